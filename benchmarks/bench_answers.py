@@ -63,13 +63,13 @@ def serve(kind: str, folder: Path, database: str, attributes: int) -> None:
     """Runs in the child: prints its address and the study, and serves until killed."""
     import uvicorn
 
-    from sfumato.server.settings import Rate, Settings
-    from sfumato.server.store import Store
+    from sfumato.study.server.settings import Rate, Settings
+    from sfumato.study.server.store import Store
 
     settings = Settings(data=folder, database=database or None, worker=False, respondent_rate=Rate(1e8, 1e8))
     if kind == "ours":
-        from sfumato.protocol.study_file import study_from_dict
-        from sfumato.server.run import serve as run
+        from sfumato.study.protocol.study_file import study_from_dict
+        from sfumato.study.server.run import serve as run
 
         store = Store.open(settings)
         study, _ = store.studies.create(study_from_dict(survey(attributes)))
@@ -96,8 +96,8 @@ def bare_app(settings: object) -> object:
     from starlette.responses import Response
     from starlette.routing import Route
 
-    from sfumato.server.store import Store
-    from sfumato.server.survey.group_commit import GroupCommit
+    from sfumato.study.server.store import Store
+    from sfumato.study.server.survey.group_commit import GroupCommit
 
     database = Store.open(settings).database  # type: ignore[arg-type]
     place = "%s" if database.engine.dialect.name == "postgresql" else "?"
@@ -179,8 +179,8 @@ def measure(name: str, database: str | None, seconds: float, rounds: int, attrib
 
 
 def count(folder: Path, database: str | None, study: str) -> int:
-    from sfumato.server.settings import Settings
-    from sfumato.server.store import Store
+    from sfumato.study.server.settings import Settings
+    from sfumato.study.server.store import Store
 
     store = Store.open(Settings(data=folder, database=database))
     try:

@@ -21,13 +21,13 @@ from sfumato.attacks.bayes_window import BayesWindow
 from sfumato.attacks.nearest_row import NearestRow
 from sfumato.attacks.nearest_source import NearestSource
 from sfumato.attacks.row_ratios import Membership
-from sfumato.jobs import audit as job
-from sfumato.jobs import utility as learning
-from sfumato.jobs.auditing import attacking
-from sfumato.jobs.auditing.arena import set_up
-from sfumato.jobs.auditing.read_folder import evidence_from_release
-from sfumato.jobs.auditing.request import AuditRequest
-from sfumato.neighbours import on_device, radius_votes
+from sfumato.auditing import attacking
+from sfumato.auditing import audit as job
+from sfumato.auditing import utility as learning
+from sfumato.auditing.arena import set_up
+from sfumato.auditing.read_folder import evidence_from_release
+from sfumato.auditing.request import AuditRequest
+from sfumato.table.neighbours import on_device, radius_votes
 
 NUMBERS, CATEGORIES, FEW = 16, 4, 2_000
 BEGAN = time.perf_counter()

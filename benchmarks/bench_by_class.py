@@ -22,12 +22,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `papers.g
 
 from papers.generators import ATTRIBUTES, agrawal_srikant
 
-from sfumato.classifiers import ReconstructedTree
-from sfumato.classifiers.class_densities import class_densities
-from sfumato.classifiers.reads_noise import Rows, slices
-from sfumato.classifiers.survey_bits import SurveyClassifier
-from sfumato.guidance import Guidance, SurveyCounts, SurveyRules, simulate
-from sfumato.guidance.space import Binning, quantile_edges
+from sfumato.channels.guidance import Guidance, SurveyCounts, SurveyRules, simulate
+from sfumato.channels.guidance.space import Binning, quantile_edges
+from sfumato.learn.classifiers import ReconstructedTree
+from sfumato.learn.classifiers.class_densities import class_densities
+from sfumato.learn.classifiers.reads_noise import Rows, slices
+from sfumato.learn.classifiers.survey_bits import SurveyClassifier
 from sfumato.mechanisms import AdditiveNoise
 
 BATCH, START = 100, 300

@@ -23,10 +23,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `papers.d
 from papers.data import DataMissingError, load
 
 from sfumato.channels import Exact, Recipe
+from sfumato.learn.mining.choosing import adjusted_rand
+from sfumato.learn.mining.mixture import MODELS, Laws, Mixture, fit_mixture
+from sfumato.learn.mining.seen import Part, see
 from sfumato.mechanisms import AdditiveNoise, PrincipalLaplace
-from sfumato.mining.choosing import adjusted_rand
-from sfumato.mining.mixture import MODELS, Laws, Mixture, fit_mixture
-from sfumato.mining.seen import Part, see
 
 SETS = {"iris": 3, "wdbc": 2, "wine": 3, "pendigits": 10}
 SCALES = (0.1, 0.3)

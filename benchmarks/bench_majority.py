@@ -23,11 +23,11 @@ import pandas as pd
 import pyarrow as pa
 from sklearn.model_selection import train_test_split
 
-from sfumato.classifiers.embedding import public_map
-from sfumato.classifiers.factory import make_classifier
-from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts, noise_summary
+from sfumato.attacks.metrics import proportion_interval
+from sfumato.learn.classifiers.embedding import public_map
+from sfumato.learn.classifiers.factory import make_classifier
+from sfumato.learn.classifiers.training import Part, answers_plain_rows, fit_on_parts, noise_summary
 from sfumato.mechanisms import make_mechanism
-from sfumato.metrics import proportion_interval
 from sfumato.noise import Streams
 from sfumato.table import Column, Encoding, Schema
 

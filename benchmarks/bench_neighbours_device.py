@@ -25,7 +25,7 @@ CHECKED = 50
 def neighbours():
     """The modules that are needed, without the packages around them."""
     sys.path.insert(0, str(SOURCE))
-    for name in ("sfumato", "sfumato.neighbours"):
+    for name in ("sfumato", "sfumato.table.neighbours"):
         package = types.ModuleType(name)
         package.__path__ = [str(SOURCE.joinpath(*name.split(".")))]
         sys.modules[name] = package
@@ -35,7 +35,9 @@ def neighbours():
         stand_in = types.ModuleType("threadpoolctl")
         stand_in.ThreadpoolController = lambda: types.SimpleNamespace(limit=lambda **_: contextlib.nullcontext())
         sys.modules["threadpoolctl"] = stand_in
-    return importlib.import_module("sfumato.neighbours.device"), importlib.import_module("sfumato.neighbours.nearest")
+    return importlib.import_module("sfumato.table.neighbours.device"), importlib.import_module(
+        "sfumato.table.neighbours.nearest"
+    )
 
 
 def plain_prototype(torch, a, b, device):

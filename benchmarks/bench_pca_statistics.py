@@ -19,9 +19,9 @@ import numpy as np
 from side_by_side import Rounds, in_turns, ratio
 from threadpoolctl import threadpool_limits
 
-from sfumato.jobs.engines import in_order
-from sfumato.jobs.source import block_rows_for
-from sfumato.statistics import Statistics
+from sfumato.release.engines import in_order
+from sfumato.release.source import block_rows_for
+from sfumato.table.statistics import Statistics
 
 OURS = "sfumato, statistics of blocks + eigh"
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from sfumato.classifiers import PerturbedClassifier
+from sfumato.learn.classifiers import PerturbedClassifier
 from sfumato.mechanisms import PrincipalLaplace
 
 TABLES = {"magic04": 12_000, "waveform": 4_000, "pendigits_train": 5_500, "wdbc": 427}

@@ -32,17 +32,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from side_by_side import LIMIT, ROW_GROUP, WORK, public_schema
 
-from sfumato.client import Coordinator, Parcel
-from sfumato.client.connection import Patience
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.protocol.study_file import study_from_dict
-from sfumato.server.settings import Settings
-from sfumato.server.store import Store
+from sfumato.release.sanitize import Options, sanitize
+from sfumato.study.client import Coordinator, Parcel
+from sfumato.study.client.connection import Patience
+from sfumato.study.protocol.study_file import study_from_dict
+from sfumato.study.server.settings import Settings
+from sfumato.study.server.store import Store
 from sfumato.table import Column, Schema
 
 COLUMNS = 20
 SMALL_ROWS = 500
-PUSH = "import sys; from sfumato.cli import main; main()"
+PUSH = "import sys; from sfumato.api.cli import main; main()"
 LABEL = Column("ill", "categorical", role="label", categories=("no", "yes"), source="public", reason="the question")
 SCHEMA = Schema((*public_schema(COLUMNS).columns, LABEL))
 

@@ -20,10 +20,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `papers.d
 
 from papers.data import DataMissingError, load
 
-from sfumato.errors import UsageError
+from sfumato.core.errors import UsageError
+from sfumato.learn.mining.linear import fit_linear, unbiased
+from sfumato.learn.mining.seen import Part
 from sfumato.mechanisms import AdditiveNoise
-from sfumato.mining.linear import fit_linear, unbiased
-from sfumato.mining.seen import Part
 
 SETS = {"pendigits": ([2, 5, 8, 11, 14], 15), "wine": ([9, 10, 12], 0)}
 

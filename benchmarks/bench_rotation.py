@@ -17,9 +17,9 @@ import polars as pl
 from scipy.optimize import linear_sum_assignment
 from side_by_side import in_turns, ratio
 
-from sfumato.jobs.rotation_search import find_key
 from sfumato.mechanisms import Condensation, RandomRotation
 from sfumato.mechanisms.row_permutation import best_order, bottleneck
+from sfumato.release.rotation_search import find_key
 
 
 def rotation(repeats: int) -> None:

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 from side_by_side import WORK, big_table, public_schema
 
-from sfumato.jobs import sanitize as job
-from sfumato.jobs.spark.engine import running_session
+from sfumato.release import sanitize as job
+from sfumato.release.spark.engine import running_session
 
 
 def processors() -> float:

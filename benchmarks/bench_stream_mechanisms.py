@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from side_by_side import WORK, big_table, in_child, public_schema, ratio
 from stream_runs import LEFT_OUT, forget_ledger, in_rounds, left_out, measured, told_phases
 
-from sfumato.jobs import sanitize as job
+from sfumato.release import sanitize as job
 from sfumato.table import table_writer
 
 MECHANISMS: dict[str, tuple[str, dict[str, Any]]] = {

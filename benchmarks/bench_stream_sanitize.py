@@ -26,10 +26,10 @@ from side_by_side import WORK, big_table, in_child, public_schema, ratio
 from stream_runs import forget_ledger, in_rounds, left_out, measured, told_phases
 
 from sfumato.guarantee import Card
-from sfumato.jobs import sanitize as job
-from sfumato.jobs.engines import in_order
 from sfumato.mechanisms import PrincipalLaplace
 from sfumato.noise import Streams
+from sfumato.release import sanitize as job
+from sfumato.release.engines import in_order
 from sfumato.table import Encoding, open_table
 
 READ_ROWS = 1 << 15

@@ -23,9 +23,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `papers.g
 
 from papers.generators import ATTRIBUTES, agrawal_srikant
 
-from sfumato.classifiers import ReconstructedTree
-from sfumato.classifiers.class_densities import class_densities
-from sfumato.classifiers.reads_noise import Rows, slices
+from sfumato.learn.classifiers import ReconstructedTree
+from sfumato.learn.classifiers.class_densities import class_densities
+from sfumato.learn.classifiers.reads_noise import Rows, slices
 from sfumato.mechanisms import AdditiveNoise
 
 

@@ -15,14 +15,14 @@ from typing import Any
 from unittest import mock
 
 from sfumato.channels import Recipe
-from sfumato.guarantee import Ledger
 from sfumato.guarantee.person_hash import Fingerprint
-from sfumato.guarantee.roll import Roll
-from sfumato.jobs import source
-from sfumato.jobs.engines import shuffle
-from sfumato.jobs.write_release import Layout
+from sfumato.ledger import Ledger
+from sfumato.ledger.roll import Roll
 from sfumato.mechanisms import Mechanism
 from sfumato.noise import Streams
+from sfumato.release import source
+from sfumato.release.engines import shuffle
+from sfumato.release.write_release import Layout
 from sfumato.table import writers
 from sfumato.table.readers import ParquetTable
 

@@ -19,10 +19,10 @@ from side_by_side import Rounds, in_child, peak_megabytes
 from stream_phases import PHASES, phases_told
 
 from sfumato.guarantee.person_hash import Fingerprint
-from sfumato.jobs import sanitize as job
-from sfumato.jobs.engines import here, release
-from sfumato.jobs.engines.passes import each_block
-from sfumato.jobs.write_release import InFolder
+from sfumato.release import sanitize as job
+from sfumato.release.engines import here, release
+from sfumato.release.engines.passes import each_block
+from sfumato.release.write_release import InFolder
 
 LEFT_OUT = ("nothing", "ledger", "ledger and shuffle")
 

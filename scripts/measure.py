@@ -209,7 +209,7 @@ def first_screen(command: str) -> tuple[int, int]:
     import click
     import typer
 
-    from sfumato.cli.app import app
+    from sfumato.api.cli.app import app
 
     found = typer.main.get_command(app).commands[command]
     listed = set(re.findall(r"^\W{0,4}(?:-\w, ?)?(--[a-z][\w-]*)", found.get_help(click.Context(found)), re.MULTILINE))

@@ -21,9 +21,9 @@ def signatures() -> str:
     """Names, order, kinds and defaults of parameters; annotations may change. One line for each that can be called."""
     import sfumato as sf
     from sfumato.attacks import ATTACKS
-    from sfumato.classifiers import CLASSIFIERS
+    from sfumato.core.registry import METRICS
+    from sfumato.learn.classifiers import CLASSIFIERS
     from sfumato.mechanisms import MECHANISMS
-    from sfumato.registry import METRICS
 
     lines = []
     for name in sf.__all__:
@@ -78,7 +78,7 @@ def help_pages() -> str:
     import click
     import typer
 
-    from sfumato.cli.app import app
+    from sfumato.api.cli.app import app
 
     def pages(command: Any, name: str, above: click.Context | None) -> Iterator[str]:
         context = click.Context(command, info_name=name, parent=above, terminal_width=WIDTH, max_content_width=WIDTH)

@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from sfumato.errors import SfumatoError
+from sfumato.core.errors import SfumatoError
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 
@@ -158,7 +158,8 @@ def as_table(title: str, body: str) -> str:
 
 def glossary(wording: Any) -> str:
     head = (
-        "# Glossary\n\nWritten by `make reference` from `src/sfumato/wording.py`, the words of terminal, pages and "
+        "# Glossary\n\nWritten by `make reference` from `src/sfumato/core/wording.py`, the words of terminal, pages "
+        "and "
         "certificate.\n\n"
     )
     experts = "\n\n## For experts\n\nOwners' pages do without these; the experts' part of a report has them.\n\n"
@@ -174,8 +175,8 @@ def entries_of(words: Mapping[str, Any]) -> str:
 def pages() -> dict[Path, str]:
     """Every page that is written here."""
     import sfumato
-    from sfumato import wording
-    from sfumato.cli import app
+    from sfumato.api.cli import app
+    from sfumato.core import wording
 
     return {
         FOLDER / "cli.md": page(app),

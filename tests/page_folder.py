@@ -118,7 +118,7 @@ def counties(folder: Path) -> dict[str, Any]:
 
 
 def surveyed(folder: Path) -> dict[str, Any]:
-    from sfumato.guidance import AnswerSpace, SurveyCounts
+    from sfumato.channels.guidance import AnswerSpace, SurveyCounts
 
     page = ROOT / "docs" / "survey.md"
     described = next(block.text for block in blocks(page) if block.language == "yaml")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from page_blocks import ROOT, SHELL, Block, blocks, lines, words
 from page_folder import PREPARED
-from sfumato.cli.app import app
-from sfumato.cli.console import run_guarded
+from sfumato.api.cli.app import app
+from sfumato.api.cli.console import run_guarded
 
 SETTING_UP = ("pip install", "make ", "cd ", "git ")
 """Lines that set the machine up; the tests run where that has been done."""

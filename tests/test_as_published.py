@@ -5,20 +5,20 @@ import pytest
 from sklearn.datasets import load_wine
 
 import sfumato as sf
-from sfumato.as_published import follows
 from sfumato.attacks import ATTACKS
-from sfumato.classifiers.factory import CLASSIFIERS
-from sfumato.errors import SchemaError, UsageError
+from sfumato.attacks.metrics.information import information_loss
+from sfumato.core.as_published import follows
+from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee.words import card_in_words
-from sfumato.jobs.trade_off import trade_off
+from sfumato.learn.classifiers.factory import CLASSIFIERS
+from sfumato.learn.trade_off import trade_off
 from sfumato.mechanisms import MECHANISMS
-from sfumato.metrics.information import information_loss
 from sfumato.noise import OperatorNoise, Uniform, make_operator
-from sfumato.protocol.study_file import study_from_dict
 from sfumato.reconstruction import reconstruct
 from sfumato.reconstruction.reconstruct import make_method
+from sfumato.study.protocol.study_file import study_from_dict
 
-pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.PrivacyLeakWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sfumato.core.errors.PrivacyLeakWarning")
 
 
 @pytest.fixture(scope="module")

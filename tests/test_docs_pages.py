@@ -10,7 +10,7 @@ import typer
 
 from page_blocks import INLINE, PAGES, ROOT, SHELL, blocks, lines, words
 from page_run import run_page
-from sfumato.cli import app
+from sfumato.api.cli import app
 
 TREE = typer.main.get_command(app)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import sfumato
-from sfumato.errors import PrivacyLeakWarning
+from sfumato.core.errors import PrivacyLeakWarning
 
 SOURCE = Path(sfumato.__file__).parent
 MODULES = sorted(

@@ -6,9 +6,9 @@ import stat
 
 import pytest
 
-from sfumato import files
-from sfumato.errors import OutputError
-from sfumato.files import is_private, new_folder, write_whole
+from sfumato.core import files
+from sfumato.core.errors import OutputError
+from sfumato.core.files import is_private, new_folder, write_whole
 
 
 def mode(path):

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.errors import CardError, OutputError, SchemaError, TableError, UsageError
-from sfumato.guarantee import Ledger
-from sfumato.jobs.only_new import forget_release
-from sfumato.jobs.predict import predict as predict_to_file
+from sfumato.core.errors import CardError, OutputError, SchemaError, TableError, UsageError
+from sfumato.learn.predict import predict as predict_to_file
+from sfumato.ledger import Ledger
+from sfumato.release.only_new import forget_release
 
-pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.PrivacyLeakWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sfumato.core.errors.PrivacyLeakWarning")
 PUBLIC = {"source": "public", "reason": "known from the form"}
 SCHEMA = sf.Schema(
     (

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 import sfumato as sf
-from sfumato.errors import SchemaError, UsageError
+from sfumato.core.errors import SchemaError, UsageError
 
 SURVEY = {
     "kind": "survey",

@@ -12,16 +12,16 @@ from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 
 from invariance import ABOUT_ZERO, ALWAYS, NEVER, breast_cancer, pima, shares_of_equal_predictions
-from sfumato.classifiers import PerturbedClassifier
-from sfumato.cli.app import app
-from sfumato.cli.console import run_guarded
-from sfumato.errors import CardError, TableError, UsageError
+from sfumato.api.cli.app import app
+from sfumato.api.cli.console import run_guarded
+from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.guarantee import Card, Key
-from sfumato.jobs.predict import predict
-from sfumato.jobs.release import Release
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.jobs.train import train
+from sfumato.learn.classifiers import PerturbedClassifier
+from sfumato.learn.predict import predict
+from sfumato.learn.train import train
 from sfumato.mechanisms import RandomRotation
+from sfumato.release.release import Release
+from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import Column, Schema
 
 SAME = 0.99

@@ -25,14 +25,14 @@ def test_notices_name_every_package_that_an_install_brings():
 
 @pytest.mark.parametrize("module", ["fcntl", "resource"])
 def test_the_server_says_what_it_needs_where_a_system_lacks_it(module):
-    script = f"import sys; sys.modules[{module!r}] = None\nimport sfumato.server.app"
+    script = f"import sys; sys.modules[{module!r}] = None\nimport sfumato.study.server.app"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert "SfumatoError: The server needs a POSIX system" in done.stderr.splitlines()[-1]
 
 
 def test_files_work_without_locks_of_the_system(tmp_path):
     script = (
-        "import sys; sys.modules['fcntl'] = None\nfrom sfumato.files import write_whole; write_whole(sys.argv[1], 'y')"
+        "import sys; sys.modules['fcntl'] = None; from sfumato.core.files import write_whole as w; w(sys.argv[1], 'y')"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path / "x")], check=True)
     assert (tmp_path / "x").read_text() == "y"

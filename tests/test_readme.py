@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from sfumato.errors import PrivacyLeakWarning
+from sfumato.core.errors import PrivacyLeakWarning
 
 README = Path(__file__).parents[1] / "README.md"
 

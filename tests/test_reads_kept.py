@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import sfumato as sf
-from sfumato.cli.app import app
-from sfumato.cli.console import run_guarded
-from sfumato.protocol.study_file import load_study
+from sfumato.api.cli.app import app
+from sfumato.api.cli.console import run_guarded
+from sfumato.study.protocol.study_file import load_study
 
 VECTORS = Path(__file__).parent / "vectors"
 RELEASED, LATER = "0.2.0", "before-0.3.0"

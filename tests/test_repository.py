@@ -188,7 +188,7 @@ def test_nothing_to_install_is_no_work(debian):
 
 def commands() -> dict[str, list[str]]:
     """Every command of the command line -> its long options, by asking the program itself."""
-    from sfumato.cli import app
+    from sfumato.api.cli import app
 
     found: dict[str, list[str]] = {}
 
@@ -235,7 +235,7 @@ def test_every_attack_is_documented():
 
 
 def test_every_exit_code_is_documented():
-    from sfumato.errors import SfumatoError
+    from sfumato.core.errors import SfumatoError
 
     codes = {error.exit_code for error in [SfumatoError, *SfumatoError.__subclasses__()]}
     rows = {int(code) for code in re.findall(r"^\| (\d+) \|", read("docs/reference/cli.md"), re.MULTILINE)}
@@ -302,9 +302,11 @@ def test_programs_beside_the_package_import_only_what_exists():
 
 
 def test_a_module_that_has_moved_is_found():
-    assert gone("see `guarantee/no_longer.py` and `src/sfumato/errors.py`") == ["guarantee/no_longer.py"]
-    assert gone("`sfumato.metrics.no_longer(x)`, `sfumato.metrics.phi`") == ["sfumato.metrics.no_longer"]
-    assert gone("from sfumato.metrics import phi, no_longer\n") == ["sfumato.metrics.no_longer"]
+    assert gone("see `guarantee/no_longer.py` and `src/sfumato/core/errors.py`") == ["guarantee/no_longer.py"]
+    assert gone("`sfumato.attacks.metrics.no_longer(x)`, `sfumato.attacks.metrics.phi`") == [
+        "sfumato.attacks.metrics.no_longer"
+    ]
+    assert gone("from sfumato.attacks.metrics import phi, no_longer\n") == ["sfumato.attacks.metrics.no_longer"]
 
 
 def test_every_decision_is_listed():

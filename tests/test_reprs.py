@@ -4,16 +4,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sfumato.jobs.audit import AuditRequest, audit
-from sfumato.jobs.model import Model
-from sfumato.jobs.predict import predict
-from sfumato.jobs.release import Release
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.jobs.train import train
+from sfumato.auditing.audit import AuditRequest, audit
+from sfumato.learn.model import Model
+from sfumato.learn.predict import predict
+from sfumato.learn.train import train
 from sfumato.mechanisms import GuidedProjection, PrincipalLaplace, RandomRotation
 from sfumato.reconstruction import reconstruct
+from sfumato.release.release import Release
+from sfumato.release.sanitize import Options, sanitize
 
-pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.PrivacyLeakWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sfumato.core.errors.PrivacyLeakWarning")
 
 LONGEST = 160
 

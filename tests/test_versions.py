@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sfumato.cli.app import app
-from sfumato.cli.console import run_guarded
-from sfumato.client.private_notes import Agreements, RememberedHeads
-from sfumato.errors import SfumatoError
-from sfumato.guarantee import Card, Key, Ledger
-from sfumato.jobs.model import Model
-from sfumato.jobs.release import Release
-from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.api.cli.app import app
+from sfumato.api.cli.console import run_guarded
+from sfumato.core.errors import SfumatoError
+from sfumato.guarantee import Card, Key
+from sfumato.learn.model import Model
+from sfumato.ledger import Ledger
 from sfumato.mechanisms.basis import given_basis
-from sfumato.protocol.study_file import load_study
+from sfumato.release.release import Release
+from sfumato.release.sanitize import Options, sanitize
+from sfumato.study.client.private_notes import Agreements, RememberedHeads
+from sfumato.study.protocol.study_file import load_study
 from sfumato.table import Schema
 
 FIRST = Path(__file__).parent / "vectors" / "0.1.0"

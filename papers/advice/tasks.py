@@ -17,11 +17,11 @@ from frames import EXPERIENCE, GENERATED, JUDGING, LABEL, rows_to_release, split
 from threadpoolctl import threadpool_limits
 
 import sfumato as sf
-from sfumato.central.budget import replacing_costs
-from sfumato.classifiers.auto import AutoClassifier
-from sfumato.errors import TableError
+from sfumato.core.errors import TableError
 from sfumato.guarantee.concentrated import epsilon_of, rho_for
-from sfumato.jobs.train import reconstruct_from
+from sfumato.learn.classifiers.auto import AutoClassifier
+from sfumato.learn.train import reconstruct_from
+from sfumato.mechanisms.central.budget import replacing_costs
 from sfumato.reconstruction.reconstruct import make_method
 from sfumato.table import Encoding, Schema
 

@@ -33,11 +33,11 @@ from sklearn.ensemble import RandomForestClassifier  # noqa: E402
 from sklearn.model_selection import train_test_split  # noqa: E402
 from sklearn.tree import DecisionTreeClassifier  # noqa: E402
 
-from sfumato.classifiers import NoiseAwareDiscriminant, ReconstructedNaiveBayes  # noqa: E402
-from sfumato.classifiers.assignment import assigned  # noqa: E402
-from sfumato.classifiers.reads_noise import Rows  # noqa: E402
+from sfumato.attacks.metrics.information import interval_privacy  # noqa: E402
+from sfumato.learn.classifiers import NoiseAwareDiscriminant, ReconstructedNaiveBayes  # noqa: E402
+from sfumato.learn.classifiers.assignment import assigned  # noqa: E402
+from sfumato.learn.classifiers.reads_noise import Rows  # noqa: E402
 from sfumato.mechanisms import AdditiveNoise  # noqa: E402
-from sfumato.metrics.information import interval_privacy  # noqa: E402
 from sfumato.noise import make_law  # noqa: E402
 from sfumato.table import open_table  # noqa: E402
 

@@ -10,8 +10,8 @@ from typing import Any, Self
 import numpy as np
 
 from sfumato.channels import Recipe
-from sfumato.classifiers.assignment import assigned
-from sfumato.classifiers.reads_noise import Rows
+from sfumato.learn.classifiers.assignment import assigned
+from sfumato.learn.classifiers.reads_noise import Rows
 
 FEWEST = 400
 """Nodes with fewer rows keep the values that they came with."""

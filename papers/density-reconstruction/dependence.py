@@ -12,8 +12,8 @@ from literal import Variant, direct_criterion, parzen, programme
 from published import BINS
 from scipy.optimize import minimize_scalar
 
-from sfumato.errors import SfumatoError
-from sfumato.metrics.information import half_distance, information_loss
+from sfumato.attacks.metrics.information import half_distance, information_loss
+from sfumato.core.errors import SfumatoError
 from sfumato.noise import Operator, OperatorNoise, make_law, make_operator
 from sfumato.reconstruction import (
     Bins,

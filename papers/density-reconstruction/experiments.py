@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from papers.data import DataMissingError, data_folder
 from published import BINS, FACTORS, PRIVACY_LOSS
 
-from sfumato.metrics.information import (
+from sfumato.attacks.metrics.information import (
     calibrate,
     collapsed_share,
     half_distance,

@@ -11,7 +11,7 @@ from roads import MECHANISMS
 from sets import Split, split
 
 from sfumato.channels import Recipe
-from sfumato.classifiers.factory import make_classifier
+from sfumato.learn.classifiers.factory import make_classifier
 from sfumato.mechanisms import make_mechanism
 
 PAIRS = 600

@@ -9,7 +9,7 @@ from results import CEILING, MAJORITY, Figure, Results, Way
 from roads import ROADS, RULE, STAGES_FROM, TARGETS, Road
 from sets import COVTYPE_ROWS, HELD_OUT, MIXED, TEN
 
-from sfumato.wording import counted
+from sfumato.core.wording import counted
 
 HEAD = f"""# frontier: accuracy at a record epsilon, on both axes
 

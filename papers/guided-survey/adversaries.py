@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.attacks.malicious_miner import MaliciousMiner
-from sfumato.guidance import AnswerSpace, Guidance, SurveyCounts, disclosure, published_disclosure_estimate
+from sfumato.channels.guidance import AnswerSpace, Guidance, SurveyCounts, disclosure, published_disclosure_estimate
 
 SPACE = AnswerSpace([2] * 16)
 FLOORS = (0.0, 0.1, 0.25)

@@ -12,9 +12,9 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from sfumato.classifiers.on_reconstruction import ReconstructedTree
-from sfumato.classifiers.survey_bits import SurveyClassifier
-from sfumato.guidance.space import Binning, quantile_edges, supervised_edges
+from sfumato.channels.guidance.space import Binning, quantile_edges, supervised_edges
+from sfumato.learn.classifiers.on_reconstruction import ReconstructedTree
+from sfumato.learn.classifiers.survey_bits import SurveyClassifier
 from sfumato.mechanisms import AdditiveNoise
 
 CATEGORIES = {"elevel": 5, "zipcode": 9}

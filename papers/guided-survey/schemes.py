@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.classifiers.survey_bits import SurveyClassifier
-from sfumato.guidance import AnswerSpace, SurveyCounts, SurveyRules, SurveyRun, disclosure, simulate
+from sfumato.channels.guidance import AnswerSpace, SurveyCounts, SurveyRules, SurveyRun, disclosure, simulate
+from sfumato.learn.classifiers.survey_bits import SurveyClassifier
 
 
 @dataclass(frozen=True)

@@ -28,21 +28,21 @@ import uvicorn  # noqa: E402
 from schemes import SCHEMES, start_up  # noqa: E402
 from votes import SPACE, START, TRAIN, people  # noqa: E402
 
-from sfumato.classifiers.survey_bits import SurveyClassifier  # noqa: E402
-from sfumato.client.respondent import prepare, send  # noqa: E402
-from sfumato.client.survey_server import SurveyServer  # noqa: E402
-from sfumato.guidance import (  # noqa: E402
+from sfumato.channels.guidance import (  # noqa: E402
     SurveyCounts,
     SurveyRules,
     disclosure,
     simulate,
 )
-from sfumato.jobs.release import Release  # noqa: E402
-from sfumato.protocol.survey_file import SurveyStudy  # noqa: E402
-from sfumato.protocol.survey_guidance import guidance_for  # noqa: E402
-from sfumato.server.app import create_app  # noqa: E402
-from sfumato.server.settings import Rate, Settings  # noqa: E402
-from sfumato.server.survey.export import write_parts  # noqa: E402
+from sfumato.learn.classifiers.survey_bits import SurveyClassifier  # noqa: E402
+from sfumato.release.release import Release  # noqa: E402
+from sfumato.study.client.respondent import prepare, send  # noqa: E402
+from sfumato.study.client.survey_server import SurveyServer  # noqa: E402
+from sfumato.study.protocol.survey_file import SurveyStudy  # noqa: E402
+from sfumato.study.protocol.survey_guidance import guidance_for  # noqa: E402
+from sfumato.study.server.app import create_app  # noqa: E402
+from sfumato.study.server.settings import Rate, Settings  # noqa: E402
+from sfumato.study.server.survey.export import write_parts  # noqa: E402
 
 MUS = (0.6, 0.4, 0.25, 0.15, 0.1, 0.07, 0.05, 0.035, 0.025)
 BATCH = 50

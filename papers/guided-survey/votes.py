@@ -9,8 +9,7 @@ from papers.data import load
 from published import LEVELS
 from schemes import SCHEMES, classifier, mean_disclosure, start_up, surveyed
 
-from sfumato.classifiers.survey_bits import SurveyClassifier
-from sfumato.guidance import (
+from sfumato.channels.guidance import (
     AnswerSpace,
     Guidance,
     SurveyCounts,
@@ -29,6 +28,7 @@ from sfumato.guidance import (
     whole_tuple_disclosure,
     whole_tuple_response,
 )
+from sfumato.learn.classifiers.survey_bits import SurveyClassifier
 
 SPACE = AnswerSpace([2] * 16)
 START = 16

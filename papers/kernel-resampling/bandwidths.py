@@ -23,7 +23,7 @@ from sklearn.naive_bayes import GaussianNB  # noqa: E402
 from sklearn.neighbors import KNeighborsClassifier  # noqa: E402
 from sklearn.svm import SVC  # noqa: E402
 
-from sfumato.metrics import source_hit_rate  # noqa: E402
+from sfumato.attacks.metrics import source_hit_rate  # noqa: E402
 
 CHOSEN_ON = ("pima", "wine", "ionosphere", "heart_statlog", "breast_cancer_libsvm")
 LOOKED_AT = ("wdbc",)

@@ -15,10 +15,10 @@ from sklearn.neural_network import MLPClassifier
 
 from sfumato.attacks.base import Knowledge
 from sfumato.attacks.distance_bound import column_norm_bound, row_norm_bound, value_bound
+from sfumato.attacks.metrics import RowDensity, auc, dapl, half_l1, hard_interval, source_hit_rate
 from sfumato.attacks.row_ratios import Membership
 from sfumato.mechanisms import KernelResampling
 from sfumato.mechanisms.random_rotation import haar_rotation
-from sfumato.metrics import RowDensity, auc, dapl, half_l1, hard_interval, source_hit_rate
 from sfumato.table import Encoding
 
 Found = dict[str, Any]

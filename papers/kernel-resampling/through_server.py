@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 from sites import Codes, Matrix, Split, dealt, resampled, split
 
-from sfumato.classifiers.factory import make_classifier
-from sfumato.cli.demo import serving
-from sfumato.cli.tables import until_done
-from sfumato.client import Coordinator, carry_out, plan_push
-from sfumato.client.private_notes import Agreements
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.protocol.study_file import study_from_dict
+from sfumato.api.cli.demo import serving
+from sfumato.api.cli.tables import until_done
+from sfumato.learn.classifiers.factory import make_classifier
+from sfumato.release.sanitize import Options, sanitize
+from sfumato.study.client import Coordinator, carry_out, plan_push
+from sfumato.study.client.private_notes import Agreements
+from sfumato.study.protocol.study_file import study_from_dict
 from sfumato.table import Column, Schema, write_table
 
 DATA, SITES, SEEDS = "pima", 4, 5

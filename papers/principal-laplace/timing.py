@@ -19,8 +19,8 @@ from splits import generator
 from trials import STRONGEST, as_published, radius_vote
 
 from sfumato.mechanisms import PrincipalLaplace
-from sfumato.neighbours import nearest
 from sfumato.table import Column, Encoding, Schema, open_table, write_table
+from sfumato.table.neighbours import nearest
 
 REPEATS = 5
 QUERIES = 1000

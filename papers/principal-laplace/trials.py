@@ -12,15 +12,15 @@ from voting import neighbour_accuracies
 
 from sfumato.attacks import ColumnMoments, Knowledge, KnownNoise, Transform, Values
 from sfumato.attacks.linear_estimate import LinearEstimate
+from sfumato.attacks.metrics import accuracy, interval_width
 from sfumato.attacks.naive_estimate import KnownTransform, NaiveEstimate
 from sfumato.attacks.spectral_filter import PrincipalFilter
 from sfumato.channels.affine_bound import affine_epsilons
-from sfumato.classifiers import Part, RadiusVote, fit_on_parts
-from sfumato.classifiers.training import noise_summary
+from sfumato.learn.classifiers import Part, RadiusVote, fit_on_parts
+from sfumato.learn.classifiers.training import noise_summary
 from sfumato.mechanisms import AdditiveNoise, Mechanism, PrincipalLaplace, RandomProjection
-from sfumato.metrics import accuracy, interval_width
-from sfumato.neighbours import nearest
 from sfumato.table import Encoding
+from sfumato.table.neighbours import nearest
 
 Found = dict[str, float]
 

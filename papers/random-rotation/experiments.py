@@ -17,16 +17,16 @@ from sklearn.tree import DecisionTreeClassifier
 from sfumato.attacks.base import Abstain, ColumnMoments, Knowledge, RowPairs
 from sfumato.attacks.independent_components import IndependentComponents
 from sfumato.attacks.known_rows import KnownRows
+from sfumato.attacks.metrics import component_privacy, nearest_row_privacy, recovery_curve, unified_privacy
+from sfumato.attacks.metrics.scored import Truth
+from sfumato.attacks.metrics.unified import column_privacy
 from sfumato.guarantee import Key
-from sfumato.jobs.rotation_search import ica_trial, sample_of, search_rotation
 from sfumato.mechanisms import Condensation, RandomRotation
 from sfumato.mechanisms.random_rotation import haar_rotation
 from sfumato.mechanisms.row_permutation import best_order, bottleneck, vod_matrix
-from sfumato.metrics import component_privacy, nearest_row_privacy, recovery_curve, unified_privacy
-from sfumato.metrics.scored import Truth
-from sfumato.metrics.unified import column_privacy
-from sfumato.statistics import Moments
+from sfumato.release.rotation_search import ica_trial, sample_of, search_rotation
 from sfumato.table import Encoding
+from sfumato.table.statistics import Moments
 
 Matrix = NDArray[np.float64]
 Found = dict[str, Any]

@@ -16,65 +16,65 @@ __version__ = "0.2.0"
 
 TYPE_CHECKING = False  # what type checkers take for true; `typing` would be most of the time that an import takes
 if TYPE_CHECKING:
-    from sfumato.door.audit import Audit, audit, certificate
-    from sfumato.door.canary import canary, figure_condensation, figure_filtering, invariance, law
-    from sfumato.door.compare import Comparison, compare
-    from sfumato.door.learn import Model, evaluate, load_model, predict, reconstruct, train
-    from sfumato.door.ledger import export_ledger, ledger_budget, ledger_forget, ledger_keep, show_ledger
-    from sfumato.door.mine import cluster, regress, rules
-    from sfumato.door.plan_counts import plan_counts
-    from sfumato.door.recommend import recommend
-    from sfumato.door.redraw import redraw
-    from sfumato.door.sanitize import sanitize, show
-    from sfumato.door.survey import measure_survey, plan_survey, survey_edges
-    from sfumato.door.trade_off import Rehearsal, rehearse, trade_off
-    from sfumato.errors import PrivacyLeakWarning, SfumatoError
-    from sfumato.jobs.advising.recommendation import Recommendation
-    from sfumato.jobs.release import Release, open_release
+    from sfumato.advising.recommendation import Recommendation
+    from sfumato.api.audit import Audit, audit, certificate
+    from sfumato.api.canary import canary, figure_condensation, figure_filtering, invariance, law
+    from sfumato.api.compare import Comparison, compare
+    from sfumato.api.learn import Model, evaluate, load_model, predict, reconstruct, train
+    from sfumato.api.ledger import export_ledger, ledger_budget, ledger_forget, ledger_keep, show_ledger
+    from sfumato.api.mine import cluster, regress, rules
+    from sfumato.api.plan_counts import plan_counts
+    from sfumato.api.recommend import recommend
+    from sfumato.api.redraw import redraw
+    from sfumato.api.sanitize import sanitize, show
+    from sfumato.api.survey import measure_survey, plan_survey, survey_edges
+    from sfumato.api.trade_off import Rehearsal, rehearse, trade_off
+    from sfumato.core.errors import PrivacyLeakWarning, SfumatoError
+    from sfumato.release.release import Release, open_release
     from sfumato.table import Column, Schema, SqlQuery
 
 _WHERE = {
-    "sanitize": "sfumato.door.sanitize",
-    "redraw": "sfumato.door.redraw",
-    "show": "sfumato.door.sanitize",
+    "sanitize": "sfumato.api.sanitize",
+    "redraw": "sfumato.api.redraw",
+    "show": "sfumato.api.sanitize",
     **dict.fromkeys(
-        ("show_ledger", "ledger_budget", "ledger_keep", "ledger_forget", "export_ledger"), "sfumato.door.ledger"
+        ("show_ledger", "ledger_budget", "ledger_keep", "ledger_forget", "export_ledger"), "sfumato.api.ledger"
     ),
-    "open_release": "sfumato.jobs.release",
-    "audit": "sfumato.door.audit",
-    "canary": "sfumato.door.canary",
-    "train": "sfumato.door.learn",
-    "predict": "sfumato.door.learn",
-    "evaluate": "sfumato.door.learn",
-    "load_model": "sfumato.door.learn",
-    "reconstruct": "sfumato.door.learn",
-    "plan_counts": "sfumato.door.plan_counts",
-    "plan_survey": "sfumato.door.survey",
-    "measure_survey": "sfumato.door.survey",
-    "survey_edges": "sfumato.door.survey",
-    "cluster": "sfumato.door.mine",
-    "law": "sfumato.door.canary",
-    "rules": "sfumato.door.mine",
-    "invariance": "sfumato.door.canary",
-    "figure_filtering": "sfumato.door.canary",
-    "figure_condensation": "sfumato.door.canary",
-    "regress": "sfumato.door.mine",
-    "trade_off": "sfumato.door.trade_off",
-    "certificate": "sfumato.door.audit",
-    "compare": "sfumato.door.compare",
-    "Comparison": "sfumato.door.compare",
-    "recommend": "sfumato.door.recommend",
-    "rehearse": "sfumato.door.trade_off",
-    "Rehearsal": "sfumato.door.trade_off",
-    "Recommendation": "sfumato.jobs.advising.recommendation",
+    "open_release": "sfumato.release.release",
+    "audit": "sfumato.api.audit",
+    "canary": "sfumato.api.canary",
+    "train": "sfumato.api.learn",
+    "predict": "sfumato.api.learn",
+    "evaluate": "sfumato.api.learn",
+    "load_model": "sfumato.api.learn",
+    "reconstruct": "sfumato.api.learn",
+    "plan_counts": "sfumato.api.plan_counts",
+    "plan_survey": "sfumato.api.survey",
+    "measure_survey": "sfumato.api.survey",
+    "survey_edges": "sfumato.api.survey",
+    "cluster": "sfumato.api.mine",
+    "law": "sfumato.api.canary",
+    "rules": "sfumato.api.mine",
+    "invariance": "sfumato.api.canary",
+    "figure_filtering": "sfumato.api.canary",
+    "figure_condensation": "sfumato.api.canary",
+    "regress": "sfumato.api.mine",
+    "trade_off": "sfumato.api.trade_off",
+    "certificate": "sfumato.api.audit",
+    "compare": "sfumato.api.compare",
+    "Comparison": "sfumato.api.compare",
+    "recommend": "sfumato.api.recommend",
+    "rehearse": "sfumato.api.trade_off",
+    "Rehearsal": "sfumato.api.trade_off",
+    "Recommendation": "sfumato.advising.recommendation",
     "Schema": "sfumato.table",
     "Column": "sfumato.table",
     "SqlQuery": "sfumato.table",
-    "Release": "sfumato.jobs.release",
-    "Audit": "sfumato.door.audit",
-    "Model": "sfumato.door.learn",
-    "SfumatoError": "sfumato.errors",
-    "PrivacyLeakWarning": "sfumato.errors",
+    "Release": "sfumato.release.release",
+    "Audit": "sfumato.api.audit",
+    "Model": "sfumato.api.learn",
+    "SfumatoError": "sfumato.core.errors",
+    "PrivacyLeakWarning": "sfumato.core.errors",
 }
 
 __all__ = [

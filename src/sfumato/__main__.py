@@ -1,5 +1,5 @@
 """`python -m sfumato` is the `sfumato` command."""
 
-from sfumato.cli import main
+from sfumato.api.cli import main
 
 main()

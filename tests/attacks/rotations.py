@@ -3,8 +3,8 @@
 import numpy as np
 
 from sfumato.attacks import ColumnMoments, Knowledge, RowPairs
+from sfumato.attacks.metrics import Truth, score_guess
 from sfumato.mechanisms.random_rotation import haar_rotation
-from sfumato.metrics import Truth, score_guess
 from sfumato.table import Encoding
 
 

@@ -19,8 +19,8 @@ from sfumato.attacks import (
     Transform,
     all_attacks,
 )
+from sfumato.attacks.metrics import Truth, score_guess
 from sfumato.channels import Additive, Exact, OrMissing, RandomizedResponse, draw
-from sfumato.metrics import Truth, score_guess
 from sfumato.noise import Laplace
 from sfumato.table import Column, Encoding, Schema
 

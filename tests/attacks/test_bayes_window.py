@@ -10,10 +10,10 @@ from sfumato.attacks import ATTACKS, ColumnMoments, Knowledge, KnownNoise, Trans
 from sfumato.attacks.bayes_window import BayesWindow
 from sfumato.attacks.column_beliefs import ColumnBeliefs
 from sfumato.attacks.like_people import Likely, likely_people
+from sfumato.attacks.metrics import Truth, score_guess
 from sfumato.attacks.support import FLOOR, Support
 from sfumato.attacks.window import best_window, half_width
 from sfumato.channels import Additive, Exact, RandomizedResponse, Sampled, draw
-from sfumato.metrics import Truth, score_guess
 from sfumato.noise import Laplace, Normal
 from sfumato.table import Column, Encoding, Schema
 

@@ -9,12 +9,12 @@ from sfumato.attacks import Abstain, Bounds, ColumnMoments, Knowledge, RowPairs,
 from sfumato.attacks.distance_bound import DistanceBound
 from sfumato.attacks.known_rows import KnownRows
 from sfumato.attacks.linear_estimate import LinearEstimate
+from sfumato.attacks.metrics import Truth, auc, score_guess
 from sfumato.attacks.naive_estimate import HardInterval
 from sfumato.attacks.nearest_row import comparable_rows
 from sfumato.attacks.posterior_breach import PosteriorBreach, posterior
 from sfumato.attacks.row_ratios import Membership
 from sfumato.channels import Additive, Carried, OrMissing
-from sfumato.metrics import Truth, auc, score_guess
 from sfumato.noise import Laplace, Normal, OperatorNoise, Uniform, make_law, make_operator
 from sfumato.table import Column, Encoding, Schema
 

@@ -6,9 +6,9 @@ from rotations import haar_rotation, skewed
 
 from sfumato.attacks import Abstain, Bounds, Knowledge, RowPairs
 from sfumato.attacks.distance_bound import DistanceBound, column_norm_bound, row_norm_bound, tried_values, value_bound
+from sfumato.attacks.metrics import Truth, score_guess
 from sfumato.channels import Exact, OrMissing, RandomizedResponse
-from sfumato.errors import UsageError
-from sfumato.metrics import Truth, score_guess
+from sfumato.core.errors import UsageError
 from sfumato.table import Column, Encoding, Schema
 
 MIXED = Encoding(

@@ -7,6 +7,7 @@ import pytest
 from rotations import skewed
 
 from sfumato.attacks import Abstain, ColumnMoments, Guess, Knowledge, KnownNoise, RowPairs, all_attacks
+from sfumato.attacks.metrics import Truth, nearest_row_privacy, score_guess
 from sfumato.channels import Guided, Staged
 from sfumato.mechanisms import MECHANISMS as PRODUCT
 from sfumato.mechanisms.additive_noise import AdditiveNoise
@@ -20,7 +21,6 @@ from sfumato.mechanisms.random_projection import RandomProjection
 from sfumato.mechanisms.random_rotation import RandomRotation
 from sfumato.mechanisms.randomized_response import RandomizedResponse
 from sfumato.mechanisms.staged_release import StagedRelease
-from sfumato.metrics import Truth, nearest_row_privacy, score_guess
 from sfumato.table import Column, Encoding, Schema
 
 MECHANISMS = {

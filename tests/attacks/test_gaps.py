@@ -9,13 +9,13 @@ from sfumato.attacks import Abstain, ColumnMoments, Knowledge, Transform, all_at
 from sfumato.attacks.attribute_inference import AttributeInference
 from sfumato.attacks.gaps import nearest_reported, patterns, reported_mean
 from sfumato.attacks.linear_estimate import LinearEstimate
+from sfumato.attacks.metrics import auc
 from sfumato.attacks.naive_estimate import HardInterval, KnownTransform, NaiveEstimate
 from sfumato.attacks.nearest_row import NearestRow
 from sfumato.attacks.observation import covariance_of
 from sfumato.attacks.posterior_breach import PosteriorBreach
 from sfumato.attacks.row_ratios import Membership
 from sfumato.channels import Additive, Exact, RandomizedResponse, Sampled, draw
-from sfumato.metrics import auc
 from sfumato.noise import Laplace, Normal, Uniform
 
 D = 10

@@ -8,7 +8,7 @@ from rotations import independent, knowledge, score, skewed
 
 from sfumato.attacks import Abstain, ColumnMoments, Knowledge, RowPairs
 from sfumato.attacks.known_rows import KnownRows, rotation_like
-from sfumato.metrics import Truth, recovery_curve
+from sfumato.attacks.metrics import Truth, recovery_curve
 from sfumato.table import Encoding
 
 

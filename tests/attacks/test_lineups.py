@@ -6,8 +6,8 @@ from knowing import told
 from scipy import stats
 
 from sfumato.attacks import ATTACKS, Abstain, Knowledge, KnownNoise, Lineups, Transform
+from sfumato.attacks.metrics import Truth, score_guess
 from sfumato.channels import Additive, RandomizedResponse
-from sfumato.metrics import Truth, score_guess
 from sfumato.noise import Laplace, Normal
 from sfumato.table import Column, Encoding, Schema
 

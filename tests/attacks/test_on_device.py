@@ -17,9 +17,9 @@ from sfumato.attacks.posterior_breach import PosteriorBreach
 from sfumato.attacks.row_ratios import Membership
 from sfumato.attacks.singling_out import FEW, Predicates
 from sfumato.channels import Additive, OrMissing, RandomizedResponse, Sampled, SquareWave, draw
-from sfumato.neighbours import DeviceMemoryWarning, NumpyArrays, on_device
 from sfumato.noise import Laplace, Normal, Uniform
 from sfumato.table import Column, Encoding, Schema
+from sfumato.table.neighbours import DeviceMemoryWarning, NumpyArrays, on_device
 
 
 def arrays():
@@ -29,7 +29,7 @@ def arrays():
         import torch  # noqa: F401
     except ImportError:
         return found
-    from sfumato.neighbours.arrays import TorchArrays
+    from sfumato.table.neighbours.arrays import TorchArrays
 
     return [*found, TorchArrays("cpu")]
 

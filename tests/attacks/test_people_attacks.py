@@ -8,11 +8,11 @@ from numpy.testing import assert_allclose
 
 from sfumato.attacks import ATTACKS, Abstain, Knowledge, KnownNoise, Transform
 from sfumato.attacks.attribute_inference import AttributeInference, weighted_median
+from sfumato.attacks.metrics import Truth, score_guess
 from sfumato.attacks.nearest_row import NearestRow
 from sfumato.attacks.observation import noise_weights
 from sfumato.attacks.row_ratios import Membership
 from sfumato.channels import Additive, RandomizedResponse
-from sfumato.metrics import Truth, score_guess
 from sfumato.noise import Laplace, Uniform
 from sfumato.table import Encoding
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sfumato.attacks import Abstain, Knowledge, Predicates
+from sfumato.attacks.metrics import Truth, score_guess
 from sfumato.attacks.singling_out import SinglingOut, SinglingOutOneColumn
-from sfumato.metrics import Truth, score_guess
 from sfumato.table import Column, Encoding, Schema
 
 ENCODING = Encoding(

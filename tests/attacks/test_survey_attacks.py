@@ -9,14 +9,14 @@ from sklearn.metrics import roc_auc_score
 from domains import domain
 from sfumato.attacks import Abstain, Knowledge
 from sfumato.attacks.malicious_miner import KINDS, MaliciousMiner, plus_minus, unit_vectors
+from sfumato.attacks.metrics import Truth, score_guess
 from sfumato.attacks.posterior_breach import PosteriorBreach
 from sfumato.attacks.posterior_guess import PosteriorGuess
 from sfumato.attacks.rogue_respondent import RogueRespondent
 from sfumato.attacks.row_ratios import Membership
 from sfumato.channels import Bit, Guided
-from sfumato.errors import UsageError
-from sfumato.guidance import AnswerSpace, Guidance, SurveyCounts, check_guidance, perturb_bits
-from sfumato.metrics import Truth, score_guess
+from sfumato.channels.guidance import AnswerSpace, Guidance, SurveyCounts, check_guidance, perturb_bits
+from sfumato.core.errors import UsageError
 
 SPACE = AnswerSpace([2] * 16)
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from test_second_parents import fitted
 
-import sfumato.central
-from sfumato.central import budget, model
-from sfumato.central import forest as passes
-from sfumato.central.budget import Chooser
+import sfumato.mechanisms.central
 from sfumato.guarantee.concentrated import Central
+from sfumato.mechanisms.central import budget, model
+from sfumato.mechanisms.central import forest as passes
+from sfumato.mechanisms.central.budget import Chooser
 
-ROOM = Path(sfumato.central.__file__).parent
+ROOM = Path(sfumato.mechanisms.central.__file__).parent
 PURE = 40.0
 FLOAT_NOISE = {"normal", "standard_normal", "laplace", "gumbel", "exponential", "logistic", "choice", "multinomial"}
 

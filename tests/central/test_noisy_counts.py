@@ -9,12 +9,12 @@ import pytest
 from scipy import stats
 from test_tree_model import MIXED, people
 
-from sfumato.central.budget import Budget
-from sfumato.central.noisy_counts import COLUMNS, PAIRS, ROWS, PlannedModel, planned_measurements
-from sfumato.central.plan import Plan, read_plan
-from sfumato.central.planning import plan_from_model, public_plan
-from sfumato.errors import SchemaError, UsageError
+from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee.concentrated import Central, rho_for
+from sfumato.mechanisms.central.budget import Budget
+from sfumato.mechanisms.central.noisy_counts import COLUMNS, PAIRS, ROWS, PlannedModel, planned_measurements
+from sfumato.mechanisms.central.plan import Plan, read_plan
+from sfumato.mechanisms.central.planning import plan_from_model, public_plan
 from sfumato.mechanisms.tree_resampling import TreeResampling
 
 SITES = 4

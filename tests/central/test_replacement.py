@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from sfumato.central.budget import replacing_costs
 from sfumato.channels.measured import Measurement
 from sfumato.guarantee.concentrated import Central, epsilon_of, rho_for
 from sfumato.mechanisms import make_mechanism
+from sfumato.mechanisms.central.budget import replacing_costs
 from sfumato.table import Column, Encoding, Schema
 
 KNOWN = {"source": "public", "reason": "the form"}

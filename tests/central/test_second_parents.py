@@ -5,15 +5,15 @@ import json
 import numpy as np
 import pytest
 
-from sfumato.central import model as model_room
-from sfumato.central.budget import Budget
-from sfumato.central.drawing import ModelColumn
-from sfumato.central.forest import Node
-from sfumato.central.model import TreeModel
-from sfumato.central.model_file import model_as_dict, model_from_dict
-from sfumato.central.second_parents import Expected, candidates, corrected, score
-from sfumato.errors import CardError
+from sfumato.core.errors import CardError
 from sfumato.guarantee.concentrated import Central
+from sfumato.mechanisms.central import model as model_room
+from sfumato.mechanisms.central.budget import Budget
+from sfumato.mechanisms.central.drawing import ModelColumn
+from sfumato.mechanisms.central.forest import Node
+from sfumato.mechanisms.central.model import TreeModel
+from sfumato.mechanisms.central.model_file import model_as_dict, model_from_dict
+from sfumato.mechanisms.central.second_parents import Expected, candidates, corrected, score
 from sfumato.table import Column, Encoding, Schema
 
 PUBLIC = {"source": "public", "reason": "the form"}

@@ -9,7 +9,7 @@ from channel_examples import EXAMPLES, FACTOR
 
 from sfumato.channels import Exact, NotApplicableError, OrMissing, Sampled
 from sfumato.channels.base import read, stated
-from sfumato.errors import CardError
+from sfumato.core.errors import CardError
 
 named = pytest.mark.parametrize("channel", EXAMPLES, ids=str)
 WRONG = ["x", None, [], {}, math.nan, math.inf, -math.inf, 10**400, -(10**400), True]

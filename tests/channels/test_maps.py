@@ -22,7 +22,7 @@ from sfumato.channels import (
     Secret,
     laplace_channels,
 )
-from sfumato.errors import CardError
+from sfumato.core.errors import CardError
 from sfumato.mechanisms.random_rotation import haar_rotation
 from sfumato.noise import Laplace, Normal, StudentT
 

@@ -11,10 +11,10 @@ from domains import domain
 from sfumato.channels import Additive, Identity, Recipe, Sampled
 from sfumato.channels.recipe import FALSE_ALARMS, Reach
 from sfumato.guarantee import Card
-from sfumato.jobs.release import Release
-from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.noise import Laplace
 from sfumato.noise.law import FURTHEST
+from sfumato.release.release import Release
+from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import Schema
 
 PUBLIC = {"source": "public", "reason": "known"}

@@ -9,7 +9,7 @@ from scipy.special import ndtr
 
 from distinguisher import assert_honest, empirical_epsilon
 from sfumato.channels import EXACT_CAP, FLOAT_NOISE, UnitVector
-from sfumato.errors import UsageError
+from sfumato.core.errors import UsageError
 from sfumato.noise import Streams
 from sfumato.noise.cap import (
     best_tail,

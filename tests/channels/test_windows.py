@@ -9,7 +9,7 @@ from scipy import integrate, optimize, stats
 
 from sfumato.channels import EXACT_WINDOW, FLOAT_NOISE, HidesMissing, Piecewise, RandomizedResponse, SquareWave
 from sfumato.channels.base import Channel
-from sfumato.errors import UsageError
+from sfumato.core.errors import UsageError
 from sfumato.noise.grid import WORD
 from sfumato.noise.window import WindowNoise, draw_cells, square_wave_width
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from sfumato.classifiers.auto import BLEND, SHARES, THROUGH_NOISE, AutoClassifier, _chosen
-from sfumato.classifiers.blend import Blend
+from sfumato.learn.classifiers.auto import BLEND, SHARES, THROUGH_NOISE, AutoClassifier, _chosen
+from sfumato.learn.classifiers.blend import Blend
 from sfumato.mechanisms import make_mechanism
 from sfumato.table import Column, Encoding, Schema
 
@@ -133,7 +133,7 @@ def test_randomized_labels_and_several_parts():
 
 
 def test_it_is_the_default_of_a_perturbed_classifier():
-    from sfumato.classifiers.perturbed import PerturbedClassifier
+    from sfumato.learn.classifiers.perturbed import PerturbedClassifier
 
     X, y = load_iris(return_X_y=True)
     mechanism = make_mechanism("square-wave", {"epsilon_record": 8.0})

@@ -4,15 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sfumato.classifiers import PerturbedClassifier
-from sfumato.errors import UsageError
-from sfumato.jobs.evaluate import evaluate
-from sfumato.jobs.pool import Request, train_pool
-from sfumato.jobs.pooling.pushed import Pushed
-from sfumato.jobs.predict import predict
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.jobs.train import train
+from sfumato.core.errors import UsageError
+from sfumato.learn.classifiers import PerturbedClassifier
+from sfumato.learn.evaluate import evaluate
+from sfumato.learn.predict import predict
+from sfumato.learn.train import train
 from sfumato.mechanisms import NoisyOperator
+from sfumato.release.sanitize import Options, sanitize
+from sfumato.study.pool import Request, train_pool
+from sfumato.study.pooling.pushed import Pushed
 from sfumato.table import Column, Schema
 
 SCHEMA = Schema(

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from sfumato.channels import Additive
-from sfumato.classifiers.empirical_bayes import (
+from sfumato.core.errors import UsageError
+from sfumato.learn.classifiers.empirical_bayes import (
     ColumnFit,
     Prior,
     Seen,
@@ -14,9 +15,8 @@ from sfumato.classifiers.empirical_bayes import (
     outcomes_of,
     pooled,
 )
-from sfumato.classifiers.empirical_bayes_naive_bayes import EmpiricalBayesNaiveBayes
-from sfumato.classifiers.factory import make_classifier
-from sfumato.errors import UsageError
+from sfumato.learn.classifiers.empirical_bayes_naive_bayes import EmpiricalBayesNaiveBayes
+from sfumato.learn.classifiers.factory import make_classifier
 from sfumato.mechanisms import make_mechanism
 from sfumato.noise import Laplace
 from sfumato.table import Column, Encoding, Schema

@@ -17,8 +17,8 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import minmax_scale
 from sklearn.svm import SVC
 
-from sfumato.classifiers.factory import CLASSIFIERS, choose_classifier, make_classifier
-from sfumato.errors import UsageError
+from sfumato.core.errors import UsageError
+from sfumato.learn.classifiers.factory import CLASSIFIERS, choose_classifier, make_classifier
 
 DOCS = Path(__file__).parents[2] / "docs" / "classifiers.md"
 X, y = load_wine(return_X_y=True)

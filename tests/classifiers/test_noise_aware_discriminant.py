@@ -5,10 +5,10 @@ import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sfumato.classifiers import NoiseAwareDiscriminant
-from sfumato.classifiers.noise_aware_discriminant import class_moments, possible_covariance
-from sfumato.classifiers.reads_noise import Rows
-from sfumato.errors import CardError, UsageError
+from sfumato.core.errors import CardError, UsageError
+from sfumato.learn.classifiers import NoiseAwareDiscriminant
+from sfumato.learn.classifiers.noise_aware_discriminant import class_moments, possible_covariance
+from sfumato.learn.classifiers.reads_noise import Rows
 from sfumato.mechanisms import AdditiveNoise, MultiplicativeNoise, NoisyOperator, RandomRotation
 from sfumato.table import Column, Encoding, Schema
 

@@ -8,21 +8,21 @@ import pytest
 from sklearn.datasets import load_wine
 from sklearn.ensemble import RandomForestClassifier
 
-from sfumato.classifiers import (
+from sfumato.core.errors import CardError, UsageError
+from sfumato.guarantee import Card
+from sfumato.learn.classifiers import (
     NoiseAwareDiscriminant,
     OnReconstruction,
     PerturbedClassifier,
     ReconstructedNaiveBayes,
     make_classifier,
 )
-from sfumato.classifiers.release_columns import columns_of
-from sfumato.errors import CardError, UsageError
-from sfumato.guarantee import Card
-from sfumato.jobs.evaluate import evaluate
-from sfumato.jobs.predict import predict
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.jobs.train import train
+from sfumato.learn.classifiers.release_columns import columns_of
+from sfumato.learn.evaluate import evaluate
+from sfumato.learn.predict import predict
+from sfumato.learn.train import train
 from sfumato.mechanisms import AdditiveNoise, MultiplicativeNoise, PrincipalLaplace
+from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import Column, Schema
 
 NAMES = ("reconstructed-naive-bayes", "reconstructed-tree", "noise-aware-lda", "noise-aware-qda")

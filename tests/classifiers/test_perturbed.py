@@ -13,8 +13,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from sfumato.classifiers import PerturbedClassifier
-from sfumato.errors import PrivacyLeakWarning, UsageError
+from sfumato.core.errors import PrivacyLeakWarning, UsageError
+from sfumato.learn.classifiers import PerturbedClassifier
 from sfumato.mechanisms import MECHANISMS, AdditiveNoise, PrincipalLaplace, RandomProjection
 
 X, y = load_wine(return_X_y=True)

@@ -12,8 +12,8 @@ from sklearn.model_selection import cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sfumato.classifiers import PerturbedClassifier, RadiusVote, ReconstructedNaiveBayes
-from sfumato.errors import PrivacyLeakWarning, SchemaError, SfumatoError, TableError, UsageError
+from sfumato.core.errors import PrivacyLeakWarning, SchemaError, SfumatoError, TableError, UsageError
+from sfumato.learn.classifiers import PerturbedClassifier, RadiusVote, ReconstructedNaiveBayes
 from sfumato.mechanisms import AdditiveNoise, PrincipalLaplace
 from sfumato.table import Column, Schema
 from sfumato.table.filling import UnknownCategoryWarning
@@ -53,7 +53,7 @@ def public():
 
 
 @parametrize_with_checks([PerturbedClassifier(AdditiveNoise(scale=0.01), "naive-bayes", random_state=0)])
-@pytest.mark.filterwarnings("ignore::sfumato.errors.PrivacyLeakWarning")
+@pytest.mark.filterwarnings("ignore::sfumato.core.errors.PrivacyLeakWarning")
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 

@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from sfumato.classifiers.auto import AutoClassifier
-from sfumato.classifiers.factory import make_classifier
-from sfumato.classifiers.feature_moments import FeatureMoments, moments_of
-from sfumato.classifiers.private_discriminant import (
+from sfumato.core.errors import UsageError
+from sfumato.learn.classifiers.auto import AutoClassifier
+from sfumato.learn.classifiers.factory import make_classifier
+from sfumato.learn.classifiers.feature_moments import FeatureMoments, moments_of
+from sfumato.learn.classifiers.private_discriminant import (
     PrivateDiscriminant,
     _own_covariance,
     _shrunk_covariance,
     _shrunk_deviations,
 )
-from sfumato.classifiers.reads_noise import Rows
-from sfumato.classifiers.training import Part, fit_on_parts, noise_summary
-from sfumato.errors import UsageError
+from sfumato.learn.classifiers.reads_noise import Rows
+from sfumato.learn.classifiers.training import Part, fit_on_parts, noise_summary
 from sfumato.mechanisms import make_mechanism
 from sfumato.table import Column, Encoding, Schema
 

@@ -7,7 +7,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.neighbors import KNeighborsClassifier, RadiusNeighborsClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sfumato.classifiers.radius_vote import NoiseSummary, RadiusVote
+from sfumato.learn.classifiers.radius_vote import NoiseSummary, RadiusVote
 
 
 @parametrize_with_checks([RadiusVote(), RadiusVote(radius=2.0, prior_correction=False)])
@@ -168,7 +168,7 @@ def test_parts_vote_within_their_own_radius():
 def test_a_model_survives_skops():
     Z, y, queries, _ = clusters(n=300)
     model = RadiusVote().fit(Z, y, noise=NoiseSummary([2.0] * 3, [24.0] * 3))
-    own = "sfumato.classifiers.radius_vote.RadiusVote"
+    own = "sfumato.learn.classifiers.radius_vote.RadiusVote"
     assert set(skops.io.get_untrusted_types(data=skops.io.dumps(model))) <= {own}
     again = skops.io.loads(skops.io.dumps(model), trusted=[own])
     np.testing.assert_array_equal(again.predict_proba(queries), model.predict_proba(queries))

@@ -9,12 +9,12 @@ from scipy.stats import laplace, norm
 from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sfumato.classifiers import OnReconstruction, ReconstructedNaiveBayes, ReconstructedTree
-from sfumato.classifiers.assignment import assigned, by_rank, moved_codes
-from sfumato.classifiers.class_densities import Slice, UnsettledWarning, class_densities, intervals_for
-from sfumato.classifiers.reads_noise import Rows, slices
-from sfumato.classifiers.release_columns import columns_of
-from sfumato.errors import CardError, TableError
+from sfumato.core.errors import CardError, TableError
+from sfumato.learn.classifiers import OnReconstruction, ReconstructedNaiveBayes, ReconstructedTree
+from sfumato.learn.classifiers.assignment import assigned, by_rank, moved_codes
+from sfumato.learn.classifiers.class_densities import Slice, UnsettledWarning, class_densities, intervals_for
+from sfumato.learn.classifiers.reads_noise import Rows, slices
+from sfumato.learn.classifiers.release_columns import columns_of
 from sfumato.mechanisms import AdditiveNoise, MultiplicativeNoise, RandomRotation
 from sfumato.reconstruction import Cells, ConvergenceError, ExpectationMaximization
 from sfumato.table import Column, Encoding, Schema
@@ -259,7 +259,7 @@ def test_a_class_of_few_rows_is_taken_as_all_rows_are():
 @pytest.mark.parametrize("scale", [0.1, 2.0, 8.0])
 def test_jumps_of_the_smoothed_iteration_end_where_its_steps_would(scale, monkeypatch):
     """Ten times fewer rounds under strong noise, where the plain iteration needs thousands, and the same masses."""
-    from sfumato.classifiers import class_densities as one
+    from sfumato.learn.classifiers import class_densities as one
 
     rng = np.random.default_rng(1)
     x = np.where(rng.random(3_000) < 0.4, rng.beta(2, 8, 3_000), rng.beta(8, 3, 3_000))
@@ -287,7 +287,7 @@ def test_jumps_of_the_smoothed_iteration_end_where_its_steps_would(scale, monkey
 @pytest.mark.parametrize("learner", [ReconstructedNaiveBayes(), ReconstructedTree()], ids=str)
 def test_a_reconstruction_that_does_not_settle_degrades(learner, monkeypatch):
     """Under strong noise the iteration can take longer than it may: classes are then taken to be like all rows."""
-    from sfumato.classifiers import class_densities as one
+    from sfumato.learn.classifiers import class_densities as one
 
     X, y = normals(600)
     mechanism, Z = noisy(X, y, scale=4.0)

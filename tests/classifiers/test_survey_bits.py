@@ -5,9 +5,9 @@ import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from sfumato.classifiers.survey_bits import SurveyClassifier, accuracy_on_received
-from sfumato.errors import TableError, UsageError
-from sfumato.guidance import AnswerSpace, SurveyRules, bit_probabilities, simulate
+from sfumato.channels.guidance import AnswerSpace, SurveyRules, bit_probabilities, simulate
+from sfumato.core.errors import TableError, UsageError
+from sfumato.learn.classifiers.survey_bits import SurveyClassifier, accuracy_on_received
 
 SPACE = AnswerSpace((2, 3, 2, 4))
 

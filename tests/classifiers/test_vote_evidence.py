@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 
-from sfumato.classifiers import PerturbedClassifier, RadiusVote
-from sfumato.classifiers.distortion import FactorNoise, NoiseSummary
-from sfumato.classifiers.radius_vote import LEAST
+from sfumato.attacks.metrics import proportion_interval
+from sfumato.learn.classifiers import PerturbedClassifier, RadiusVote
+from sfumato.learn.classifiers.distortion import FactorNoise, NoiseSummary
+from sfumato.learn.classifiers.radius_vote import LEAST
 from sfumato.mechanisms import AdditiveNoise, PrincipalLaplace
-from sfumato.metrics import proportion_interval
 
 TESTED = 600
 

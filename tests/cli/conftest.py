@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from example_study import STUDY
 
-from sfumato.cli.app import app
-from sfumato.cli.console import run_guarded
+from sfumato.api.cli.app import app
+from sfumato.api.cli.console import run_guarded
 
 
 @pytest.fixture
@@ -43,9 +43,9 @@ class Served:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    from sfumato.cli.demo import serving
-    from sfumato.files import write_whole
-    from sfumato.protocol.study_file import load_study
+    from sfumato.api.cli.demo import serving
+    from sfumato.core.files import write_whole
+    from sfumato.study.protocol.study_file import load_study
 
     folder = tmp_path_factory.mktemp("served")
     (folder / "study.yaml").write_text(STUDY)
@@ -73,8 +73,8 @@ def people(tmp_path_factory):
 @pytest.fixture
 def release(people, served, tmp_path):
     """Sanitize the people for the study; more words as in `Options`."""
-    from sfumato.jobs.sanitize import Options, sanitize
-    from sfumato.protocol.study_file import load_study
+    from sfumato.release.sanitize import Options, sanitize
+    from sfumato.study.protocol.study_file import load_study
 
     def make(name="release", **words):
         schema = load_study(served.owner.parent / "study.yaml").schema

@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 from sklearn.neural_network import MLPClassifier
 
-from sfumato.classifiers.training import heeding_interrupts
-from sfumato.cli.audit import utility_lines
+from sfumato.api.cli.audit import utility_lines
+from sfumato.learn.classifiers.training import heeding_interrupts
 
 FULL = Path("/dev/full")
-SHOW = "from sfumato.cli.app import main; main()"
+SHOW = "from sfumato.api.cli.app import main; main()"
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ class WithoutServer:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, WithoutServer())
-from sfumato.cli.app import main
+from sfumato.api.cli.app import main
 main()
 """
 

@@ -11,8 +11,8 @@ import pytest
 from sklearn.datasets import load_wine
 from typer.main import get_command
 
-from sfumato.cli.app import app
-from sfumato.cli.console import run_guarded
+from sfumato.api.cli.app import app
+from sfumato.api.cli.console import run_guarded
 
 SECRET = "Xantippe-4711"
 
@@ -201,7 +201,7 @@ def test_unreadable_files_are_explained(run, tmp_path):
 
 
 def test_an_unforeseen_error_shows_its_kind_but_not_its_text(run, wine, tmp_path, monkeypatch):
-    import sfumato.door.sanitize as door
+    import sfumato.api.sanitize as door
 
     def fail(*_, **__):
         raise RuntimeError(f"cell {SECRET}")
@@ -229,7 +229,9 @@ def test_sql_is_read_through_a_url(run, tmp_path):
     assert run("sanitize", url, "--out", tmp_path / "x")[0] == 2
 
 
-@pytest.mark.parametrize("room", ["sfumato.jobs.sanitize", "sfumato.client", "sfumato.protocol.study_file"])
+@pytest.mark.parametrize(
+    "room", ["sfumato.release.sanitize", "sfumato.study.client", "sfumato.study.protocol.study_file"]
+)
 def test_a_site_starts_without_the_learning_libraries(room):
     """Loading scikit-learn takes seconds, and a data owner who sanitizes and pushes trains nothing."""
     loaded = f"import sys, {room}; print(sorted({{'sklearn', 'pandas', 'matplotlib'}} & set(sys.modules)))"

@@ -7,12 +7,12 @@ from importlib.metadata import version
 import pandas as pd
 import pytest
 
+from sfumato.api.cli.console import ProgressLines
 from sfumato.attacks import ATTACKS
-from sfumato.classifiers import CLASSIFIERS
-from sfumato.cli.console import ProgressLines
+from sfumato.core.wording import counted
 from sfumato.guarantee.words import ways_out
+from sfumato.learn.classifiers import CLASSIFIERS
 from sfumato.mechanisms import MECHANISMS
-from sfumato.wording import counted
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from sfumato.cli.app import app
-from sfumato.cli.console import run_guarded
+from sfumato.api.cli.app import app
+from sfumato.api.cli.console import run_guarded
 
 
 @pytest.fixture

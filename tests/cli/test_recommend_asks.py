@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-RUN = [sys.executable, "-c", "from sfumato.cli import main; main()", "recommend"]
+RUN = [sys.executable, "-c", "from sfumato.api.cli import main; main()", "recommend"]
 SCHEMA = """
 version: 1
 columns:

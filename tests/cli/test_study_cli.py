@@ -13,7 +13,7 @@ import time
 import pytest
 from example_study import STUDY
 
-from sfumato.cli.tables import until_done
+from sfumato.api.cli.tables import until_done
 
 
 def mode(path):
@@ -124,7 +124,7 @@ def test_an_unknown_classifier_is_told(command, served):
 
 def test_without_the_servers_parts_one_line_says_what_to_install(command, tmp_path, monkeypatch):
     (tmp_path / "study.yaml").write_text(STUDY)
-    monkeypatch.setitem(sys.modules, "sfumato.server.settings", None)
+    monkeypatch.setitem(sys.modules, "sfumato.study.server.settings", None)
     code, _, err = command("study", "new", tmp_path / "study.yaml", "--data", tmp_path / "data")
     assert code == 2
     assert "pip install 'sfumato[server]'" in err
@@ -144,7 +144,16 @@ def test_waiting_ends_when_all_are_done_or_failed():
 
 def test_serve_tells_its_address_and_stops_politely(tmp_path):
     data = tmp_path / "data"
-    run = [sys.executable, "-c", "from sfumato.cli import main; main()", "serve", "--data", str(data), "--port", "0"]
+    run = [
+        sys.executable,
+        "-c",
+        "from sfumato.api.cli import main; main()",
+        "serve",
+        "--data",
+        str(data),
+        "--port",
+        "0",
+    ]
     process = subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=dict(os.environ))
     try:
         until = time.monotonic() + 200
@@ -184,7 +193,7 @@ def test_a_token_that_cannot_be_written_does_not_lose_the_study(command, tmp_pat
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("sfumato.files.os.fsync", full)
+        patch.setattr("sfumato.core.files.os.fsync", full)
         code, _, err = command("study", "new", tmp_path / "study.yaml", "--data", data)
     assert code == 5
     identity = re.search(r"The study (\w+) was created", err)[1]

@@ -15,12 +15,12 @@ import pytest
 import uvicorn
 import yaml
 
-from sfumato.cli.app import app as cli
-from sfumato.cli.console import run_guarded
-from sfumato.client.survey_server import SurveyServer
-from sfumato.server.app import create_app
-from sfumato.server.settings import Settings
-from sfumato.server.store import Store
+from sfumato.api.cli.app import app as cli
+from sfumato.api.cli.console import run_guarded
+from sfumato.study.client.survey_server import SurveyServer
+from sfumato.study.server.app import create_app
+from sfumato.study.server.settings import Settings
+from sfumato.study.server.store import Store
 
 SURVEY = {
     "kind": "survey",
@@ -149,7 +149,7 @@ def test_of_several_programs_that_answer_from_one_file_one_draws(
     assert run("survey", "new", file, "--data", data, "--json") == 0
     identity = json.loads(capsys.readouterr().out)["id"]
     link = f"{address}/survey/#survey={identity}"
-    program = "from sfumato.cli import main; main()"
+    program = "from sfumato.api.cli import main; main()"
     words = [sys.executable, "-c", program, "respond", link, "--answers", str(answers), "--max-level", "9", "--yes"]
     programs = [subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(4)]
     said = [one.communicate(timeout=100)[1] for one in programs]

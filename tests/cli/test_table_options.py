@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.cli.app import app
-from sfumato.cli.console import Console, run_guarded
+from sfumato.api.cli.app import app
+from sfumato.api.cli.console import Console, run_guarded
 from sfumato.table import Schema, write_table
 
 ROWS = 60
@@ -93,7 +93,7 @@ def test_numbers_are_the_same_either_way(run, tmp_path):
     run("sanitize", "t.csv", "--label", "krank", "--seed", 1, "--out", "a", *READ)
     (tmp_path / "plain.csv").write_text(german().decode("cp1252").replace(",", "."), encoding="utf-8")
     run("sanitize", "plain.csv", "--label", "krank", "--seed", 1, "--out", "b")
-    from sfumato.jobs.release import Release
+    from sfumato.release.release import Release
 
     np.testing.assert_array_equal(Release.open(tmp_path / "a").Z, Release.open(tmp_path / "b").Z)
 

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from scripted import DEFINITION, serving
 
-from sfumato.client.connection import Patience
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.protocol.study_file import study_from_dict
+from sfumato.release.sanitize import Options, sanitize
+from sfumato.study.client.connection import Patience
+from sfumato.study.protocol.study_file import study_from_dict
 
 
 @pytest.fixture

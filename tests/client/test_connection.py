@@ -8,10 +8,10 @@ import httpx
 import pytest
 from scripted import BREAK, SITE
 
-from sfumato.client.answers import RefusedError
-from sfumato.client.connection import Address, Connection, Patience, check_token, read_token
-from sfumato.client.coordinator import Coordinator
-from sfumato.errors import CoordinatorError, PrivacyLeakWarning, UsageError
+from sfumato.core.errors import CoordinatorError, PrivacyLeakWarning, UsageError
+from sfumato.study.client.answers import RefusedError
+from sfumato.study.client.connection import Address, Connection, Patience, check_token, read_token
+from sfumato.study.client.coordinator import Coordinator
 
 OK = (200, {"fine": True})
 SICK = (503, {"error": "unavailable", "message": "The database is away.", "request": "1"})
@@ -119,7 +119,7 @@ def test_answers_that_are_no_answers(server, connect, body, status):
 
 
 def test_an_endless_answer_is_not_read(server, connect, monkeypatch):
-    monkeypatch.setattr("sfumato.client.answers.MOST_BYTES", 1 << 17)
+    monkeypatch.setattr("sfumato.study.client.answers.MOST_BYTES", 1 << 17)
     server.script = [(200, b"[" + b"1," * (1 << 17) + b"1]")]
     with pytest.raises(CoordinatorError, match="too long"):
         connect().ask("GET", "/x")

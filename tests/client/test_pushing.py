@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 from scripted import BREAK, SITE
 
-from sfumato.client import Coordinator, Parcel, carry_out, plan_push
-from sfumato.client.private_notes import Agreements, default_agreements
-from sfumato.errors import CardError, CoordinatorError, TableError, UsageError
+from sfumato.core.errors import CardError, CoordinatorError, TableError, UsageError
+from sfumato.study.client import Coordinator, Parcel, carry_out, plan_push
+from sfumato.study.client.private_notes import Agreements, default_agreements
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from sklearn.base import clone
 
 from domains import any_records, domain
 from sfumato.channels import NO_NOISE, Hybrid
+from sfumato.channels.guidance.bits import floored
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
 from sfumato.guarantee.recompute import recomputed
-from sfumato.guidance.bits import floored
-from sfumato.jobs.write_release import Layout, make_card
 from sfumato.mechanisms import GuidedProjection, NoisyOperator, RandomizedResponse
 from sfumato.noise import Streams
+from sfumato.release.write_release import Layout, make_card
 
 LEARNED = {"source": "learned"}
 ROWS = 60_000

@@ -9,8 +9,8 @@ import pytest
 from mechanism_contract import CHECKS
 
 from sfumato.attacks.base import Knowledge, Values
-from sfumato.classifiers.named.base import NamedClassifier
-from sfumato.registry import METRICS, NotDeclaredError, discover, enter
+from sfumato.core.registry import METRICS, NotDeclaredError, discover, enter
+from sfumato.learn.classifiers.named.base import NamedClassifier
 from sfumato.table import Encoding
 
 PAGE = Path(__file__).resolve().parents[2] / "CONTRIBUTING.md"
@@ -75,4 +75,4 @@ def test_the_registry_fails_closed(walked):
         enter({}, "other", type("Other", (mechanism,), {"papers": (), "__doc__": "Says nothing."}), ("papers",))
     with pytest.raises(NotDeclaredError, match="docstring"):
         enter({}, "other", type("Other", (), {"__doc__": ""}), ())
-    assert discover("sfumato.classifiers.named", NamedClassifier)
+    assert discover("sfumato.learn.classifiers.named", NamedClassifier)

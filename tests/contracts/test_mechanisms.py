@@ -21,7 +21,7 @@ from mechanism_contract import (
 )
 
 from sfumato.channels import Affine
-from sfumato.errors import SfumatoError
+from sfumato.core.errors import SfumatoError
 from sfumato.guarantee import Guarantee
 from sfumato.mechanisms import (
     MECHANISMS,

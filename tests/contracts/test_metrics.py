@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-import sfumato.metrics
-import sfumato.metrics.information
+import sfumato.attacks.metrics
+import sfumato.attacks.metrics.information
+from sfumato.core.registry import METRICS, NotDeclaredError, metric
 from sfumato.noise import OperatorNoise, make_law, make_operator
-from sfumato.registry import METRICS, NotDeclaredError, metric
 
 RNG = np.random.default_rng(5)
 ORIGINAL = RNG.beta(2, 3, (400, 3))
@@ -50,7 +50,7 @@ def test_the_docstring_says_the_same(name):
 def test_there_are_metrics_of_every_kind():
     assert {function.takes for function in METRICS.values()} == {"guess", "samples", "noise", "shares", "answers"}
     assert all(
-        hasattr(sfumato.metrics, name) or function.__module__.endswith("information")
+        hasattr(sfumato.attacks.metrics, name) or function.__module__.endswith("information")
         for name, function in METRICS.items()
     )
 

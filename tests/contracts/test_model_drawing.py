@@ -7,12 +7,12 @@ import pytest
 from sklearn.base import clone
 
 from domains import any_records, domain
-from sfumato.errors import SchemaError
+from sfumato.core.errors import SchemaError
 from sfumato.guarantee import CENTRAL_DP, Card
 from sfumato.guarantee.recompute import recomputed
-from sfumato.jobs.write_release import Layout, make_card
 from sfumato.mechanisms import MECHANISMS, ModelDrawing
 from sfumato.noise import Streams
+from sfumato.release.write_release import Layout, make_card
 
 DRAWN = [mechanism for mechanism in MECHANISMS.values() if issubclass(mechanism, ModelDrawing)]
 SHAPE = "nm3oi?"

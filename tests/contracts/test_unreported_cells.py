@@ -6,26 +6,26 @@ import pyarrow as pa
 import pytest
 from sampled_columns import HERE, SampledColumns, Silent
 
+from sfumato.api.cli.app import app
+from sfumato.api.cli.console import run_guarded
+from sfumato.auditing.audit import AuditRequest, audit
 from sfumato.channels import Additive, Exact, Identity, OrMissing, RandomizedResponse, Recipe, Sampled
-from sfumato.classifiers import PerturbedClassifier
-from sfumato.classifiers.factory import CLASSIFIERS
-from sfumato.classifiers.noise_aware_discriminant import NoiseAwareDiscriminant
-from sfumato.cli.app import app
-from sfumato.cli.console import run_guarded
-from sfumato.errors import CardError, TableError, UsageError
+from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.guarantee import Card
 from sfumato.guarantee.recompute import recomputed
-from sfumato.jobs.audit import AuditRequest, audit
-from sfumato.jobs.far_cells import far_cells
-from sfumato.jobs.predict import predict
-from sfumato.jobs.reconstruct import reconstruct_columns
-from sfumato.jobs.release import CARD_METADATA, Release, matrix_of
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.jobs.train import train
+from sfumato.learn.classifiers import PerturbedClassifier
+from sfumato.learn.classifiers.factory import CLASSIFIERS
+from sfumato.learn.classifiers.noise_aware_discriminant import NoiseAwareDiscriminant
+from sfumato.learn.predict import predict
+from sfumato.learn.reconstruct import reconstruct_columns
+from sfumato.learn.train import train
 from sfumato.mechanisms import MECHANISMS
 from sfumato.noise import Laplace
-from sfumato.server.validation.file_checks import WRONG_GAPS, NoiseEvidence
-from sfumato.server.validation.row_identity import RowIdentity
+from sfumato.release.release import CARD_METADATA, Release, matrix_of
+from sfumato.release.sanitize import Options, sanitize
+from sfumato.study.far_cells import far_cells
+from sfumato.study.server.validation.file_checks import WRONG_GAPS, NoiseEvidence
+from sfumato.study.server.validation.row_identity import RowIdentity
 from sfumato.table import Column, Encoding, Schema, open_table, write_table
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -5,13 +5,13 @@ import math
 
 import pytest
 
-from sfumato.errors import CardError
+from sfumato.core.errors import CardError
 from sfumato.guarantee import AllReleases, Card, Guarantee
 from sfumato.guarantee.all_releases import total_without_delta
 from sfumato.guarantee.concentrated import Central, epsilon_of
 from sfumato.guarantee.posterior import loss_of_rho, posterior_bound
 from sfumato.guarantee.words import card_in_words
-from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import Column, Schema
 
 FOUR = Guarantee(4.0, 4.0, 4.0)

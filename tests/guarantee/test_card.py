@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from domains import any_records, domain, seeds, shapes, steady
 from sfumato.channels import FLOAT_NOISE, Exact
-from sfumato.errors import CardError
+from sfumato.core.errors import CardError
 from sfumato.guarantee import Card
-from sfumato.jobs.write_release import Layout, make_card
 from sfumato.mechanisms import AdditiveNoise, PrincipalLaplace, RandomizedResponse, RandomProjection
+from sfumato.release.write_release import Layout, make_card
 from sfumato.table import Column, Encoding, Schema
 
 mechanisms = st.one_of(

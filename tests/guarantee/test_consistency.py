@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from sfumato.errors import CardError
+from sfumato.core.errors import CardError
 from sfumato.guarantee import Card
-from sfumato.jobs.release import Release
-from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.release.release import Release
+from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import Column, Schema
 
 SCHEMA = Schema(

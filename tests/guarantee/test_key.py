@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domains import steady
-from sfumato.errors import CardError
+from sfumato.core.errors import CardError
 from sfumato.guarantee import Key
 
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domains import seeds, steady
-from sfumato.errors import CardError
-from sfumato.guarantee import Ledger
-from sfumato.guarantee.ledger import Fingerprint, default_ledger, make_entry
+from sfumato.core.errors import CardError
+from sfumato.ledger import Ledger
+from sfumato.ledger.ledger import Fingerprint, default_ledger, make_entry
 
 KEY = bytes(range(32))
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domains import steady
-from sfumato.errors import UsageError
+from sfumato.core.errors import UsageError
 from sfumato.guarantee import amplification, epsilon_for_posterior, posterior_bound
 from sfumato.guarantee.concentrated import Central, rho_for
 from sfumato.guarantee.posterior import loss_for_gain, loss_of_rho, most_gained, pairs_told_apart, rho_of_loss

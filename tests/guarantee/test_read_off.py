@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.errors import CardError
-from sfumato.guarantee.read_off import ReadOff, shared_ends, table_ends
+from sfumato.core.errors import CardError
+from sfumato.ledger.read_off import ReadOff, shared_ends, table_ends
 from sfumato.table import Column, Schema
 
 

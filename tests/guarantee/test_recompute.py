@@ -10,12 +10,12 @@ import pytest
 
 from domains import any_records
 from sfumato.channels import RandomizedResponse
-from sfumato.errors import CardError
+from sfumato.core.errors import CardError
 from sfumato.guarantee import Card, Guarantee
 from sfumato.guarantee.recompute import Recomputed, recomputed
-from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.mechanisms import MECHANISMS, ModelDrawing
 from sfumato.noise import keep_threshold
+from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import Column, Encoding, Schema
 
 PUBLIC = {"source": "public", "reason": "known from the form"}

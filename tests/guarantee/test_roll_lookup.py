@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sfumato.guarantee import roll
 from sfumato.guarantee.person_hash import PersonHash
+from sfumato.ledger import roll
 
 
 @pytest.mark.parametrize(("asked", "known"), [(1000, 300), (7, 1), (64, 500), (0, 5), (5, 0)])

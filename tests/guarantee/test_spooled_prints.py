@@ -5,9 +5,9 @@ import io
 import numpy as np
 import pytest
 
-from sfumato.guarantee import roll as spooled_prints
 from sfumato.guarantee import spool
-from sfumato.guarantee.roll import SpooledPrints
+from sfumato.ledger import roll as spooled_prints
+from sfumato.ledger.roll import SpooledPrints
 
 
 @pytest.mark.parametrize("count", [0, 1, 99, 100, 101, 2_345])
@@ -32,7 +32,7 @@ def test_sorted_by_pieces_is_sorted(count, tmp_path, monkeypatch):
 
 def test_reading_in_between_neither_loses_nor_overwrites_any(tmp_path, monkeypatch):
     monkeypatch.setattr("sfumato.guarantee.spool.SPOOL_BYTES", 100)
-    monkeypatch.setattr("sfumato.guarantee.roll.PIECE", 10)
+    monkeypatch.setattr("sfumato.ledger.roll.PIECE", 10)
     given = np.random.default_rng(2).integers(0, 1 << 64, 60, dtype=np.uint64)
     prints = SpooledPrints(tmp_path)
     prints.add(given[:50])

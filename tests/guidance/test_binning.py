@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sfumato.errors import TableError, UsageError
-from sfumato.guidance.space import Binning, equal_edges, quantile_edges, supervised_edges
+from sfumato.channels.guidance.space import Binning, equal_edges, quantile_edges, supervised_edges
+from sfumato.core.errors import TableError, UsageError
 
 
 def test_quartiles_cut_into_equally_many():

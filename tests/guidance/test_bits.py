@@ -10,8 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import binomtest
 
-from sfumato.errors import UsageError
-from sfumato.guidance import (
+from sfumato.channels.guidance import (
     AnswerSpace,
     answer_epsilons,
     bit_probabilities,
@@ -22,8 +21,9 @@ from sfumato.guidance import (
     survey_epsilon,
     uniforms_from_bytes,
 )
-from sfumato.guidance.bits import floored
-from sfumato.guidance.epsilon import HALF, _largest_ratio
+from sfumato.channels.guidance.bits import floored
+from sfumato.channels.guidance.epsilon import HALF, _largest_ratio
+from sfumato.core.errors import UsageError
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "guided.json").read_text())
 

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from sfumato.errors import TableError
-from sfumato.guidance import AnswerSpace, SurveyCounts, class_difference, degree_of_error, perturb_bits
+from sfumato.channels.guidance import AnswerSpace, SurveyCounts, class_difference, degree_of_error, perturb_bits
+from sfumato.core.errors import TableError
 
 SPACE = AnswerSpace((2, 3, 2, 2))
 

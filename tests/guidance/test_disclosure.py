@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from sfumato.errors import TableError, UsageError
-from sfumato.guidance import (
+from sfumato.channels.guidance import (
     AnswerSpace,
     Guidance,
     SurveyCounts,
@@ -20,12 +19,13 @@ from sfumato.guidance import (
     sureness,
     told_by,
 )
-from sfumato.guidance.disclosure import (
+from sfumato.channels.guidance.disclosure import (
     answer_entropy,
     joint_entropy,
     published_disclosure_estimate,
     published_error_estimate,
 )
+from sfumato.core.errors import TableError, UsageError
 
 SPACE = AnswerSpace((2, 3, 2))
 EVERY_ROW = (np.arange(1 << SPACE.width)[:, None] >> np.arange(SPACE.width)) & 1

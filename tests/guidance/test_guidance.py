@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from sfumato.errors import UsageError
-from sfumato.guidance import (
+from sfumato.channels.guidance import (
     AnswerSpace,
     Guidance,
     GuidanceError,
@@ -18,6 +17,7 @@ from sfumato.guidance import (
     least_level,
     perturb_bits,
 )
+from sfumato.core.errors import UsageError
 
 
 @pytest.fixture(scope="module")

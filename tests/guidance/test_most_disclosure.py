@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sfumato.errors import UsageError
-from sfumato.guidance import AnswerSpace, Guidance, SurveyCounts, exact_disclosure, most_bits, most_disclosure
+from sfumato.channels.guidance import AnswerSpace, Guidance, SurveyCounts, exact_disclosure, most_bits, most_disclosure
+from sfumato.core.errors import UsageError
 
 SPACE = AnswerSpace((2, 3, 2))
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from sfumato.errors import TableError, UsageError
-from sfumato.guidance import (
+from sfumato.channels.guidance import (
     AnswerSpace,
     Guidance,
     SurveyCounts,
@@ -13,6 +12,7 @@ from sfumato.guidance import (
     random_startup,
     simulate,
 )
+from sfumato.core.errors import TableError, UsageError
 
 SPACE = AnswerSpace([2] * 8)
 

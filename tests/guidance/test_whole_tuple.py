@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from sfumato.errors import UsageError
-from sfumato.guidance import AnswerSpace, whole_tuple_disclosure, whole_tuple_response
-from sfumato.guidance.disclosure import joint_entropy
+from sfumato.channels.guidance import AnswerSpace, whole_tuple_disclosure, whole_tuple_response
+from sfumato.channels.guidance.disclosure import joint_entropy
+from sfumato.core.errors import UsageError
 
 SPACE = AnswerSpace([2] * 4)
 

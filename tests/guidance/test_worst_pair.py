@@ -3,8 +3,15 @@
 import numpy as np
 import pytest
 
-from sfumato.guidance import AnswerSpace, Guidance, SurveyCounts, bit_probabilities, record_epsilon, survey_epsilon
-from sfumato.guidance.epsilon import TO_CHECK, WORK, _Search
+from sfumato.channels.guidance import (
+    AnswerSpace,
+    Guidance,
+    SurveyCounts,
+    bit_probabilities,
+    record_epsilon,
+    survey_epsilon,
+)
+from sfumato.channels.guidance.epsilon import TO_CHECK, WORK, _Search
 
 
 def orthonormal(width, k, seed=0):

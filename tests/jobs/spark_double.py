@@ -25,7 +25,7 @@ class Frame:
         return cls(lambda: [[part] for part in parts], again)
 
     def mapInArrow(self, function, schema):  # noqa: ARG002, N802 - Spark's name
-        from sfumato.jobs.spark import spark_release, spark_table
+        from sfumato.release.spark import spark_release, spark_table
 
         def compute():
             made = []

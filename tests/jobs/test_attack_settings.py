@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import sfumato as sf
+from sfumato.api.cli.app import app
+from sfumato.api.cli.console import run_guarded
 from sfumato.attacks import ATTACKS
-from sfumato.cli.app import app
-from sfumato.cli.console import run_guarded
-from sfumato.errors import UsageError
-from sfumato.jobs.auditing.attacking import settings_of
+from sfumato.auditing.attacking import settings_of
+from sfumato.core.errors import UsageError
 
 DOCS = Path(__file__).parents[2] / "docs" / "attacks.md"
 

@@ -10,13 +10,13 @@ import pytest
 
 from sfumato.attacks import ATTACKS
 from sfumato.attacks.naive_estimate import NaiveEstimate
-from sfumato.errors import CardError, TableError, UsageError
-from sfumato.jobs.audit import AuditRequest, audit
-from sfumato.jobs.auditing.document import audit_validator
-from sfumato.jobs.auditing.riskiest import beyond_chance
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.report import write_report
-from sfumato.report.page import render_report
+from sfumato.auditing.audit import AuditRequest, audit
+from sfumato.auditing.document import audit_validator
+from sfumato.auditing.report import write_report
+from sfumato.auditing.report.page import render_report
+from sfumato.auditing.riskiest import beyond_chance
+from sfumato.core.errors import CardError, TableError, UsageError
+from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import open_table
 
 pytestmark = pytest.mark.filterwarnings("ignore")

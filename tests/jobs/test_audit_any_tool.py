@@ -5,10 +5,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from sfumato.errors import TableError
-from sfumato.jobs.audit import AuditRequest, audit
-from sfumato.jobs.auditing.matching import identical_rows, same_order
-from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.auditing.audit import AuditRequest, audit
+from sfumato.auditing.matching import identical_rows, same_order
+from sfumato.core.errors import TableError
+from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import Schema, open_table, write_table
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -8,9 +8,9 @@ import pytest
 from scipy.stats import wasserstein_distance
 
 import sfumato as sf
-from sfumato.errors import PrivacyLeakWarning, UsageError
-from sfumato.jobs.auditing.copies import _ratio, _without_self, row_keys
-from sfumato.report import render_report
+from sfumato.auditing.copies import _ratio, _without_self, row_keys
+from sfumato.auditing.report import render_report
+from sfumato.core.errors import PrivacyLeakWarning, UsageError
 
 QUICK = {"attacks": ["naive-estimate"], "repeats": 0}
 COLUMNS = ["age", "sex", "zip", "bmi", "ill"]

@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sfumato.auditing.audit import AuditRequest, audit
+from sfumato.auditing.generalised import Generalised, Sets
 from sfumato.channels import Exact
-from sfumato.errors import TableError
-from sfumato.jobs.audit import AuditRequest, audit
-from sfumato.jobs.auditing.generalised import Generalised, Sets
+from sfumato.core.errors import TableError
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 TOWNS = ("Aachen", "Bonn", "Calw", "Dachau")

@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 
 import sfumato as sf
+from sfumato.auditing import read_tables
+from sfumato.auditing import read_tables as large_release
+from sfumato.auditing.generalised import Generalised
 from sfumato.channels import NotApplicableError
-from sfumato.errors import TableError
-from sfumato.jobs.auditing import read_tables
-from sfumato.jobs.auditing import read_tables as large_release
-from sfumato.jobs.auditing.generalised import Generalised
+from sfumato.core.errors import TableError
 
 RNG = np.random.default_rng(8)
 ROWS = 3_000

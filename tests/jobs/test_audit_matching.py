@@ -4,14 +4,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.errors import TableError, UsageError
-from sfumato.jobs.audit import AuditRequest, audit
-from sfumato.jobs.auditing import matching
-from sfumato.jobs.auditing.matching import disjoint, drawn, match_people, rivals, strength
-from sfumato.neighbours import nearest
-from sfumato.report.comparison_parts import copied_rows
-from sfumato.report.strongest import strongest
+from sfumato.auditing import matching
+from sfumato.auditing.audit import AuditRequest, audit
+from sfumato.auditing.matching import disjoint, drawn, match_people, rivals, strength
+from sfumato.auditing.report.comparison_parts import copied_rows
+from sfumato.auditing.report.strongest import strongest
+from sfumato.core.errors import TableError, UsageError
 from sfumato.table import open_table, write_table
+from sfumato.table.neighbours import nearest
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -6,14 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sfumato.api.cli import app
+from sfumato.api.cli.console import run_guarded
 from sfumato.attacks import ATTACKS
-from sfumato.cli import app
-from sfumato.cli.console import run_guarded
-from sfumato.jobs.audit import AuditRequest, audit
-from sfumato.jobs.auditing.document import audit_validator
-from sfumato.jobs.auditing.read_folder import OPERATOR_NOTE
-from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.auditing.audit import AuditRequest, audit
+from sfumato.auditing.document import audit_validator
+from sfumato.auditing.read_folder import OPERATOR_NOTE
 from sfumato.noise import Operator
+from sfumato.release.sanitize import Options, sanitize
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -5,9 +5,9 @@ import warnings
 import numpy as np
 import pytest
 
-from sfumato.jobs.audit import AuditRequest, audit
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.report.wording import detail_rows
+from sfumato.auditing.audit import AuditRequest, audit
+from sfumato.auditing.report.wording import detail_rows
+from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import open_table
 
 pytestmark = pytest.mark.filterwarnings("ignore")

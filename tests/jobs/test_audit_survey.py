@@ -5,9 +5,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from sfumato.jobs.audit import AuditRequest, audit
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.jobs.train import train
+from sfumato.auditing.audit import AuditRequest, audit
+from sfumato.learn.train import train
+from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import Column, Schema
 
 PUBLIC = {"source": "public", "reason": "the questionnaire"}

@@ -9,7 +9,7 @@ from sfumato.attacks import KnownNoise
 from sfumato.attacks.joint_beliefs import JointBeliefs
 from sfumato.attacks.like_people import Likely
 from sfumato.channels import Additive
-from sfumato.errors import UsageError
+from sfumato.core.errors import UsageError
 from sfumato.noise import Normal
 from sfumato.table import Column, Encoding, Schema
 

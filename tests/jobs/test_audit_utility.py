@@ -3,11 +3,11 @@
 import numpy as np
 import pandas as pd
 
-from sfumato.cli.audit import utility_lines
-from sfumato.jobs.audit import AuditRequest, audit
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.jobs.utility import CLASSIFIERS, WITH_CARD
-from sfumato.report.accuracy import learned
+from sfumato.api.cli.audit import utility_lines
+from sfumato.auditing.audit import AuditRequest, audit
+from sfumato.auditing.report.accuracy import learned
+from sfumato.auditing.utility import CLASSIFIERS, WITH_CARD
+from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import Column, Schema
 
 TOLD = {"source": "public", "reason": "test"}

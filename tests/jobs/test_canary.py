@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 import sfumato as sf
-from sfumato.central import budget, model
-from sfumato.errors import SchemaError, UsageError
-from sfumato.guarantee import Ledger
-from sfumato.jobs.canary import _part
+from sfumato.auditing.canary import _part
+from sfumato.core.errors import SchemaError, UsageError
+from sfumato.ledger import Ledger
+from sfumato.mechanisms.central import budget, model
 from sfumato.mechanisms.tree_resampling import TreeResampling
 from sfumato.noise import exact_choice
 from sfumato.table import Column, Schema
@@ -149,8 +149,8 @@ def test_wrong_wishes():
 
 
 def test_on_the_command_line(tmp_path, capsys):
-    from sfumato.cli.app import app
-    from sfumato.cli.console import run_guarded
+    from sfumato.api.cli.app import app
+    from sfumato.api.cli.console import run_guarded
 
     rows(100).to_csv(tmp_path / "t.csv", index=False)
     SCHEMA.save(tmp_path / "s.yaml")

@@ -18,14 +18,14 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.cli.compare import _lines
-from sfumato.errors import OutputError, TableError, UsageError
+from sfumato.advising.comparing.cells import audited_by_canaries, audited_epsilon, run_cell, told_apart, worst_pair
+from sfumato.advising.comparing.summary import settings, tidy
+from sfumato.advising.trial import Outcome
+from sfumato.api.cli.compare import _lines
+from sfumato.auditing.extra import Points
+from sfumato.auditing.report.comparison import BESIDE, HEIGHT, LEFT, RIGHT, TOP, render_comparison
+from sfumato.core.errors import OutputError, TableError, UsageError
 from sfumato.guarantee.concentrated import epsilon_of
-from sfumato.jobs.advising.trial import Outcome
-from sfumato.jobs.auditing.extra import Points
-from sfumato.jobs.comparing.cells import audited_by_canaries, audited_epsilon, run_cell, told_apart, worst_pair
-from sfumato.jobs.comparing.summary import settings, tidy
-from sfumato.report.comparison import BESIDE, HEIGHT, LEFT, RIGHT, TOP, render_comparison
 from sfumato.table import Encoding
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -107,7 +107,7 @@ def test_cells_are_kept_and_used_again_and_the_page_shows_them(whole, monkeypatc
     def never(*_):
         raise AssertionError("a kept cell was computed again")
 
-    monkeypatch.setattr("sfumato.jobs.compare.run_cell", never)
+    monkeypatch.setattr("sfumato.advising.compare.run_cell", never)
     assert compared(out).data["settings"] == found.data["settings"]
     with pytest.raises(OutputError, match="another table"):
         compared(out, attacks=["membership"])
@@ -124,7 +124,7 @@ def test_an_interrupted_comparison_goes_on_and_ends_as_an_unbroken_one(whole, tm
         return run_cell(cell, *given, **more)
 
     with monkeypatch.context() as patched:
-        patched.setattr("sfumato.jobs.compare.run_cell", stopped)
+        patched.setattr("sfumato.advising.compare.run_cell", stopped)
         with pytest.raises(KeyboardInterrupt):
             compared(out)
     kept = {path.name: path.read_bytes() for path in (out / "cells").iterdir()}
@@ -137,7 +137,7 @@ def test_an_interrupted_comparison_goes_on_and_ends_as_an_unbroken_one(whole, tm
         again.append(cell.name)
         return run_cell(cell, *given, **more)
 
-    monkeypatch.setattr("sfumato.jobs.compare.run_cell", counted)
+    monkeypatch.setattr("sfumato.advising.compare.run_cell", counted)
     assert compared(out).data["settings"] == whole.data["settings"]
     assert len(again) == 3
     assert begun[1] not in again

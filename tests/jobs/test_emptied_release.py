@@ -5,22 +5,22 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from sfumato.cli.app import app
-from sfumato.cli.console import run_guarded
-from sfumato.errors import TableError
+from sfumato.api.cli.app import app
+from sfumato.api.cli.console import run_guarded
+from sfumato.auditing.audit import AuditRequest, audit
+from sfumato.core.errors import TableError
 from sfumato.guarantee import Card
-from sfumato.jobs.audit import AuditRequest, audit
-from sfumato.jobs.far_cells import far_cells
-from sfumato.jobs.pooling.pushed import Pushed, embedded_card, read_part
-from sfumato.jobs.predict import predict
-from sfumato.jobs.reconstruct import reconstruct_columns
-from sfumato.jobs.release import Release
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.jobs.train import train
-from sfumato.jobs.write_release import CARD_METADATA
+from sfumato.learn.predict import predict
+from sfumato.learn.reconstruct import reconstruct_columns
+from sfumato.learn.train import train
+from sfumato.release.release import Release
+from sfumato.release.sanitize import Options, sanitize
+from sfumato.release.write_release import CARD_METADATA
+from sfumato.study.far_cells import far_cells
+from sfumato.study.pooling.pushed import Pushed, embedded_card, read_part
 from sfumato.table import open_table, write_table
 
-pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.PrivacyLeakWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sfumato.core.errors.PrivacyLeakWarning")
 
 ROWS = 120
 
@@ -98,7 +98,7 @@ class TestEveryReader:
 
 
 def test_rows_are_counted_over_all_blocks(home, monkeypatch):
-    monkeypatch.setattr("sfumato.jobs.far_cells.BLOCK", 50)
+    monkeypatch.setattr("sfumato.study.far_cells.BLOCK", 50)
     path = home / "age-whole" / "release.parquet"
     card, released = Card.load(path.parent), open_table(path).read()
     classes = released["ill"].to_pylist()

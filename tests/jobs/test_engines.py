@@ -11,16 +11,16 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sfumato.errors import OutputError, TableError
-from sfumato.guarantee import Ledger
-from sfumato.jobs import source as source_module
-from sfumato.jobs.engines import MemoryShuffle, fit_on_source, release_blocks
-from sfumato.jobs.engines import shuffle as shuffle_module
-from sfumato.jobs.progress import silent
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.jobs.source import Source, block_rows_for
+from sfumato.core.errors import OutputError, TableError
+from sfumato.core.progress import silent
+from sfumato.ledger import Ledger
 from sfumato.mechanisms import make_mechanism
 from sfumato.noise import Streams
+from sfumato.release import source as source_module
+from sfumato.release.engines import MemoryShuffle, fit_on_source, release_blocks
+from sfumato.release.engines import shuffle as shuffle_module
+from sfumato.release.sanitize import Options, sanitize
+from sfumato.release.source import Source, block_rows_for
 from sfumato.table import Column, Encoding, Schema, open_table
 
 ROWS, BLOCK = 500, 64

@@ -9,15 +9,15 @@ import pytest
 from scipy import stats
 from sklearn.datasets import load_wine
 
-from sfumato.cli.app import app
-from sfumato.cli.console import run_guarded
-from sfumato.errors import CardError, OutputError, TableError
-from sfumato.jobs.evaluate import evaluate
-from sfumato.jobs.predict import predict
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.jobs.train import train
+from sfumato.api.cli.app import app
+from sfumato.api.cli.console import run_guarded
+from sfumato.core.errors import CardError, OutputError, TableError
+from sfumato.learn.evaluate import evaluate
+from sfumato.learn.predict import predict
+from sfumato.learn.train import train
+from sfumato.release.sanitize import Options, sanitize
 
-pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.PrivacyLeakWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sfumato.core.errors.PrivacyLeakWarning")
 
 
 @pytest.fixture(scope="module")

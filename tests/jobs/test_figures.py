@@ -7,9 +7,9 @@ import pytest
 from sklearn.datasets import load_iris, load_wine
 
 import sfumato as sf
-from sfumato.cli.app import app
-from sfumato.cli.console import run_guarded
-from sfumato.errors import UsageError
+from sfumato.api.cli.app import app
+from sfumato.api.cli.console import run_guarded
+from sfumato.core.errors import UsageError
 
 WINE = load_wine(as_frame=True).frame.rename(columns={"target": "cultivar"})
 IRIS = load_iris(as_frame=True).frame.rename(columns={"target": "species"})

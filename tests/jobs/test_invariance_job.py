@@ -8,9 +8,9 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 import sfumato as sf
-from sfumato.cli.app import app
-from sfumato.cli.console import run_guarded
-from sfumato.errors import SfumatoError
+from sfumato.api.cli.app import app
+from sfumato.api.cli.console import run_guarded
+from sfumato.core.errors import SfumatoError
 
 FRAME = load_breast_cancer(as_frame=True).frame.iloc[:300, [0, 1, 4, 5, 6, 7, -1]].rename(columns={"target": "benign"})
 FRAME["benign"] = np.where(FRAME["benign"] == 1, "yes", "no")

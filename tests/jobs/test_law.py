@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 import sfumato as sf
-from sfumato.cli.app import app
-from sfumato.cli.console import run_guarded
-from sfumato.errors import UsageError
+from sfumato.api.cli.app import app
+from sfumato.api.cli.console import run_guarded
+from sfumato.core.errors import UsageError
 
 
 @pytest.mark.parametrize(

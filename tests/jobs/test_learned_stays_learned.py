@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 from domains import PUBLIC, any_records
-from sfumato.central.planning import public_plan
-from sfumato.errors import SchemaError
-from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Key, Ledger
+from sfumato.core.errors import SchemaError
+from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Key
 from sfumato.guarantee.borrowed import Learned, direction_hashes, is_remembered, lent_by, telling
 from sfumato.guarantee.guarantee import CENTRAL_DP
 from sfumato.guarantee.recompute import recomputed as recomputed_guarantee
-from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.ledger import Ledger
 from sfumato.mechanisms import MECHANISMS
+from sfumato.mechanisms.central.planning import public_plan
+from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import Column, Encoding, Schema
 
 ROOT = Path(__file__).resolve().parent.parent.parent

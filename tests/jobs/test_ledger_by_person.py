@@ -13,13 +13,14 @@ import pandas as pd
 import pytest
 
 import sfumato as sf
-from sfumato.central.budget import replacing_costs
-from sfumato.errors import BudgetError, CardError
-from sfumato.guarantee import Card, Ledger
+from sfumato.core.errors import BudgetError, CardError
+from sfumato.guarantee import Card
 from sfumato.guarantee.budget import Budget
 from sfumato.guarantee.concentrated import epsilon_of, rho_for
 from sfumato.guarantee.people_totals import Tally
-from sfumato.guarantee.roll import Roll
+from sfumato.ledger import Ledger
+from sfumato.ledger.roll import Roll
+from sfumato.mechanisms.central.budget import replacing_costs
 from sfumato.table import Column, Schema
 
 PUBLIC = {"source": "public", "reason": "the form"}
@@ -423,7 +424,7 @@ def test_a_killed_run_never_leaves_a_release_without_a_mark(book, tmp_path):
 import os, signal, sys
 from pathlib import Path
 import sfumato as sf
-from sfumato.jobs.write_release import InFolder
+from sfumato.release.write_release import InFolder
 InFolder.take = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 here = Path(sys.argv[1])
 sf.sanitize(here / "people.parquet", schema=here / "schema.yaml", mechanism="additive-noise", epsilon_record=1,

@@ -8,10 +8,10 @@ import pytest
 from sklearn.datasets import load_wine
 
 import sfumato as sf
+from sfumato.auditing.measures import bits_told, final_guarantee
+from sfumato.auditing.report.page import shown_measures
 from sfumato.channels import Additive, Exact, RandomizedResponse, Sampled
-from sfumato.jobs.auditing.measures import bits_told, final_guarantee
 from sfumato.noise import Normal, Uniform
-from sfumato.report.page import shown_measures
 
 ATTACKS = ["linear-estimate", "principal-filter", "naive-estimate", "nearest-source"]
 

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sfumato.cli.app import app
-from sfumato.cli.console import run_guarded
+from sfumato.api.cli.app import app
+from sfumato.api.cli.console import run_guarded
 from sfumato.table import Column, Schema
 
 PUBLIC = {"source": "public", "reason": "the codebook"}

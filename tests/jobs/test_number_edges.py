@@ -6,9 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 import sfumato as sf
-from sfumato.cli import app
-from sfumato.errors import PrivacyLeakWarning, SchemaError, TableError, UsageError
-from sfumato.jobs.number_edges import cut_schema, cut_survey, number_edges
+from sfumato.api.cli import app
+from sfumato.core.errors import PrivacyLeakWarning, SchemaError, TableError, UsageError
+from sfumato.study.number_edges import cut_schema, cut_survey, number_edges
 from sfumato.table import Column, Schema, write_table
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import sfumato as sf
-from sfumato.errors import SchemaError, UsageError
+from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee.concentrated import Central, epsilon_of
 from sfumato.guarantee.posterior import loss_of_rho, posterior_bound
 

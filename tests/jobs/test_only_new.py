@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sfumato.errors import CardError, NothingNewError, PrivacyLeakWarning, TableError, UsageError
-from sfumato.guarantee import Ledger
-from sfumato.guarantee.row_memory import RowHash
-from sfumato.jobs.only_new import forget_release
-from sfumato.jobs.release import Release
-from sfumato.jobs.sanitize import Options, sanitize, sanitize_in_memory
+from sfumato.core.errors import CardError, NothingNewError, PrivacyLeakWarning, TableError, UsageError
+from sfumato.ledger import Ledger
+from sfumato.ledger.row_memory import RowHash
+from sfumato.release.only_new import forget_release
+from sfumato.release.release import Release
+from sfumato.release.sanitize import Options, sanitize, sanitize_in_memory
 from sfumato.table import Column, Schema, SqlQuery
 
 PUBLIC = {"source": "public", "reason": "known from the form"}
@@ -108,7 +108,7 @@ def test_equal_rows_are_counted(release):
 
 
 def test_many_buckets_and_blocks_give_what_a_set_gives(release, monkeypatch):
-    monkeypatch.setattr("sfumato.jobs.source.BLOCK_CELLS", 1024)
+    monkeypatch.setattr("sfumato.release.source.BLOCK_CELLS", 1024)
     rng = np.random.default_rng(3)
     first = people(3000)
     release(first, "a", engine="stream")
@@ -254,9 +254,9 @@ def test_hashes_tell_rows_apart_and_minus_zero_is_zero():
 
 KILLED = """
 import os, sys
-from sfumato.guarantee.row_memory import RowMemory
-from sfumato.jobs.sanitize import Options, sanitize
-import sfumato.files
+from sfumato.ledger.row_memory import RowMemory
+from sfumato.release.sanitize import Options, sanitize
+import sfumato.core.files
 from sfumato.table import Schema
 
 def die(*_, **__):
@@ -266,7 +266,7 @@ moment, out, table, schema = sys.argv[1:]
 if moment == "before the announcement":
     RowMemory.announce = die
 elif moment == "before the rename":
-    sfumato.files._swap = die
+    sfumato.core.files._swap = die
 else:
     RowMemory.settle = die
 sanitize(table, out, Options(mechanism="additive-noise", schema=Schema.load(schema), only_new=True))
@@ -310,7 +310,7 @@ def test_a_run_that_fails_is_neither_counted_nor_remembered(release, monkeypatch
         raise OSError(28, "full")
 
     with monkeypatch.context() as broken:
-        broken.setattr("sfumato.files._swap", fail)
+        broken.setattr("sfumato.core.files._swap", fail)
         with pytest.raises(Exception, match="full"):
             release(people(30), "a")
     assert Ledger().releases == 0

@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sfumato.errors import UsageError
-from sfumato.jobs.pool import train_pool
-from sfumato.jobs.pooling.gather import capped_rows, spread
-from sfumato.jobs.pooling.pushed import Pushed
-from sfumato.jobs.pooling.request import Request
-from sfumato.jobs.pooling.trust import TOLERANCE, _agreement
-from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.core.errors import UsageError
+from sfumato.release.sanitize import Options, sanitize
+from sfumato.study.pool import train_pool
+from sfumato.study.pooling.gather import capped_rows, spread
+from sfumato.study.pooling.pushed import Pushed
+from sfumato.study.pooling.request import Request
+from sfumato.study.pooling.trust import TOLERANCE, _agreement
 from sfumato.table import Column, Schema
 
 WIDTH = 4

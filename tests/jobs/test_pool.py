@@ -11,17 +11,17 @@ import pytest
 from scipy import stats
 from sklearn.datasets import load_wine
 
-from sfumato.classifiers import CLASSIFIERS
-from sfumato.errors import CardError, TableError, UsageError
+from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.guarantee.shuffled import shuffled_epsilon
-from sfumato.jobs.model import Model
-from sfumato.jobs.pool import HELD_OUT, Request, train_pool
-from sfumato.jobs.pooling.gather import EMBEDDED, PUBLIC, Limits, gather
-from sfumato.jobs.pooling.pushed import Pushed
-from sfumato.jobs.pooling.shuffled import shuffled_pool
-from sfumato.jobs.pooling.trials import MOST_ALONE, MOST_COUNTS, ErrorRate, Part, Plan, Queries, dealt, plan_of
-from sfumato.jobs.release import Release
-from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.learn.classifiers import CLASSIFIERS
+from sfumato.learn.model import Model
+from sfumato.release.release import Release
+from sfumato.release.sanitize import Options, sanitize
+from sfumato.study.pool import HELD_OUT, Request, train_pool
+from sfumato.study.pooling.gather import EMBEDDED, PUBLIC, Limits, gather
+from sfumato.study.pooling.pushed import Pushed
+from sfumato.study.pooling.shuffled import shuffled_pool
+from sfumato.study.pooling.trials import MOST_ALONE, MOST_COUNTS, ErrorRate, Part, Plan, Queries, dealt, plan_of
 from sfumato.table import Column, Schema, open_table, write_table
 
 ON_BITS = [name for name, one in CLASSIFIERS.items() if one.on_bits]
@@ -68,7 +68,9 @@ def sites(tmp_path_factory):
 
 @pytest.mark.parametrize("name", [name for name in CLASSIFIERS if name not in (*SLOW, *ON_BITS, *OF_ONE_RELEASE)])
 def test_every_classifier_is_trained_measured_and_saved(sites, tmp_path, name, monkeypatch):
-    monkeypatch.setattr("sfumato.classifiers.auto.THROUGH_NOISE", ("noise-aware-lda", "noise-aware-qda"))  # fast ones
+    monkeypatch.setattr(
+        "sfumato.learn.classifiers.auto.THROUGH_NOISE", ("noise-aware-lda", "noise-aware-qda")
+    )  # fast ones
     releases, rest = sites
     request = Request([releases[0], *releases[3:]], name, test_table=written(rest, tmp_path / "test.csv"))
     model, results = train_pool(request, tmp_path / "m.skops")

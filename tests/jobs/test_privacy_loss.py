@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.errors import UsageError
-from sfumato.metrics.information import privacy_loss
+from sfumato.attacks.metrics.information import privacy_loss
+from sfumato.core.errors import UsageError
 from sfumato.reconstruction.described import describe
 
 PUBLIC = {"source": "public", "reason": "made up"}

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from sfumato.errors import SfumatoError
-from sfumato.jobs.processes import _Other, in_processes
+from sfumato.core.errors import SfumatoError
+from sfumato.core.processes import _Other, in_processes
 
 
 def test_two_processes_find_what_one_finds():

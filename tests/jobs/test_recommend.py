@@ -14,19 +14,19 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.errors import TableError, UsageError
+from sfumato.advising import ground
+from sfumato.advising.ground import split
+from sfumato.advising.recommendation import _strongest, refuted
+from sfumato.advising.search import search
+from sfumato.advising.trial import Outcome, averaged
+from sfumato.advising.wish import USUAL_RISK, Candidate, Wish, candidates
+from sfumato.auditing.extra import Points
+from sfumato.core.errors import TableError, UsageError
 from sfumato.guarantee.concentrated import Central, Values
 from sfumato.guarantee.rounding import rounded_up
-from sfumato.jobs.advising import ground
-from sfumato.jobs.advising.ground import split
-from sfumato.jobs.advising.recommendation import _strongest, refuted
-from sfumato.jobs.advising.search import search
-from sfumato.jobs.advising.trial import Outcome, averaged
-from sfumato.jobs.advising.wish import USUAL_RISK, Candidate, Wish, candidates
-from sfumato.jobs.auditing.extra import Points
-from sfumato.jobs.config import Config
 from sfumato.mechanisms import MECHANISMS
 from sfumato.mechanisms.base import RECORD, Knob
+from sfumato.release.config import Config
 
 KNOWN = {"source": "public", "reason": "the form"}
 SCHEMA = sf.Schema(
@@ -399,9 +399,9 @@ def test_an_answer_by_rule_imports_neither_attackers_nor_learners():
     """An owner waits for the import, not for the arithmetic."""
     run = """
 import sys
-from sfumato.door.recommend import recommend
-import sfumato.jobs.advising.advice
-heavy = {"scipy.stats", "sklearn", "pandas", "sfumato.attacks", "sfumato.jobs.advising.trial"} & sys.modules.keys()
+from sfumato.api.recommend import recommend
+import sfumato.advising.advice
+heavy = {"scipy.stats", "sklearn", "pandas", "sfumato.attacks", "sfumato.advising.trial"} & sys.modules.keys()
 assert not heavy, heavy
 """
     subprocess.run([sys.executable, "-c", run], check=True)

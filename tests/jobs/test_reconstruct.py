@@ -7,14 +7,14 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.cli import app
-from sfumato.cli.console import run_guarded
-from sfumato.errors import CardError, OutputError, SchemaError, TableError, UsageError
+from sfumato.api.cli import app
+from sfumato.api.cli.console import run_guarded
+from sfumato.core.errors import CardError, OutputError, SchemaError, TableError, UsageError
 from sfumato.guarantee import Card
-from sfumato.jobs.reconstruct import folder_names, reconstruct_columns
-from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.learn.reconstruct import folder_names, reconstruct_columns
 from sfumato.noise import OperatorNoise, make_law, make_operator
 from sfumato.reconstruction import reconstruct, reconstruct_along, reconstruct_product
+from sfumato.release.sanitize import Options, sanitize
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.cli import app
-from sfumato.cli.console import run_guarded
+from sfumato.api.cli import app
+from sfumato.api.cli.console import run_guarded
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 FACTORS = ["--mechanism", "multiplicative-noise", "--param", "law=uniform", "--param", "low=1", "--param", "high=3"]
@@ -117,7 +117,9 @@ def test_the_release_itself_is_not_overwritten(tell, place):
 
 
 def test_a_place_that_is_taken_is_found_before_the_work(tell, place, monkeypatch):
-    monkeypatch.setattr("sfumato.jobs.reconstruct.reconstruct_from", lambda *_, **__: pytest.fail("worked for nothing"))
+    monkeypatch.setattr(
+        "sfumato.learn.reconstruct.reconstruct_from", lambda *_, **__: pytest.fail("worked for nothing")
+    )
     (place / "taken").mkdir()
     code, said = tell("reconstruct", "ok", "--column", "income", "--out", "taken")
     assert code == 5

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.cli.app import app
-from sfumato.cli.console import run_guarded
-from sfumato.errors import TableError, UsageError
-from sfumato.jobs.consortium import make_consortium
-from sfumato.jobs.rehearse_sites import dealt
+from sfumato.api.cli.app import app
+from sfumato.api.cli.console import run_guarded
+from sfumato.core.errors import TableError, UsageError
+from sfumato.study.consortium import make_consortium
+from sfumato.study.rehearse_sites import dealt
 
-pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.PrivacyLeakWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sfumato.core.errors.PrivacyLeakWarning")
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,12 @@ import pytest
 from scipy import stats
 
 from sfumato.attacks import ATTACKS
-from sfumato.errors import TableError, UsageError
+from sfumato.auditing.audit import AuditRequest, audit
+from sfumato.core.errors import TableError, UsageError
 from sfumato.guarantee import Card
-from sfumato.jobs import source as source_module
-from sfumato.jobs.audit import AuditRequest, audit
-from sfumato.jobs.release import Release
-from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.release import source as source_module
+from sfumato.release.release import Release
+from sfumato.release.sanitize import Options, sanitize
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

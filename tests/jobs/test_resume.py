@@ -20,14 +20,14 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.errors import InterruptedRunError, OutputError, UsageError
-from sfumato.guarantee import Ledger
-from sfumato.jobs import source as source_module
-from sfumato.jobs import unfinished as unfinished_module
-from sfumato.jobs.engines import release as release_module
-from sfumato.jobs.engines import shuffle as shuffle_module
-from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.core.errors import InterruptedRunError, OutputError, UsageError
+from sfumato.ledger import Ledger
 from sfumato.noise import Streams
+from sfumato.release import source as source_module
+from sfumato.release import unfinished as unfinished_module
+from sfumato.release.engines import release as release_module
+from sfumato.release.engines import shuffle as shuffle_module
+from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import Column, Schema
 
 ROWS, BLOCK = 600, 64
@@ -339,7 +339,11 @@ def test_a_sum_that_the_run_did_not_write_is_refused(stopped, planted):
 
 def test_a_planted_sum_runs_nothing():
     """A pickle may name what a module of ours imports; only classes that are ours are built."""
-    for module, name in (("sfumato.server.child_process", "subprocess.Popen"), ("os", "system"), ("builtins", "eval")):
+    for module, name in (
+        ("sfumato.study.server.child_process", "subprocess.Popen"),
+        ("os", "system"),
+        ("builtins", "eval"),
+    ):
         planted = (
             pickle.PROTO
             + b"\x04"

@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domains import steady
-from sfumato.errors import TableError, UsageError
+from sfumato.attacks.metrics.unified import component_privacy
+from sfumato.core.errors import TableError, UsageError
 from sfumato.guarantee import Card, Key
-from sfumato.jobs.rotation_search import Sample, find_key, ica_trial, search_rotation
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.jobs.search_result import WeakRotationWarning
 from sfumato.mechanisms import RandomRotation
 from sfumato.mechanisms.random_rotation import haar_rotation
 from sfumato.mechanisms.row_permutation import best_order, bottleneck, vod_matrix
-from sfumato.metrics.unified import component_privacy
+from sfumato.release.rotation_search import Sample, find_key, ica_trial, search_rotation
+from sfumato.release.sanitize import Options, sanitize
+from sfumato.release.search_result import WeakRotationWarning
 from sfumato.table import Column, Encoding, Schema
 
 matrices = st.integers(1, 6).flatmap(
@@ -92,8 +92,8 @@ def test_the_vod_matrix_is_the_variance_of_every_difference():
 @pytest.fixture
 def _hasty_ica(monkeypatch):
     """For tests about naive inference: ICA never settles on near-normal columns, and takes its time over it."""
-    monkeypatch.setattr("sfumato.jobs.rotation_search.ITERATIONS", 3)
-    monkeypatch.setattr("sfumato.jobs.rotation_search.STARTS", 1)
+    monkeypatch.setattr("sfumato.release.rotation_search.ITERATIONS", 3)
+    monkeypatch.setattr("sfumato.release.rotation_search.STARTS", 1)
 
 
 # -- the search -------------------------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ def test_weights_of_the_schema_reach_the_search():
         return np.eye(4), quietly(search_rotation, chosen, iterations=1)[1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sfumato.jobs.rotation_search.search_rotation", spy)
+        patch.setattr("sfumato.release.rotation_search.search_rotation", spy)
         quietly(find_key, X, encoding)
     assert seen[0].weights == pytest.approx(np.array([2, 1, 3, 3]) / 2.25)
     assert seen[0].names == ("a", "b", "c", "c")
@@ -215,7 +215,7 @@ def test_a_weak_rotation_is_warned_about_and_noise_is_proposed():
 
 
 def test_ica_that_does_not_converge_is_reported_and_no_privacy(monkeypatch):
-    monkeypatch.setattr("sfumato.jobs.rotation_search.ITERATIONS", 1)
+    monkeypatch.setattr("sfumato.release.rotation_search.ITERATIONS", 1)
     rng = np.random.default_rng(0)
     normal = rng.standard_normal((400, 6))
     X = (normal - normal.min(axis=0)) / np.ptp(normal, axis=0)

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
-from sfumato.errors import CardError, OutputError, PrivacyLeakWarning, UsageError
+from sfumato.core.errors import CardError, OutputError, PrivacyLeakWarning, UsageError
 from sfumato.guarantee import Card, Key
-from sfumato.jobs.release import Release
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.jobs.write_release import CARD_METADATA
+from sfumato.release.release import Release
+from sfumato.release.sanitize import Options, sanitize
+from sfumato.release.write_release import CARD_METADATA
 from sfumato.table import Column, Schema
 
 PUBLIC = {"source": "public", "reason": "known from the form"}

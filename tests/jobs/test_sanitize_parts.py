@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.errors import OutputError, TableError
-from sfumato.files import sole_writer
-from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.core.errors import OutputError, TableError
+from sfumato.core.files import sole_writer
+from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import Column, Schema, open_table
 
 SCHEMA = Schema(tuple(Column(name, "numeric", low=0.0, high=1.0, source="public", reason="shares") for name in "ab"))

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato import files
-from sfumato.errors import OutputError, SchemaError, SfumatoError, TableError, UsageError
-from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.core import files
+from sfumato.core.errors import OutputError, SchemaError, SfumatoError, TableError, UsageError
+from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import Column, ConstantWarning, Schema
 
 PUBLIC = {"source": "public", "reason": "known from the form"}

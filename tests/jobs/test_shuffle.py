@@ -10,11 +10,11 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy.stats import chisquare
 
-from sfumato.errors import TableError
-from sfumato.jobs.engines import DiskShuffle, in_order
-from sfumato.jobs.engines import workers as workers_module
+from sfumato.core.errors import TableError
 from sfumato.mechanisms import Block
 from sfumato.noise import Streams
+from sfumato.release.engines import DiskShuffle, in_order
+from sfumato.release.engines import workers as workers_module
 
 
 class Unpermuted(DiskShuffle):

@@ -16,17 +16,17 @@ from scipy.stats import ks_2samp
 from spark_double import Frame, Session
 
 import sfumato as sf
-import sfumato.jobs.spark as in_spark_package
-from sfumato.errors import TableError, UsageError
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.jobs.spark import engine as in_spark
-from sfumato.jobs.spark import engine as session
-from sfumato.jobs.spark import engine as spark_files
-from sfumato.jobs.spark import sealed, spark_release, spark_table
-from sfumato.jobs.spark.engine import deal, files_in_spark
-from sfumato.jobs.spark.sealed import Seal, seal_for
-from sfumato.jobs.spark.spark_table import SparkTable
+import sfumato.release.spark as in_spark_package
+from sfumato.core.errors import TableError, UsageError
 from sfumato.noise import Streams
+from sfumato.release.sanitize import Options, sanitize
+from sfumato.release.spark import engine as in_spark
+from sfumato.release.spark import engine as session
+from sfumato.release.spark import engine as spark_files
+from sfumato.release.spark import sealed, spark_release, spark_table
+from sfumato.release.spark.engine import deal, files_in_spark
+from sfumato.release.spark.sealed import Seal, seal_for
+from sfumato.release.spark.spark_table import SparkTable
 from sfumato.table import Column, Schema, open_table
 
 PARTS, ROWS = 40, 50

@@ -2,9 +2,9 @@
 
 import pytest
 
-from sfumato.errors import UsageError
+from sfumato.core.errors import UsageError
 from sfumato.guarantee import epsilon_for_posterior
-from sfumato.jobs.strength import MECHANISM, Presence, Terms, Wanted
+from sfumato.release.strength import MECHANISM, Presence, Terms, Wanted
 from sfumato.table import Column, Schema
 
 SCHEMA = Schema((Column("age", "integer", low=0, high=120, source="public", reason="human ages"),))

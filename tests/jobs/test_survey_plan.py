@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from sfumato.errors import TableError, UsageError
-from sfumato.guidance import AnswerSpace, SurveyCounts, SurveyRules
-from sfumato.jobs.survey_plan import Plan, Planned, Public, _of_random_start_up, assumed_population, plan_survey
+from sfumato.channels.guidance import AnswerSpace, SurveyCounts, SurveyRules
+from sfumato.core.errors import TableError, UsageError
+from sfumato.study.survey_plan import Plan, Planned, Public, _of_random_start_up, assumed_population, plan_survey
 
 SPACE = AnswerSpace([2] * 6)
 

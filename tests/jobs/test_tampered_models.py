@@ -14,10 +14,10 @@ from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 from tampering import array_of, bytes_of, members, nodes_of, write
 
-from sfumato.classifiers import make_classifier
-from sfumato.errors import CardError
-from sfumato.jobs.model import FORMAT, VERSION, Model
-from sfumato.jobs.model_file import MOST_SCHEMA_BYTES
+from sfumato.core.errors import CardError
+from sfumato.learn.classifiers import make_classifier
+from sfumato.learn.model import FORMAT, VERSION, Model
+from sfumato.learn.model_file import MOST_SCHEMA_BYTES
 from sfumato.table import Column, Schema
 
 DATA = load_wine(as_frame=True).frame.rename(columns={"target": "cultivar"})
@@ -136,7 +136,7 @@ def test_a_large_member_is_refused_with_little_memory(tmp_path):
             for _ in range(600):
                 member.write(b" " * (1 << 20))
     read = (
-        "from pathlib import Path; from sfumato.jobs.model import Model; from sfumato.errors import CardError\n"
+        "from pathlib import Path; from sfumato.learn.model import Model; from sfumato.core.errors import CardError\n"
         "try: Model.load(Path('m.skops'))\n"
         "except CardError as error: print(error)\n"
         # not ru_maxrss, in which the process that started this one counts

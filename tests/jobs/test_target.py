@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 
 import sfumato as sf
-from sfumato.errors import CardError, SchemaError, TableError, UsageError
+from sfumato.core.errors import CardError, SchemaError, TableError, UsageError
 from sfumato.guarantee import Card
 from sfumato.guarantee.recompute import recomputed
-from sfumato.jobs.regress import errors_of
-from sfumato.jobs.sanitize_checks import alone
-from sfumato.protocol.pool_study import PoolStudy
+from sfumato.learn.regress import errors_of
+from sfumato.release.sanitize_checks import alone
+from sfumato.study.protocol.pool_study import PoolStudy
 
 KNOWN = {"source": "public", "reason": "made up for a test"}
 

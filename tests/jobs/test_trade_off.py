@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.errors import UsageError
-from sfumato.jobs.trade_off import trade_off
-from sfumato.metrics.information import privacy_loss
+from sfumato.attacks.metrics.information import privacy_loss
+from sfumato.core.errors import UsageError
+from sfumato.learn.trade_off import trade_off
 from sfumato.reconstruction import simplex_program
 from sfumato.reconstruction.described import describe
 from sfumato.reconstruction.parzen_program import optimality_residual

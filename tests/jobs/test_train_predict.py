@@ -9,13 +9,13 @@ import pytest
 import skops.io
 from sklearn.datasets import load_wine
 
-from sfumato.classifiers import CLASSIFIERS
-from sfumato.errors import CardError, OutputError, SchemaError, TableError, UsageError
-from sfumato.jobs.evaluate import evaluate
-from sfumato.jobs.model import FORMAT, VERSION, Model
-from sfumato.jobs.predict import predict
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.jobs.train import train
+from sfumato.core.errors import CardError, OutputError, SchemaError, TableError, UsageError
+from sfumato.learn.classifiers import CLASSIFIERS
+from sfumato.learn.evaluate import evaluate
+from sfumato.learn.model import FORMAT, VERSION, Model
+from sfumato.learn.predict import predict
+from sfumato.learn.train import train
+from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import Column, Schema
 
 ON_BITS = [name for name, one in CLASSIFIERS.items() if one.on_bits]

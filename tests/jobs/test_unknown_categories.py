@@ -4,18 +4,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sfumato.cli.app import app
-from sfumato.cli.console import run_guarded
-from sfumato.errors import TableError, UsageError
-from sfumato.jobs.audit import AuditRequest, audit
-from sfumato.jobs.evaluate import evaluate
-from sfumato.jobs.predict import predict
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.jobs.train import train
+from sfumato.api.cli.app import app
+from sfumato.api.cli.console import run_guarded
+from sfumato.auditing.audit import AuditRequest, audit
+from sfumato.core.errors import TableError, UsageError
+from sfumato.learn.evaluate import evaluate
+from sfumato.learn.predict import predict
+from sfumato.learn.train import train
+from sfumato.release.sanitize import Options, sanitize
 from sfumato.table.filling import UnknownCategoryWarning
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::sfumato.errors.PrivacyLeakWarning"),
+    pytest.mark.filterwarnings("ignore::sfumato.core.errors.PrivacyLeakWarning"),
     pytest.mark.filterwarnings("ignore::sfumato.table.infer.TableWarning"),
 ]
 

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 import sfumato as sf
-from sfumato.errors import UsageError
+from sfumato.core.errors import UsageError
 from sfumato.guarantee import Guarantee
 from sfumato.guarantee.words import card_in_words
-from sfumato.jobs.sanitize_checks import HIGHEST_UNASKED
+from sfumato.release.sanitize_checks import HIGHEST_UNASKED
 from sfumato.table import Column, Schema
 
 WIDE = pd.DataFrame(np.random.default_rng(0).uniform(0, 1, (60, 20)), columns=[f"x{j}" for j in range(20)])

@@ -8,11 +8,11 @@ from scipy import stats
 from sklearn.base import clone
 
 from domains import PUBLIC, any_records, domain
-from sfumato.errors import UsageError
+from sfumato.core.errors import UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP
-from sfumato.jobs.write_release import Layout
 from sfumato.mechanisms import AdditiveNoise
 from sfumato.noise import Streams
+from sfumato.release.write_release import Layout
 from sfumato.table import Column, Encoding, Schema
 
 ROWS = 40_000

@@ -9,14 +9,14 @@ from scipy import stats
 import sfumato as sf
 from sfumato.attacks import Knowledge, KnownNoise
 from sfumato.attacks.bayes_window import BayesWindow
+from sfumato.attacks.metrics import RowDensity
 from sfumato.attacks.nearest_source import NearestSource
 from sfumato.channels import Recipe, apart
-from sfumato.classifiers.noise_aware_discriminant import class_moments
-from sfumato.classifiers.reads_noise import Rows
-from sfumato.errors import CardError, UsageError
+from sfumato.core.errors import CardError, UsageError
+from sfumato.learn.classifiers.noise_aware_discriminant import class_moments
+from sfumato.learn.classifiers.reads_noise import Rows
 from sfumato.mechanisms import KernelResampling
 from sfumato.mechanisms.bandwidth import CONSTANTS, LEAST_SHARE, correlated_root, reference_width
-from sfumato.metrics import RowDensity
 from sfumato.noise import Epanechnikov
 from sfumato.reconstruction.projection import Projection
 

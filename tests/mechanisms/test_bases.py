@@ -12,13 +12,13 @@ from scipy.stats import poisson
 
 from domains import PUBLIC, any_records, domain
 from sfumato.channels.noisy_moments import BUILT_IN, cosines, is_built_in, wavelets
-from sfumato.errors import PrivacyLeakWarning, SchemaError, UsageError
+from sfumato.core.errors import PrivacyLeakWarning, SchemaError, UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP
 from sfumato.guarantee.recompute import recomputed
-from sfumato.jobs.sanitize import Options, sanitize_in_memory
-from sfumato.jobs.sanitize_options import shared_beyond_chance
 from sfumato.mechanisms import PrincipalLaplace
-from sfumato.protocol.pool_study import PoolStudy
+from sfumato.release.sanitize import Options, sanitize_in_memory
+from sfumato.release.sanitize_options import shared_beyond_chance
+from sfumato.study.protocol.pool_study import PoolStudy
 from sfumato.table import Column, Encoding, Schema
 
 LABEL = Column("ill", "categorical", role="label", categories=("no", "yes"), **PUBLIC)

@@ -10,7 +10,7 @@ from scipy import stats
 
 from domains import any_records, domain, steady
 from sfumato.channels import RandomizedResponse as Response
-from sfumato.errors import CardError, SchemaError, UsageError
+from sfumato.core.errors import CardError, SchemaError, UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP
 from sfumato.mechanisms import RandomizedResponse, RandomProjection
 from sfumato.noise import Streams

@@ -7,12 +7,11 @@ import pytest
 from typer.testing import CliRunner
 
 from domains import PUBLIC, any_records, domain
+from sfumato.api.cli.console import parse_column_parameters
 from sfumato.channels.affine_bound import affine_epsilons
-from sfumato.cli.console import parse_column_parameters
-from sfumato.errors import SchemaError, UsageError
+from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee import LOCAL_DP, Card
 from sfumato.guarantee.recompute import recomputed
-from sfumato.jobs.sanitize import Options, sanitize_in_memory
 from sfumato.mechanisms import (
     AdditiveNoise,
     KernelResampling,
@@ -24,8 +23,9 @@ from sfumato.mechanisms import (
 )
 from sfumato.mechanisms.columnwise import epsilon_shares
 from sfumato.noise import Streams
-from sfumato.protocol.acceptance import objections
-from sfumato.protocol.pool_study import PoolStudy
+from sfumato.release.sanitize import Options, sanitize_in_memory
+from sfumato.study.protocol.acceptance import objections
+from sfumato.study.protocol.pool_study import PoolStudy
 from sfumato.table import Column, Encoding, Schema
 
 
@@ -247,7 +247,7 @@ def test_the_door_and_the_command_line_choose_for_columns(tmp_path):
         with pytest.raises(UsageError, match=r"column\.name=value"):
             parse_column_parameters([wrong])
 
-    from sfumato.cli.app import app
+    from sfumato.api.cli.app import app
 
     schema.save(tmp_path / "s.yaml")
     (tmp_path / "t.csv").write_text("x0,x1,ill\n" + "0.1,0.5,no\n0.9,0.2,yes\n" * 20)

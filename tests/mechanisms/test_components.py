@@ -8,7 +8,7 @@ import pytest
 
 from sfumato.channels import FLOAT_NOISE
 from sfumato.channels.affine_bound import affine_epsilons, component_ranges
-from sfumato.errors import UsageError
+from sfumato.core.errors import UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP
 from sfumato.mechanisms import PrincipalLaplace
 from sfumato.mechanisms.basis import Basis

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from domains import any_records, domain, seeds, steady
-from sfumato.errors import UsageError
+from sfumato.core.errors import UsageError
 from sfumato.guarantee import EMPIRICAL
-from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.mechanisms import Condensation
 from sfumato.mechanisms import condensation as grouping
 from sfumato.mechanisms.condensation import CondensationWarning, nearest_groups, redraw
+from sfumato.release.sanitize import Options, sanitize
 
 
 def one_after_another(X, k, rng):

@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from domains import any_records, domain, seeds, steady
-from sfumato.errors import UsageError
+from sfumato.core.errors import UsageError
 from sfumato.mechanisms import (
     MECHANISMS,
     AdditiveNoise,

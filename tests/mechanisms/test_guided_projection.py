@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from domains import any_records, corner_records, domain
-from sfumato.errors import SchemaError, UsageError
+from sfumato.channels.guidance import Guidance, GuidanceError, SurveyCounts, decode_matrix, encode_matrix
+from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
-from sfumato.guidance import Guidance, GuidanceError, SurveyCounts, decode_matrix, encode_matrix
-from sfumato.jobs.write_release import Layout, make_card
 from sfumato.mechanisms import GuidedProjection
+from sfumato.release.write_release import Layout, make_card
 
 ENCODING = domain("2322")
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
 from domains import any_records, domain, seeds, steady
-from sfumato.errors import TableError, UsageError
+from sfumato.core.errors import TableError, UsageError
 from sfumato.guarantee import EMPIRICAL
 from sfumato.mechanisms import KernelResampling
 from sfumato.mechanisms.bandwidth import (

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from sfumato.channels import NotApplicableError
-from sfumato.errors import UsageError
+from sfumato.core.errors import UsageError
 from sfumato.guarantee import Card
-from sfumato.jobs.write_release import Layout, make_card
 from sfumato.mechanisms import AdditiveNoise, MultiplicativeNoise, NoisyOperator
 from sfumato.noise import Operator
+from sfumato.release.write_release import Layout, make_card
 from sfumato.table import Column, Encoding, Schema
 
 PUBLIC = {"source": "public", "reason": "known"}

@@ -10,13 +10,13 @@ from sklearn.base import clone
 from sklearn.datasets import load_wine
 
 from domains import any_records, domain, seeds, shapes, steady
-from sfumato.errors import TableError, UsageError
+from sfumato.core.errors import TableError, UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, space_of
-from sfumato.jobs.write_release import Layout, make_card
 from sfumato.mechanisms import PrincipalLaplace
 from sfumato.noise import Streams
-from sfumato.statistics import Statistics
+from sfumato.release.write_release import Layout, make_card
 from sfumato.table import Encoding
+from sfumato.table.statistics import Statistics
 
 
 @pytest.fixture(scope="module")

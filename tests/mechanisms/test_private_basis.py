@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 from distinguisher import empirical_epsilon
 from domains import PUBLIC, any_records, domain, seeds, steady
 from sfumato.channels.noisy_moments import NoisyMoments
-from sfumato.classifiers import PerturbedClassifier
-from sfumato.errors import CardError, UsageError
-from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card, Ledger
+from sfumato.core.errors import CardError, UsageError
+from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
 from sfumato.guarantee.recompute import recomputed
-from sfumato.jobs.sanitize import Options, sanitize_in_memory
-from sfumato.jobs.write_release import Layout, make_card
+from sfumato.learn.classifiers import PerturbedClassifier
+from sfumato.ledger import Ledger
 from sfumato.mechanisms import PrincipalLaplace
 from sfumato.mechanisms.basis import PairedProducts, lengths, whole_numbers
 from sfumato.noise import Streams, discrete_laplace
+from sfumato.release.sanitize import Options, sanitize_in_memory
+from sfumato.release.write_release import Layout, make_card
 from sfumato.table import Column, Encoding, Schema
 
 
@@ -198,7 +199,7 @@ def patients(rows, width, seed):
 
 @pytest.mark.parametrize("engine", ["memory", "stream"])
 def test_the_road_of_a_release(engine, tmp_path):
-    from sfumato.jobs.sanitize import sanitize
+    from sfumato.release.sanitize import sanitize
 
     options = Options(schema=SCHEMA, parameters={"basis": "private"}, epsilon_record=4.0, engine=engine)
     card = sanitize(_written(people(), tmp_path), tmp_path / "release", options).card

@@ -8,7 +8,7 @@ from scipy import stats
 
 from domains import any_records, corner_records, domain, seeds, shapes, steady
 from sfumato.channels.affine_bound import affine_epsilons
-from sfumato.errors import CardError, UsageError
+from sfumato.core.errors import CardError, UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Key
 from sfumato.mechanisms import RandomProjection, RandomRotation
 from sfumato.mechanisms.random_rotation import haar_rotation, is_orthogonal

@@ -11,16 +11,16 @@ import sfumato as sf
 from distinguisher import assert_honest, proved_epsilon
 from sfumato.channels.sampled import choose
 from sfumato.channels.staged import VECTORS
-from sfumato.classifiers.feature_moments import moments_of
-from sfumato.classifiers.private_discriminant import PrivateDiscriminant
-from sfumato.classifiers.reads_noise import Rows
-from sfumato.errors import CardError, SchemaError
+from sfumato.core.errors import CardError, SchemaError
 from sfumato.guarantee import LOCAL_DP, Card
 from sfumato.guarantee.recompute import recomputed
+from sfumato.learn.classifiers.feature_moments import moments_of
+from sfumato.learn.classifiers.private_discriminant import PrivateDiscriminant
+from sfumato.learn.classifiers.reads_noise import Rows
 from sfumato.mechanisms import PiecewiseNoise, SquareWaveColumns, StagedRelease
 from sfumato.mechanisms.columnwise import reporting_rates
 from sfumato.noise import Streams
-from sfumato.server.validation.file_checks import WRONG_GAPS, NoiseEvidence
+from sfumato.study.server.validation.file_checks import WRONG_GAPS, NoiseEvidence
 from sfumato.table import Column, Encoding, Schema
 
 PUBLIC = {"source": "public", "reason": "the form"}

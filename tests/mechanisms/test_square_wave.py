@@ -9,13 +9,13 @@ import pytest
 import sfumato as sf
 from domains import any_records, domain
 from sfumato.channels.sampled import choose
-from sfumato.errors import CardError, TableError, UsageError
+from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
 from sfumato.guarantee.recompute import recomputed
-from sfumato.jobs.far_cells import far_cells
-from sfumato.jobs.write_release import Layout, make_card
 from sfumato.mechanisms import SquareWaveColumns
 from sfumato.noise import Streams
+from sfumato.release.write_release import Layout, make_card
+from sfumato.study.far_cells import far_cells
 
 PUBLIC = {"source": "public", "reason": "the form"}
 SCHEMA = {

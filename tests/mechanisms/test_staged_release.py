@@ -11,17 +11,17 @@ from distinguisher import assert_honest, empirical_epsilon
 from domains import any_records, domain
 from sfumato.channels import NotApplicableError
 from sfumato.channels.staged import VECTORS, WAVE, Marginals, lifted
-from sfumato.classifiers.empirical_bayes import states_of
-from sfumato.errors import CardError, SchemaError, TableError, UsageError
+from sfumato.core.errors import CardError, SchemaError, TableError, UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
 from sfumato.guarantee.recompute import recomputed
-from sfumato.jobs.far_cells import WRONG_GUIDES, far_cells
-from sfumato.jobs.write_release import Layout, make_card
+from sfumato.learn.classifiers.empirical_bayes import states_of
 from sfumato.mechanisms import StagedRelease
 from sfumato.mechanisms.stage_guide import OutcomeCounts, ReleasedRows, guide
 from sfumato.mechanisms.staged_release import guides_fit
 from sfumato.noise import Streams
 from sfumato.reconstruction.described import described
+from sfumato.release.write_release import Layout, make_card
+from sfumato.study.far_cells import WRONG_GUIDES, far_cells
 from sfumato.table import Column, Encoding, Schema
 
 PUBLIC = {"source": "public", "reason": "the form"}

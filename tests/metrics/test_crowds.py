@@ -5,7 +5,15 @@ import itertools
 import numpy as np
 import pytest
 
-from sfumato.metrics.crowds import closeness, crowd_numbers, crowd_sizes, diversity, log_linear, pitman, stays_alone
+from sfumato.attacks.metrics.crowds import (
+    closeness,
+    crowd_numbers,
+    crowd_sizes,
+    diversity,
+    log_linear,
+    pitman,
+    stays_alone,
+)
 
 RNG = np.random.default_rng(11)
 COLUMNS = [RNG.integers(4, size=60), RNG.integers(3, size=60)]
@@ -128,7 +136,7 @@ def test_a_table_too_large_for_pairs_is_fitted_with_main_effects(monkeypatch):
     rng = np.random.default_rng(6)
     columns = [rng.geometric(0.2, 2_000) - 1 for _ in range(3)]
     dense = log_linear(columns, 20_000)
-    monkeypatch.setattr("sfumato.metrics.crowds.MOST_CELLS", 10)
+    monkeypatch.setattr("sfumato.attacks.metrics.crowds.MOST_CELLS", 10)
     sparse = log_linear(columns, 20_000)
     assert dense is not None
     assert sparse is not None

@@ -7,11 +7,11 @@ import pytest
 from scipy import integrate, stats
 
 from domains import any_records, domain
+from sfumato.attacks.metrics import RowDensity, dapl, half_l1, hard_interval, source_hit_rate
 from sfumato.channels import Additive
-from sfumato.errors import UsageError
+from sfumato.core.errors import UsageError
 from sfumato.mechanisms import KernelResampling
 from sfumato.mechanisms.bandwidth import KERNELS
-from sfumato.metrics import RowDensity, dapl, half_l1, hard_interval, source_hit_rate
 from sfumato.noise import Normal
 
 

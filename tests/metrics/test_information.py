@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from sfumato.errors import UsageError
-from sfumato.metrics.information import (
+from sfumato.attacks.metrics.information import (
     calibrate,
     collapsed_share,
     conditional_entropy_privacy,
@@ -19,6 +18,7 @@ from sfumato.metrics.information import (
     posterior_interval,
     privacy_loss,
 )
+from sfumato.core.errors import UsageError
 from sfumato.noise import OperatorNoise, make_law, make_operator
 from sfumato.reconstruction import Cells, Density, Shares
 

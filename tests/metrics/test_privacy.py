@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 from sfumato.attacks import Posteriors, Property
 from sfumato.attacks.guesses import truths
-from sfumato.metrics import (
+from sfumato.attacks.metrics import (
     auc,
     auc_interval,
     breaches,
@@ -24,7 +24,7 @@ from sfumato.metrics import (
     variance_of_difference,
     worst_records,
 )
-from sfumato.metrics.privacy import auc_within
+from sfumato.attacks.metrics.privacy import auc_within
 from sfumato.table import Column, Encoding, Schema
 
 MIXED = Encoding(

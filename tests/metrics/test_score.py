@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from sfumato.attacks import Abstain, Guess, Links, MembershipScores, Posteriors, Property, Secrets, Values
-from sfumato.metrics import Truth, score_guess, usual_guess
+from sfumato.attacks.metrics import Truth, score_guess, usual_guess
 from sfumato.table import Column, Encoding, Schema
 
 

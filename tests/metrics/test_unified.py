@@ -5,8 +5,15 @@ import pytest
 from numpy.testing import assert_allclose
 
 from sfumato.attacks import Bounds, Values
-from sfumato.metrics import Truth, column_privacy, component_privacy, nearest_row_privacy, score_guess, unified_privacy
-from sfumato.metrics.score import gains, usual_interval
+from sfumato.attacks.metrics import (
+    Truth,
+    column_privacy,
+    component_privacy,
+    nearest_row_privacy,
+    score_guess,
+    unified_privacy,
+)
+from sfumato.attacks.metrics.score import gains, usual_interval
 from sfumato.table import Column, Encoding, Schema
 
 

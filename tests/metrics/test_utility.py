@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from sfumato.metrics import (
+from sfumato.attacks.metrics import (
     accuracy,
     associations,
     kolmogorov_smirnov,
@@ -13,7 +13,7 @@ from sfumato.metrics import (
     total_variation,
     wasserstein,
 )
-from sfumato.metrics.utility import cramers_v
+from sfumato.attacks.metrics.utility import cramers_v
 from sfumato.table import Column, Encoding, Schema
 
 MIXED = Encoding(

@@ -7,15 +7,15 @@ import pytest
 from typer.testing import CliRunner
 
 import sfumato as sf
+from sfumato.api.cli.app import app
 from sfumato.channels import Additive, Affine, Carried, Identity, RandomizedResponse, Recipe, Sampled
-from sfumato.cli.app import app
-from sfumato.errors import CardError, UsageError
-from sfumato.mining.linear import fit_linear, unbiased
-from sfumato.mining.seen import Part
+from sfumato.core.errors import CardError, UsageError
+from sfumato.learn.mining.linear import fit_linear, unbiased
+from sfumato.learn.mining.seen import Part
 from sfumato.noise import Laplace, Normal, OperatorNoise, make_operator
 from sfumato.table import Column, Encoding, Schema
 
-pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.PrivacyLeakWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sfumato.core.errors.PrivacyLeakWarning")
 NAMES = ("a", "b", "y")
 TRUTH = np.array([0.1, 0.5, -0.3])
 ENCODING = Encoding(

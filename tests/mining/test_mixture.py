@@ -8,11 +8,11 @@ from sklearn.metrics import adjusted_rand_score
 from typer.testing import CliRunner
 
 import sfumato as sf
-from sfumato.cli.app import app
-from sfumato.errors import CardError, UsageError
-from sfumato.mining.choosing import adjusted_rand, expected_agreement
+from sfumato.api.cli.app import app
+from sfumato.core.errors import CardError, UsageError
+from sfumato.learn.mining.choosing import adjusted_rand, expected_agreement
 
-pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.PrivacyLeakWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sfumato.core.errors.PrivacyLeakWarning")
 CENTRES = np.array([[0.25, 0.3, 0.7], [0.75, 0.7, 0.3]])
 SCHEMA = sf.Schema(
     (

@@ -7,14 +7,14 @@ import pytest
 from typer.testing import CliRunner
 
 import sfumato as sf
+from sfumato.api.cli.app import app
 from sfumato.channels import Identity, RandomizedResponse, Recipe, Sampled
-from sfumato.cli.app import app
-from sfumato.errors import UsageError
-from sfumato.mining.rules import answers_of, frequency, rule_of
-from sfumato.mining.seen import Part
+from sfumato.core.errors import UsageError
+from sfumato.learn.mining.rules import answers_of, frequency, rule_of
+from sfumato.learn.mining.seen import Part
 from sfumato.table import Column, Encoding, Schema
 
-pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.PrivacyLeakWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sfumato.core.errors.PrivacyLeakWarning")
 ENCODING = Encoding(
     Schema(
         (

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sfumato.errors import UsageError
-from sfumato.neighbours import DeviceMemoryWarning, NumpyArrays, nearest, on_device, radius_votes
-from sfumato.neighbours.device import nearest_on_device
+from sfumato.core.errors import UsageError
+from sfumato.table.neighbours import DeviceMemoryWarning, NumpyArrays, nearest, on_device, radius_votes
+from sfumato.table.neighbours.device import nearest_on_device
 
 
 def arrays():
@@ -18,7 +18,7 @@ def arrays():
         import torch  # noqa: F401
     except ImportError:
         return found
-    from sfumato.neighbours.arrays import TorchArrays
+    from sfumato.table.neighbours.arrays import TorchArrays
 
     return [*found, TorchArrays("cpu")]
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.neighbours import pair_squares, radius_votes
+from sfumato.table.neighbours import pair_squares, radius_votes
 
 
 def all_squares(queries, rows):

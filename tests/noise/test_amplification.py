@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sfumato.errors import UsageError
+from sfumato.core.errors import UsageError
 from sfumato.noise import Laplace, Normal, StudentT, Uniform, bounded_amplification
 
 

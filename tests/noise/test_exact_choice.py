@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sfumato.errors import UsageError
+from sfumato.core.errors import UsageError
 from sfumato.noise.exact_choice import (
     MARGIN,
     ExactChoice,

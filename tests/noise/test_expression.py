@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from sfumato.errors import UsageError
+from sfumato.core.errors import UsageError
 from sfumato.noise.expression import DEEPEST, FUNCTIONS, LONGEST, MOST_NODES, parse_expression
 
 E, X = np.meshgrid(np.array([-0.9, -0.35, 0.2, 0.8]), np.array([0.3, 0.7, 1.83, 4.2]))

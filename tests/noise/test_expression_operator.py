@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.errors import CardError, UsageError
+from sfumato.core.errors import CardError, UsageError
 from sfumato.guarantee import Card
 from sfumato.noise import OperatorNoise, make_law, make_operator
 from sfumato.noise.operators import operator_name

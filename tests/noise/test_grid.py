@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sfumato.errors import UsageError
+from sfumato.core.errors import UsageError
 from sfumato.noise import Laplace, Streams, discrete_laplace, exact_bernoulli, grid, uniform_integers
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from sfumato.errors import UsageError
+from sfumato.core.errors import UsageError
 from sfumato.noise import Branch, Operator, OperatorNoise, make_law, make_operator
 
 UNIFORM = make_law("uniform", low=-1, high=1)

@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.integrate import quad
 
 import sfumato as sf
-from sfumato.errors import UsageError
+from sfumato.core.errors import UsageError
 from sfumato.guarantee import Card
 from sfumato.noise import law_from_dict, make_law
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sfumato.errors import UsageError
+from sfumato.core.errors import UsageError
 from sfumato.noise import Streams, keep_threshold, randomized_response, response_epsilon
 from sfumato.noise.response import MOST_KEPT
 

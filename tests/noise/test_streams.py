@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from randomgen import AESCounter
 
-from sfumato.errors import UsageError
+from sfumato.core.errors import UsageError
 from sfumato.noise import Streams, content_hash
 from sfumato.noise.grid import random_words
 from sfumato.noise.streams import keyed_generator

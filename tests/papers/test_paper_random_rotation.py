@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from papers.data import load
 
-from sfumato.metrics import component_privacy
+from sfumato.attacks.metrics import component_privacy
 
 SETS = ("iris", "wine")
 

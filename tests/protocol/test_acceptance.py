@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from sfumato.errors import CardError
+from sfumato.core.errors import CardError
 from sfumato.guarantee import Card, Key
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.protocol.acceptance import objections, read_card
-from sfumato.protocol.study_file import study_from_dict
+from sfumato.release.sanitize import Options, sanitize
+from sfumato.study.protocol.acceptance import objections, read_card
+from sfumato.study.protocol.study_file import study_from_dict
 from sfumato.table import Schema
 
 PUBLIC = {"source": "public", "reason": "the form says so"}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sfumato.errors import UsageError
-from sfumato.protocol.names import check_name, skeleton
+from sfumato.core.errors import UsageError
+from sfumato.study.protocol.names import check_name, skeleton
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import datetime
 import pytest
 import yaml
 
-from sfumato.errors import SfumatoError
-from sfumato.protocol.canonical import canonical_json
-from sfumato.protocol.names import check_name
-from sfumato.protocol.study_file import load_study, study_from_dict
+from sfumato.core.errors import SfumatoError
+from sfumato.study.protocol.canonical import canonical_json
+from sfumato.study.protocol.names import check_name
+from sfumato.study.protocol.study_file import load_study, study_from_dict
 
 PUBLIC = {"source": "public", "reason": "the form says so"}
 POOL = {

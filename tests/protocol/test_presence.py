@@ -4,14 +4,14 @@ import copy
 
 import pytest
 
-from sfumato.errors import SchemaError
+from sfumato.core.errors import SchemaError
 from sfumato.guarantee import Card
 from sfumato.guarantee.all_releases import hidden_presence
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.jobs.strength import Presence, Terms
-from sfumato.protocol.acceptance import objections
-from sfumato.protocol.pool_study import PoolStudy
-from sfumato.protocol.rehearsal import rehearse
+from sfumato.release.sanitize import Options, sanitize
+from sfumato.release.strength import Presence, Terms
+from sfumato.study.protocol.acceptance import objections
+from sfumato.study.protocol.pool_study import PoolStudy
+from sfumato.study.protocol.rehearsal import rehearse
 
 PUBLIC = {"source": "public", "reason": "the form says so"}
 DEFINITION = {

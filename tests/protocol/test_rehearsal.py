@@ -7,9 +7,9 @@ import yaml
 from test_pool_study import POOL, PUBLIC, study
 from typer.testing import CliRunner
 
-from sfumato.cli import app
-from sfumato.errors import SchemaError
-from sfumato.protocol.rehearsal import WIDEST, rehearse
+from sfumato.api.cli import app
+from sfumato.core.errors import SchemaError
+from sfumato.study.protocol.rehearsal import WIDEST, rehearse
 
 SPACE = "sha256:" + "0" * 64
 EMPIRICAL = "empirical-allowed"

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from sfumato.errors import SchemaError
-from sfumato.protocol.study_file import load_study
-from sfumato.protocol.survey_file import SurveyStudy
+from sfumato.core.errors import SchemaError
+from sfumato.study.protocol.study_file import load_study
+from sfumato.study.protocol.survey_file import SurveyStudy
 
 SURVEY = {
     "kind": "survey",

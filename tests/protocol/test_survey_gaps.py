@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.errors import SchemaError
-from sfumato.protocol.survey_file import SurveyStudy
-from sfumato.protocol.survey_table import answered, population_of
+from sfumato.core.errors import SchemaError
+from sfumato.study.protocol.survey_file import SurveyStudy
+from sfumato.study.protocol.survey_table import answered, population_of
 
 ROWS = 3_000
 SURVEY = SurveyStudy.from_dict(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.guidance import Guidance, GuidanceError, SurveyCounts
-from sfumato.protocol.survey_file import SurveyStudy
-from sfumato.protocol.survey_guidance import guidance_for, startup_counts, verify_guidance
+from sfumato.channels.guidance import Guidance, GuidanceError, SurveyCounts
+from sfumato.study.protocol.survey_file import SurveyStudy
+from sfumato.study.protocol.survey_guidance import guidance_for, startup_counts, verify_guidance
 
 
 def survey(**changes: object) -> SurveyStudy:

@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from sfumato.errors import CardError
-from sfumato.protocol.survey_log import LogEntry, check_chain
+from sfumato.core.errors import CardError
+from sfumato.study.protocol.survey_log import LogEntry, check_chain
 
 START = "sha256:survey"
 

@@ -7,7 +7,7 @@ percentile bootstrap), covers 46 to 82% of these cells, and 19 to 68% of their m
 import numpy as np
 import pytest
 
-from sfumato.metrics.information import information_loss
+from sfumato.attacks.metrics.information import information_loss
 from sfumato.noise import OperatorNoise, make_law, make_operator
 from sfumato.reconstruction import reconstruct
 from sfumato.reconstruction.atoms import roundest

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 from domains import seeds, steady
-from sfumato.errors import UsageError
+from sfumato.core.errors import UsageError
 from sfumato.reconstruction import Bins, LeaveOneOut, leave_one_out_width
 
 

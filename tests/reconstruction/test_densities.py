@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sfumato.errors import CardError, TableError, UsageError
-from sfumato.metrics.information import information_loss
+from sfumato.attacks.metrics.information import information_loss
+from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.noise import Branch, Operator, OperatorNoise, make_law, make_operator
 from sfumato.noise.kernel_laws import SumLaw
 from sfumato.reconstruction import Density, ExpectationMaximization, ParzenProgram, reconstruct

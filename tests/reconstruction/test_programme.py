@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from domains import seeds, steady
-from sfumato.errors import UsageError
+from sfumato.core.errors import UsageError
 from sfumato.noise import OperatorNoise, make_law, make_operator
 from sfumato.reconstruction import Cells, ConvergenceError, simplex_program
 from sfumato.reconstruction.kernel import cell_probabilities, rectangle_rule, smoothing

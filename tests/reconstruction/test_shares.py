@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sfumato.errors import TableError, UsageError
+from sfumato.core.errors import TableError, UsageError
 from sfumato.reconstruction import invert_response
 from sfumato.reconstruction.shares import counts_of, reconstruct_shares
 

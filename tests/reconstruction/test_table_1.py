@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sfumato.metrics.information import calibrate, information_loss, privacy_loss
+from sfumato.attacks.metrics.information import calibrate, information_loss, privacy_loss
 from sfumato.noise import OperatorNoise, make_law, make_operator
 from sfumato.reconstruction import ExpectationMaximization, ParzenProgram, reconstruct
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.errors import CardError, UsageError
-from sfumato.jobs.reconstruct import reconstruct_columns
+from sfumato.core.errors import CardError, UsageError
+from sfumato.learn.reconstruct import reconstruct_columns
 from sfumato.reconstruction import make_method
 from sfumato.reconstruction.joint_density import Axis
 from sfumato.reconstruction.pair import Pairs, Side, path

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sfumato.jobs.auditing.document import PRIVATE, PUBLIC_MEASURED, check
+from sfumato.auditing.document import PRIVATE, PUBLIC_MEASURED, check
 
 NASTY = "<script>alert(1)</script>"
 LONG = "a_very_long_name_of_a_column_that_never_ends_" * 6

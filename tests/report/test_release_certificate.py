@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 import sfumato as sf
-from sfumato.errors import CardError, OutputError, UsageError
+from sfumato.core.errors import CardError, OutputError, UsageError
 
 KNOWN = {"source": "public", "reason": "the form"}
 SCHEMA = sf.Schema(

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from sfumato.report.accuracy import dots, learned
-from sfumato.report.bars import bar
-from sfumato.report.columns import (
+from sfumato.auditing.report.accuracy import dots, learned
+from sfumato.auditing.report.bars import bar
+from sfumato.auditing.report.columns import (
     brief,
     category_bars,
     changed_most,
@@ -18,8 +18,8 @@ from sfumato.report.columns import (
     shade,
     steps,
 )
-from sfumato.report.page import exposure
-from sfumato.report.verdict import GAINS, NO_GAIN, POPULATION, UNCLEAR, column_verdict, in_all, verdict
+from sfumato.auditing.report.page import exposure
+from sfumato.auditing.report.verdict import GAINS, NO_GAIN, POPULATION, UNCLEAR, column_verdict, in_all, verdict
 
 
 def entry(score, low, high, baseline=0.2, control=None):

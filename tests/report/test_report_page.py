@@ -8,8 +8,8 @@ import stat
 
 import pytest
 
-from sfumato.report import render_report, write_report
-from sfumato.report.bottom_line import bottom_line
+from sfumato.auditing.report import render_report, write_report
+from sfumato.auditing.report.bottom_line import bottom_line
 
 SECTIONS = ["bottom-line", "strongest", "use", "guarantee", "experts"]
 EXPERTS = [

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from sfumato.api.cli.audit import attack_lines, wrapped
 from sfumato.attacks import all_attacks
-from sfumato.cli.audit import attack_lines, wrapped
-from sfumato.report.attacks import share_of_what_was_left
-from sfumato.report.guarantee import shown_guarantee
-from sfumato.report.markup import breakable, short_name, tag, trimmed
-from sfumato.report.page import told
-from sfumato.report.wording import (
+from sfumato.auditing.report.attacks import share_of_what_was_left
+from sfumato.auditing.report.guarantee import shown_guarantee
+from sfumato.auditing.report.markup import breakable, short_name, tag, trimmed
+from sfumato.auditing.report.page import told
+from sfumato.auditing.report.wording import (
     KNOWLEDGE,
     detail_rows,
     factor,

@@ -6,7 +6,7 @@ import pytest
 from fastapi.testclient import TestClient
 from survey_visits import browser, double, visit  # noqa: F401 - fixtures
 
-from sfumato.server.app import create_app
+from sfumato.study.server.app import create_app
 
 
 @pytest.fixture(scope="module")

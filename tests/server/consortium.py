@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow.parquet as pq
 from fastapi.testclient import TestClient
 
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.protocol.study_file import study_from_dict
-from sfumato.server.settings import Rate, Settings
+from sfumato.release.sanitize import Options, sanitize
+from sfumato.study.protocol.study_file import study_from_dict
+from sfumato.study.server.settings import Rate, Settings
 from sfumato.table import Schema
 
 PLENTY = Rate(1e6, 1e6)

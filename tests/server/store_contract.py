@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from sqlalchemy import inspect
 
-from sfumato.errors import OutputError, UsageError
-from sfumato.protocol.pool_study import Quota
-from sfumato.server.store import Store, TestTable, database
-from sfumato.server.store.release_store import QuotaExceededError
-from sfumato.server.validation.row_identity import RowIdentity
+from sfumato.core.errors import OutputError, UsageError
+from sfumato.study.protocol.pool_study import Quota
+from sfumato.study.server.store import Store, TestTable, database
+from sfumato.study.server.store.release_store import QuotaExceededError
+from sfumato.study.server.validation.row_identity import RowIdentity
 
 SHA = "a" * 64
 OTHER = "b" * 64
@@ -464,7 +464,7 @@ class StoreContract:
         from alembic.autogenerate import compare_metadata
         from alembic.migration import MigrationContext
 
-        from sfumato.server.store.sql_tables import metadata
+        from sfumato.study.server.store.sql_tables import metadata
 
         with store.database.reading() as connection:
             context = MigrationContext.configure(connection, opts={"compare_type": True})

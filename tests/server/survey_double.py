@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 import sfumato
-from sfumato.guidance import Guidance, SurveyCounts
-from sfumato.protocol.canonical import canonical_json
-from sfumato.protocol.survey_file import SurveyStudy
-from sfumato.protocol.survey_guidance import answer_space, guidance_for
-from sfumato.protocol.survey_log import LogEntry, read_number, write_number
-from sfumato.server.survey.ticket_key import TicketKey
+from sfumato.channels.guidance import Guidance, SurveyCounts
+from sfumato.study.protocol.canonical import canonical_json
+from sfumato.study.protocol.survey_file import SurveyStudy
+from sfumato.study.protocol.survey_guidance import answer_space, guidance_for
+from sfumato.study.protocol.survey_log import LogEntry, read_number, write_number
+from sfumato.study.server.survey.ticket_key import TicketKey
 
-PAGE = Path(sfumato.__file__).parent / "server" / "web" / "survey"
+PAGE = Path(sfumato.__file__).parent / "study" / "server" / "web" / "survey"
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; "

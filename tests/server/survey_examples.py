@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.protocol.survey_file import SurveyStudy
-from sfumato.server.survey.received_answer import Answer, pack, spelled
+from sfumato.study.protocol.survey_file import SurveyStudy
+from sfumato.study.server.survey.received_answer import Answer, pack, spelled
 
 SURVEY: dict[str, Any] = {
     "kind": "survey",

@@ -171,8 +171,8 @@ def test_paths_that_lead_elsewhere_lead_nowhere(study, path):
 def test_too_many_requests_wait(tmp_path):
     from fastapi.testclient import TestClient
 
-    from sfumato.server.app import create_app
-    from sfumato.server.settings import Rate
+    from sfumato.study.server.app import create_app
+    from sfumato.study.server.settings import Rate
 
     settings = consortium.settings(
         tmp_path, token_rate=Rate(0.001, 5), study_rate=Rate(0.001, 8), stranger_rate=Rate(0.001, 3)
@@ -189,8 +189,8 @@ def test_too_many_requests_wait(tmp_path):
 
 
 def test_a_bucket_fills_again():
-    from sfumato.server.fair_use import Buckets
-    from sfumato.server.settings import Rate
+    from sfumato.study.server.fair_use import Buckets
+    from sfumato.study.server.settings import Rate
 
     now = [0.0]
     buckets = Buckets(Rate(2, 3), clock=lambda: now[0], most=2)

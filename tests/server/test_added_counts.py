@@ -12,23 +12,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.central.plan import Plan
-from sfumato.central.planning import public_plan
-from sfumato.door.plan_counts import plan_counts
-from sfumato.door.sanitize import study_terms
-from sfumato.errors import CardError, SchemaError, UsageError
+from sfumato.api.plan_counts import plan_counts
+from sfumato.api.sanitize import study_terms
+from sfumato.core.errors import CardError, SchemaError, UsageError
 from sfumato.guarantee import Card
-from sfumato.jobs.pooling.added import ONE_SITE, add_counts, with_added_counts
-from sfumato.jobs.pooling.pushed import Pushed
-from sfumato.jobs.release import Release
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.jobs.strength import Terms
-from sfumato.protocol.acceptance import read_card
-from sfumato.protocol.messages import AddedCounts
-from sfumato.protocol.pool_study import PoolStudy
-from sfumato.protocol.study_file import load_study
-from sfumato.server.worker.job import Job
-from sfumato.server.worker.trainer import trained
+from sfumato.mechanisms.central.plan import Plan
+from sfumato.mechanisms.central.planning import public_plan
+from sfumato.release.release import Release
+from sfumato.release.sanitize import Options, sanitize
+from sfumato.release.strength import Terms
+from sfumato.study.pooling.added import ONE_SITE, add_counts, with_added_counts
+from sfumato.study.pooling.pushed import Pushed
+from sfumato.study.protocol.acceptance import read_card
+from sfumato.study.protocol.messages import AddedCounts
+from sfumato.study.protocol.pool_study import PoolStudy
+from sfumato.study.protocol.study_file import load_study
+from sfumato.study.server.worker.job import Job
+from sfumato.study.server.worker.trainer import trained
 
 ENCODING = consortium.study().encoding
 REASON = "growth charts"

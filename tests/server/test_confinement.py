@@ -8,14 +8,14 @@ import consortium
 import pytest
 from fastapi.testclient import TestClient
 
-from sfumato.server.app import create_app
-from sfumato.server.child_process import FILES, NETWORK
-from sfumato.server.validation.checker_pool import Limits, ValidationPool
+from sfumato.study.server.app import create_app
+from sfumato.study.server.child_process import FILES, NETWORK
+from sfumato.study.server.validation.checker_pool import Limits, ValidationPool
 
 TRIES = """
 import json, os, socket, subprocess, sys, threading
 from pathlib import Path
-from sfumato.server.child_process import confine
+from sfumato.study.server.child_process import confine
 
 mine, other = Path(sys.argv[1]), Path(sys.argv[2])
 found = {"held": confine([mine])}

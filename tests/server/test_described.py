@@ -15,7 +15,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from sfumato.server.app import create_app
+from sfumato.study.server.app import create_app
 
 CHECKS = [
     not_a_server_error,

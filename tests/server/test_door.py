@@ -4,9 +4,9 @@ import consortium
 import pytest
 from fastapi.testclient import TestClient
 
-from sfumato.server.app import create_app
-from sfumato.server.settings import Rate, Settings
-from sfumato.server.shell import Door
+from sfumato.study.server.app import create_app
+from sfumato.study.server.settings import Rate, Settings
+from sfumato.study.server.shell import Door
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 STRANGE = [

@@ -16,10 +16,10 @@ from domains import domain
 from sfumato.channels import Additive, Exact, Identity, RandomizedResponse, Recipe, Sampled
 from sfumato.guarantee import Card
 from sfumato.guarantee.recompute import recomputed
-from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.noise import Laplace
-from sfumato.server.validation.checker_pool import Limits
-from sfumato.server.validation.file_checks import (
+from sfumato.release.sanitize import Options, sanitize
+from sfumato.study.server.validation.checker_pool import Limits
+from sfumato.study.server.validation.file_checks import (
     WRONG,
     WRONG_GAPS,
     NoiseEvidence,

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from sfumato.server.survey import group_commit
-from sfumato.server.survey.group_commit import GroupCommit, OverloadError
+from sfumato.study.server.survey import group_commit
+from sfumato.study.server.survey.group_commit import GroupCommit, OverloadError
 
 
 def test_many_items_take_few_transactions_and_keep_their_outcomes() -> None:

@@ -14,9 +14,9 @@ import pytest
 from consortium import rewritten
 
 from sfumato.guarantee import Card
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.server.validation.checker_pool import Limits, ValidationPool
-from sfumato.server.validation.file_checks import check_release, check_table
+from sfumato.release.sanitize import Options, sanitize
+from sfumato.study.server.validation.checker_pool import Limits, ValidationPool
+from sfumato.study.server.validation.file_checks import check_release, check_table
 from sfumato.table import Schema
 
 DEFINITION = consortium.study().to_dict()

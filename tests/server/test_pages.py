@@ -8,15 +8,15 @@ import pytest
 from consortium import Study
 from fastapi.testclient import TestClient
 
-from sfumato.classifiers.factory import CLASSIFIERS
-from sfumato.cli.study import _error
-from sfumato.server.app import create_app
-from sfumato.server.routes import pages
-from sfumato.server.settings import Rate
-from sfumato.server.web.error_charts import Scale, curve, mark, percent, series
-from sfumato.server.web.model_pages import _rate
-from sfumato.server.web.rendering import COOKIE
-from sfumato.server.web.shown_study import Guarantee, guarantee, used_guarantee
+from sfumato.api.cli.study import _error
+from sfumato.learn.classifiers.factory import CLASSIFIERS
+from sfumato.study.server.app import create_app
+from sfumato.study.server.routes import pages
+from sfumato.study.server.settings import Rate
+from sfumato.study.server.web.error_charts import Scale, curve, mark, percent, series
+from sfumato.study.server.web.model_pages import _rate
+from sfumato.study.server.web.rendering import COOKIE
+from sfumato.study.server.web.shown_study import Guarantee, guarantee, used_guarantee
 
 HTML = {"Accept": "text/html"}
 OWN = {"Origin": "http://testserver", **HTML}

@@ -12,10 +12,10 @@ import pytest
 import uvicorn
 from sqlalchemy import insert
 
-from sfumato.jobs.model import Model
-from sfumato.server.app import create_app
-from sfumato.server.store.sql_tables import sites
-from sfumato.server.worker.worker import Worker
+from sfumato.learn.model import Model
+from sfumato.study.server.app import create_app
+from sfumato.study.server.store.sql_tables import sites
+from sfumato.study.server.worker.worker import Worker
 
 sync_api = pytest.importorskip("playwright.sync_api")
 CHROMIUM = Path("/usr/bin/chromium")

@@ -11,8 +11,8 @@ from survey_examples import example_survey, message, some_bits
 from test_pages import Browser
 from ticket_holder import Holder
 
-from sfumato.protocol.survey_file import SurveyStudy
-from sfumato.server.web.survey_page import bars, round_top, steps
+from sfumato.study.protocol.survey_file import SurveyStudy
+from sfumato.study.server.web.survey_page import bars, round_top, steps
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from test_pages import Browser
 
-from sfumato.errors import SchemaError
-from sfumato.jobs.pooling.densities import reconstruct_pool
-from sfumato.jobs.pooling.pushed import Pushed
-from sfumato.protocol.rehearsal import rehearse
+from sfumato.core.errors import SchemaError
 from sfumato.reconstruction.density import from_plain, to_plain
-from sfumato.server.worker.job import Job
-from sfumato.server.worker.trainer import trained
+from sfumato.study.pooling.densities import reconstruct_pool
+from sfumato.study.pooling.pushed import Pushed
+from sfumato.study.protocol.rehearsal import rehearse
+from sfumato.study.server.worker.job import Job
+from sfumato.study.server.worker.trainer import trained
 
 UNLABELLED = {"version": 1, "columns": consortium.COLUMNS[:3]}
 ROWS = 1500

@@ -10,8 +10,8 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy.exc import OperationalError
 
-from sfumato.server.app import create_app
-from sfumato.server.routes import models as model_routes
+from sfumato.study.server.app import create_app
+from sfumato.study.server.routes import models as model_routes
 
 
 def files(study):
@@ -172,14 +172,14 @@ def test_a_full_disk_is_said_and_nothing_is_kept(study, body, monkeypatch):
 
     for place in ("write", "fsync"):
         with monkeypatch.context() as patch:
-            patch.setattr("sfumato.server.accept_push.os." + place, full)
+            patch.setattr("sfumato.study.server.accept_push.os." + place, full)
             refused(study.push(body, token), 507, "disk-full")
         assert files(study) == set()
     with monkeypatch.context() as patch:
-        patch.setattr("sfumato.server.folder.DataFolder.settle", full)
+        patch.setattr("sfumato.study.server.folder.DataFolder.settle", full)
         refused(study.push(body, token), 507, "disk-full")
     with monkeypatch.context() as patch:
-        patch.setattr("sfumato.server.folder.DataFolder.free_bytes", lambda _: 1000)
+        patch.setattr("sfumato.study.server.folder.DataFolder.free_bytes", lambda _: 1000)
         refused(study.push(body, token), 507, "disk-full")
     assert files(study) == set()
     assert study.store.releases.all(study.id) == []

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from consortium import rewritten
 
-from sfumato.server.store.release_store import overlap
-from sfumato.server.validation.row_identity import SKETCH_ROWS, RowIdentity, Sketch
+from sfumato.study.server.store.release_store import overlap
+from sfumato.study.server.validation.row_identity import SKETCH_ROWS, RowIdentity, Sketch
 
 
 def identified(matrix, codes=None, block=1000):

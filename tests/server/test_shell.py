@@ -12,8 +12,8 @@ from fastapi.testclient import TestClient
 from sqlalchemy.exc import OperationalError
 from survey_examples import example_survey
 
-from sfumato.server.app import create_app
-from sfumato.server.logs import LOGGER, JsonLines, configure_logs
+from sfumato.study.server.app import create_app
+from sfumato.study.server.logs import LOGGER, JsonLines, configure_logs
 
 
 @pytest.fixture

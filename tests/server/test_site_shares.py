@@ -12,11 +12,11 @@ import pytest
 from consortium import sha
 from fastapi.testclient import TestClient
 
-from sfumato.errors import SchemaError
-from sfumato.protocol.acceptance import objections, read_card
-from sfumato.server.app import create_app
-from sfumato.server.validation.checker_pool import Limits, Verdict
-from sfumato.server.validation.file_checks import NoiseEvidence, check_release
+from sfumato.core.errors import SchemaError
+from sfumato.study.protocol.acceptance import objections, read_card
+from sfumato.study.server.app import create_app
+from sfumato.study.server.validation.checker_pool import Limits, Verdict
+from sfumato.study.server.validation.file_checks import NoiseEvidence, check_release
 
 
 @pytest.fixture

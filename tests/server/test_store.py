@@ -8,9 +8,9 @@ import consortium
 import pytest
 from store_contract import StoreContract
 
-from sfumato.errors import OutputError, UsageError
-from sfumato.server.settings import Rate, Settings
-from sfumato.server.store import Store
+from sfumato.core.errors import OutputError, UsageError
+from sfumato.study.server.settings import Rate, Settings
+from sfumato.study.server.store import Store
 
 
 class TestSqlite(StoreContract):

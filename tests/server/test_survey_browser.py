@@ -14,9 +14,9 @@ from survey_examples import example_survey
 from survey_visits import EVERY, choose_level, fill_in, heading, kept, sent, waits
 from test_survey_vectors import VECTORS, compare_with_vectors
 
-from sfumato.guidance import Guidance, encode_matrix, hash_matrix, perturb_bits, uniforms_from_bytes
-from sfumato.server.app import create_app
-from sfumato.server.settings import Settings
+from sfumato.channels.guidance import Guidance, encode_matrix, hash_matrix, perturb_bits, uniforms_from_bytes
+from sfumato.study.server.app import create_app
+from sfumato.study.server.settings import Settings
 
 KNOWN_BYTES = (
     "Crypto.prototype.getRandomValues = (a) => (new Uint8Array(a.buffer, a.byteOffset, a.byteLength).fill(90), a)"

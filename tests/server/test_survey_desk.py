@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from survey_examples import example_survey, message, some_answer, some_bits
 
-from sfumato.guidance import SurveyCounts, decode_matrix
-from sfumato.protocol.survey_guidance import verify_guidance
-from sfumato.protocol.survey_log import check_chain
-from sfumato.server.settings import Settings
-from sfumato.server.store import Store
-from sfumato.server.store.survey_store import DIFFERENT, NEW, SAME, SurveyStore
-from sfumato.server.survey.desk import REMEMBERED, SurveyDesk
-from sfumato.server.survey.received_answer import Answer, unpack
+from sfumato.channels.guidance import SurveyCounts, decode_matrix
+from sfumato.study.protocol.survey_guidance import verify_guidance
+from sfumato.study.protocol.survey_log import check_chain
+from sfumato.study.server.settings import Settings
+from sfumato.study.server.store import Store
+from sfumato.study.server.store.survey_store import DIFFERENT, NEW, SAME, SurveyStore
+from sfumato.study.server.survey.desk import REMEMBERED, SurveyDesk
+from sfumato.study.server.survey.received_answer import Answer, unpack
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -15,15 +15,15 @@ from sqlalchemy import text
 from starlette.testclient import TestClient
 from survey_examples import example_survey, some_answer
 
-from sfumato.client.survey_checks import verify_survey
-from sfumato.client.survey_server import SurveyServer
-from sfumato.protocol.canonical import hash_of
-from sfumato.protocol.survey_file import SurveyStudy
-from sfumato.server.app import create_app
-from sfumato.server.settings import Settings
-from sfumato.server.store import Store, database
-from sfumato.server.store.token_store import Exchange
-from sfumato.server.survey.desk import SurveyDesk
+from sfumato.study.client.survey_checks import verify_survey
+from sfumato.study.client.survey_server import SurveyServer
+from sfumato.study.protocol.canonical import hash_of
+from sfumato.study.protocol.survey_file import SurveyStudy
+from sfumato.study.server.app import create_app
+from sfumato.study.server.settings import Settings
+from sfumato.study.server.store import Store, database
+from sfumato.study.server.store.token_store import Exchange
+from sfumato.study.server.survey.desk import SurveyDesk
 
 ROWS = [[1, 0, 1, 0, 1, 1], [0, 0, 1, 1, 0, 0], [1, 1, 1, 0, 1, 1]]
 CASES = {

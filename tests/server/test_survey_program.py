@@ -14,16 +14,16 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 from survey_examples import example_survey
 
-from sfumato.client.answers import RefusedError
-from sfumato.client.respondent import NotYetError, TicketBox, prepare, resend, send
-from sfumato.client.survey_checks import verify_survey, witness_survey
-from sfumato.client.survey_server import SurveyServer
-from sfumato.errors import CardError, CoordinatorError, UsageError
-from sfumato.guidance import GuidanceError, SurveyCounts
-from sfumato.protocol.survey_file import SurveyStudy
-from sfumato.server.app import create_app
-from sfumato.server.settings import Settings
-from sfumato.server.survey.desk import SurveyDesk
+from sfumato.channels.guidance import GuidanceError, SurveyCounts
+from sfumato.core.errors import CardError, CoordinatorError, UsageError
+from sfumato.study.client.answers import RefusedError
+from sfumato.study.client.respondent import NotYetError, TicketBox, prepare, resend, send
+from sfumato.study.client.survey_checks import verify_survey, witness_survey
+from sfumato.study.client.survey_server import SurveyServer
+from sfumato.study.protocol.survey_file import SurveyStudy
+from sfumato.study.server.app import create_app
+from sfumato.study.server.settings import Settings
+from sfumato.study.server.survey.desk import SurveyDesk
 
 ANSWERS = {"q0": "yes", "q1": "no", "q2": "yes", "q3": None, "ill": "no"}
 

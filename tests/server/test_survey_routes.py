@@ -19,20 +19,20 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 from survey_examples import example_survey, message, some_bits
 
-from sfumato.client.private_notes import RememberedHeads
-from sfumato.client.respondent import NotYetError, choices_of, prepare, resend, send, was_sent
-from sfumato.client.survey_server import SurveyLink, SurveyServer, read_link
-from sfumato.errors import CardError, CoordinatorError, SchemaError, UsageError
-from sfumato.guidance import GuidanceError, SurveyCounts, decode_matrix
-from sfumato.jobs.predict import predict
-from sfumato.protocol.survey_guidance import verify_guidance
-from sfumato.protocol.survey_log import LogEntry, check_chain
-from sfumato.server.app import create_app
-from sfumato.server.settings import Rate, Settings
-from sfumato.server.store.survey_store import SurveyStore
-from sfumato.server.survey.desk import SurveyDesk
-from sfumato.server.survey.survey_app import ROUTES
-from sfumato.server.worker.worker import Worker
+from sfumato.channels.guidance import GuidanceError, SurveyCounts, decode_matrix
+from sfumato.core.errors import CardError, CoordinatorError, SchemaError, UsageError
+from sfumato.learn.predict import predict
+from sfumato.study.client.private_notes import RememberedHeads
+from sfumato.study.client.respondent import NotYetError, choices_of, prepare, resend, send, was_sent
+from sfumato.study.client.survey_server import SurveyLink, SurveyServer, read_link
+from sfumato.study.protocol.survey_guidance import verify_guidance
+from sfumato.study.protocol.survey_log import LogEntry, check_chain
+from sfumato.study.server.app import create_app
+from sfumato.study.server.settings import Rate, Settings
+from sfumato.study.server.store.survey_store import SurveyStore
+from sfumato.study.server.survey.desk import SurveyDesk
+from sfumato.study.server.survey.survey_app import ROUTES
+from sfumato.study.server.worker.worker import Worker
 
 ANSWERS = {"q0": "yes", "q1": "no", "q2": "yes", "q3": None, "ill": "no"}
 
@@ -190,7 +190,7 @@ def test_faults_are_told_together_and_not_when_somebody_asked(
 
     client.get(path(study))
     app.state.surveys.faults.patience = math.inf  # however slow this machine is
-    with caplog.at_level("INFO", logger="sfumato.server"):
+    with caplog.at_level("INFO", logger="sfumato.study.server"):
         with monkeypatch.context() as patch:
             patch.setattr(SurveyStore, "add", away)
             patch.setattr(SurveyStore, "log", away)
@@ -215,7 +215,7 @@ def test_faults_are_told_together_and_not_when_somebody_asked(
 
 
 def test_answers_leave_no_line_in_the_log(client: TestClient, study: str, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level("INFO", logger="sfumato.server"):
+    with caplog.at_level("INFO", logger="sfumato.study.server"):
         fill(client, study, 2)
         client.post(path(study, "/answers"), content=b"{")
         client.get(path(study))
@@ -316,7 +316,7 @@ def test_a_log_that_does_not_continue_the_remembered_one_is_refused(server: Surv
 
 def test_counts_may_be_longer_than_other_messages(server: SurveyServer, monkeypatch: pytest.MonkeyPatch) -> None:
     (survey, _), (entry,) = server.describe(), server.log(server.describe()[0].hash)
-    monkeypatch.setattr("sfumato.client.answers.MOST_BYTES", 10)
+    monkeypatch.setattr("sfumato.study.client.answers.MOST_BYTES", 10)
     assert SurveyCounts.from_json(server.inputs(entry)).width == survey.width
     with pytest.raises(CoordinatorError, match="too long"):
         server.describe()

@@ -15,16 +15,16 @@ from survey_double import PAGE
 from survey_examples import example_survey, message
 from ticket_holder import Holder
 
-from sfumato.errors import CardError, SchemaError
-from sfumato.protocol.study_file import study_from_dict
-from sfumato.protocol.survey_file import SurveyStudy
-from sfumato.protocol.survey_log import blind, encoded, is_good, read_key, read_number, unblinded, write_number
-from sfumato.protocol.survey_log import message as said
-from sfumato.server.app import create_app
-from sfumato.server.settings import Settings
-from sfumato.server.store import Store
-from sfumato.server.store.token_store import MIXED, Exchange
-from sfumato.server.survey.ticket_key import TicketKey
+from sfumato.core.errors import CardError, SchemaError
+from sfumato.study.protocol.study_file import study_from_dict
+from sfumato.study.protocol.survey_file import SurveyStudy
+from sfumato.study.protocol.survey_log import blind, encoded, is_good, read_key, read_number, unblinded, write_number
+from sfumato.study.protocol.survey_log import message as said
+from sfumato.study.server.app import create_app
+from sfumato.study.server.settings import Settings
+from sfumato.study.server.store import Store
+from sfumato.study.server.store.token_store import MIXED, Exchange
+from sfumato.study.server.survey.ticket_key import TicketKey
 
 CASES = json.loads((Path(__file__).resolve().parent.parent / "vectors" / "tickets.json").read_text())["cases"]
 NODE = shutil.which("node")

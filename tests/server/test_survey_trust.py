@@ -11,9 +11,9 @@ import pytest
 from survey_double import PAGE, SURVEY, SurveyDouble
 from survey_visits import choose_level, fill_in, heading, kept, sent
 
-from sfumato.cli.app import app as cli
-from sfumato.cli.console import run_guarded
-from sfumato.server.web.respondent_files import page_files, page_hash, published_hashes
+from sfumato.api.cli.app import app as cli
+from sfumato.api.cli.console import run_guarded
+from sfumato.study.server.web.respondent_files import page_files, page_hash, published_hashes
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 

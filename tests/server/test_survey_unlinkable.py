@@ -20,10 +20,10 @@ from starlette.testclient import TestClient
 from survey_examples import example_survey, message
 from ticket_holder import Holder
 
-from sfumato.protocol.study_file import study_from_dict
-from sfumato.server.app import create_app
-from sfumato.server.settings import Rate, Settings
-from sfumato.server.store.token_store import Exchange
+from sfumato.study.protocol.study_file import study_from_dict
+from sfumato.study.server.app import create_app
+from sfumato.study.server.settings import Rate, Settings
+from sfumato.study.server.store.token_store import Exchange
 
 PEOPLE = 10
 

@@ -13,7 +13,7 @@ import pytest
 from numpy.testing import assert_allclose
 from survey_double import PAGE
 
-from sfumato.guidance import (
+from sfumato.channels.guidance import (
     AnswerSpace,
     Guidance,
     SurveyCounts,
@@ -24,9 +24,9 @@ from sfumato.guidance import (
     survey_epsilon,
     uniforms_from_bytes,
 )
-from sfumato.guidance.disclosure import sureness, told_by
-from sfumato.protocol.survey_file import SurveyStudy
-from sfumato.protocol.survey_guidance import answer_space, guidance_for
+from sfumato.channels.guidance.disclosure import sureness, told_by
+from sfumato.study.protocol.survey_file import SurveyStudy
+from sfumato.study.protocol.survey_guidance import answer_space, guidance_for
 
 VECTORS = Path(__file__).resolve().parent.parent / "vectors"
 NODE = shutil.which("node")

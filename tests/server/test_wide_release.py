@@ -7,9 +7,9 @@ import consortium
 import numpy as np
 import pyarrow as pa
 
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.server.validation.checker_pool import Limits
-from sfumato.server.validation.file_checks import check_release
+from sfumato.release.sanitize import Options, sanitize
+from sfumato.study.server.validation.checker_pool import Limits
+from sfumato.study.server.validation.file_checks import check_release
 from sfumato.table import Schema
 
 

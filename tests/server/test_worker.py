@@ -12,13 +12,13 @@ import consortium
 import pyarrow as pa
 import pytest
 
-from sfumato.jobs.model import Model
-from sfumato.server.folder import DataFolder
-from sfumato.server.store import Store
-from sfumato.server.worker import worker as worker_module
-from sfumato.server.worker.job import Job
-from sfumato.server.worker.trainer import NO_MEMORY
-from sfumato.server.worker.worker import DIED, Training, Worker
+from sfumato.learn.model import Model
+from sfumato.study.server.folder import DataFolder
+from sfumato.study.server.store import Store
+from sfumato.study.server.worker import worker as worker_module
+from sfumato.study.server.worker.job import Job
+from sfumato.study.server.worker.trainer import NO_MEMORY
+from sfumato.study.server.worker.worker import DIED, Training, Worker
 
 LEASE = 3.0
 
@@ -186,10 +186,10 @@ import sys, time
 sys.path.insert(0, {tests!r})
 import consortium
 from pathlib import Path
-from sfumato.server.folder import DataFolder
-from sfumato.server.store import Store
-from sfumato.server.worker import worker as worker_module
-from sfumato.server.worker.worker import Worker
+from sfumato.study.server.folder import DataFolder
+from sfumato.study.server.store import Store
+from sfumato.study.server.worker import worker as worker_module
+from sfumato.study.server.worker.worker import Worker
 if {unfinished!r}:
     from test_worker import Unfinished
     worker_module.Training = Unfinished

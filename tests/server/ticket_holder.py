@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import secrets
 
-from sfumato.protocol.survey_file import SurveyStudy
-from sfumato.protocol.survey_log import Blinded, blind, read_key, read_number, unblinded, write_number
-from sfumato.server.survey.received_answer import spelled
+from sfumato.study.protocol.survey_file import SurveyStudy
+from sfumato.study.protocol.survey_log import Blinded, blind, read_key, read_number, unblinded, write_number
+from sfumato.study.server.survey.received_answer import spelled
 
 
 class Holder:

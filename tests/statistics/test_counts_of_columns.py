@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sfumato.statistics import Counts
+from sfumato.table.statistics import Counts
 
 SIZES = {0: 3, 1: 4, 2: 2, 3: 5}
 WANTED = [(0,), (0, 1), (0, 2), (1, 2, 3), (1, 2), (1,), (3, 1, 0), (3, 1, 2), (0, 3), (), (2,)]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 
-from sfumato.statistics import Moments, Statistics
+from sfumato.table.statistics import Moments, Statistics
 
 
 def tables(rows=st.integers(2, 40), width=st.integers(1, 5)):

@@ -13,8 +13,8 @@ import httpx
 SCRIPT = """
 import json, sys
 from pathlib import Path
-from sfumato.server.run import serve
-from sfumato.server.settings import Rate, Settings
+from sfumato.study.server.run import serve
+from sfumato.study.server.settings import Rate, Settings
 given = json.loads(sys.argv[1])
 given |= {name: Rate(*value) for name, value in given.items() if name.endswith("_rate")}
 serve(Settings(Path(given.pop("data")), **given), port=0, ready=lambda address: print(address, flush=True))

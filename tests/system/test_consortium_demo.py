@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-RUN = [sys.executable, "-c", "from sfumato.cli import main; main()", "demo", "--consortium"]
+RUN = [sys.executable, "-c", "from sfumato.api.cli import main; main()", "demo", "--consortium"]
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.client import Coordinator, Parcel
-from sfumato.client.connection import Patience
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.protocol.study_file import study_from_dict
-from sfumato.server.settings import Settings
-from sfumato.server.store import Store
+from sfumato.release.sanitize import Options, sanitize
+from sfumato.study.client import Coordinator, Parcel
+from sfumato.study.client.connection import Patience
+from sfumato.study.protocol.study_file import study_from_dict
+from sfumato.study.server.settings import Settings
+from sfumato.study.server.store import Store
 from sfumato.table import Column, Schema
 
 PUBLIC = {"source": "public", "reason": "range of the instrument"}
@@ -43,7 +43,7 @@ def servers(tmp_path):
         data = tmp_path / "data"
         (data / "address").unlink(missing_ok=True)
         words = ["serve", "--data", str(data), "--port", str(port), "--quiet"]
-        run = [sys.executable, "-c", "from sfumato.cli import main; main()", *words]
+        run = [sys.executable, "-c", "from sfumato.api.cli import main; main()", *words]
         with (tmp_path / "log").open("ab") as log:
             started.append(subprocess.Popen(run, stdout=log, stderr=log))
         return started[-1], data / "address"

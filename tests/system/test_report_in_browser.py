@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.errors import PrivacyLeakWarning
-from sfumato.jobs.audit import AuditRequest, audit
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.report import render_report
+from sfumato.auditing.audit import AuditRequest, audit
+from sfumato.auditing.report import render_report
+from sfumato.core.errors import PrivacyLeakWarning
+from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import write_table
 
 pytestmark = pytest.mark.system

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from served import Served
 
-from sfumato.server.store import Store
+from sfumato.study.server.store import Store
 
 pytestmark = pytest.mark.system
 ROUNDS, SITES = 6, 4

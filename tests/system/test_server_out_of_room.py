@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 from served import Served, is_root
 
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.protocol.study_file import study_from_dict
-from sfumato.server.store import Store
+from sfumato.release.sanitize import Options, sanitize
+from sfumato.study.protocol.study_file import study_from_dict
+from sfumato.study.server.store import Store
 from sfumato.table import Schema
 
 pytestmark = pytest.mark.system

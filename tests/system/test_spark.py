@@ -17,7 +17,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import ks_2samp
 
-from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import Column, Schema
 
 pytestmark = pytest.mark.system
@@ -30,14 +30,14 @@ JOB = """
 import os, signal, sys, threading, time
 from pathlib import Path
 
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.jobs.spark import spark_release
-from sfumato.jobs.spark.engine import running_session
+from sfumato.release.sanitize import Options, sanitize
+from sfumato.release.spark import spark_release
+from sfumato.release.spark.engine import running_session
 
 key = os.urandom(32)
 Path("run-key").write_text(key.hex())
 carried = spark_release.carried
-from sfumato.jobs.spark import engine as adapter
+from sfumato.release.spark import engine as adapter
 from sfumato.noise import Streams
 adapter.carried = lambda streams: carried(streams if streams.reproducible else Streams(key))
 

@@ -13,13 +13,13 @@ from served import Served
 from survey_examples import example_survey
 from ticket_holder import Holder
 
-from sfumato.guidance import SurveyCounts
-from sfumato.protocol.study_file import study_from_dict
-from sfumato.protocol.survey_log import check_chain
-from sfumato.server.settings import Settings
-from sfumato.server.store import Store
-from sfumato.server.store.token_store import Exchange
-from sfumato.server.survey.received_answer import unpack
+from sfumato.channels.guidance import SurveyCounts
+from sfumato.study.protocol.study_file import study_from_dict
+from sfumato.study.protocol.survey_log import check_chain
+from sfumato.study.server.settings import Settings
+from sfumato.study.server.store import Store
+from sfumato.study.server.store.token_store import Exchange
+from sfumato.study.server.survey.received_answer import unpack
 
 pytestmark = pytest.mark.system
 ROUNDS, CLIENTS, PEOPLE = 5, 6, 600

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sfumato.errors import TableError
+from sfumato.core.errors import TableError
 from sfumato.table import Column
 from sfumato.table.cell_sets import categories_of, interval_of, read_hierarchy
 

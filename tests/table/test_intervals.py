@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.errors import SchemaError, TableError
+from sfumato.core.errors import SchemaError, TableError
 from sfumato.table import Column, Encoding, Schema
 
 KNOWN = {"source": "public", "reason": "an earlier census"}

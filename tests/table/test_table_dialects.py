@@ -12,14 +12,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.errors import SchemaError, TableError, UsageError
+from sfumato.core.errors import SchemaError, TableError, UsageError
 from sfumato.table import Column, Encoding, Schema, open_table
 from sfumato.table.arrays import day_numbers
 from sfumato.table.column import nearest
 from sfumato.table.csv_table import Dialect
 from sfumato.table.standard_input import table_from
 
-pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.PrivacyLeakWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sfumato.core.errors.PrivacyLeakWarning")
 
 COMMA = Dialect(decimal=",")
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sfumato.errors import SchemaError, TableError
+from sfumato.core.errors import SchemaError, TableError
 from sfumato.table import Column, Encoding, Schema, open_table
 from sfumato.table.persons import one_spelling
 

@@ -10,10 +10,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from sfumato.errors import PrivacyLeakWarning, SchemaError, TableError
+from sfumato.core.errors import PrivacyLeakWarning, SchemaError, TableError
 from sfumato.table import Column, ConstantWarning, IdentifierWarning, Schema
 
-pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.PrivacyLeakWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sfumato.core.errors.PrivacyLeakWarning")
 
 
 def infer(table, label="label", **options):

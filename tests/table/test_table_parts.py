@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.errors import TableError
+from sfumato.core.errors import TableError
 from sfumato.table import open_table
 
 ROWS = 90

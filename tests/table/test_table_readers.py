@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.errors import TableError
+from sfumato.core.errors import TableError
 from sfumato.table import SqlQuery, open_table
 
 CONTENT = {"a": list(range(1000)), "b": [i / 8 for i in range(1000)], "c": [f"w{i % 3}" for i in range(1000)]}

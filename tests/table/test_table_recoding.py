@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose
 
-from sfumato.errors import TableError
+from sfumato.core.errors import TableError
 from sfumato.table import Column, Encoding, Schema
 from sfumato.table.encoding import recode
 

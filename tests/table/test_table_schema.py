@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 import sfumato
-from sfumato.cli.console import parse_parameters
-from sfumato.cli.respond import read_answers
-from sfumato.errors import SchemaError, SfumatoError
-from sfumato.jobs.config import Config
-from sfumato.protocol.study_file import load_study
+from sfumato.api.cli.console import parse_parameters
+from sfumato.api.cli.respond import read_answers
+from sfumato.core.errors import SchemaError, SfumatoError
+from sfumato.release.config import Config
+from sfumato.study.protocol.study_file import load_study
 from sfumato.table import Column, Schema
 
 

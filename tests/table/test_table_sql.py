@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from sfumato.errors import TableError, UsageError
+from sfumato.core.errors import TableError, UsageError
 from sfumato.table import Encoding, Schema, SqlQuery, open_table
 
-pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.PrivacyLeakWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sfumato.core.errors.PrivacyLeakWarning")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.errors import OutputError, PrivacyLeakWarning, TableError, UsageError
+from sfumato.core.errors import OutputError, PrivacyLeakWarning, TableError, UsageError
 from sfumato.table import open_table, write_table
 from sfumato.table.writers import RELEASE_FORMATS
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.errors import OutputError
+from sfumato.core.errors import OutputError
 from sfumato.table import open_table, table_writer, write_table
 from sfumato.table import writers as csv_writer
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.guidance import (
+from sfumato.channels.guidance import (
     AnswerSpace,
     Guidance,
     SurveyCounts,

@@ -20,9 +20,9 @@ from typing import Any
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.neural_network import MLPClassifier
 
-from sfumato.cli.app import app
-from sfumato.cli.console import run_guarded
-from sfumato.protocol.study_file import load_study
+from sfumato.api.cli.app import app
+from sfumato.api.cli.console import run_guarded
+from sfumato.study.protocol.study_file import load_study
 
 SCHEMA = """\
 version: 1

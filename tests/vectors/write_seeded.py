@@ -23,7 +23,7 @@ import pyarrow as pa
 
 import sfumato as sf
 from sfumato.attacks import ATTACKS
-from sfumato.classifiers import CLASSIFIERS
+from sfumato.learn.classifiers import CLASSIFIERS
 from sfumato.mechanisms import MECHANISMS
 
 FILE = Path(__file__).parent / "seeded.json"

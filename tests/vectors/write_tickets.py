@@ -10,8 +10,8 @@ import json
 import secrets
 from pathlib import Path
 
-from sfumato.protocol.survey_log import blind, read_key, unblinded, write_number
-from sfumato.server.survey.ticket_key import TicketKey
+from sfumato.study.protocol.survey_log import blind, read_key, unblinded, write_number
+from sfumato.study.server.survey.ticket_key import TicketKey
 
 
 def case(number: int) -> dict[str, str]:

@@ -27,7 +27,7 @@ from sfumato.attacks.base import (
     Values,
 )
 from sfumato.attacks.singling_out import Predicates
-from sfumato.registry import discover
+from sfumato.core.registry import discover
 
 ATTACKS: dict[str, type[Attack]] = discover(__name__, Attack, declares=("knows",))  # type: ignore[type-abstract]
 

@@ -6,12 +6,12 @@ from types import MappingProxyType
 
 import numpy as np
 
-from sfumato.accepted import Whole
-from sfumato.array_types import Matrix
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Secrets
 from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.nearest_row import comparable_rows, comparable_weights, held_slots
 from sfumato.attacks.observation import into_domain
+from sfumato.core.accepted import Whole
+from sfumato.core.array_types import Matrix
 
 
 class AttributeInference(Attack):

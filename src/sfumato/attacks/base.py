@@ -1,6 +1,6 @@
 """What an adversary is: something that declares what it knows, gets exactly that, and returns a typed guess.
 
-Scoring is not an attack's business (see `sfumato.metrics.score`): the same guess is scored against the truth, against
+Scoring is not an attack's business (see `attacks.metrics.score`): the same guess is scored against the truth, against
 a baseline that never saw the release and against people who were not in the table.
 """
 
@@ -15,8 +15,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from sfumato.accepted import Accepted
-from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.guesses import (
     Abstain,
     Bounds,
@@ -33,7 +31,9 @@ from sfumato.attacks.guesses import (
 from sfumato.attacks.window import TOLERANCE
 from sfumato.channels import Channel, Guided, Line, NotApplicableError, Staged, apart
 from sfumato.channels.maps import places
-from sfumato.errors import SfumatoError, UsageError
+from sfumato.core.accepted import Accepted
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.table import Encoding
 
 __all__ = [

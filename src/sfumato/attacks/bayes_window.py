@@ -8,8 +8,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sfumato.accepted import Whole
-from sfumato.array_types import Codes, Flags, Matrix
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, KnownNoise, Transform, Values
 from sfumato.attacks.column_beliefs import LEAST, ColumnBeliefs, best_guess
 from sfumato.attacks.like_people import CELLS, Likely, Placed, likely_people, made_up
@@ -18,9 +16,11 @@ from sfumato.attacks.mixed_beliefs import MixedBeliefs
 from sfumato.attacks.support import Support
 from sfumato.attacks.window import device_window, half_width
 from sfumato.channels import Channel, Line, apart
-from sfumato.neighbours import chosen, in_blocks
-from sfumato.neighbours.arrays import Arrays
+from sfumato.core.accepted import Whole
+from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.table import Encoding, Group
+from sfumato.table.neighbours import chosen, in_blocks
+from sfumato.table.neighbours.arrays import Arrays
 
 # What is believed of every column where columns share noise: the whitened release is one that mixes columns.
 

@@ -7,10 +7,10 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.accepted import Flag, Positive, Whole
-from sfumato.array_types import Codes, Flags, Matrix
 from sfumato.attacks.base import Abstain, Attack, Bounds, Guess, Knowledge
-from sfumato.errors import UsageError
+from sfumato.core.accepted import Flag, Positive, Whole
+from sfumato.core.array_types import Codes, Flags, Matrix
+from sfumato.core.errors import UsageError
 from sfumato.table import Group
 
 # Lemmas 4.1 and 4.2 of [kernel-resampling]: lengths and values bounded from below by one leaked length.

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sfumato.array_types import Codes, Matrix
-from sfumato.neighbours import nearest
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.table.neighbours import nearest
 
 BLOCK = 2_000_000
 """Pairs of rows whose distances are computed at a time."""

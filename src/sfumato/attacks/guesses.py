@@ -1,4 +1,4 @@
-"""What an attack can return: each kind of guess is scored in its own way (see `sfumato.metrics.score`)."""
+"""What an attack can return: each kind of guess is scored in its own way (see `sfumato.attacks.metrics.score`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sfumato.array_types import Codes, Flags, Matrix
+from sfumato.core.array_types import Codes, Flags, Matrix
 
 _BLOCK = 1_024
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from sfumato.accepted import Whole
-from sfumato.array_types import Matrix
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Values
 from sfumato.attacks.observation import covariance_of, into_domain
 from sfumato.attacks.sign_matching import matching_signs
+from sfumato.core.accepted import Whole
+from sfumato.core.array_types import Matrix
 
 # Independent component analysis by fixed-point iteration [Hyvarinen 1999], given up where it gets no further.
 

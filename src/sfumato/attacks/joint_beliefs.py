@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import KnownNoise
 from sfumato.attacks.column_beliefs import ColumnBeliefs
 from sfumato.attacks.like_people import Likely
+from sfumato.core.array_types import Codes, Matrix
 from sfumato.table import Encoding
 
 TINY = 1e-300

@@ -6,11 +6,11 @@ from types import MappingProxyType
 
 import numpy as np
 
-from sfumato.accepted import Either, Nothing, Whole
-from sfumato.array_types import Matrix
 from sfumato.attacks.base import Attack, ColumnMoments, Knowledge, Transform, Values
 from sfumato.attacks.linear_estimate import wiener
 from sfumato.attacks.observation import Observation, into_domain, observe, own_columns
+from sfumato.core.accepted import Either, Nothing, Whole
+from sfumato.core.array_types import Matrix
 
 EXACT = 1e-6
 """Relative difference of distances up to which a map counts as a rotation."""

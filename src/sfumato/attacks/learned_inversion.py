@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sfumato.accepted import Whole
-from sfumato.array_types import Codes, Flags, Matrix
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Simulated, Values
 from sfumato.attacks.column_beliefs import best_guess
 from sfumato.attacks.likelihood import released
@@ -19,6 +17,8 @@ from sfumato.attacks.observation import into_domain
 from sfumato.attacks.support import Support
 from sfumato.attacks.window import half_width
 from sfumato.channels import NotApplicableError
+from sfumato.core.accepted import Whole
+from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.table import Group
 
 # Pairs of a released row and the row behind it, made by releasing people whom the adversary knows.

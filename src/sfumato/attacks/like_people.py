@@ -11,11 +11,11 @@ import numpy as np
 from scipy import sparse
 from scipy.special import ndtr, ndtri
 
-from sfumato.array_types import Codes, Flags, Matrix
 from sfumato.attacks.base import Knowledge
 from sfumato.attacks.window import half_step
-from sfumato.statistics import NO_CLASS
+from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.table import Group
+from sfumato.table.statistics import NO_CLASS
 
 # Bayes' rule over people whose values are smoothed, quickly: everything is a sum over places in a column.
 #

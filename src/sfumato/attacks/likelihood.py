@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from sfumato.array_types import Matrix
 from sfumato.attacks.base import Knowledge, KnownNoise
 from sfumato.attacks.observation import own_columns, transform_of
 from sfumato.channels import Channel, OnLine, apart, draw
-from sfumato.neighbours.arrays import Arrays
+from sfumato.core.array_types import Matrix
+from sfumato.table.neighbours.arrays import Arrays
 
 
 def embed(known: Knowledge, X: Matrix) -> Matrix:

@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sfumato.accepted import Word
-from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import Attack, ColumnMoments, Knowledge, Values
 from sfumato.attacks.gaps import patterns
 from sfumato.attacks.likelihood import blocks
@@ -22,7 +20,9 @@ from sfumato.attacks.observation import (
 )
 from sfumato.attacks.support import Support
 from sfumato.attacks.window import AS_GOOD, best_window, device_window, half_width
-from sfumato.neighbours import chosen, in_blocks
+from sfumato.core.accepted import Word
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.table.neighbours import chosen, in_blocks
 
 
 class LinearEstimate(Attack):

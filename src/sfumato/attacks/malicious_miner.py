@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.array_types import Codes, Matrix
-from sfumato.errors import UsageError
-from sfumato.guidance import FLOOR, AnswerSpace, Link, answer_posteriors, bit_probabilities, perturb_bits
+from sfumato.channels.guidance import FLOOR, AnswerSpace, Link, answer_posteriors, bit_probabilities, perturb_bits
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.errors import UsageError
 
 CERTAIN = 0.999
 KINDS = ("unit", "plus-minus", "optimised")

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import Knowledge, KnownNoise, Transform
 from sfumato.attacks.column_beliefs import LEAST
 from sfumato.attacks.like_people import Likely, Placed
 from sfumato.attacks.support import Support
 from sfumato.attacks.window import best_window, half_width
 from sfumato.channels import NotApplicableError, draw
+from sfumato.core.array_types import Codes, Matrix
 
 SPECK = 0.01
 """Standard deviation that every source column has within the kernel, also where the sample does not vary."""

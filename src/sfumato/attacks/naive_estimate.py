@@ -6,11 +6,11 @@ from types import MappingProxyType
 
 import numpy as np
 
-from sfumato.accepted import Flag
-from sfumato.array_types import Matrix
 from sfumato.attacks.base import Abstain, Attack, Bounds, Guess, Knowledge, Values
 from sfumato.attacks.gaps import reported_mean
 from sfumato.attacks.observation import into_domain, reversed_release
+from sfumato.core.accepted import Flag
+from sfumato.core.array_types import Matrix
 
 # The adversary who got hold of the transform: reverse PCA, the pseudo-inverse of a projection.
 

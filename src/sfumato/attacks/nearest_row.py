@@ -10,15 +10,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from sfumato.accepted import Either, Nothing, Several, Whole
-from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Guess, Knowledge, Links, Picks
 from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.likelihood import Suspects, below, embed, log_likelihood
 from sfumato.attacks.observation import noise_weights, own_columns, reversed_release
 from sfumato.attacks.row_ratios import MOST_COMPARED, Ratios, has_law, visit_ratios
 from sfumato.channels import NotApplicableError
-from sfumato.statistics import NO_CLASS
+from sfumato.core.accepted import Either, Nothing, Several, Whole
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.table.statistics import NO_CLASS
 
 # How likely everybody in a line-up is behind a released row, by the law of the row's own class.
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Guess, Knowledge, KnownNoise, Sources
 from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.like_people import label_likelihood
@@ -21,8 +20,9 @@ from sfumato.attacks.likelihood import (
 )
 from sfumato.attacks.observation import noise_weights
 from sfumato.attacks.row_ratios import EXACT_WIDTH, HERE, has_law
-from sfumato.neighbours import chosen, in_blocks
-from sfumato.statistics import NO_CLASS
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.table.neighbours import chosen, in_blocks
+from sfumato.table.statistics import NO_CLASS
 
 MOST_PAIRS_WITH_GAPS = 20_000_000_000
 """Rows times people up to which distances are measured where cells are left out: minutes of a processor."""

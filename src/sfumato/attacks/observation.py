@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import Knowledge, Transform
 from sfumato.attacks.gaps import patterns, reported_mean
 from sfumato.channels import Line
+from sfumato.core.array_types import Codes, Matrix
 
 
 class Observation(NamedTuple):

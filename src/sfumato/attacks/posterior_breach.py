@@ -10,16 +10,16 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.accepted import Share, Whole
-from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Posteriors, Property
 from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.likelihood import Suspects, blocks, channel_log, log_likelihood, normalised
 from sfumato.attacks.observation import reversed_release
 from sfumato.channels import Channel
-from sfumato.errors import UsageError
-from sfumato.neighbours import chosen, in_blocks
+from sfumato.core.accepted import Share, Whole
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.errors import UsageError
 from sfumato.table import Group
+from sfumato.table.neighbours import chosen, in_blocks
 
 
 class PosteriorBreach(Attack):

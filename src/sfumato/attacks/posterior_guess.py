@@ -6,12 +6,12 @@ from types import MappingProxyType
 
 import numpy as np
 
-from sfumato.accepted import Whole
-from sfumato.array_types import Matrix
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Values
 from sfumato.attacks.like_people import Likely, likely_people
 from sfumato.attacks.likelihood import Suspects, blocks, log_likelihood, normalised
 from sfumato.channels import Guided
+from sfumato.core.accepted import Whole
+from sfumato.core.array_types import Matrix
 
 EXACT_WIDTH = 0.01
 """What stands for the noise of an exact column beside noisy ones, in encoded units."""

@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.array_types import Codes, Matrix
-from sfumato.errors import UsageError
-from sfumato.guidance import SurveyCounts
+from sfumato.channels.guidance import SurveyCounts
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.errors import UsageError
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from sfumato.accepted import Word
-from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Guess, Knowledge, KnownNoise, MembershipScores
 from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.like_people import label_likelihood
@@ -27,9 +25,11 @@ from sfumato.attacks.likelihood import (
     log_likelihood,
 )
 from sfumato.attacks.observation import noise_weights
-from sfumato.neighbours import NumpyArrays, chosen, in_blocks
-from sfumato.neighbours.arrays import Arrays
-from sfumato.statistics import NO_CLASS
+from sfumato.core.accepted import Word
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.table.neighbours import NumpyArrays, chosen, in_blocks
+from sfumato.table.neighbours.arrays import Arrays
+from sfumato.table.statistics import NO_CLASS
 
 MOST_COMPARED = 2_000
 """People of the sample who stand for the population: more make the comparison slower, not sharper."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.array_types import Matrix
+from sfumato.core.array_types import Matrix
 
 FREQUENCIES = (0.3, 0.7, 1.2)
 """At which characteristic functions are compared, per standard deviation: bounded, so that tails do not decide."""

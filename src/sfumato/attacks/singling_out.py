@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sfumato.accepted import Whole
-from sfumato.array_types import Codes, Flags, Floats, Matrix
 from sfumato.attacks.base import SINGLING_OUT, Abstain, Attack, Guess, Knowledge
 from sfumato.attacks.nearest_row import comparable_rows
-from sfumato.neighbours import chosen, in_blocks
+from sfumato.core.accepted import Whole
+from sfumato.core.array_types import Codes, Flags, Floats, Matrix
 from sfumato.table import Encoding
+from sfumato.table.neighbours import chosen, in_blocks
 
 # What an adversary can say who wants to single somebody out: conditions on the columns, joined by "and".
 

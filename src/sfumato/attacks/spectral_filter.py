@@ -8,10 +8,10 @@ from typing import Literal
 
 import numpy as np
 
-from sfumato.accepted import Between, Either, Flag, Whole, Word
-from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Values
 from sfumato.attacks.observation import covariance_of, into_domain, observed_with_mean
+from sfumato.core.accepted import Between, Either, Flag, Whole, Word
+from sfumato.core.array_types import Codes, Matrix
 
 # Filtering noise by correlation: keep the principal components in which the data live [HDC05].
 

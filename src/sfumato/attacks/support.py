@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.window import half_step
 from sfumato.channels import Channel, Line
+from sfumato.core.array_types import Codes, Matrix
 from sfumato.table import Group
 
 CELLS = 100

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sfumato.array_types import Codes, Matrix
-from sfumato.neighbours.arrays import Arrays
+from sfumato.core.array_types import Codes, Matrix
 from sfumato.table import Group
+from sfumato.table.neighbours.arrays import Arrays
 
 TOLERANCE = 0.05
 """A number counts as guessed within this share of the column's range."""

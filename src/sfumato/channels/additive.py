@@ -9,9 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from sfumato.array_types import Matrix
 from sfumato.channels.base import EXACT_GRID, FLOAT_NOISE, Channel, Epsilons, Line, OnLine, Reached, number, register
-from sfumato.errors import UsageError
+from sfumato.core.array_types import Matrix
+from sfumato.core.errors import UsageError
 from sfumato.noise import Laplace, Law, OperatorNoise, discrete_laplace, law_from_dict, make_operator
 from sfumato.noise.grid import LARGEST_LOG2_SCALE
 from sfumato.noise.law import tail

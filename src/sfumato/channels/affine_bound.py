@@ -23,8 +23,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato.array_types import Codes, Matrix
 from sfumato.channels.base import Epsilons
+from sfumato.core.array_types import Codes, Matrix
 from sfumato.table import Group
 
 # A certified bound on the record's epsilon where there are too many components to try every vector of signs.

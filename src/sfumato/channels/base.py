@@ -15,8 +15,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from sfumato.array_types import Floats, Matrix
-from sfumato.errors import CardError, SfumatoError
+from sfumato.core.array_types import Floats, Matrix
+from sfumato.core.errors import CardError, SfumatoError
 from sfumato.noise import NumberNoise, Operator
 from sfumato.table import Group
 

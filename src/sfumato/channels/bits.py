@@ -8,10 +8,10 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from sfumato.array_types import Matrix
 from sfumato.channels.base import EXACT_RESPONSE, Channel, Reached, number, register
-from sfumato.guidance import Link
-from sfumato.guidance.bits import check_floor, check_link, floored
+from sfumato.channels.guidance import Link
+from sfumato.channels.guidance.bits import check_floor, check_link, floored
+from sfumato.core.array_types import Matrix
 
 
 @register

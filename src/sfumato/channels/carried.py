@@ -8,9 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from sfumato.array_types import Matrix
 from sfumato.channels.base import FLOAT_NOISE, Channel, Factor, Line, NotApplicableError, Reached, number, register
-from sfumato.errors import UsageError
+from sfumato.core.array_types import Matrix
+from sfumato.core.errors import UsageError
 from sfumato.noise import CUSTOM, Law, Operator, OperatorNoise, law_from_dict, make_operator
 from sfumato.noise.law import tail
 

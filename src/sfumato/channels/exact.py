@@ -9,9 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from sfumato.array_types import Matrix
 from sfumato.channels.additive import Additive
 from sfumato.channels.base import Channel, Epsilons, Line, NotApplicableError, Reached, count, number, register
+from sfumato.core.array_types import Matrix
 from sfumato.noise import Normal, OperatorNoise
 from sfumato.table import Group
 

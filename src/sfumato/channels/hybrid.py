@@ -10,9 +10,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.array_types import Codes, Flags, Floats, Matrix
 from sfumato.channels.base import Channel, Epsilons, Line, Reached, number, read, register, stated
 from sfumato.channels.windowed import Piecewise
+from sfumato.core.array_types import Codes, Flags, Floats, Matrix
 from sfumato.noise import WindowNoise, as_share, exact_bernoulli, odds_epsilon
 from sfumato.noise.grid import WORD, random_words
 from sfumato.noise.law import floats

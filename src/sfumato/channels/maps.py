@@ -11,14 +11,21 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import special
 
-from sfumato.array_types import Codes, Matrix
 from sfumato.channels.affine_bound import affine_epsilons, component_ranges
 from sfumato.channels.base import Channel, Epsilons, NotApplicableError
+from sfumato.channels.guidance import (
+    AnswerSpace,
+    Guidance,
+    answer_epsilons,
+    decode_matrix,
+    record_epsilon,
+    survey_epsilon,
+)
+from sfumato.channels.guidance.bits import projected
+from sfumato.channels.guidance.epsilon import projected_range
 from sfumato.channels.noisy_moments import NoisyMoments, is_built_in
-from sfumato.errors import CardError
-from sfumato.guidance import AnswerSpace, Guidance, answer_epsilons, decode_matrix, record_epsilon, survey_epsilon
-from sfumato.guidance.bits import projected
-from sfumato.guidance.epsilon import projected_range
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.errors import CardError
 from sfumato.table import Encoding, Group
 
 UNDECLARED_BASIS = "a given basis whose owner has not said why it is public (basis_reason)"

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from sfumato.array_types import Codes, Matrix
 from sfumato.channels.additive import Additive
 from sfumato.channels.base import MOST_COLUMNS, Channel, register
-from sfumato.errors import CardError
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.errors import CardError
 from sfumato.noise import Law, law_from_dict, make_law
 from sfumato.noise.kernel_laws import SumLaw
 

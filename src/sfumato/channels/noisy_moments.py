@@ -22,8 +22,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from sfumato.array_types import Matrix
-from sfumato.errors import UsageError
+from sfumato.core.array_types import Matrix
+from sfumato.core.errors import UsageError
 from sfumato.noise.grid import LARGEST_LOG2_SCALE
 
 # Bases that owe nothing to anybody's rows: the columns themselves, cosines, and Haar's wavelets.

@@ -8,9 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from sfumato.array_types import Floats, Matrix
 from sfumato.channels.base import EXACT_RESPONSE, Channel, Epsilons, Factor, Line, Reached, read, register, stated
 from sfumato.channels.response import RandomizedResponse
+from sfumato.core.array_types import Floats, Matrix
 from sfumato.noise import NumberNoise, Operator
 from sfumato.table import Group
 

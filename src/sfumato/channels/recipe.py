@@ -16,7 +16,6 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from sfumato.array_types import Flags, Matrix
 from sfumato.channels.additive import Additive, draw_laplace, fineness
 from sfumato.channels.base import (
     EXACT_COUNTS,
@@ -37,7 +36,8 @@ from sfumato.channels.measured import Measurement
 from sfumato.channels.mixed import apart
 from sfumato.channels.sampled import check_counts, choose, draw_chosen, rates_fit
 from sfumato.channels.staged import Staged
-from sfumato.errors import CardError, TableError, UsageError
+from sfumato.core.array_types import Flags, Matrix
+from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.noise import Operator
 from sfumato.table import Encoding, Group
 

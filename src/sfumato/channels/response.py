@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from sfumato.array_types import Codes, Matrix
 from sfumato.channels.base import EXACT_RESPONSE, Channel, Epsilons, Line, Reached, count, number, register
+from sfumato.core.array_types import Codes, Matrix
 from sfumato.noise import as_share, keep_threshold, randomized_response, response_epsilon, uniform_integers
 from sfumato.table import Group
 

@@ -9,10 +9,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from sfumato.array_types import Flags, Floats, Matrix
 from sfumato.channels.base import Channel, Epsilons, Factor, Line, OnLine, Reached, number, read, register, stated
 from sfumato.channels.maps import places
-from sfumato.errors import TableError
+from sfumato.core.array_types import Flags, Floats, Matrix
+from sfumato.core.errors import TableError
 from sfumato.noise import NumberNoise, Operator
 from sfumato.table import Group
 

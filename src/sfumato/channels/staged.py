@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.array_types import Codes, Floats, Matrix
 from sfumato.channels.base import Channel, Epsilons
 from sfumato.channels.maps import NOTHING, Map, places
 from sfumato.channels.sampled import choose, draw_chosen, rates_fit, tells
 from sfumato.channels.unit_vector import UnitVector
-from sfumato.errors import CardError, TableError
+from sfumato.core.array_types import Codes, Floats, Matrix
+from sfumato.core.errors import CardError, TableError
 from sfumato.noise.grid import random_words
 from sfumato.noise.streams import keyed_generator
 from sfumato.table import Encoding, Group

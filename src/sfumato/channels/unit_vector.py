@@ -10,9 +10,9 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from sfumato.array_types import Matrix
 from sfumato.channels.base import EXACT_CAP, FLOAT_NOISE, Channel, Line, Reached, count, number, register
-from sfumato.errors import UsageError
+from sfumato.core.array_types import Matrix
+from sfumato.core.errors import UsageError
 from sfumato.noise import as_share
 from sfumato.noise.cap import (
     BITS,

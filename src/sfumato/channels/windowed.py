@@ -13,9 +13,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from sfumato.array_types import Codes, Floats, Matrix
 from sfumato.channels.base import EXACT_WINDOW, FLOAT_NOISE, Channel, Epsilons, Line, OnLine, Reached, number, register
-from sfumato.errors import UsageError
+from sfumato.core.array_types import Codes, Floats, Matrix
+from sfumato.core.errors import UsageError
 from sfumato.noise import WindowNoise, as_share, odds_epsilon, odds_threshold, uniform_integers
 from sfumato.noise.grid import WORD
 from sfumato.noise.window import draw_cells, draw_positions, piecewise_width, square_wave_width

@@ -1,10 +1,9 @@
-"""What a release proves and says about itself: guarantee, threat model, card, key, ledger."""
+"""What a release proves and says about itself: guarantee, threat model, card, key."""
 
 from sfumato.guarantee.all_releases import AllReleases
 from sfumato.guarantee.card import Card, space_of
 from sfumato.guarantee.guarantee import CENTRAL_DP, EMPIRICAL, LOCAL_DP, Guarantee, ThreatModel, proved
 from sfumato.guarantee.key import Key
-from sfumato.guarantee.ledger import Ledger
 from sfumato.guarantee.posterior import amplification, epsilon_for_posterior, posterior_bound
 
 __all__ = [
@@ -15,7 +14,6 @@ __all__ = [
     "Card",
     "Guarantee",
     "Key",
-    "Ledger",
     "ThreatModel",
     "amplification",
     "epsilon_for_posterior",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any
 
+from sfumato.core.wording import counted
 from sfumato.guarantee.concentrated import Central, Values
 from sfumato.guarantee.guarantee import (
     CENTRAL_DP,
@@ -26,7 +27,6 @@ from sfumato.guarantee.people_totals import PeopleTotals, Tally
 from sfumato.guarantee.posterior import PRACTICALLY_UNPROTECTED, PRIOR, posterior_bound
 from sfumato.guarantee.promise import BELIEFS, figures, presence, promise
 from sfumato.guarantee.rounding import rounded_up, sum_up
-from sfumato.wording import counted
 
 # What was released of the same people before, and what that comes to with the release that follows.
 

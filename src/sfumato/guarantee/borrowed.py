@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.array_types import Flags, Floats, Matrix
+from sfumato.core.array_types import Flags, Floats, Matrix
 from sfumato.guarantee.card import Card
 from sfumato.guarantee.guarantee import LEARNED_MAPS
 

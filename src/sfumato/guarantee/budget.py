@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.errors import BudgetError, CardError
+from sfumato.core.errors import BudgetError, CardError
+from sfumato.core.wording import counted
 from sfumato.guarantee.all_releases import Earlier, Entry
 from sfumato.guarantee.rounding import rounded_up
-from sfumato.wording import counted
 
 ROUNDING = 1e-9
 """Figures are rounded up: a release of exactly what is left fits."""

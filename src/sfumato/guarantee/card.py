@@ -15,13 +15,13 @@ from typing import Any
 import jsonschema
 
 from sfumato.channels import Identity, Recipe
-from sfumato.errors import CardError
-from sfumato.files import other_version, write_whole
+from sfumato.core.errors import CardError
+from sfumato.core.files import other_version, write_whole
+from sfumato.core.wording import counted
 from sfumato.guarantee.all_releases import AllReleases
 from sfumato.guarantee.consistency import contradiction
 from sfumato.guarantee.guarantee import EMPIRICAL, Guarantee
 from sfumato.table import Encoding, Schema
-from sfumato.wording import counted
 
 # Which releases may be pooled: those whose rows mean the same numbers.
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sfumato.channels import EXACT_PATHS, NO_NOISE, Recipe
+from sfumato.core.wording import counted
 from sfumato.guarantee.concentrated import NOTHING_PROVED, Central, Values
 from sfumato.guarantee.own_words import listed, own_words, quoted
 from sfumato.guarantee.posterior import PRACTICALLY_UNPROTECTED, amplification, posterior_bound
 from sfumato.guarantee.promise import figures, presence, promise
 from sfumato.guarantee.rounding import rounded_up
-from sfumato.wording import counted
 
 # Who the attacker is taken to be, and what is not protected whatever they know.
 

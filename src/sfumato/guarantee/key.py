@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.array_types import Floats
-from sfumato.errors import CardError
-from sfumato.files import is_private, other_version, write_whole
+from sfumato.core.array_types import Floats
+from sfumato.core.errors import CardError
+from sfumato.core.files import is_private, other_version, write_whole
 
 FORMAT, VERSION = "sfumato-key", 1
 

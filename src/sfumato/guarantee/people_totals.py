@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.array_types import Codes, Flags, Floats
+from sfumato.core.array_types import Codes, Flags, Floats
 from sfumato.guarantee.person_hash import Prints
 from sfumato.guarantee.rounding import sum_up
 

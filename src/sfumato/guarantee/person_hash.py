@@ -18,7 +18,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from numpy.typing import NDArray
 
-from sfumato.array_types import Floats, Hashes
+from sfumato.core.array_types import Floats, Hashes
 from sfumato.guarantee.spool import Spool
 from sfumato.table.cell_sets import Words
 from sfumato.table.persons import one_spelling

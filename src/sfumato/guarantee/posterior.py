@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 
-from sfumato.errors import UsageError
+from sfumato.core.errors import UsageError
 
 PRIOR = 0.1
 """One chance in ten: a belief that people have met."""

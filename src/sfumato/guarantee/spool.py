@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
-from sfumato.files import PRIVATE, explained, new_file, put_in_place
+from sfumato.core.files import PRIVATE, explained, new_file, put_in_place
 
 SPOOL_BYTES = 1 << 24
 """More than this does not stay in memory."""

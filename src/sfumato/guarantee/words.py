@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from sfumato.core.wording import counted
 from sfumato.guarantee.all_releases import AllReleases
 from sfumato.guarantee.card import Card
 from sfumato.guarantee.guarantee import summarized
 from sfumato.guarantee.own_words import own_words, quoted
 from sfumato.guarantee.rounding import amplification_at_most, epsilon_at_most
-from sfumato.wording import counted
 
 # What prevents a proof, and the option that removes it.
 

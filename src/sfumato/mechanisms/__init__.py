@@ -1,6 +1,7 @@
 """Mechanisms: one family a file, found by looking through this folder."""
 
-from sfumato.errors import UsageError
+from sfumato.core.errors import UsageError
+from sfumato.core.registry import discover
 from sfumato.mechanisms.additive_noise import AdditiveNoise
 from sfumato.mechanisms.base import Block, Mechanism
 from sfumato.mechanisms.condensation import Condensation
@@ -15,7 +16,6 @@ from sfumato.mechanisms.randomized_response import RandomizedResponse
 from sfumato.mechanisms.row_drawing import RowDrawing
 from sfumato.mechanisms.staged_release import StagedRelease
 from sfumato.mechanisms.tree_resampling import ModelDrawing, TreeResampling
-from sfumato.registry import discover
 
 MECHANISMS: dict[str, type[Mechanism]] = discover(__name__, Mechanism, declares=("papers", "not_protected"))  # type: ignore[type-abstract]
 

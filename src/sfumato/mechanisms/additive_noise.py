@@ -9,14 +9,14 @@ from typing import Any, Self
 import numpy as np
 
 from sfumato.channels import Additive, Channel, Identity, Recipe, laplace_channels
-from sfumato.errors import SchemaError, UsageError
+from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee import Key
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.columnwise import columnwise_channel, epsilon_shares
 from sfumato.noise import Laplace, Law, make_law
 from sfumato.noise.own_laws import is_own
-from sfumato.statistics import Statistics
 from sfumato.table import Column, Encoding, Group
+from sfumato.table.statistics import Statistics
 
 NO_BOUND = (
     "Noise of this law has no bounded amplification: a value far enough out reveals its source [principal-laplace, "

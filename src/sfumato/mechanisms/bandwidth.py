@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from sfumato.array_types import Codes, Floats, Matrix
-from sfumato.errors import UsageError
+from sfumato.core.array_types import Codes, Floats, Matrix
+from sfumato.core.errors import UsageError
 from sfumato.noise import Biweight, Epanechnikov, Law, Normal, Triangular, Uniform
-from sfumato.statistics import Statistics
+from sfumato.table.statistics import Statistics
 
 # The kernels that rows may be drawn from: each is a density, so that Eq. 12 of [kernel-resampling] holds.
 #

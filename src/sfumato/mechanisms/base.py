@@ -13,17 +13,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.array_types import Codes, Matrix
 from sfumato.channels import Recipe
-from sfumato.errors import TableError, UsageError
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.errors import TableError, UsageError
 from sfumato.guarantee import Guarantee, Key
 from sfumato.guarantee.guarantee import learned_domain, proved
 from sfumato.mechanisms.columnwise import check_choices
 from sfumato.mechanisms.parameters import Parameters
 from sfumato.noise import LAWS, Streams
 from sfumato.noise.own_laws import is_own
-from sfumato.statistics import Statistics
 from sfumato.table import Encoding
+from sfumato.table.statistics import Statistics
 
 # Which parameter of a mechanism says how strong the change is: what a search turns.
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.array_types import Codes, Matrix
 from sfumato.channels.noisy_moments import BUILT_IN, NoisyMoments
-from sfumato.errors import TableError, UsageError
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.errors import TableError, UsageError
 from sfumato.guarantee.card import check_version
 from sfumato.guarantee.guarantee import BORROWED_BASIS, LEARNED_BASIS
 from sfumato.noise import discrete_laplace
-from sfumato.statistics import Moments, Statistics
+from sfumato.table.statistics import Moments, Statistics
 
 LEARNED, PRIVATE = "learned", "private"
 NAMES = (LEARNED, PRIVATE, *BUILT_IN)

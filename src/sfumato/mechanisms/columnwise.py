@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from sfumato.channels import Channel, Exact, OrMissing, RandomizedResponse
 from sfumato.channels.sampled import CERTAIN
-from sfumato.errors import SchemaError
+from sfumato.core.errors import SchemaError
 from sfumato.table import Encoding, Group
 
 

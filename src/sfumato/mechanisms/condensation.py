@@ -10,14 +10,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from sfumato.array_types import Codes, Matrix
 from sfumato.channels import Identity, Recipe, Unstated
-from sfumato.errors import UsageError
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.errors import UsageError
 from sfumato.guarantee import Key
 from sfumato.mechanisms.base import Block, Knob, Mechanism
-from sfumato.neighbours import nearest
-from sfumato.statistics import Statistics
 from sfumato.table import Encoding
+from sfumato.table.neighbours import nearest
+from sfumato.table.statistics import Statistics
 
 # Groups of near rows: a random row with its k - 1 nearest, again and again; leftovers join the nearest group.
 

@@ -11,14 +11,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.array_types import Codes, Matrix
 from sfumato.channels import Bit, Guided, Recipe
-from sfumato.errors import SchemaError, UsageError
-from sfumato.guarantee import Key
-from sfumato.guarantee.borrowed import is_reason
-from sfumato.guarantee.card import check_version
-from sfumato.guarantee.guarantee import BORROWED_GUIDANCE, LEARNED_GUIDANCE
-from sfumato.guidance import (
+from sfumato.channels.guidance import (
     FLOOR,
     MU,
     Guidance,
@@ -27,10 +21,16 @@ from sfumato.guidance import (
     SurveyCounts,
     decode_matrix,
 )
-from sfumato.guidance.bits import check_floor, check_link
+from sfumato.channels.guidance.bits import check_floor, check_link
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.errors import SchemaError, UsageError
+from sfumato.guarantee import Key
+from sfumato.guarantee.borrowed import is_reason
+from sfumato.guarantee.card import check_version
+from sfumato.guarantee.guarantee import BORROWED_GUIDANCE, LEARNED_GUIDANCE
 from sfumato.mechanisms.base import Knob, Mechanism, as_matrix
-from sfumato.statistics import NO_CLASS, Statistics
 from sfumato.table import Encoding
+from sfumato.table.statistics import NO_CLASS, Statistics
 
 FROM_A_SURVEY = "it follows from bits that respondents' own devices had perturbed, by the survey's public log"
 

@@ -12,9 +12,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from sfumato.array_types import Codes, Matrix
 from sfumato.channels import Additive, Channel, Exact, Identity, Mixed, OrMissing, RandomizedResponse, Recipe
-from sfumato.errors import TableError, UsageError
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.errors import TableError, UsageError
+from sfumato.core.wording import counted
 from sfumato.guarantee import Key
 from sfumato.mechanisms.bandwidth import (
     BY_CLASS,
@@ -38,9 +39,8 @@ from sfumato.mechanisms.bandwidth import (
 )
 from sfumato.mechanisms.base import Knob
 from sfumato.mechanisms.row_drawing import RowDrawing
-from sfumato.statistics import Moments, Statistics
 from sfumato.table import Encoding, Group
-from sfumato.wording import counted
+from sfumato.table.statistics import Moments, Statistics
 
 # What a card says of rows that were drawn from kernels, in the place of a guarantee.
 

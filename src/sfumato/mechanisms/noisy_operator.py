@@ -8,16 +8,16 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from sfumato.array_types import Matrix
 from sfumato.channels import Additive, Carried, Channel, Exact, Identity, Recipe
-from sfumato.errors import SchemaError, UsageError
+from sfumato.core.array_types import Matrix
+from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee import Key
 from sfumato.mechanisms.base import Knob, Mechanism, as_matrix
 from sfumato.mechanisms.columnwise import columnwise_channel, epsilon_shares
 from sfumato.noise import CUSTOM, Law, Operator, OperatorNoise, make_law, make_operator
 from sfumato.noise.own_laws import is_own
-from sfumato.statistics import Statistics
 from sfumato.table import Column, Encoding, Group
+from sfumato.table.statistics import Statistics
 
 BOUNDED = (
     "The noise is bounded, so every released value confines its source to a known interval with certainty, and "

@@ -11,11 +11,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.array_types import Codes, Matrix
 from sfumato.channels import Additive, Affine, Channel, Recipe, laplace_channels
 from sfumato.channels.affine_bound import affine_epsilons, component_ranges
 from sfumato.channels.noisy_moments import NoisyMoments
-from sfumato.errors import UsageError
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.errors import UsageError
 from sfumato.guarantee import Key
 from sfumato.guarantee.borrowed import is_reason
 from sfumato.guarantee.guarantee import BORROWED_BASIS, LEARNED_BASIS
@@ -24,8 +24,8 @@ from sfumato.mechanisms.base import RECORD, Mechanism, as_matrix, count_of
 from sfumato.mechanisms.basis import LEARNED, NAMES, PRIVATE, Basis, PairedProducts, given_basis, principal_components
 from sfumato.mechanisms.columnwise import epsilon_shares
 from sfumato.noise import LAWS, Streams, make_law
-from sfumato.statistics import Statistics
 from sfumato.table import Encoding, Group
+from sfumato.table.statistics import Statistics
 
 # How many components to keep: a count, a part of them, a share of the variance, or what noise leaves of them.
 

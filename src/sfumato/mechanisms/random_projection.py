@@ -9,12 +9,12 @@ from typing import Any, Self
 import numpy as np
 
 from sfumato.channels import Exact, Recipe, Secret
-from sfumato.errors import CardError
+from sfumato.core.errors import CardError
 from sfumato.guarantee import Key
 from sfumato.mechanisms.base import Mechanism, count_of
 from sfumato.noise import Streams
-from sfumato.statistics import Statistics
 from sfumato.table import Encoding
+from sfumato.table.statistics import Statistics
 
 
 class RandomProjection(Mechanism):

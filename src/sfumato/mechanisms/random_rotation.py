@@ -9,15 +9,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.array_types import Codes, Matrix
 from sfumato.channels import Additive, Channel, Exact, Recipe, Secret, draw, laplace_channels
 from sfumato.channels.maps import diameter
-from sfumato.errors import CardError, UsageError
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.errors import CardError, UsageError
 from sfumato.guarantee import Key
 from sfumato.mechanisms.base import Block, Mechanism, as_matrix
 from sfumato.noise import LAWS, Streams, make_law
-from sfumato.statistics import Statistics
 from sfumato.table import Encoding
+from sfumato.table.statistics import Statistics
 
 # Rotations: drawn from the Haar law, checked, and applied to rows.
 

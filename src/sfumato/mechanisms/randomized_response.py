@@ -6,12 +6,12 @@ from typing import Any, Self
 
 from sfumato.channels import Identity, Recipe
 from sfumato.channels import RandomizedResponse as RandomizedResponseChannel
-from sfumato.errors import SchemaError
+from sfumato.core.errors import SchemaError
 from sfumato.guarantee import Key
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.columnwise import epsilon_shares
-from sfumato.statistics import Statistics
 from sfumato.table import Encoding
+from sfumato.table.statistics import Statistics
 
 
 class RandomizedResponse(Mechanism):

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple, Self
 
 from sfumato.channels import Channel, Exact, HidesMissing, Identity, RandomizedResponse, Recipe, Sampled
 from sfumato.channels.sampled import tells
-from sfumato.errors import SchemaError
+from sfumato.core.errors import SchemaError
 from sfumato.guarantee import Key
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.columnwise import epsilon_shares, reporting_rates
-from sfumato.statistics import Statistics
 from sfumato.table import Encoding, Group
+from sfumato.table.statistics import Statistics
 
 PER_COLUMN = 2.5
 """The epsilon that a column should have before another one is reported [Wang et al. 2019, Eq. 12]."""

@@ -18,10 +18,10 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from sfumato.array_types import Codes, Matrix
-from sfumato.errors import TableError, UsageError
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.errors import TableError, UsageError
 from sfumato.mechanisms.base import Block, Mechanism
-from sfumato.statistics import NO_CLASS, Statistics
+from sfumato.table.statistics import NO_CLASS, Statistics
 
 Counts = dict[int, int]
 """Class code -> number of rows."""

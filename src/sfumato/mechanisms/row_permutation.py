@@ -12,7 +12,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
-from sfumato.array_types import Codes, Flags, Matrix
+from sfumato.core.array_types import Codes, Flags, Matrix
 
 GOALS = ("minimum", "average")
 

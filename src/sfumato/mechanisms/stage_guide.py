@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.array_types import Floats, Matrix
 from sfumato.channels import Channel
 from sfumato.channels.staged import CELLS, RANKS, WAVE, Marginals, Staged, cells_of, values_in
+from sfumato.core.array_types import Floats, Matrix
 from sfumato.table import Group
 
 OUTCOMES = 64

@@ -10,12 +10,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.array_types import Codes, Matrix
 from sfumato.channels import HidesMissing, RandomizedResponse, Recipe, Sampled, SquareWave, UnitVector
 from sfumato.channels.base import Channel
 from sfumato.channels.sampled import tells
 from sfumato.channels.staged import RANKS, VECTORS, WAVE, Marginals, Staged
-from sfumato.errors import SchemaError
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.errors import SchemaError
 from sfumato.guarantee import Key
 from sfumato.mechanisms.base import RECORD, Block, Mechanism, as_codes, as_matrix
 from sfumato.mechanisms.columnwise import epsilon_shares
@@ -23,8 +23,8 @@ from sfumato.mechanisms.reporting import PER_COLUMN, ROUND_DOWN, Plan, plan_of
 from sfumato.mechanisms.stage_guide import OutcomeCounts, ReleasedRows, guide
 from sfumato.noise.grid import random_words
 from sfumato.noise.streams import keyed_generator
-from sfumato.statistics import Statistics
 from sfumato.table import Encoding, Group
+from sfumato.table.statistics import Statistics
 
 SHARES = (0.10, 0.15, 0.75)
 CLIPPED = 0.8

@@ -11,23 +11,23 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.array_types import Codes, Matrix
-from sfumato.central.agreed import AgreedPlan, agreed_plan, model_under
-from sfumato.central.budget import Budget, replacing_costs
-from sfumato.central.model import TreeModel
-from sfumato.central.model_file import model_as_dict, model_digest, model_from_dict
-from sfumato.central.noisy_counts import PlannedModel
-from sfumato.central.plan import NOISY, PUBLIC, Origin, Plan, read_plan
-from sfumato.central.scoring import ScoringModel
 from sfumato.channels import Identity, Recipe, Unstated
-from sfumato.errors import SchemaError, UsageError
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee import Key
 from sfumato.guarantee.concentrated import Central, epsilon_of, rho_for
 from sfumato.guarantee.posterior import rho_of_loss
 from sfumato.mechanisms.base import PRESENCE, Block, Mechanism, as_codes, as_matrix
+from sfumato.mechanisms.central.agreed import AgreedPlan, agreed_plan, model_under
+from sfumato.mechanisms.central.budget import Budget, replacing_costs
+from sfumato.mechanisms.central.model import TreeModel
+from sfumato.mechanisms.central.model_file import model_as_dict, model_digest, model_from_dict
+from sfumato.mechanisms.central.noisy_counts import PlannedModel
+from sfumato.mechanisms.central.plan import NOISY, PUBLIC, Origin, Plan, read_plan
+from sfumato.mechanisms.central.scoring import ScoringModel
 from sfumato.noise import Streams
-from sfumato.statistics import Counts, Statistics
 from sfumato.table import Encoding
+from sfumato.table.statistics import Counts, Statistics
 
 # Mechanisms that fit a noisy model of the whole table and draw rows from it; no released row is anybody's.
 

@@ -19,8 +19,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sfumato.array_types import Floats
-from sfumato.errors import UsageError
+from sfumato.core.array_types import Floats
+from sfumato.core.errors import UsageError
 from sfumato.noise.density import (
     UNDERFLOW,
     Density,

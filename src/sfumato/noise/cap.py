@@ -23,7 +23,7 @@ import numpy as np
 from scipy import optimize
 from scipy.special import ndtr, ndtri
 
-from sfumato.array_types import Codes, Matrix
+from sfumato.core.array_types import Codes, Matrix
 from sfumato.noise.grid import Shape, discrete_laplace, exact_bernoulli
 
 BITS = 20

@@ -13,8 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from sfumato.array_types import Flags, Floats
-from sfumato.errors import UsageError
+from sfumato.core.array_types import Flags, Floats
+from sfumato.core.errors import UsageError
 from sfumato.noise.law import Law
 
 Trend: TypeAlias = Literal["settles", "grows", "unclear"]

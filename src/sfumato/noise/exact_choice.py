@@ -20,8 +20,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.array_types import Codes, Floats
-from sfumato.errors import UsageError
+from sfumato.core.array_types import Codes, Floats
+from sfumato.core.errors import UsageError
 from sfumato.noise.grid import WORD, Shape, random_words
 
 MARGIN = 2.0**-40

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.array_types import Floats
-from sfumato.errors import UsageError
+from sfumato.core.array_types import Floats
+from sfumato.core.errors import UsageError
 
 # The trees that expressions are made of: how they are computed, differentiated and written.
 

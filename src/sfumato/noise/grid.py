@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.array_types import Codes, Flags
-from sfumato.errors import UsageError
+from sfumato.core.array_types import Codes, Flags
+from sfumato.core.errors import UsageError
 from sfumato.noise.streams import KeyedGenerator
 
 Shape: TypeAlias = int | tuple[int, ...]

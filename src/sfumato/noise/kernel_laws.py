@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from sfumato.array_types import Floats
+from sfumato.core.array_types import Floats
 from sfumato.noise.grid import Shape
 from sfumato.noise.law import Law, check_positive, check_width, floats, settle
 

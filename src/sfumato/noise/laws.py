@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from sfumato.array_types import Floats
-from sfumato.errors import UsageError
+from sfumato.core.array_types import Floats
+from sfumato.core.errors import UsageError
 from sfumato.noise.grid import Shape, random_words
 from sfumato.noise.kernel_laws import Biweight, Epanechnikov, Triangular
 from sfumato.noise.law import Law, check_finite, check_positive, check_width, floats, settle

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from sfumato.array_types import Floats
+from sfumato.core.array_types import Floats
 
 Map = Callable[[Floats, Floats], Floats]
 Limit = Callable[[Floats], Floats]

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.array_types import Flags, Floats
-from sfumato.errors import UsageError
+from sfumato.core.array_types import Flags, Floats
+from sfumato.core.errors import UsageError
 from sfumato.noise.law import Law, floats
 from sfumato.noise.laws import Uniform, law_from_dict
 from sfumato.noise.operator import Branch, Operator

@@ -20,8 +20,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.array_types import Floats
-from sfumato.errors import UsageError
+from sfumato.core.array_types import Floats
+from sfumato.core.errors import UsageError
 from sfumato.noise.grid import Shape
 from sfumato.noise.law import Law, check_width, floats
 

@@ -13,8 +13,8 @@ from decimal import ROUND_FLOOR, Context, Decimal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.array_types import Codes
-from sfumato.errors import UsageError
+from sfumato.core.array_types import Codes
+from sfumato.core.errors import UsageError
 from sfumato.noise.grid import WORD, exact_bernoulli, uniform_integers
 
 # Two levels of probability in exact integers: `near` outcomes are likelier than the `far` ones, by a known odds.

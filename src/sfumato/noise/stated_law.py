@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.array_types import Floats
-from sfumato.errors import UsageError
+from sfumato.core.array_types import Floats
+from sfumato.core.errors import UsageError
 from sfumato.noise.expression import Expression, parse_expression
 from sfumato.noise.law import Law, floats
 from sfumato.noise.laws import LAWS, make_law

@@ -37,7 +37,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 from randomgen import AESCounter
 
-from sfumato.errors import UsageError
+from sfumato.core.errors import UsageError
 
 # Many random words at once: AES-128 of a counter, computed block after block by OpenSSL.
 #

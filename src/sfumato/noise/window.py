@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.array_types import Codes, Floats
-from sfumato.errors import UsageError
+from sfumato.core.array_types import Codes, Floats
+from sfumato.core.errors import UsageError
 from sfumato.noise.grid import exact_bernoulli, uniform_integers
 from sfumato.noise.law import floats
 

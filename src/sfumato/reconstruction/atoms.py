@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sfumato.array_types import Floats
+from sfumato.core.array_types import Floats
 from sfumato.reconstruction.evidence import Evidence
 from sfumato.reconstruction.kernel import Cells, point_probabilities
 from sfumato.reconstruction.log_density import Fitted, LogDensity, log_sum

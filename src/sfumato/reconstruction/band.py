@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.stats import norm
 
-from sfumato.array_types import Floats
+from sfumato.core.array_types import Floats
 from sfumato.reconstruction.atoms import Column
 from sfumato.reconstruction.kernel import Cells
 from sfumato.reconstruction.log_density import Fitted, LogDensity, log_sum

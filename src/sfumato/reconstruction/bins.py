@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.array_types import Codes, Floats
-from sfumato.errors import UsageError
+from sfumato.core.array_types import Codes, Floats
+from sfumato.core.errors import UsageError
 
 CELLS = 1 << 15
 _CHUNK = 1 << 18

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.errors import TableError
+from sfumato.core.errors import TableError
+from sfumato.core.wording import counted
 from sfumato.reconstruction.bins import Bins
 from sfumato.reconstruction.described import Described
 from sfumato.reconstruction.evidence import FEWEST, TAIL, Part
 from sfumato.reconstruction.kernel import Cells
-from sfumato.wording import counted
 
 
 def z_range(one: Described, low: float, high: float) -> tuple[float, float]:

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
-from sfumato.array_types import Floats
-from sfumato.errors import CardError, UsageError
+from sfumato.core.array_types import Floats
+from sfumato.core.errors import CardError, UsageError
 from sfumato.reconstruction.kernel import Cells
 from sfumato.reconstruction.picture import WIDE, Size, steps_picture
 from sfumato.reconstruction.shares import Shares

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.channels import Channel, NotApplicableError, Recipe, Staged
-from sfumato.errors import CardError, TableError, UsageError
+from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.guarantee import Card
 from sfumato.noise import NumberNoise, Operator, OperatorNoise
 from sfumato.table import Group

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from sfumato.array_types import Codes, Floats
-from sfumato.errors import TableError, UsageError
+from sfumato.core.array_types import Codes, Floats
+from sfumato.core.errors import TableError, UsageError
 from sfumato.noise import NumberNoise
 from sfumato.reconstruction.bins import Bins
 from sfumato.reconstruction.kernel import Cells, cell_probabilities, point_probabilities

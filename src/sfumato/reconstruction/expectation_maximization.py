@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.stats import chi2
 
-from sfumato.array_types import Floats
-from sfumato.errors import UsageError
+from sfumato.core.array_types import Floats
+from sfumato.core.errors import UsageError
 from sfumato.reconstruction.evidence import NO_ATOMS, Evidence, Part, z_cells
 from sfumato.reconstruction.kernel import Cells
 from sfumato.reconstruction.parzen_program import ConvergenceError

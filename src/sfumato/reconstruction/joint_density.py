@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
-from sfumato.array_types import Floats
-from sfumato.errors import UsageError
+from sfumato.core.array_types import Floats
+from sfumato.core.errors import UsageError
 from sfumato.guarantee import Card
 from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.evidence import Method

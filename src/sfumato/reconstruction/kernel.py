@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtr
 
-from sfumato.array_types import Codes, Floats
+from sfumato.core.array_types import Codes, Floats
 from sfumato.noise import NumberNoise
 
 _INSIDE = 8

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from sfumato.array_types import Floats
+from sfumato.core.array_types import Floats
 from sfumato.reconstruction.evidence import Evidence
 from sfumato.reconstruction.parzen_program import second_differences
 

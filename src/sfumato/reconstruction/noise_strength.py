@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.array_types import Floats
-from sfumato.errors import UsageError
+from sfumato.core.array_types import Floats
+from sfumato.core.errors import UsageError
 from sfumato.noise import OperatorNoise
 from sfumato.reconstruction.counting import count_values, part_of
 from sfumato.reconstruction.described import Described

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.array_types import Codes, Floats
-from sfumato.errors import CardError, TableError, UsageError
+from sfumato.core.array_types import Codes, Floats
+from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.reconstruction.counting import cells_of, z_range
 from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.described import Described

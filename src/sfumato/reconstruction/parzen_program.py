@@ -11,8 +11,8 @@ import numpy as np
 from scipy.fft import next_fast_len, rfft
 from scipy.optimize import minimize_scalar, nnls
 
-from sfumato.array_types import Floats
-from sfumato.errors import SfumatoError, UsageError
+from sfumato.core.array_types import Floats
+from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.reconstruction.bins import Bins
 from sfumato.reconstruction.evidence import NO_ATOMS, Evidence, Part, z_cells
 from sfumato.reconstruction.kernel import Cells, rectangle_rule, smoothing

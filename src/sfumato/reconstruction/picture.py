@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from sfumato.array_types import Floats
+from sfumato.core.array_types import Floats
 
 Band = tuple[Floats, Floats]
 

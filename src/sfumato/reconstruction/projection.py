@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.array_types import Floats
 from sfumato.channels import Mixed
-from sfumato.errors import CardError, UsageError
+from sfumato.core.array_types import Floats
+from sfumato.core.errors import CardError, UsageError
 from sfumato.guarantee import Card
 from sfumato.noise import Law, OperatorNoise, Uniform, make_operator
 from sfumato.noise.expression import parse_expression

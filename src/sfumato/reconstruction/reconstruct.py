@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from sfumato.array_types import Floats
-from sfumato.errors import CardError, TableError, UsageError
+from sfumato.core.array_types import Floats
+from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.guarantee import Card
 from sfumato.noise import Operator, OperatorNoise
 from sfumato.reconstruction.atoms import Column, understand

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
-from sfumato.array_types import Floats
-from sfumato.errors import TableError, UsageError
+from sfumato.core.array_types import Floats
+from sfumato.core.errors import TableError, UsageError
+from sfumato.core.wording import counted
 from sfumato.reconstruction.picture import WIDE, Size, bars_picture
-from sfumato.wording import counted
 
 
 @dataclass(frozen=True, repr=False)

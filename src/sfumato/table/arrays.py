@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.array_types import Flags, Floats
-from sfumato.errors import TableError
+from sfumato.core.array_types import Flags, Floats
+from sfumato.core.errors import TableError
 
 DAY = 86_400
 # Years 1 to 9999: what every system that reads a date can hold.

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sfumato.array_types import Floats
-from sfumato.errors import TableError
+from sfumato.core.array_types import Floats
+from sfumato.core.errors import TableError
 from sfumato.table import arrays
 from sfumato.table.column import EPOCH, Column
 from sfumato.table.persons import one_spelling

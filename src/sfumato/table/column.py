@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.errors import SchemaError
+from sfumato.core.errors import SchemaError
 from sfumato.table.arrays import is_number, is_text, numbers, parsed_numbers, text
 
 # What is to happen to one column, where it differs from what the mechanism does to all of them.

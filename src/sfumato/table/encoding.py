@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.array_types import Codes, Flags, Floats, Hashes
-from sfumato.errors import SchemaError, TableError
+from sfumato.core.array_types import Codes, Flags, Floats, Hashes
+from sfumato.core.errors import SchemaError, TableError
 from sfumato.table import arrays
 from sfumato.table.arrays import (
     DAY,

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.array_types import Codes, Flags, Floats
-from sfumato.errors import SchemaError, TableError
+from sfumato.core.array_types import Codes, Flags, Floats
+from sfumato.core.errors import SchemaError, TableError
+from sfumato.core.wording import counted
 from sfumato.table import arrays
 from sfumato.table.column import Column, cut, nearest
 from sfumato.table.groups import Group
 from sfumato.table.infer import TableWarning
-from sfumato.wording import counted
 
 # Cells that fit no category of a schema, told by column and number; their words stay where they are.
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.array_types import Floats
-from sfumato.errors import SchemaError
+from sfumato.core.array_types import Floats
+from sfumato.core.errors import SchemaError
 from sfumato.table.column import MISSING, Column
 
 

@@ -12,14 +12,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.array_types import Flags, Floats
-from sfumato.errors import PrivacyLeakWarning, SchemaError, TableError
+from sfumato.core.array_types import Flags, Floats
+from sfumato.core.errors import PrivacyLeakWarning, SchemaError, TableError
+from sfumato.core.wording import counted
 from sfumato.table import arrays
 from sfumato.table.arrays import if_blank, is_date
 from sfumato.table.column import EXACT_INTEGERS, MISSING, Column, iso_date, nearest, told_apart
 from sfumato.table.readers import open_table
 from sfumato.table.tables import Table
-from sfumato.wording import counted
 
 # What one pass over a column's blocks tells: range, categories, empty cells, and what its text looks like.
 

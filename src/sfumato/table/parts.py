@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from sfumato.errors import TableError
+from sfumato.core.errors import TableError
 from sfumato.table.csv_table import RANKS, CsvTable
 from sfumato.table.tables import Table, bare
 

@@ -19,8 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.array_types import Flags, Hashes
-from sfumato.errors import TableError
+from sfumato.core.array_types import Flags, Hashes
+from sfumato.core.errors import TableError
 from sfumato.table import arrays
 
 # Tables as people hold them: what comes in says as what the answer goes out.

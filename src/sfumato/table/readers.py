@@ -11,14 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.errors import TableError, UsageError
+from sfumato.core.errors import TableError, UsageError
+from sfumato.core.wording import counted
 from sfumato.table.csv_table import CsvTable, Dialect
 from sfumato.table.parts import PartsTable, files_of_folder, files_of_pattern, fixed_start, is_pattern, partition_values
 from sfumato.table.spreadsheet import SHEETS, SheetTable
 from sfumato.table.sql import SqlQuery, SqlTable
 from sfumato.table.statistical import READERS, StatisticalTable
 from sfumato.table.tables import FileMark, MemoryTable, SelectedTable, Table, WithoutWords, bare
-from sfumato.wording import counted
 
 CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.bz2", ".tsv.bz2", ".csv.zst", ".tsv.zst")
 FETCHED = ("http", "https", "ftp", "sftp", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "hdfs")

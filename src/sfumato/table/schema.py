@@ -11,11 +11,11 @@ from typing import Any
 
 import yaml
 
-from sfumato.errors import SchemaError
-from sfumato.files import other_version, write_whole
+from sfumato.core.errors import SchemaError
+from sfumato.core.files import other_version, write_whole
+from sfumato.core.wording import counted
 from sfumato.table.column import Column, nearest
 from sfumato.table.infer import infer_columns
-from sfumato.wording import counted
 
 # Schema files: YAML that a person can read and edit, JSON for programs.
 

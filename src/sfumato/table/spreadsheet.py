@@ -13,7 +13,7 @@ from xml.parsers import expat
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.errors import OutputError, SfumatoError, TableError
+from sfumato.core.errors import OutputError, SfumatoError, TableError
 from sfumato.table.arrays import plain
 from sfumato.table.statistical import WholeWriter, needed, unreadable
 from sfumato.table.tables import MemoryTable

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.errors import TableError, UsageError
+from sfumato.core.errors import TableError, UsageError
 from sfumato.table.tables import BLOCK_ROWS, Table
 
 

@@ -8,7 +8,7 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.errors import TableError
+from sfumato.core.errors import TableError
 from sfumato.table.csv_table import CsvTable, Dialect
 from sfumato.table.tables import MemoryTable, Table, WithoutWords
 

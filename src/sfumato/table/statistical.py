@@ -16,7 +16,7 @@ from typing import IO, Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.errors import OutputError, TableError, UsageError
+from sfumato.core.errors import OutputError, TableError, UsageError
 from sfumato.table.arrays import is_text, plain
 from sfumato.table.tables import MemoryTable
 

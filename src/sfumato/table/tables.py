@@ -12,8 +12,8 @@ from typing import Protocol, TypeVar, runtime_checkable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.array_types import Codes
-from sfumato.errors import TableError
+from sfumato.core.array_types import Codes
+from sfumato.core.errors import TableError
 from sfumato.table.arrays import is_text, plain
 from sfumato.table.column import nearest
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sfumato.errors import OutputError
-from sfumato.files import new_file
+from sfumato.core.errors import OutputError
+from sfumato.core.files import new_file
 from sfumato.table.spreadsheet import SheetWriter
 from sfumato.table.statistical import StatisticalWriter
 from sfumato.table.tables import BLOCK_ROWS, bare

@@ -1,0 +1,214 @@
+"""One cell of a comparison: a mechanism at a strength on one split. What it finds is kept as soon as it is found."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from scipy import stats
+
+from sfumato.advising.ground import Ground
+from sfumato.advising.trial import trial
+from sfumato.advising.wish import LONGEST_REASON, Candidate
+from sfumato.auditing.canary import canary
+from sfumato.core.array_types import Floats, Matrix
+from sfumato.core.errors import SfumatoError, UsageError
+from sfumato.core.files import write_whole
+from sfumato.guarantee.concentrated import epsilon_of
+from sfumato.mechanisms import MECHANISMS, ModelDrawing, make_mechanism
+from sfumato.mechanisms.tree_resampling import TreeResampling
+from sfumato.table import Encoding, Schema
+
+# The epsilon that an experiment proves: how well two worst-case records are told apart by what is released of them.
+#
+# Both records are perturbed many times. A linear test is fitted on one half of the outcomes and its threshold chosen
+# there; the other half is counted. By Clopper and Pearson the true rate of finding the one is at least `low`, and that
+# of a false alarm at most `high`, together with 99.9% confidence: epsilon is then at least log(low / high). That is a
+# lower bound, and 4,000 outcomes show no more than 7. Where the audited epsilon lies above the claimed one, the
+# mechanism is wrong, or its card is.
+
+
+DRAWS = 4_000
+FITS = 100
+"""With planted records, and as many without."""
+ERROR = 0.0005
+"""Of each of the two one-sided bounds: a comparison has many cells, and none of them should be shouted by chance."""
+
+
+def audited_epsilon(
+    mechanism: str, parameters: Mapping[str, Any], schema: Schema, rows: pa.Table, *, seed: int, draws: int = DRAWS
+) -> float:
+    """A lower bound of the record's epsilon, with 99.9% confidence; 0 where nothing was told apart."""
+    made = make_mechanism(mechanism, dict(parameters))
+    if isinstance(made, ModelDrawing):
+        raise UsageError("its rows belong to nobody: planted records audit it (sfumato canary)")
+    if made.whole_table or getattr(made, "rounds", 1) > 1:
+        raise UsageError("what becomes of one record depends on all others: planted records would have to audit it")
+    encoding = Encoding(schema)
+    rng = np.random.default_rng(seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made.fit(encoding.encode(rows).X, encoding.encode_label(rows), encoding=encoding)
+        if made.recipe_.rows != "perturbed":
+            raise UsageError("it draws rows, so a record may be drawn often or never")
+        first, second = worst_pair(encoding)
+        seen = []
+        for one in (first, second):
+            outcome = made.perturb(np.tile(one, (2 * draws, 1)), None, rng).X
+            seen.append(np.nan_to_num(outcome, nan=0.5))
+    return told_apart(seen[0], seen[1])
+
+
+def audited_by_canaries(
+    mechanism: str, parameters: Mapping[str, Any], schema: Schema, rows: pa.Table, *, seed: int, fits: int = FITS
+) -> dict[str, Any]:
+    """For rows that belong to nobody: planted records, found again by the noise that is between (`jobs/canary.py`).
+
+    k planted records show a mu of at least `low` (99.9%), so that one record costs rho = (low / k)^2 / 2 or more, and
+    epsilon follows at the same delta as for the claim. `above`: some part of the measurements tells more than it costs.
+    """
+    made = make_mechanism(mechanism, dict(parameters))
+    if not isinstance(made, TreeResampling):
+        raise UsageError("its rows are made up, and it does not say how planted records would show in them")
+    sure = 1.0 - 2.0 * ERROR  # as sure as of other mechanisms: at 95% one setting in forty is above its claim by chance
+    found = canary(rows, schema, epsilon=made.epsilon, delta=made.delta, fits=fits, seed=seed, confidence=sure)
+    together = found.parts[-1]
+    rho = (max(0.0, together.low) / found.copies) ** 2 / 2.0
+    return {
+        "audited_epsilon": epsilon_of(rho, made.delta) if rho > 0.0 else 0.0,
+        "audited_mu": {
+            "measured": together.measured / found.copies,
+            "low": max(0.0, together.low) / found.copies,
+            "high": together.high / found.copies,
+            "claimed": together.claimed / found.copies,
+        },
+        "canaries_above": found.above,
+    }
+
+
+def worst_pair(encoding: Encoding) -> tuple[Floats, Floats]:
+    """Two records at opposite corners of the domain: every number low or high, another category in each column."""
+    first, second = np.zeros(encoding.width), np.zeros(encoding.width)
+    for group in encoding.groups:
+        if group.is_onehot:
+            first[group.start] = 1.0
+            second[group.stop - 1] = 1.0
+        else:
+            second[group.start] = 1.0
+    return first, second
+
+
+def told_apart(first: Matrix, second: Matrix) -> float:
+    """The bound from outcomes of the two records: half of each chooses the test, the other half counts."""
+    half = len(first) // 2
+    spread = np.concatenate([first[:half], second[:half]]).std(axis=0) + 1e-9
+    direction = (second[:half].mean(axis=0) - first[:half].mean(axis=0)) / spread**2
+    scores = [one @ direction for one in (first, second)]
+    best = 0.0
+    chosen: tuple[float, bool] | None = None
+    tried = np.quantile(np.concatenate([scores[0][:half], scores[1][:half]]), np.linspace(0.005, 0.995, 100))
+    for upper in (True, False):  # either record may be the one that stands out
+        for threshold in tried:
+            bound = _bound(*_counts(scores[0][:half], scores[1][:half], threshold, upper), half)
+            if bound > best:
+                best, chosen = bound, (float(threshold), upper)
+    if chosen is None:
+        return 0.0
+    return max(0.0, _bound(*_counts(scores[0][half:], scores[1][half:], *chosen), len(first) - half))
+
+
+def _counts(first: Floats, second: Floats, threshold: float, upper: bool) -> tuple[int, int]:
+    """How often the test names the right record, and how often the other one."""
+    if upper:
+        return int((second > threshold).sum()), int((first > threshold).sum())
+    return int((first < threshold).sum()), int((second < threshold).sum())
+
+
+def _bound(found: int, alarms: int, trials: int) -> float:
+    """log of the lower end of one share over the upper end of the other."""
+    low = float(stats.beta.ppf(ERROR, found, trials - found + 1)) if found else 0.0
+    high = float(stats.beta.ppf(1.0 - ERROR, alarms + 1, trials - alarms)) if alarms < trials else 1.0
+    return math.log(low / high) if low > 0.0 else -math.inf
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A candidate at an openness (0 protects most, 1 tells most) on the split of this number."""
+
+    candidate: Candidate
+    openness: float
+    split: int
+
+    @property
+    def name(self) -> str:
+        """Of the file that holds what was found."""
+        parameters = self.candidate.parameters(self.openness)
+        text = json.dumps([self.candidate.mechanism, parameters, self.split], sort_keys=True, default=str)
+        return f"{self.candidate.mechanism}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
+
+
+def run_cell(
+    cell: Cell,
+    grounds: Sequence[Ground],
+    attacks: tuple[str, ...] | None,
+    learners: tuple[str, ...] | None,
+    folder: Path,
+) -> dict[str, Any]:
+    """Try it and keep the result. Whatever happens to one cell, the others go on."""
+    begun = time.monotonic()
+    parameters, name = cell.candidate.parameters(cell.openness), cell.candidate.mechanism
+    found: dict[str, Any] = {
+        "mechanism": name,
+        "parameters": parameters,
+        "openness": cell.openness,
+        "split": cell.split,
+        "refused": None,
+    }
+    try:
+        ground = grounds[cell.split]
+        seen = trial(
+            ground,
+            name,
+            parameters,
+            seed=cell.split,
+            learners=learners,
+            attacks=attacks,
+            attacked=500,
+            needs_learner=False,
+        )
+        exposed = {attack: _numbers(ground, places) for attack, places in seen.exposed.items()}
+        found["outcome"] = asdict(replace(seen, exposed=exposed))
+        if cell.split == 0:
+            found |= _audited(name, parameters, ground)
+    except SfumatoError as error:
+        found["refused"] = str(error)[:LONGEST_REASON]
+    except Exception as error:  # its text might quote a cell of the table
+        found["refused"] = f"it failed on these rows ({type(error).__name__})"
+    found["seconds"] = round(time.monotonic() - begun, 2)
+    write_whole(folder / cell.name, json.dumps(found), private=True)
+    return found
+
+
+def _numbers(ground: Ground, places: Sequence[int]) -> list[int]:
+    """Row numbers in the private table, from 1."""
+    return [int(place if ground.numbers is None else ground.numbers[place]) + 1 for place in places]
+
+
+def _audited(name: str, parameters: dict[str, Any], ground: Ground) -> dict[str, Any]:
+    try:
+        if issubclass(MECHANISMS[name], ModelDrawing):
+            return audited_by_canaries(name, parameters, ground.schema, ground.train, seed=7)
+        return {"audited_epsilon": audited_epsilon(name, parameters, ground.schema, ground.train, seed=7)}
+    except SfumatoError as error:
+        return {"audited_epsilon": None, "not_audited": str(error)[:LONGEST_REASON]}
+    except Exception as error:
+        return {"audited_epsilon": None, "not_audited": f"it failed ({type(error).__name__})"}

@@ -1,0 +1,280 @@
+"""What is recommended, with its forecast, in figures and in a paragraph for somebody who answers for the data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sfumato.advising.search import Setting
+from sfumato.advising.trial import Outcome
+from sfumato.advising.wish import Wish
+from sfumato.attacks.metrics import proportion_interval
+from sfumato.auditing.extra import Points
+from sfumato.core.wording import counted, right_of_100
+from sfumato.guarantee.concentrated import Values
+from sfumato.guarantee.guarantee import CENTRAL_DP, LOCAL_DP
+from sfumato.guarantee.rounding import rounded_up
+from sfumato.release.config import LONGEST, RELEASED, TABLE, Config
+
+CONFIRMED, NOT_REFUTED, REFUTED = "confirmed", "not refuted", "refuted"
+"""What other rows say of a setting: within the wish there, too few of them to tell, or outside."""
+
+
+CHOSEN_ON = {
+    TABLE: "on these private rows",
+    RELEASED: "on rows released before, which belong to nobody",
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Recommendation:
+    """verdict: what the rows that had no part in the choice say of the setting. forecast: what was found on them.
+
+    nearest: of every mechanism that was tried its best setting, the best first. left_out: why others were not.
+    """
+
+    wish: Wish
+    setting: Setting
+    verdict: str
+    forecast: Outcome
+    nearest: Sequence[Setting]
+    left_out: Mapping[str, str]
+    looked_at: str
+    rows: int
+    label: str
+    model: str | None = None
+    """Of released rows that were looked at: the model they were drawn from, if the ledger charged it with a proof."""
+    together: Values | None = None
+    """What that release and the recommended one come to for anybody's values, where both are proved."""
+
+    def __repr__(self) -> str:
+        told = "" if self.met else ", which does not keep the wish"
+        return f"<Recommendation: {self.setting.candidate.mechanism} {self.setting.parameters}{told}>"
+
+    @property
+    def met(self) -> bool:
+        """Whether the setting keeps the wish, as far as rows can tell that had no part in the choice, and is of use."""
+        return self.verdict != REFUTED and self.forecast.accuracy > self.forecast.majority
+
+    @property
+    def mechanism(self) -> str:
+        return self.setting.candidate.mechanism
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return self.setting.parameters
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95%, of the accuracy that is forecast (Wilson)."""
+        return accuracy_interval(self.forecast)
+
+    @property
+    def config(self) -> Config:
+        """What `sanitize --config` takes."""
+        limits = (("risk", self.wish.max_risk), ("loss", self.wish.max_loss), ("epsilon", self.wish.epsilon))
+        wished = ", ".join(f"{name} at most {value:g}" for name, value in limits if value is not None)
+        said = f"recommend, {CHOSEN_ON[self.looked_at]}: {wished}"
+        return Config(self.mechanism, self.parameters, said[:LONGEST], self.looked_at, self.model)
+
+    def command(self, table: str, *, schema: str | None = None, config: str | None = None) -> str:
+        """The line that makes the release."""
+        if self.looked_at == RELEASED:  # the release was looked at; the private table is the one to perturb
+            table, schema = "TABLE", schema or "SCHEMA"
+        how = f"--config {config}" if config else " ".join(self._flags())
+        given = f"--schema {schema}" if schema else f"--label {self.label}"
+        return f"sfumato sanitize {table} {given} {how} --out release"
+
+    @property
+    def _total(self) -> str:
+        assert self.together is not None
+        return f"epsilon {rounded_up(self.together.epsilon)}" + (
+            f" at delta {self.together.delta:g}" if self.together.delta else ""
+        )
+
+    def _flags(self) -> list[str]:
+        values = (f"--param {name}={value}" for name, value in self.parameters.items())
+        return [f"--mechanism {self.mechanism}", *values]
+
+    def paragraph(self) -> str:
+        """For a data protection officer."""
+        found, (low, high) = self.forecast, self.interval
+        on = f"{counted(found.tested, 'row')} left out of it"
+        words = [f"The wish: {self.wish.words()}."]
+        words.append(
+            f"{'Recommended' if self.met else 'Nothing keeps it; nearest'}: {self.mechanism} with "
+            f"{', '.join(f'{name} {value}' for name, value in self.parameters.items())}."
+        )
+        words.append(_proof(found))
+        words.append(_strongest(found))
+        if found.untried:
+            words.append(f"Not tried, and so taken for the worst: {', '.join(found.untried)}.")
+        words.append(
+            f"Learned from the release: "
+            f"{right_of_100(found.accuracy, found.best or 'nobody', on, found.majority, found.ceiling)}; "
+            f"the 95% interval is {100 * low:.0f} to {100 * high:.0f}."
+        )
+        if self.looked_at == TABLE:
+            words.append(
+                "The setting was chosen on one half of the private rows and measured on the other. So the choice "
+                "itself tells a little about them, and no formal guarantee is claimed for it."
+            )
+        elif self.looked_at == RELEASED:
+            words.append(
+                "The choice was made on one half of rows that were released before and belong to nobody, and measured "
+                "on the other. "
+                + (
+                    "This ledger did not charge that release, or it proves nothing (a seed), so no formal guarantee is "
+                    "claimed for what is chosen on it."
+                    if self.model is None
+                    else "It tells nothing about anybody beyond what that release told; the real rows may behave a "
+                    "little differently."
+                )
+            )
+            if self.together is not None:
+                words.append(f"For anybody's values, that release and this one together come to {self._total}.")
+        if self.verdict == NOT_REFUTED:
+            words.append(
+                "On the rows that it was confirmed on it is a little outside the wish, which so few rows cannot tell "
+                "from being within."
+            )
+        return " ".join(words)
+
+    def why_not(self) -> str:
+        """In one sentence, with a way out."""
+        if self.verdict != REFUTED:
+            return (
+                f"Nothing that keeps the wish is of use: {in_short(self.setting)}, no better than the commonest class. "
+                "Allow more risk, or bring more rows."
+            )
+        return (
+            f"Nothing keeps the wish that {self.wish.words()}. Nearest: {in_short(self.setting)}. Allow more risk or "
+            "loss, or bring more rows."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain figures, for JSON."""
+        found = self.forecast
+        return {
+            "met": self.met,
+            "verdict": self.verdict,
+            "mechanism": self.mechanism,
+            "parameters": self.parameters,
+            "wish": self.wish.to_dict(),
+            "guarantee": {
+                "kind": found.kind,
+                "epsilon": found.epsilon,
+                "delta": found.delta,
+                "conditional_epsilon": found.conditional,
+            },
+            "forecast": {
+                "accuracy": found.accuracy,
+                "interval": list(self.interval),
+                "majority": found.majority,
+                "ceiling": found.ceiling,
+                "loss": found.loss,
+                "learner": found.learner,
+                "tested_rows": found.tested,
+                "risk": found.risk,
+                "strongest": found.strongest,
+                "untried": found.untried,
+                "extra": [
+                    {"attack": name, **asdict(points), "extra": points.extra} for name, points in by_extra(found)
+                ],
+                "gains": [
+                    {"attack": name, "gain": gain, "interval": ends}
+                    for name, (gain, *ends) in sorted(found.gains.items(), key=lambda one: -one[1][0])
+                ],
+                "not_applicable": dict(found.not_applicable),
+            },
+            "nearest": [_short(one, self.wish) for one in self.nearest],
+            "left_out": dict(self.left_out),
+            "looked_at": self.looked_at,
+            "together": None
+            if self.together is None
+            else {"epsilon": self.together.epsilon, "delta": self.together.delta},
+            "rows": self.rows,
+            "rows_needed": None,
+            "config": self.config.to_dict(),
+            "explained": self.paragraph(),
+        }
+
+
+def by_extra(found: Outcome) -> list[tuple[str, Points]]:
+    """Attackers with their points, the one with most extra first."""
+    return sorted(found.extras.items(), key=lambda one: -one[1].extra)
+
+
+def in_points(points: Points) -> str:
+    """Extra and its interval."""
+    return f"{points.extra:+.1f} of 100 (95%: {points.low:+.1f} to {points.high:+.1f})"
+
+
+def _strongest(found: Outcome) -> str:
+    """The largest extra, and how far chance reaches: so few rows cannot promise less than that."""
+    if found.strongest is None:
+        return "None of the attackers applies to such a release."
+    points = found.extras[found.strongest]
+    words = (
+        f"Of {counted(len(found.extras), 'attacker')} that were tried {found.strongest} gets most: right "
+        f"{points.right:.1f} of 100 times, {points.without:.1f} without the release, extra {in_points(points)}."
+    )
+    widest = max(found.extras, key=lambda name: found.extras[name].high)
+    if widest == found.strongest:
+        return words
+    return f"{words} By chance alone {widest} could get up to {found.extras[widest].high:+.1f}."
+
+
+def accuracy_interval(found: Outcome) -> tuple[float, float]:
+    """95%, by Wilson."""
+    low, high = proportion_interval(found.errors, found.tested)
+    return 1.0 - float(high), 1.0 - float(low)
+
+
+def refuted(found: Outcome, wish: Wish) -> bool:
+    """Whether the whole 95% interval of an attacker's extra, or of the loss, lies outside the wish."""
+    extra = 1.0 if found.untried or not found.extras else max(one.low for one in found.extras.values()) / 100.0
+    loss = found.ceiling - accuracy_interval(found)[1]
+    return not wish.keeps(extra, loss)
+
+
+def in_short(setting: Setting) -> str:
+    """One line of a setting, as it was measured in the search."""
+    told = ", ".join(f"{name} {value}" for name, value in setting.parameters.items())
+    found = setting.outcome
+    worst = f"not tried: {', '.join(found.untried) or 'any risk'}"
+    if found.strongest is not None and not found.untried:
+        worst = f"extra {found.extras[found.strongest].extra:+.1f} ({found.strongest})"
+    right = f"right {100 * found.accuracy:.1f} of 100 (originals {100 * found.ceiling:.1f})"
+    return f"{setting.candidate.mechanism}, {told}: {right}, {worst}"
+
+
+def _short(setting: Setting, wish: Wish) -> dict[str, Any]:
+    found = setting.outcome
+    return {
+        "mechanism": setting.candidate.mechanism,
+        "parameters": setting.parameters,
+        "risk": found.risk,
+        "strongest": found.strongest,
+        "accuracy": found.accuracy,
+        "loss": found.loss,
+        "kind": found.kind,
+        "epsilon": found.epsilon,
+        "keeps": setting.keeps(wish),
+    }
+
+
+def _proof(found: Outcome) -> str:
+    delta = f", delta {found.delta:g}" if found.delta else ""
+    if found.kind == LOCAL_DP and found.epsilon is not None:
+        return f"Proved for every record: local differential privacy with epsilon {rounded_up(found.epsilon)}."
+    if found.kind == CENTRAL_DP and found.epsilon is not None:
+        figure = f"epsilon {rounded_up(found.epsilon)}{delta}"
+        return f"Proved for everybody's presence: central differential privacy with {figure}."
+    if found.conditional is not None:
+        return (
+            f"Nothing is proved; an epsilon of {rounded_up(found.conditional)} would hold if bounds, categories and "
+            "this choice owed nothing to the table."
+        )
+    return "Nothing is proved: what protects people here was measured, against the attackers below."

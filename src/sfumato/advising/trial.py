@@ -1,0 +1,271 @@
+"""Try one setting on a ground: how many more of 100 attackers get right, and how often learners still are."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.advising.ground import Ground
+from sfumato.advising.wish import LONGEST_REASON
+from sfumato.attacks import ATTACKS
+from sfumato.auditing.arena import set_up
+from sfumato.auditing.attacking import aim_of, attack_all, chosen_attacks
+from sfumato.auditing.extra import Points, points_of
+from sfumato.auditing.read_folder import evidence_from_release
+from sfumato.auditing.request import AuditRequest
+from sfumato.core.errors import SfumatoError, TableError
+from sfumato.core.progress import silent
+from sfumato.guarantee.guarantee import CENTRAL_DP, EMPIRICAL
+from sfumato.learn.classifiers.auto import learners_for
+from sfumato.learn.classifiers.reads_noise import Rows
+from sfumato.learn.evaluate import compare
+from sfumato.learn.train import train_on
+from sfumato.release.release import Release
+from sfumato.release.sanitize import Options, sanitize_in_memory
+
+SLOW = frozenset({"boosting", "forest", "knn"})
+"""Learners that take too long to be tried at every step of a search."""
+AUTO = "auto"
+NO_LEARNER = "no learner can be trained on such a release"
+NEEDS_TRUTH = "the best of its guesses is chosen by the truth, which no attacker has"
+MOST_EXPOSED = 10
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """extras: of every attacker that applies, in points of 100. reached: how often every learner that was tried is
+    right. kind and epsilon: what the card of such a release says; `conditional` would hold if nothing had been learned
+    from the table."""
+
+    extras: Mapping[str, Points]
+    reached: Mapping[str, float]
+    tested: int
+    ceiling: float
+    majority: float
+    kind: str
+    epsilon: float | None
+    delta: float | None = None
+    conditional: float | None = None
+    chosen: str = ""
+    """The learner that `auto` took."""
+    not_applicable: Mapping[str, str] = field(default_factory=dict)
+    untrained: Mapping[str, str] = field(default_factory=dict)
+    """Why other learners could not be."""
+    columns: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """The extra in each column of every attacker that wants values."""
+    exposed: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """For every attacker the records that it tells most about, worst first, as places among the released rows."""
+
+    @property
+    def strongest(self) -> str | None:
+        """The attacker who gets most extra."""
+        return max(self.extras, key=lambda name: self.extras[name].extra, default=None)
+
+    @property
+    def best(self) -> str | None:
+        """The learner that is right most often."""
+        return max(self.reached, key=lambda name: self.reached[name], default=None)
+
+    @property
+    def learner(self) -> str:
+        return self.chosen if self.best == AUTO else self.best or ""
+
+    @property
+    def accuracy(self) -> float:
+        return math.nan if self.best is None else self.reached[self.best]
+
+    @property
+    def errors(self) -> int:
+        return round((1.0 - self.accuracy) * self.tested)
+
+    @property
+    def untried(self) -> list[str]:
+        """Risks that no attacker could try, of those that some were asked to."""
+        tried = {ATTACKS[name].risk for name in self.extras if name in ATTACKS}
+        return sorted({ATTACKS[name].risk for name in self.not_applicable if name in ATTACKS} - tried)
+
+    @property
+    def risk(self) -> float:
+        """The largest extra, as a share and never below 0; 1 where a risk could not be tried."""
+        if self.strongest is None or self.untried:
+            return 1.0
+        return max(0.0, self.extras[self.strongest].extra / 100.0)
+
+    @property
+    def loss(self) -> float:
+        return max(0.0, self.ceiling - self.accuracy)
+
+    @property
+    def gains(self) -> dict[str, tuple[float, float, float]]:
+        """By attacker, the gain and its interval as 0.2 reported them: of pairs twice the extra, none below 0."""
+        return {name: _gained(points) for name, points in self.extras.items()}
+
+
+def _gained(points: Points) -> tuple[float, float, float]:
+    told = [one / 100.0 for one in (points.extra, points.low, points.high)]
+    first, low, high = (max(0.0, 2.0 * one) for one in told) if points.pairs else told
+    return first, low, high
+
+
+def trial(
+    ground: Ground,
+    mechanism: str,
+    parameters: Mapping[str, Any],
+    *,
+    seed: int,
+    learners: Sequence[str] | None = None,
+    attacked: int = 300,
+    attacks: tuple[str, ...] | None = None,
+    besides: pa.Table | None = None,
+    needs_learner: bool = True,
+) -> Outcome:
+    """Release in memory without a mark anywhere, attack, and learn. Raises what a release of this kind would raise.
+
+    Without `learners` the best of those counts that `auto` would choose from and that are quick. `besides`: rows that
+    learners are given as well, released with the others; they are not attacked. Where no learner can be trained that is
+    an error, unless `needs_learner` is False: then the accuracy is no number.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        options = Options(mechanism=mechanism, parameters=parameters, schema=ground.schema, trial=seed)
+        release = sanitize_in_memory(ground.train, options)
+        attacked_by = _attacked(release, ground, attacked, seed, attacks)
+        if besides is not None:
+            release = sanitize_in_memory(pa.concat_tables([ground.train, besides]), options)
+        tried = {name: _learned(release, ground, name) for name in learners or _quick(release)}
+    untrained = {name: found for name, found in tried.items() if isinstance(found, str)}
+    learned = {name: found for name, found in tried.items() if not isinstance(found, str)}
+    if not learned and needs_learner:
+        reasons = "; ".join(f"{name}: {why}" for name, why in untrained.items())
+        raise TableError(f"no learner can be trained on such a release ({reasons})" if reasons else NO_LEARNER)
+    guarantee = release.card.guarantee
+    central, conditional = guarantee["central"] or {}, guarantee["conditional_epsilon"] or {}
+    epsilon = central.get("epsilon") if guarantee["kind"] == CENTRAL_DP else guarantee["epsilon_record"]
+    return Outcome(
+        extras=attacked_by.extras,
+        columns=attacked_by.columns,
+        exposed=attacked_by.exposed,
+        reached={name: right for name, (right, _) in learned.items()},
+        chosen=learned[AUTO][1] if AUTO in learned else "",
+        tested=ground.test.num_rows,
+        ceiling=ground.ceiling,
+        majority=ground.majority,
+        kind=guarantee["kind"],
+        epsilon=epsilon,
+        delta=central.get("delta"),
+        conditional=conditional.get("record"),
+        not_applicable=attacked_by.refused,
+        untrained=untrained,
+    )
+
+
+class _Attacked(NamedTuple):
+    extras: dict[str, Points]
+    columns: dict[str, dict[str, float]]
+    exposed: dict[str, list[int]]
+    refused: dict[str, str]
+
+
+def _attacked(release: Release, ground: Ground, attacked: int, seed: int, attacks: tuple[str, ...] | None) -> _Attacked:
+    """What each got, and why others do not apply. Whoever shares the key of a release is an attacker."""
+    request = AuditRequest(ground.train, release=release, holdout=ground.test, max_rows=max(2, attacked), seed=seed)
+    rng = np.random.default_rng(seed)
+    arena = set_up(evidence_from_release(release, request, rng), request.tolerance, rng)
+    told = _Attacked({}, {}, {}, {})
+    for found in attack_all(arena, chosen_attacks(attacks), {}, silent):
+        scored, name, points = found.scored, found.name, points_of(found.to_dict())
+        if scored is None or points is None:
+            failed = NEEDS_TRUTH if scored is not None else f"failed ({found.failed})"
+            told.refused[name] = found.not_applicable or failed
+        else:
+            told.extras[name] = points
+            told.columns[name] = {one["name"]: 100.0 * (one["score"] - one["baseline"]) for one in scored.columns}
+            worst = np.array(scored.riskiest, dtype=np.int64)
+            records = arena.records(aim_of(found.guess), worst) if len(worst) else worst
+            told.exposed[name] = list(dict.fromkeys(records.tolist()))[:MOST_EXPOSED]
+    return told
+
+
+def _quick(release: Release) -> list[str]:
+    if release.y is None:
+        return []
+    rows = Rows(release.Z, release.y, release.card.made_by(), release.card.label_keep)
+    return [name for name in learners_for([rows]) if name not in SLOW]
+
+
+def _learned(release: Release, ground: Ground, name: str) -> tuple[float, str] | str:
+    """How often it is right and who it was; or why it cannot be trained."""
+    try:
+        model = train_on([release], name)
+        found = compare(model, ground.test, key=release.key)
+    except SfumatoError as error:
+        return str(error)[:LONGEST_REASON]
+    except (ValueError, np.linalg.LinAlgError) as error:  # its text might quote a cell of the table
+        return f"it failed on these rows ({type(error).__name__})"
+    chosen = getattr(model.classifier, "chosen_", name)
+    return 1.0 - found.error, str(chosen)
+
+
+def voided(found: Outcome) -> Outcome:
+    """The same where the choice looked at the private rows: a proof holds only conditionally then."""
+    if found.kind == EMPIRICAL:
+        return found
+    return replace(found, kind=EMPIRICAL, epsilon=None, conditional=found.epsilon)
+
+
+def averaged(outcomes: Sequence[Outcome]) -> Outcome:
+    """The mean of several trials of one setting; test rows add up. Attackers, learners and columns are those of every
+    trial: the best learner of each trial alone would be chosen by its own test rows."""
+    first = outcomes[0]
+    attackers = _in_all([one.extras for one in outcomes])
+
+    def mean(name: str) -> Points:
+        right, without, low, high = (
+            float(np.mean([getattr(one.extras[name], figure) for one in outcomes]))
+            for figure in ("right", "without", "low", "high")
+        )
+        return Points(right, without, low, high, first.extras[name].pairs)
+
+    return replace(
+        first,
+        extras={name: mean(name) for name in attackers},
+        reached=_means([one.reached for one in outcomes]),
+        columns={name: _means([one.columns[name] for one in outcomes]) for name in attackers},
+        exposed={name: _most_often([one.exposed[name] for one in outcomes]) for name in attackers},
+        tested=sum(one.tested for one in outcomes),
+        ceiling=float(np.mean([one.ceiling for one in outcomes])),
+        majority=float(np.mean([one.majority for one in outcomes])),
+        not_applicable=_merged([one.not_applicable for one in outcomes]),
+        untrained=_merged([one.untrained for one in outcomes]),
+    )
+
+
+def _in_all(several: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [name for name in several[0] if all(name in one for one in several)]
+
+
+def _means(several: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {name: float(np.mean([one[name] for one in several])) for name in _in_all(several)}
+
+
+def _merged(reasons: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """The first reason of each that has any."""
+    found: dict[str, str] = {}
+    for one in reasons:
+        found = {**one, **found}
+    return found
+
+
+def _most_often(several: Sequence[Sequence[int]]) -> list[int]:
+    """Records that are among the worst of most trials first; then by how bad they are."""
+    places: dict[int, list[int]] = {}
+    for found in several:
+        for place, record in enumerate(found):
+            places.setdefault(record, []).append(place)
+    return sorted(places, key=lambda one: (-len(places[one]), min(places[one]), one))[:MOST_EXPOSED]

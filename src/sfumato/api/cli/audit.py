@@ -1,0 +1,351 @@
+"""audit: attack a release before anybody else does."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import Annotated, Any
+
+import typer
+
+from sfumato.api.cli.blocks import with_blocks
+from sfumato.api.cli.console import AsPublished, Console, Force, parse_pairs, parse_parameters
+from sfumato.api.cli.tables import Tables
+from sfumato.core.errors import OutputError, UsageError
+from sfumato.core.files import check_free
+from sfumato.core.wording import NO_BETTER, WORSE
+
+# The figures of an audit for a terminal, below its bottom line: nothing is wider than it.
+
+
+HEAD = f"{'attacker':<25}{'right of 100':>12}{'without':>9}{'not in table':>14}{'extra':>8}"
+
+
+def audit_lines(found: Mapping[str, Any], width: int) -> Iterator[str]:
+    """The worst news first, attackers, classifiers, the papers' measures, copies and likeness."""
+    for lines in (lead_lines, attack_lines, utility_lines, measure_lines, comparison_lines):
+        for line in lines(found):
+            yield from wrapped(line, width)
+
+
+def wrapped(line: str, width: int) -> list[str]:
+    """A line that is too long goes on below, indented."""
+    return textwrap.wrap(line, width, subsequent_indent="  ", break_on_hyphens=False, drop_whitespace=True) or [""]
+
+
+def lead_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """Rows that were copied, and on which rows figures rest."""
+    from sfumato.auditing.report.comparison_parts import copied_rows
+    from sfumato.auditing.report.strongest import rows_scored
+
+    if copied := copied_rows(found.get("copies")):
+        yield copied
+    for rows in [line for entry in found["attacks"] for line in rows_scored(entry)][:1]:
+        yield f"Attackers on values and links are scored {rows}; the other rows are made up."
+
+
+def attack_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """One line for each attacker with extra, the most first; the others share lines."""
+    from sfumato.auditing.extra import shown_points
+    from sfumato.auditing.report.bottom_line import in_digits
+    from sfumato.auditing.report.strongest import other_lines
+
+    ran = [(shown_points(entry), entry) for entry in found["attacks"] if entry.get("score") is not None]
+    told = [pair for pair in ran if pair[0].learns or pair[1].get("upper_bound")]
+    if told:
+        yield HEAD
+    for points, entry in sorted(told, key=lambda pair: -pair[0].extra):
+        right, without, extra = in_digits(points)
+        more = extra if extra.startswith("+") else f"{points.extra:+.0f}"
+        others = "-" if entry.get("control") is None else f"{100 * entry['control']:.0f}"
+        changed = ", ".join(f"{one}={value}" for one, value in (entry.get("parameters") or {}).items())
+        words = ["within chance"] if extra == "within chance" else []
+        words += ["of pairs"] if points.pairs else []
+        words += ["an upper bound: the truth chose among several guesses"] if entry.get("upper_bound") else []
+        words += [f"with {changed}"] if changed else []
+        words += [f"if {line}" for line in entry.get("assumes") or ()]
+        words += [entry["chosen"]] if entry.get("chosen") else []
+        yield f"{entry['name']:<25}{right:>12}{without:>9}{others:>14}{more:>8}"
+        if words:
+            yield f"  {'; '.join(words)}"
+    yield from other_lines(found["attacks"])
+
+
+def utility_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """One line a classifier: right of 100, learned from the release and from the original."""
+    from sfumato.auditing.report.bottom_line import asked_about
+
+    if found["utility"]:
+        yield f"learned, and tested on {asked_about(found['utility'][0])}:"
+        yield f"{'classifier':<25}{'right of 100':>12}{'original':>10}{'lost':>7}{'commonest class':>17}"
+    for row in found["utility"]:
+        right, original, common, lost = (_points(row.get(name)) for name in ("release", "original", "commonest", "phi"))
+        than = row.get("than_commonest")
+        yield f"{row['classifier']:<25}{right:>12}{original:>10}{lost:>7}{common:>17}"
+        if than in (NO_BETTER, WORSE):
+            yield f"  {than} than the commonest class"
+
+
+def measure_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """The papers' measures, one line each; none of them is a guarantee."""
+    measures = found["measures"]
+    if average := measures["average_privacy"]:
+        mean = average.get("width_of_mean")
+        beside = "" if mean is None else f", {mean:.3f} by the mean alone"
+        yield f"average privacy {average['width']:.3f} ({average['attack']}{beside}; wider is better for privacy)"
+    losses = [one["privacy_loss"] for one in measures["channels"] if one["privacy_loss"] is not None]
+    if losses:
+        most, mean = max(losses), sum(losses) / len(losses)
+        yield f"privacy loss {mean:.3f} on average, {most:.3f} at most (lower is better for privacy)"
+    if unified := measures["unified"]:
+        least, attack = unified["sigma_min"], unified["sigma_min_attack"]
+        yield f"lowest sigma over all attackers {least:.3f} ({attack}; larger is better for privacy)"
+    if gap := measures["density_gap"]:
+        yield (
+            f"Gap of two density estimates {gap['loss']:.3f} (the release's, and one from {gap['held_apart']:,} rows "
+            "held apart; it says nothing about privacy)"
+        )
+
+
+def comparison_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """What is copied, who is alone, and how like real rows the release is."""
+    yield from copy_lines(found.get("copies") or {})
+    yield from crowd_lines(found.get("uniqueness") or {})
+    yield from fidelity_lines(found.get("fidelity") or {})
+
+
+def copy_lines(copies: Mapping[str, Any]) -> Iterator[str]:
+    if exact := copies.get("exact"):
+        control = "" if exact["control"] is None else f", {exact['control']:.1%} of people not in the table"
+        yield f"exact copies {exact['share']:.1%} of the release{control} (lower is better for privacy)"
+    if near := copies.get("near"):
+        beside = "people not in the table" if near["against"] == "holdout" else "other people of the table"
+        yield (
+            f"near copies {near['share']:.1%}, {near['expected']:.1%} of {beside}; "
+            "median distance to the closest record "
+            f"{near['dcr']['release']['median']:.3f}, {near['dcr']['control']['median']:.3f}"
+        )
+
+
+def crowd_lines(uniqueness: Mapping[str, Any]) -> Iterator[str]:
+    if release := uniqueness.get("release"):
+        yield f"k-anonymity k = {release['k']}; {release['unique']:.1%} of the released rows are alone"
+        for one in release["sensitive"][:3]:
+            diverse = f"l = {one['distinct']} distinct, {one['entropy']:.2f} by entropy"
+            yield f"  {one['name']}: {diverse}; t = {one['t']:.3f}"
+        for name in ("pitman", "log_linear"):
+            if release[name]:
+                words = name.replace("_", "-")
+                yield f"  of these {release[name]['uniques']:.1%} are alone in the population ({words} estimate)"
+
+
+def fidelity_lines(fidelity: Mapping[str, Any]) -> Iterator[str]:
+    if "marginals" not in fidelity:
+        return
+    parts = []
+    for name, words in (("marginals", "columns"), ("pairs", "pairs"), ("correlations", "correlations")):
+        figures = fidelity[name]
+        if figures["release"] is not None:
+            was = "" if figures.get("original") is None else f" ({figures['original']:.3f} for the original)"
+            parts.append(f"{words} {figures['release']:.3f}{was}")
+    against = "people not in the table" if fidelity["against"] == "holdout" else "the original"
+    yield f"distance from {against}: {', '.join(parts)} (lower is better for use)"
+    if told := (fidelity.get("discriminator") or {}).get("release"):
+        yield f"a learner tells released from real rows with AUC {told['auc']:.3f} (0.5: it cannot)"
+
+
+def _points(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f}"
+
+
+TOGETHER = ("Two releases, attacked together", "Differencing", "Everybody audited is in both")
+"""How the notes begin that --with adds."""
+
+
+@with_blocks
+def audit(
+    tables: Tables,
+    console: Console,
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[DIR]", help="Folder that `sfumato sanitize` wrote.")
+    ] = None,
+    original: Annotated[str | None, typer.Option(metavar="TABLE", help="The private table.")] = None,
+    holdout: Annotated[
+        str | None, typer.Option(metavar="TABLE", help="Similar people who are not in the table.")
+    ] = None,
+    release: Annotated[
+        str | None, typer.Option(metavar="TABLE", help="A release made by any tool, instead of DIR.")
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(metavar="COL", help="The column to predict, if there is no card.")
+    ] = None,
+    schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema, for a release without a card.")] = None,
+    guess: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Another attacker's guess, to judge as well.")
+    ] = None,
+    key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key, if it is not in DIR.")] = None,
+    public: Annotated[
+        bool, typer.Option("--public", help="For others: the proof, and what follows from the released files alone.")
+    ] = False,
+    with_audit: Annotated[
+        bool, typer.Option("--with-audit", help="With --public: what was measured on private rows too, rounded.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where to write; DIR, or DIR/public with --public.")
+    ] = None,
+    attack: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Run this attack only; repeatable. All by default.")
+    ] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ATTACK.NAME=VALUE", help="Setting of an attacker; repeatable. See docs/attacks.md."),
+    ] = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Splits to train classifiers on; 0: none. 10, or 0 with --attack, by default."),
+    ] = None,
+    max_rows: Annotated[int, typer.Option(help="Attack a random sample if there are more rows.")] = 20_000,
+    seed: Annotated[int, typer.Option(help="For the audit's own sampling.")] = 0,
+    unknown: Annotated[
+        str, typer.Option(help="Categories only in --holdout: missing (counted, treated as empty) or refuse.")
+    ] = "missing",
+    beside: Annotated[
+        Path | None, typer.Option("--with", metavar="DIR", help="Another release of the same people: attack both.")
+    ] = None,
+    beside_original: Annotated[
+        str | None, typer.Option("--with-original", metavar="TABLE", help="Its table, if that is another one.")
+    ] = None,
+    clusters: Annotated[int, typer.Option(metavar="K", help="Also tell what is left of K clusters; 0: not.")] = 0,
+    match: Annotated[
+        str | None, typer.Option(metavar="COL", help="Column of both tables that says whose row is whose.")
+    ] = None,
+    mapping: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Row numbers (from 1): columns `release` and `original`.")
+    ] = None,
+    columns: Annotated[
+        list[str] | None, typer.Option(metavar="OLD=NEW", help="A column that the release renamed; repeatable.")
+    ] = None,
+    hierarchy: Annotated[
+        list[str] | None, typer.Option(metavar="COL=FILE", help="Hierarchy of generalised cells, as ARX; repeatable.")
+    ] = None,
+    release_encoding: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Encoding of the release, where it is not that of the others.")
+    ] = None,
+    quasi_identifiers: Annotated[
+        str | None, typer.Option(metavar="COL,COL", help="What others may know of a person: count who is alike in it.")
+    ] = None,
+    sensitive: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COL,COL", help="Whose diversity to tell; by default the column to predict, or all others."
+        ),
+    ] = None,
+    population: Annotated[
+        int | None, typer.Option(metavar="N", help="People that the table is a sample of: who is unique among them.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Make large products there: cuda, another device of PyTorch, or cupy.")
+    ] = None,
+    device_memory: Annotated[float, typer.Option(metavar="GB", help="What a block of products may take there.")] = 4.0,
+    engine: Annotated[str, typer.Option(help="memory; or spark, for an original larger than a machine.")] = "memory",
+    master: Annotated[str | None, typer.Option(metavar="URL", help="Where Spark runs; the default is here.")] = None,
+    as_published: AsPublished = False,
+    max_extra: Annotated[
+        float | None,
+        typer.Option(metavar="N", help="Your limit: how many more of 100 any attacker may get right by the release."),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The release's config: `max_extra` in it is your limit too.")
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Try attackers on a release, and write what they find out: audit.json, audit.parquet and report.html.
+
+    Examples:
+      sfumato audit release --original patients.csv --holdout others.csv
+      sfumato audit release --original patients.csv --public
+      sfumato audit release --original patients.csv --param posterior-breach.rho1=0.05
+      sfumato audit january --with february --with-original february.csv --original january.csv
+      sfumato audit --release synthetic.csv --original patients.csv --out their-audit
+      sfumato audit --release theirs.csv --original patients.csv --quasi-identifiers age,sex,zip --out their-audit
+      sfumato audit --release theirs.csv --original patients.csv --match patient_id --columns age=AGE --out their-audit
+    """
+    from sfumato.api.audit import audit as run
+    from sfumato.auditing.audit import AuditRequest
+    from sfumato.auditing.report.bottom_line import bottom_line
+
+    if original is None:
+        raise UsageError("An audit needs --original TABLE, the private table that was released.")
+    if (folder is None) == (release is None):
+        raise UsageError("Give the folder of a release, or --release TABLE for a release of another tool.")
+    place = out or (folder / "public" if folder is not None and public else folder)
+    if place is None:
+        raise UsageError("With --release, say where to write the audit: --out DIR.")
+    if place.exists() and not place.is_dir():
+        raise OutputError(f"{place} is a file, but a folder must be written there. Choose another --out.")
+    page = place / "report.html"
+    if out is not None:
+        check_free(page, force=force)
+    shared: dict[str, Any] = {
+        "schema": schema,
+        "key": key,
+        "max_rows": max_rows,
+        "repeats": repeats,
+        "seed": seed,
+        "unknown": unknown,
+        "parameters": parse_parameters(param or []),
+        "clusters": clusters,
+        "beside": beside,
+        "match": match,
+        "mapping": mapping,
+        "columns": parse_pairs("--columns", columns or []),
+        "hierarchies": parse_pairs("--hierarchy", hierarchy or []),
+        "quasi_identifiers": listed(quasi_identifiers),
+        "sensitive": listed(sensitive),
+        "population": population,
+        "public": public,
+        "with_audit": with_audit,
+        "max_extra": max_extra,
+    }
+    AuditRequest(original, folder, release, beside_original=beside_original, **shared).check()  # before any reading
+    with console.listening() as progress:
+        found = run(
+            folder if folder is not None else tables.open_if_given(release, encoding=release_encoding),
+            original=tables.open(original),
+            holdout=tables.open_if_given(holdout),
+            label=label,
+            guess=guess,
+            out=place,
+            attacks=attack or None,
+            published=as_published,
+            config=config,
+            device=device,
+            device_memory=device_memory,
+            engine=engine,
+            master=master,
+            beside_original=tables.open_if_given(beside_original),
+            progress=progress,
+            **shared,
+        )
+        found.save_report(page)
+    width = min(get_terminal_size().columns, 100)
+    for line in bottom_line(found.data, str(place), width=width):
+        console.say(line)
+    console.say()
+    for line in audit_lines(found.data, width):
+        console.say(line)
+    for note in found.notes:
+        if ("clusters" in note and clusters) or (beside is not None and note.startswith(TOGETHER)):
+            for line in wrapped(note, width):
+                console.say(line)
+    if public and not with_audit:
+        console.say("Nothing that was measured on private rows is in it; --with-audit puts it in.")
+    console.say(f"Report{'' if public else ' (private)'}: {page}")
+    console.result({"folder": str(place), "report": str(page), **found.data})
+
+
+def listed(names: str | None) -> tuple[str, ...]:
+    """Names between commas."""
+    return tuple(name.strip() for name in (names or "").split(",") if name.strip())

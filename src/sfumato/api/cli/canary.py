@@ -1,0 +1,282 @@
+"""canary: does tree-resampling tell no more than it claims?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato.api.cli.blocks import with_blocks
+from sfumato.api.cli.console import Console, Force, LedgerPath, parse_parameters
+from sfumato.api.cli.tables import Query, TableArgument, Tables
+from sfumato.core.wording import counted
+
+# law: does noise of a law bound what an attacker can learn?
+
+
+@with_blocks
+def law(
+    text: Annotated[
+        str, typer.Argument(metavar="NAME|EXPRESSION", help="A law, a distribution of scipy.stats, or a density in x.")
+    ],
+    console: Console,
+    width: Annotated[float, typer.Option(help="Range of what is hidden: how far two values can lie apart.")] = 1.0,
+    param: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter of a law by name; repeatable.")
+    ] = None,
+    log: Annotated[bool, typer.Option("--log", help="The expression is the logarithm of a density.")] = False,
+) -> None:
+    """Say whether additive noise of a law bounds what an attacker can learn, with the bound, or why there is none.
+
+    This is Theorem 4 of the paper principal-laplace, with the condition that is missing there.
+
+    Examples:
+      sfumato law laplace --param scale=0.25
+      sfumato law student-t --param scale=0.2 --param df=3 --width 2
+      sfumato law dweibull --param c=0.5
+      sfumato law "exp(-abs(x) / 0.3)"
+      sfumato law "1 / (1 + x^4)"
+      sfumato law --log -- "-abs(x) / 0.3"
+    """
+    from sfumato.auditing.law import BELIEFS, check_law
+
+    found = check_law(text, width, parse_parameters(param or []), log=log)
+    console.say(f"{found.law}: {found.in_words()}")
+    if found.epsilon is not None:
+        told = ", ".join(f"{prior:.0%} to at most {found.posterior(prior):.2%}" for prior in BELIEFS)
+        console.say(f"A belief can grow from {told}.")
+    for line in found.conditions:
+        console.say(f"  {line}")
+    console.result(found.to_dict())
+
+
+# invariance: which learners answer the same after a rotation of a table.
+
+
+@with_blocks
+def invariance(
+    table: TableArgument,
+    tables: Tables,
+    console: Console,
+    label: Annotated[str | None, typer.Option(metavar="COL", help="The column of classes to predict.")] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="COL", help="Instead of --label: a column of numbers, for regressions.")
+    ] = None,
+    schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema; learned from TABLE by default.")] = None,
+    learner: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Classifier ('svm scaled=false') or regression; repeatable."),
+    ] = None,
+    rotations: Annotated[int, typer.Option(help="Rotations that are tried.")] = 5,
+    max_rows: Annotated[int, typer.Option(help="Use a random sample if there are more rows.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Of sample, split and rotations.")] = 0,
+) -> None:
+    """Say which learners answer the same after a rotation of TABLE, and why. Nothing is released or written.
+
+    Examples:
+      sfumato invariance patients.csv --label diagnosis
+      sfumato invariance patients.csv --label diagnosis --learner svm --learner "svm gamma=0.5 scaled=false"
+      sfumato invariance patients.csv --target bmi
+    """
+    from sfumato.api.canary import invariance as run
+
+    with console.listening() as progress:
+        found = run(
+            tables.open(table),
+            label=label,
+            target=target,
+            schema=schema,
+            learners=learner or None,
+            rotations=rotations,
+            max_rows=max_rows,
+            seed=seed,
+            progress=progress,
+        )
+    console.say(
+        f"{counted(found.rows, 'row')}, {counted(found.columns, 'encoded column')}, "
+        f"{counted(found.rotations, 'rotation')}; {found.label!r} is predicted. Least share of equal answers:"
+    )
+    width = max([len(one.learner) for one in found.found], default=8)
+    console.say(f"{'':{width}}  {'zero':>7}{'random':>8}  {'error':>6}{'rotated':>9}  the same with")
+    for one in found.found:
+        console.say(
+            f"{one.learner:{width}}  {one.zero:>7.3f}{one.random:>8.3f}  {one.error:>6.3f}{one.rotated_error:>9.3f}"
+            f"  {one.measured}" + (f" (in theory: {one.when})" if one.when and one.when != one.measured else "")
+        )
+    for why in dict.fromkeys(one.why for one in found.found if one.why):
+        those = ", ".join(one.learner for one in found.found if one.why == why)
+        console.say(f"{those}: {why}")
+    for name, reason in found.refused.items():
+        console.say(f"{name}: not tried. {reason}")
+    console.result(found.to_dict())
+
+
+# redraw: more rows from the model of a release, without the table.
+
+
+@with_blocks
+def redraw(
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="Folder of a release with model.json.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
+    console: Console,
+    rows: Annotated[int | None, typer.Option(metavar="N", help="Rows to draw; the noisy count if not given.")] = None,
+    format: Annotated[str, typer.Option(help="parquet, csv, sav, zsav, dta, xpt, xlsx or ods.")] = "parquet",
+    seed: Annotated[int | None, typer.Option(help="The same rows every time; it weakens nothing.")] = None,
+    ledger: LedgerPath = None,
+    force: Force = False,
+) -> None:
+    """Draw rows again from the model of RELEASE, whose rows are made up. The table is not needed.
+
+    All that is drawn from one model rests on the same noisy measurements, so it costs nothing. `sfumato sanitize`
+    measures the table again, and is paid for again.
+
+    Example: sfumato redraw release --rows 100000 --out more
+    """
+    from sfumato.api.redraw import redraw as run
+
+    with console.listening() as progress:
+        made = run(release, rows=rows, out=out, format=format, seed=seed, ledger=ledger, force=force, progress=progress)
+    card = made.card
+    console.say(f"Drew {counted(card.rows, 'row')} into {out}, at no further cost. {card.guarantee['words']}")
+    console.say(f"To share: release.{format}, card.json, model.json. Nothing in the folder is private.")
+    console.result({"folder": str(out), "rows": card.rows, "guarantee": dict(card.guarantee)})
+
+
+# figure: two of the papers' experiments on a table of one's own.
+
+
+app = typer.Typer(no_args_is_help=True, help="The papers' experiments on a table of your own; nothing is released.")
+Label = Annotated[str | None, typer.Option(metavar="COL", help="The column to predict; it is left out.")]
+MaxRows = Annotated[int, typer.Option(min=10, help="Use a random sample if there are more rows.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of the sample and of the noise.")]
+
+
+@app.command()
+@with_blocks
+def filtering(
+    table: TableArgument,
+    tables: Tables,
+    console: Console,
+    label: Label = None,
+    b: Annotated[list[float] | None, typer.Option(help="Scale of the noise; repeatable. 0.1, 0.2, 0.3.")] = None,
+    components: Annotated[float, typer.Option(help="Share of the principal components that is kept.")] = 0.5,
+    max_rows: MaxRows = 5000,
+    seed: Seed = 0,
+) -> None:
+    """Average privacy with and without PCA, before and after filtering [principal-laplace, Fig. 8].
+
+    Example: sfumato figure filtering patients.csv --label diagnosis
+    """
+    from sfumato.auditing.figures import SCALES
+    from sfumato.auditing.figures import filtering as run
+
+    with console.listening() as progress:
+        found = run(
+            tables.open(table),
+            label=label,
+            scales=b or SCALES,
+            components=components,
+            max_rows=max_rows,
+            seed=seed,
+            progress=progress,
+        )
+    console.say("Average privacy: width of the error's central 95% over the columns' ranges; larger is safer.")
+    heads = ("No-Filtering", "PCA+Filtering", "No-PCA+Filtering", "No-PCA", "linear, PCA", "linear, no PCA", "mean")
+    console.say(f"{'b':>5}  " + "  ".join(heads))
+    for one in found:
+        figures = list(asdict(one).values())[1:]
+        console.say(f"{one.b:>5g}  " + "  ".join(f"{x:>{len(h)}.3f}" for h, x in zip(heads, figures, strict=True)))
+    console.say(
+        "The first three are the paper's scenarios. The linear estimate is a stronger attack than filtering. Whoever "
+        "knows the columns' means can guess them: what is wider than that is no privacy."
+    )
+    console.result({"filtering": [asdict(one) for one in found]})
+
+
+@app.command()
+@with_blocks
+def condensation(
+    table: TableArgument,
+    tables: Tables,
+    console: Console,
+    label: Label = None,
+    k: Annotated[list[int] | None, typer.Option(help="Group size; repeatable. 2, 5, 10, 20, 50, 100.")] = None,
+    rotations: Annotated[int, typer.Option(help="Rotations that the search tries.")] = 50,
+    max_rows: MaxRows = 5000,
+    seed: Seed = 0,
+) -> None:
+    """Condensation by group size beside a searched rotation [random-rotation, 5.3, Figs 5-8].
+
+    Example: sfumato figure condensation patients.csv --label diagnosis
+    """
+    from sfumato.auditing.figures import SIZES, against_condensation
+
+    with console.listening() as progress:
+        found = against_condensation(
+            tables.open(table),
+            label=label,
+            sizes=k or SIZES,
+            rotations=rotations,
+            max_rows=max_rows,
+            seed=seed,
+            progress=progress,
+        )
+    console.say("Standard deviation of the attacker's error on columns scaled to [0, 1]; larger protects more.")
+    console.say(f"{'':44}{'minimum':>9}{'average':>9}")
+    lines = [(f"condensation, groups of {one.k}: nearest row", (one.minimum, one.average)) for one in found.condensed]
+    lines += [
+        (f"rotation, best of {found.rotations}, as published: naive", found.published),
+        ("  ICA, as published", found.published_ica or (float("nan"), float("nan"))),
+        (f"rotation, best of {found.rotations}, measured: naive", found.measured),
+        ("  ICA, on any rotation tried, measured", found.measured_ica),
+        ("guessing the mean", found.mean),
+    ]
+    for words, (least, mean) in lines:
+        console.say(f"{words:44}{least:>9.3f}{mean:>9.3f}")
+    if small := [one for one in found.condensed if one.in_smaller_groups]:
+        told = ", ".join(f"{one.in_smaller_groups:,} for k = {one.k}" for one in small)
+        console.say(f"A class of fewer rows than k is one group. Rows in such classes, of {found.rows:,}: {told}.")
+    if found.left_out:
+        console.say(f"Left out, since no class has so many rows: k = {', '.join(map(str, found.left_out))}.")
+    console.say(
+        "The paper compares condensation with the published figures of a rotation. The attackers differ: the original "
+        "row nearest to a condensed one need not be its source. Published figures can lie above the mean alone."
+    )
+    console.result(found.to_dict())
+
+
+@with_blocks
+def canary(
+    table: TableArgument,
+    schema: Annotated[Path, typer.Option(metavar="FILE", help="Schema file with public bounds and categories.")],
+    tables: Tables,
+    console: Console,
+    epsilon: Annotated[float, typer.Option(help="The claim to be tried.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="Belongs to --epsilon; above 0.")] = 1e-6,
+    fits: Annotated[int, typer.Option(metavar="N", help="Fits with planted records, and as many without.")] = 200,
+    seed: Annotated[int | None, typer.Option(help="Repeatable noise.")] = None,
+    query: Query = None,
+) -> None:
+    """Try the claim of tree-resampling: fit it many times with and without planted records, and tell the two apart.
+
+    The claim must hold for every table, so a public or an invented one will do. Nothing is released and the ledger is
+    not charged. If TABLE is private, so is what is printed.
+
+    Example: sfumato canary invented.csv --schema schema.yaml --epsilon 1
+    """
+    from sfumato.api.canary import canary as run
+
+    with console.listening() as progress:
+        found = run(
+            tables.open(table, query),
+            schema=schema,
+            epsilon=epsilon,
+            delta=delta,
+            fits=fits,
+            seed=seed,
+            progress=progress,
+        )
+    console.say(found.in_words())
+    console.result(found.to_dict())

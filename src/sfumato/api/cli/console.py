@@ -1,0 +1,262 @@
+"""What all commands share: messages, progress, and errors as one clear line."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import re
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import typer
+
+from sfumato.api.cli.blocks import OptionBlock
+from sfumato.core.errors import OutputError, SchemaError, SfumatoError, UsageError
+from sfumato.core.progress import Progress, silent
+
+# How fast a long job goes, and when it will be done.
+
+
+ROW_STEPS = ("Reading", "Measuring", "Counting", "Guiding", "Comparing", "Perturbing", "Writing")
+"""Steps that count rows; what others count is their own."""
+
+
+class Pace:
+    """Rows per second and time left of every step, counted from when a step was first heard of."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began: dict[str, tuple[float, int]] = {}
+
+    def __call__(self, step: str, done: int, total: int | None) -> str:
+        """In words; nothing where there is nothing to tell yet."""
+        if step not in ROW_STEPS:
+            return ""
+        now = self._clock()
+        at, before = self._began.setdefault(step, (now, done))
+        if done < before:  # another pass of the same name
+            self._began[step] = at, before = now, done
+        if done == before or now <= at:
+            return ""
+        rate = (done - before) / (now - at)
+        left = "" if total is None else f", {_clock_time((total - done) / rate)} left"
+        return f"{rate:,.0f} rows/s{left}"
+
+
+def _clock_time(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+INTERRUPTED = 130
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
+AsPublished = Annotated[
+    bool, typer.Option("--as-published", help="The paper's own variant wherever our default differs.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace what is at --out.")]
+LedgerPath = Annotated[
+    Path | None, typer.Option("--ledger", metavar="PATH", help="Private ledger of releases, if not the usual one.")
+]
+
+
+def run_guarded(app: Callable[..., Any], arguments: list[str] | None = None) -> int:
+    """Run the app; a user's mistake gives one line on standard error and its exit code, never a traceback."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _interrupt)  # a polite kill cleans up like Ctrl-C
+    try:
+        code = int(app(arguments, standalone_mode=False) or 0)
+        if sys.stdout is not None:  # closed by whoever started us
+            sys.stdout.flush()
+        if code == INTERRUPTED:  # the parser catches Ctrl-C itself, and says nothing
+            raise KeyboardInterrupt
+        return code
+    except SfumatoError as error:
+        return complain(str(error), error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return complain("Interrupted. Nothing half-finished was left behind.", INTERRUPTED)
+    except BrokenPipeError:
+        return 0
+    except MemoryError:
+        return complain("There is not enough memory. Use --engine stream, or fewer rows.", SfumatoError.exit_code)
+    except OSError as error:
+        where = f"{error.filename} cannot be read or written" if error.filename else "Standard output cannot be written"
+        return complain(
+            f"{where}: {error.strerror or type(error).__name__}. Files finished before that are complete.",
+            OutputError.exit_code,
+        )
+    except Exception as error:
+        if hasattr(error, "format_message"):  # a wrong option or argument, as the parser words it
+            return complain(error.format_message(), UsageError.exit_code)
+        if os.environ.get("SFUMATO_DEBUG"):
+            raise
+        # The text of an unforeseen error may quote a cell, so only its kind is shown.
+        return complain(
+            f"Internal error ({type(error).__name__}). Nothing was released. "
+            "Set SFUMATO_DEBUG=1 to see where; the trace may show private values.",
+            SfumatoError.exit_code,
+        )
+
+
+def _interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def complain(message: str, code: int) -> int:
+    print(f"sfumato: {message}", file=sys.stderr)
+    return code
+
+
+def _finite(data: Any) -> Any:
+    """The same without numbers that JSON does not have."""
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
+
+
+@dataclass
+class Console(OptionBlock):
+    """Prints for people, or collects for one JSON object."""
+
+    quiet: Quiet = False
+    as_json: Json = False
+    warnings: list[str] = field(default_factory=list, init=False)
+    stream: IO[str] | None = field(default=None, init=False)
+    """Where words go; None for standard output."""
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether somebody sits there: a script is never asked."""
+        return not self.quiet and not self.as_json and sys.stdin.isatty() and sys.stdout.isatty()
+
+    def say(self, text: str = "") -> None:
+        if not self.quiet and not self.as_json:
+            print(text, file=self.stream)
+
+    def result(self, data: dict[str, Any]) -> None:
+        """The object of `--json`; null is infinite, as on a card."""
+        if self.as_json:
+            print(json.dumps(_finite({**data, "warnings": self.warnings}), indent=1, default=str, allow_nan=False))
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[Progress]:
+        """Show warnings as lines and progress as a bar, on standard error."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = self._warn
+            if self.quiet:
+                yield silent
+                return
+            if self.as_json or not sys.stderr.isatty():
+                yield ProgressLines()
+                return
+            with _bar() as progress:
+                yield progress
+
+    def _warn(self, message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        text = str(message)
+        if category.__module__.startswith("sfumato") and text not in self.warnings:
+            self.warnings.append(text)
+            if not self.quiet and not self.as_json:
+                print(f"Warning: {text}", file=sys.stderr)
+
+
+class ProgressLines:
+    """Where nobody draws a bar (a log, a pipe): a line on standard error every few seconds."""
+
+    def __init__(self, every: float = 5.0, clock: Callable[[], float] = time.monotonic):
+        self.every, self.clock = every, clock
+        self.said = now = clock()
+        self._now = now
+        self._pace = Pace(lambda: self._now)
+
+    def __call__(self, step: str, done: int, total: int | None) -> None:
+        self._now = now = self.clock()
+        pace = self._pace(step, done, total)
+        if now - self.said < self.every:
+            return
+        self.said = now
+        of = f" {done:,} of {total:,}" if total else (f" {done:,}" if done else "")
+        print(f"{step}{of}{pace and f', {pace}'} ...", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def _bar() -> Iterator[Progress]:
+    from rich.console import Console as RichConsole
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as RichProgress
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[pace]}"),
+    )
+    with RichProgress(*columns, console=RichConsole(stderr=True), transient=True) as bar:
+        tasks: dict[str, Any] = {}
+        pace = Pace()
+
+        def progress(step: str, done: int, total: int | None) -> None:
+            if step not in tasks:
+                tasks[step] = bar.add_task(step, total=total, pace="")
+            bar.update(tasks[step], completed=done, total=total, pace=pace(step, done, total))
+
+        yield progress
+
+
+def parse_parameters(pairs: list[str]) -> dict[str, Any]:
+    """`--param name=value`, values as in YAML: numbers, words, true, null."""
+    from sfumato.table.schema import parse_yaml
+
+    parameters: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"--param needs name=value, for example --param b=0.3. Got {pair!r} instead.")
+        try:
+            read = parse_yaml(value, yes_is_true=True)
+            # YAML takes 1e-3 for a word, since it has no point
+            exponent = isinstance(read, str) and re.fullmatch(r"[-+]?\d+e[-+]?\d{1,3}", read, re.IGNORECASE)
+            parameters[name.strip().replace("-", "_")] = float(read) if exponent else read
+        except SchemaError as error:
+            raise UsageError(f"The value of --param {name} cannot be read. Write a number or a plain word.") from error
+    return parameters
+
+
+def parse_pairs(option: str, pairs: list[str]) -> dict[str, str]:
+    """`--option left=right`, both as they are written."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        left, equals, right = pair.partition("=")
+        if not equals or not left.strip() or not right.strip():
+            raise UsageError(f"{option} needs left=right. Got {pair!r} instead.")
+        found[left.strip()] = right.strip()
+    return found
+
+
+def parse_column_parameters(pairs: list[str]) -> dict[str, dict[str, Any]]:
+    """`--column-param column.name=value`; a column's name may have dots in it, a choice has none."""
+    columns: dict[str, dict[str, Any]] = {}
+    for pair in pairs:
+        column, dot, _ = pair.partition("=")[0].rpartition(".")
+        if not dot or not column or "=" not in pair:
+            raise UsageError(
+                f"--column-param wants column.name=value, for example --column-param income.scale=0.5. Got {pair!r} "
+                "instead."
+            )
+        columns.setdefault(column, {}).update(parse_parameters([pair[len(column) + 1 :]]))
+    return columns

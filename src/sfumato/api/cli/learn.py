@@ -1,0 +1,204 @@
+"""train, predict, evaluate: from releases to classifiers to answers, and how often these are wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sfumato.api.cli.blocks import with_blocks
+from sfumato.api.cli.console import AsPublished, Console, Force, parse_parameters
+from sfumato.api.cli.tables import Tables
+from sfumato.core.wording import commonest_words, counted, right_of_100
+
+Survey = Annotated[
+    Path | None, typer.Option(metavar="SURVEY_FILE", help="For a survey's model: TABLE contains plain answers.")
+]
+
+Unknown = Annotated[
+    str, typer.Option(help="Categories that training did not see: missing (counted, treated as empty) or refuse.")
+]
+
+
+def answers_to(survey: Path | None, source: Any) -> Any:
+    """TABLE as it is, or as answers in the words of a survey: numbers become the intervals that they fall into."""
+    if survey is None or isinstance(source, Path):
+        return source
+    from sfumato.api.cli.survey import read_survey
+    from sfumato.study.protocol.survey_table import answers_in_words
+
+    return answers_in_words(read_survey(survey), source.read())
+
+
+@with_blocks
+def train(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="Folders that `sfumato sanitize` wrote.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Model file to write, for example model.skops.")],
+    console: Console,
+    classifier: Annotated[
+        str,
+        typer.Option(
+            help="auto chooses by the release; empirical-bayes-naive-bayes, radius-vote, reconstructed-naive-bayes, "
+            "reconstructed-tree, noise-aware-lda, noise-aware-qda "
+            "(they use the noise); knn, kernel-smoother, svm, logistic, perceptron, naive-bayes, mlp, forest or "
+            "boosting; for bits of a survey bernoulli-naive-bayes or id3 (an ID3 tree)."
+        ),
+    ] = "auto",
+    param: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Parameter of the classifier; repeatable. See docs/classifiers.md."),
+    ] = None,
+    reconstruction: Annotated[
+        str | None,
+        typer.Option(help="Train on reconstructed values instead of noisy ones: by-class or global."),
+    ] = None,
+    as_published: AsPublished = False,
+    force: Force = False,
+) -> None:
+    """Pool releases of one space and train a classifier that knows their noise.
+
+    Examples:
+      sfumato train release --out model.skops
+      sfumato train site-a site-b site-c --classifier forest --out model.skops
+      sfumato train release --classifier forest --reconstruction by-class --out model.skops
+      sfumato train release --classifier knn --param k=cross-validation --param weights=1/d^2 --out model.skops
+      sfumato train release --classifier svm --param kernel=sigmoid --param gamma=0.5 --param scaled=false --out m.skops
+    """
+    from sfumato.learn.train import train as run
+
+    with console.listening():
+        model = run(
+            folders,
+            classifier,
+            out,
+            reconstruction=reconstruction,
+            parameters=parse_parameters(param or []),
+            published=as_published,
+            force=force,
+        )
+    about = model.about
+    console.say(
+        f"Trained {model.chosen} on {counted(about['rows'], 'released row')} of {counted(len(folders), 'release')}: "
+        f"{out}." + (" The model contains released rows." if about["contains_rows"] else "")
+    )
+    console.say(
+        f"The figure to beat: always answering the commonest class is right for {about['commonest']:.1%} of them."
+    )
+    for name, value in about.get("chosen", {}).items():
+        if about["parameters"].get(name) == "cross-validation":
+            console.say(f"Cross-validation on the released rows chose {name} = {value:.4g}.")
+    if about["classifier"] == "auto":
+        console.say(_choice_in_words(about["chosen"]))
+    if about["answers_one_class"]:
+        console.say(
+            "The model gives the same class for every released row, so it is no better than that. "
+            f"{about['classifier']} finds nothing under this noise; more rows, weaker noise or another classifier may "
+            "help."
+        )
+    console.result({"model": str(out), "about": dict(about)})
+
+
+def _choice_in_words(chosen: Mapping[str, Any]) -> str:
+    losses = ", ".join(
+        f"{name} {loss:.4f}" for name, loss in sorted(chosen["held_out_loss"].items(), key=lambda one: one[1])
+    )
+    if not losses:
+        return f"auto chose {chosen['classifier']}, which needs no choice: the rows have no noise of their own."
+    return f"auto chose {chosen['classifier']}: it predicts labels of held-out released rows best (loss: {losses})."
+
+
+@with_blocks
+def predict(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file that `sfumato train` wrote.")],
+    source: Annotated[str, typer.Argument(metavar="TABLE_OR_DIR", help="Plain rows, or a folder of released ones.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Predictions to write: .csv or .parquet.")],
+    tables: Tables,
+    console: Console,
+    key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key of the releases, if they have one.")] = None,
+    survey: Survey = None,
+    unknown: Unknown = "missing",
+    force: Force = False,
+) -> None:
+    """Classify plain rows (embedded with the card or the key) or rows that are already blurred.
+
+    Examples:
+      sfumato predict model.skops new-patients.csv --out predictions.csv
+      sfumato predict model.skops released-queries --out predictions.csv
+      sfumato predict model.skops people.csv --survey survey.yaml --out predictions.csv
+    """
+    from sfumato.learn.predict import predict as run
+
+    with console.listening():
+        predicted = run(
+            model,
+            answers_to(survey, tables.open_or_folder(source)),
+            out,
+            key=key,
+            unknown=unknown,
+            force=force,
+        )
+    met = ""
+    if predicted.accuracy is not None:
+        on = f"the {counted(predicted.told, 'row')} that tell the answer"
+        met = f" {right_of_100(predicted.accuracy, 'this model', on, predicted.commonest)}."
+    console.say(f"Classified {counted(predicted.rows, 'row')}: {out}.{met}")
+    if predicted.than_commonest is not None and (words := commonest_words(predicted.than_commonest)):
+        console.say(words)
+    console.result(
+        {
+            "predictions": str(out),
+            "rows": predicted.rows,
+            "accuracy": predicted.accuracy,
+            "commonest": predicted.commonest,
+            "than_commonest_class": predicted.than_commonest,
+            "unknown_categories": dict(predicted.unknown),
+        }
+    )
+
+
+@with_blocks
+def evaluate(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, trained here or by a coordinator.")],
+    source: Annotated[
+        str, typer.Argument(metavar="TABLE_OR_DIR", help="Rows with the column to predict, plain or released.")
+    ],
+    tables: Tables,
+    console: Console,
+    key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key of the releases, if they have one.")] = None,
+    survey: Survey = None,
+    unknown: Unknown = "missing",
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="JSON file to write, readable by you alone.")] = None,
+    force: Force = False,
+) -> None:
+    """Say how often MODEL errs on rows whose answer is known. Nothing is sent, and nothing is written without --out.
+
+    Example: sfumato evaluate model.skops our-patients.csv
+    """
+    from sfumato.learn.evaluate import evaluate as run
+
+    with console.listening():
+        found = run(
+            model,
+            answers_to(survey, tables.open_or_folder(source)),
+            key=key,
+            out=out,
+            unknown=unknown,
+            force=force,
+        )
+    low, high = found.interval
+    console.say(
+        f"Error {found.error:.3f} (95% interval {low:.3f} to {high:.3f}) on {counted(found.rows, 'row')}; "
+        f"always the commonest class: {found.commonest:.3f}."
+    )
+    if words := commonest_words(found.than_commonest):
+        console.say(words)
+    names = [str(name) for name in found.classes]
+    width = max(len(name) for name in names)
+    console.say("Counts, true class by answer (they stay here):")
+    console.say(f"  {'':{width}}  " + "  ".join(f"{name:>{max(8, len(name))}}" for name in names))
+    for name, counts in zip(names, found.confusion.tolist(), strict=True):
+        cells = (f"{count:>{max(8, len(other))},}" for other, count in zip(names, counts, strict=True))
+        console.say(f"  {name:{width}}  " + "  ".join(cells))
+    console.result({"model": str(model), "out": None if out is None else str(out), **found.to_dict()})

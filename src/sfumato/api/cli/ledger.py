@@ -1,0 +1,152 @@
+"""ledger: what was released of whom, a budget, how long people are remembered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sfumato.api.cli import release
+from sfumato.api.cli.blocks import with_blocks
+from sfumato.api.cli.console import Console, Force, LedgerPath
+from sfumato.core.errors import UsageError
+from sfumato.core.wording import counted
+
+if TYPE_CHECKING:
+    from sfumato.ledger.asked import LedgerShown, Noted
+
+app = typer.Typer(no_args_is_help=True, help="The private ledger: what was released of whom, and how much is left.")
+
+
+@app.command()
+@with_blocks
+def show(
+    console: Console,
+    ledger: LedgerPath = None,
+    people: Annotated[
+        bool, typer.Option("--people", help="Also what all releases come to for the people in each.")
+    ] = False,
+) -> None:
+    """List the releases that were made, oldest first. For their owner alone.
+
+    Examples:
+      sfumato ledger show
+      sfumato ledger show --people --ledger /srv/team/ledger.json
+    """
+    from sfumato.api.ledger import show_ledger
+
+    shown = show_ledger(ledger, people=people)
+    console.say(f"{shown.path}: {counted(len(shown.releases), 'release')}.")
+    for one in shown.releases:
+        console.say(_line(one))
+    console.say(_settings(shown))
+    console.result({"ledger": str(shown.path), **shown.to_dict()})
+
+
+@app.command()
+@with_blocks
+def budget(
+    console: Console,
+    epsilon: Annotated[
+        float | None, typer.Option(help="What all releases may come to for anybody; beyond it none is made.")
+    ] = None,
+    delta: Annotated[float | None, typer.Option(help="Largest delta of made-up rows.")] = None,
+    none: Annotated[bool, typer.Option("--none", help="Remove the budget.")] = False,
+    ledger: LedgerPath = None,
+) -> None:
+    """Set a budget that `sfumato sanitize` keeps: a release that would exceed it is refused with exit code 10.
+
+    Without an option, says which budget there is.
+
+    Examples:
+      sfumato ledger budget --epsilon 8
+      sfumato ledger budget --none
+    """
+    from sfumato.api.ledger import ledger_budget, show_ledger
+
+    if none and (epsilon, delta) != (None, None):
+        raise UsageError("--none removes the budget. Leave out --epsilon and --delta, or leave out --none.")
+    if delta is not None and epsilon is None:
+        raise UsageError("--delta belongs to a budget. Add --epsilon.")
+    if none or epsilon is not None:
+        found = ledger_budget(epsilon, delta=delta, ledger=ledger)
+    else:
+        found = show_ledger(ledger).budget
+    console.say("There is no budget." if found is None else f"Budget: {found.words()} for anybody, over all releases.")
+    console.result({"budget": None if found is None else found.to_dict()})
+
+
+@app.command()
+@with_blocks
+def keep(
+    console: Console,
+    days: Annotated[int | None, typer.Option(metavar="N", help="Days that fingerprints of people are kept.")] = None,
+    always: Annotated[bool, typer.Option("--always", help="Keep them for good, as is usual.")] = False,
+    ledger: LedgerPath = None,
+) -> None:
+    """Choose how long fingerprints of people are kept. Older ones are deleted now, and with every release.
+
+    What is deleted can no longer be added up: a release older than that counts only if the whole table comes again.
+
+    Example: sfumato ledger keep --days 730
+    """
+    from sfumato.api.ledger import ledger_keep
+
+    if (days is None) != always:
+        raise UsageError("Say for how long: --days N, or --always.")
+    ledger_keep(days, ledger=ledger)
+    console.say("Fingerprints of people are kept for good." if days is None else f"They are kept for {days:,} days.")
+    console.result({"keep_days": days})
+
+
+@app.command()
+@with_blocks
+def export(
+    out: Annotated[Path, typer.Option(metavar="FILE", help="JSON file to write, readable by its owner only.")],
+    console: Console,
+    ledger: LedgerPath = None,
+    force: Force = False,
+) -> None:
+    """Write what was released as JSON: no key, no fingerprint, nothing that was made from rows.
+
+    Example: sfumato ledger export --out releases.json
+    """
+    from sfumato.api.ledger import export_ledger
+
+    shown = export_ledger(out, ledger=ledger, force=force)
+    console.say(f"Wrote {out}: {counted(len(shown.releases), 'release')}.")
+    console.result({"file": str(out), "releases": len(shown.releases)})
+
+
+app.command()(release.forget)
+
+
+def _line(one: Noted) -> str:
+    from sfumato.guarantee.rounding import epsilon_at_most, rounded_up
+
+    delta = f", delta {one.delta:g}" if one.delta else ""
+    about = "" if one.people is None else f", {one.people:,} people or different rows"
+    epsilon = epsilon_at_most(one.epsilon, none="unbounded")
+    line = f"{one.number:>4}  {one.when}  {one.mechanism}: {one.kind}, epsilon {epsilon}{delta}{about}"
+    if one.cohort is not None:
+        line += f", cohort {one.cohort!r}"
+    if one.table is not None:
+        line += f"\n      All releases of made-up rows: {one.table.words()} for presence."
+    if one.totals is not None:
+        times, proved, unproved = one.totals.releases, one.totals.epsilon, one.totals.unproved
+        who = "person" if one.totals.by == "person" else "row"
+        line += (
+            f"\n      Over all releases, by {who}: at worst {times.worst:.0f} with epsilon {rounded_up(proved.worst)} "
+            f"proved and {unproved.worst:.0f} unproved; median {times.median:.0f} with epsilon "
+            f"{rounded_up(proved.median)} and {unproved.median:.0f}."
+        )
+    if one.values is not None:
+        line += f"\n      All releases, for a person's values with all of their rows: {one.values.words()}."
+    return line
+
+
+def _settings(shown: LedgerShown) -> str:
+    limit = "no budget" if shown.budget is None else f"budget {shown.budget.words()}"
+    kept = "for good" if shown.keep_days is None else f"for {shown.keep_days:,} days"
+    return f"Settings: {limit}. Fingerprints of people are kept {kept} ({shown.bytes / 1e6:,.1f} MB)."

@@ -1,0 +1,52 @@
+"""serve: the coordinator's server."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sfumato.api.cli.blocks import with_blocks
+from sfumato.api.cli.console import Console, Quiet
+from sfumato.api.cli.tables import AtServer, server_part
+from sfumato.core.errors import OutputError, UsageError
+
+
+@with_blocks
+def serve(
+    server: AtServer,
+    host: Annotated[str, typer.Option(help="Address to listen on; behind a proxy, keep the default.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.")] = 8000,
+    quiet: Quiet = False,
+) -> None:
+    """Serve studies until interrupted; requests in progress are finished first.
+
+    Prints its address and writes it to DIR/address. Sites reach it over HTTPS through a proxy: see docs/consortium.md.
+    Other settings are variables, SFUMATO_MAX_PUSH_BYTES and the like: see docs/operations.md.
+
+    Example: sfumato serve --data server
+    """
+    if not 0 <= port <= 65535:
+        raise UsageError(f"--port must be between 0 and 65535. Got {port} instead.")
+    data = server.data
+    if data.exists() and not data.is_dir():
+        raise OutputError(f"{data} is a file, but the server needs a folder. Choose another name.")
+    from sfumato.core.files import write_whole
+
+    console = Console(quiet)
+    run = server_part("run").serve
+    settings = server.settings()
+    announced = data / "address"
+
+    def ready(address: str) -> None:
+        write_whole(announced, address + "\n")
+        if not quiet:
+            print(f"Serving {data} at {address}. Stop with Ctrl-C.", flush=True)
+
+    try:
+        run(settings, host, port, ready)
+    except KeyboardInterrupt:
+        pass  # asked to stop, and stopped: everything acknowledged is durable
+    finally:
+        announced.unlink(missing_ok=True)
+    console.say("Stopped.")

@@ -1,0 +1,454 @@
+"""study new, invite, revoke, status, releases, test, train, models, download: the coordinator's commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sfumato.api.cli.blocks import with_blocks
+from sfumato.api.cli.console import AsPublished, Console, Force, parse_parameters
+from sfumato.api.cli.push import Yes
+from sfumato.api.cli.tables import AtCoordinator, AtServer, until_done
+from sfumato.core.errors import CoordinatorError, OutputError, UsageError
+from sfumato.core.wording import BETTER, counted, than_commonest
+from sfumato.guarantee.rounding import rounded_up
+from sfumato.study.client.answers import plain
+from sfumato.study.protocol.messages import ModelInfo, ReleaseInfo, SharedRows, SiteInfo
+
+if TYPE_CHECKING:
+    from sfumato.study.protocol.survey_file import SurveyStudy
+
+
+# What holds for a survey when it is made: the link that respondents get, and who reads its start-up rows.
+
+
+PublicStartUp = Annotated[
+    bool, typer.Option(help="Accept that a survey's few start-up rows can be read from their public counts.")
+]
+
+
+def respondents_link(study: str, digest: str) -> str:
+    """The respondents' page below a host, with the survey that it must show."""
+    return f"/survey/#survey={study}&hash={digest.removeprefix('sha256:')}"
+
+
+def check_start_up(file: Path, survey: SurveyStudy) -> None:
+    """Counts of start-up rows become public; of few rows they are as good as the rows."""
+    from sfumato.study.protocol.start_up import FEW_ROWS, fewest_rows
+
+    fewest = fewest_rows(survey.start_up)
+    if fewest is not None and fewest < FEW_ROWS:
+        raise UsageError(
+            f"{file}: a class has {counted(fewest, 'start-up row')}, fewer than {FEW_ROWS}. Everybody can read the "
+            "counts of these rows, and so few counts reveal the rows themselves. Give more rows, write `start_up: "
+            "random`, or add --public-start-up if these people agreed that anybody may read their answers."
+        )
+
+
+# Sites, releases and models as lines of a terminal; what a server says is printed as plain text only.
+
+
+def site_lines(sites: Sequence[SiteInfo]) -> Iterator[str]:
+    if not sites:
+        yield "No site was invited yet."
+        return
+    width = max(len(site.name) for site in sites)
+    yield f"{'site':{width}}  {'releases':>8}  {'rows':>10}  {'last push':10}  token until  guarantee (site-asserted)"
+    for site in sites:
+        until = "revoked" if site.revoked else plain(site.expires)
+        counts = f"{site.releases:>8,}  {site.rows:>10,}  {plain(site.last_push or 'never'):10}"
+        yield f"{plain(site.name):{width}}  {counts}  {until:11}  {plain(site.guarantee or '-')}"
+
+
+def release_lines(releases: Sequence[ReleaseInfo]) -> Iterator[str]:
+    if not releases:
+        yield "Nothing was pushed yet."
+        return
+    yield f"{'sha256':64}  {'rows':>10}  {'purpose':7}  received"
+    for release in releases:
+        withdrawn = "  withdrawn" if release.withdrawn else ""
+        about = f"{release.rows:>10,}  {plain(release.purpose):7}  {plain(release.received)}"
+        yield f"{plain(release.sha256):64}  {about}{withdrawn}"
+
+
+def shared_lines(shared: Sequence[SharedRows]) -> Iterator[str]:
+    """Nothing where no two releases share rows."""
+    if shared:
+        yield ""
+        yield "Releases that share rows beyond chance:"
+    for pair in shared:
+        one = _shared(pair.share, pair.sha256, pair.site, pair.purpose)
+        other = _shared(pair.other_share, pair.other, pair.other_site, pair.other_purpose)
+        yield f"  {one} and {other}; expected by chance: {pair.expected:.1%}"
+
+
+def _shared(share: float, sha256: str, site: str, purpose: str) -> str:
+    return f"{share:.1%} of {plain(sha256)[:12]} ({plain(site)}, to {plain(purpose)})"
+
+
+def model_lines(models: Sequence[ModelInfo]) -> Iterator[str]:
+    if not models:
+        yield "No model was trained yet."
+        return
+    width = max(len(model.text) for model in models)
+    for model in models:
+        yield f"{plain(model.id)}  {plain(model.text):{width}}  {_words(model)}"
+
+
+def _words(model: ModelInfo) -> str:
+    if model.state == "failed":
+        return f"failed: {plain(model.failure or 'no reason was given')}"
+    if model.state != "done":
+        return f"{plain(model.state)}, {model.progress:.0%} {plain(model.step)}".rstrip()
+    words = [f"{name} {_error(found)}" for name, found in _errors(model)] or ["trained"]
+    if model.sites != "all":
+        words.append("trained on the sites that agree")
+    words += [f"BETTER WITHOUT {plain(site)}: {error:.3f}" for site, error in _better_without(model)]
+    words += _shuffled(model)
+    if model.contains_rows:
+        words.append("contains released rows")
+    if model.uses_withdrawn:
+        words.append("USES A WITHDRAWN RELEASE")
+    return "; ".join(words)
+
+
+def _shuffled(model: ModelInfo) -> list[str]:
+    """The pool's central epsilon, and against whom it holds."""
+    found = (model.results or {}).get("shuffled") or {}
+    epsilon, delta = found.get("epsilon"), found.get("delta")
+    if not isinstance(epsilon, int | float) or not isinstance(delta, int | float):
+        return []
+    central = f"shuffled pool: central epsilon {rounded_up(epsilon)}, delta {delta:g}"
+    return [f"{central}, if the shuffler is honest (not against the coordinator)"]
+
+
+def _better_without(model: ModelInfo) -> Iterator[tuple[str, float]]:
+    """Sites with which the error lies above the interval of the error without them."""
+    for one in ((model.results or {}).get("trust") or {}).get("sites") or ():
+        found = one.get("without") or {}
+        error, full, interval = found.get("error"), found.get("with"), found.get("interval")
+        if error is not None and full is not None and interval and full > interval[1]:
+            yield str(one.get("site")), float(error)
+
+
+def _errors(model: ModelInfo) -> Iterator[tuple[str, dict[str, object]]]:
+    results = model.results or {}
+    for found in results.get("test") or ():
+        yield f"error on {plain(str(found.get('kind')))}", found
+    if found := results.get("cross_validation"):
+        yield "cross-validation error", found
+
+
+def _error(found: dict[str, object]) -> str:
+    error, interval = found.get("error"), found.get("interval")
+    if not isinstance(error, int | float) or not isinstance(interval, list) or len(interval) != 2:
+        return "unknown"
+    words, commonest = f"{error:.3f} ({interval[0]:.3f} to {interval[1]:.3f})", found.get("commonest")
+    if not isinstance(commonest, int | float):
+        return words
+    than = than_commonest(interval[0] - commonest, interval[1] - commonest)
+    return f"{words}, commonest class {commonest:.3f}" + ("" if than == BETTER else f" ({than.upper()} THAN THAT)")
+
+
+app = typer.Typer(no_args_is_help=True, help="Studies: create them, invite sites, train, download.")
+
+StudyId = Annotated[str, typer.Argument(metavar="ID", help="Id of the study.")]
+
+
+@app.command()
+@with_blocks
+def new(
+    file: Annotated[Path, typer.Argument(metavar="STUDY_FILE", help="What the study requires, as YAML.")],
+    server: AtServer,
+    console: Console,
+    public_start_up: PublicStartUp = False,
+    as_published: AsPublished = False,
+) -> None:
+    """Create a study on this machine's server, and write its owner's token to a file that only you can read.
+
+    Tell the sites the id and the hash by other means than the server: the hash shows that they and you mean the same
+    study. Works before the server is started and while it runs.
+
+    Example: sfumato study new study.yaml --data server
+    """
+    make_study(file, server, console, public_start_up=public_start_up, as_published=as_published)
+
+
+def make_study(
+    file: Path, server: AtServer, console: Console, *, public_start_up: bool, as_published: bool = False
+) -> None:
+    """Make the study or survey of a file, once it was found that anybody can follow it."""
+    from sfumato.core.files import write_whole
+    from sfumato.study.protocol.pool_study import PoolStudy
+    from sfumato.study.protocol.rehearsal import rehearse
+    from sfumato.study.protocol.study_file import load_study
+    from sfumato.study.protocol.survey_file import SurveyStudy
+
+    if not file.is_file():
+        raise UsageError(f"There is no study file {file}.")
+    study = load_study(file, published=as_published)
+    if isinstance(study, PoolStudy):
+        rehearse(study)
+    if isinstance(study, SurveyStudy) and study.closed(datetime.now(UTC).date()):
+        raise UsageError(
+            f"{file}: the survey closed on {study.closes}: people could no longer answer it. Give a later day."
+        )
+    if isinstance(study, SurveyStudy) and not public_start_up:
+        check_start_up(file, study)
+    store = server.store()
+    try:
+        identity, token = store.studies.create(study)
+        digest = store.studies.find(identity).hash
+    finally:
+        store.close()
+    token_file = server.data / f"owner-{identity}.token"
+    try:
+        write_whole(token_file, token + "\n", private=True)
+    except OutputError as error:
+        raise OutputError(
+            f"{error} The study {identity} was created. Once that is fixed, its owner can get a token with: "
+            f"sfumato study owner-token {identity} --data {server.data}"
+        ) from None
+    console.say(
+        f"Study {study.name}\n  id     {identity}\n  hash   {digest}\n  token  {token_file}  (the owner's; keep it)"
+    )
+    if isinstance(study, SurveyStudy):
+        console.say(f"  link   https://your-host{respondents_link(identity, digest)}  (for respondents)")
+    console.result({"id": identity, "name": study.name, "hash": digest, "token_file": str(token_file)})
+
+
+@app.command("owner-token")
+@with_blocks
+def renew_owner_token(
+    study: StudyId,
+    server: AtServer,
+    console: Console,
+) -> None:
+    """Create a new token for an owner whose token was lost or leaked; the old one becomes invalid. Run it on the
+    server.
+
+    Example: sfumato study owner-token k3f9abcd2345 --data server
+    """
+    from sfumato.core.files import write_whole
+
+    if not server.data.is_dir():
+        raise UsageError(f"There is no data folder {server.data}.")
+    store = server.store()
+    try:
+        token = store.tokens.new_owner_token(study)
+    finally:
+        store.close()
+    token_file = server.data / f"owner-{study}.token"
+    write_whole(token_file, token + "\n", private=True)
+    console.say(f"The owner's new token is in {token_file}. The old one has ended.")
+    console.result({"id": study, "token_file": str(token_file)})
+
+
+@app.command()
+@with_blocks
+def invite(
+    study: StudyId,
+    site: Annotated[str, typer.Option(metavar="NAME", help="Name of the site.")],
+    at: AtCoordinator,
+    console: Console,
+    days: Annotated[int, typer.Option(help="How long the token is valid.")] = 365,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the token to this file; otherwise it is printed.")
+    ] = None,
+) -> None:
+    """Invite a site. Its token is shown only once; inviting the site again replaces its token.
+
+    Example: sfumato study invite k3f9abcd2345 --site North --to https://study.example --token-file owner.token
+    """
+    from sfumato.core.files import write_whole
+    from sfumato.study.client.answers import plain
+    from sfumato.study.client.connection import check_token
+
+    if out is not None and out.exists():
+        raise OutputError(f"{out} exists already. Choose another name.")
+    with at.connected(console) as connected:
+        invited = connected.invite(study, site, days)
+    check_token(invited.token, "The coordinator's answer")
+    if out is not None:
+        write_whole(out, invited.token + "\n", private=True)
+    where = f"in {out}" if out is not None else invited.token
+    console.say(f"Invited {plain(invited.name)} until {plain(invited.expires)}. Token: {where}")
+    shown = {"name": invited.name, "expires": invited.expires, "token_file": None if out is None else str(out)}
+    console.result({**shown, **({"token": invited.token} if out is None else {})})
+
+
+@app.command()
+@with_blocks
+def revoke(
+    study: StudyId,
+    site: Annotated[str, typer.Option(metavar="NAME", help="Name of the site.")],
+    at: AtCoordinator,
+    console: Console,
+) -> None:
+    """End a site's token. What it pushed stays until it is withdrawn.
+
+    Example: sfumato study revoke k3f9abcd2345 --site North --to https://study.example --token-file owner.token
+    """
+    with at.connected(console) as connected:
+        connected.revoke(study, site)
+    console.say(f"Revoked: {site} can no longer push to {study}.")
+    console.result({"study": study, "site": site, "revoked": True})
+
+
+@app.command()
+@with_blocks
+def status(
+    study: StudyId,
+    at: AtCoordinator,
+    console: Console,
+) -> None:
+    """Show a study: what it is, its sites (to the owner) or your releases (to a site), and its models.
+
+    Example: sfumato study status k3f9abcd2345 --to https://study.example --token-file owner.token
+    """
+    from sfumato.study.client.answers import RefusedError, plain
+
+    with at.connected(console) as connected:
+        info = connected.study(study)
+        try:
+            sites = connected.sites(study)
+        except RefusedError as error:
+            if error.status != 403:
+                raise
+            sites = None
+        releases = connected.releases(study)
+        shared = [] if sites is None or info.kind != "pool" else connected.shared_rows(study)
+        models = connected.models(study)
+    console.say(f"{plain(info.name)} ({plain(info.id)}), {plain(info.kind)}, since {plain(info.created)}")
+    console.say(f"hash {plain(info.hash)}")
+    console.say()
+    for line in release_lines(releases) if sites is None else [*site_lines(sites), *shared_lines(shared)]:
+        console.say(line)
+    console.say()
+    for line in model_lines(models):
+        console.say(line)
+    console.result(
+        {
+            "study": info.to_dict(),
+            "sites": None if sites is None else [site.to_dict() for site in sites],
+            "releases": [release.to_dict() for release in releases],
+            "shared_rows": [pair.to_dict() for pair in shared],
+            "models": [model.to_dict() for model in models],
+        }
+    )
+
+
+@app.command("test")
+@with_blocks
+def give_test_table(
+    study: StudyId,
+    table: Annotated[
+        Path, typer.Argument(metavar="TABLE", help="PUBLIC rows with the column to predict: CSV or Parquet.")
+    ],
+    at: AtCoordinator,
+    console: Console,
+    yes: Yes = False,
+) -> None:
+    """Give the study a PUBLIC table to test models on. Its rows are sent as they are: never give a private one.
+
+    Example: sfumato study test k3f9abcd2345 public.csv --to https://study.example --token-file owner.token
+    """
+    import sys
+
+    if not yes:
+        if console.as_json or not sys.stdin.isatty():
+            raise UsageError("The rows of the table are sent as they are. If they are public, add --yes.")
+        if not typer.confirm(f"The rows of {table} are sent as they are, without noise. Are they public?"):
+            raise UsageError("Not confirmed, so nothing was sent.")
+    with at.connected(console) as connected, console.listening() as progress:
+        kept = connected.put_test(study, table, progress=progress)
+    rows = kept.get("rows") if isinstance(kept, dict) else None
+    console.say(
+        f"Models of {study} are tested on {table} from now on" + (f" ({counted(rows, 'row')})." if rows else ".")
+    )
+    console.result({"study": study, "rows": rows})
+
+
+@app.command()
+@with_blocks
+def train(
+    study: StudyId,
+    at: AtCoordinator,
+    console: Console,
+    classifier: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Repeatable, with optional parameters ('knn k=5'); the default is those that the study names.",
+        ),
+    ] = None,
+    param: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter of every classifier named; repeatable.")
+    ] = None,
+    sites: Annotated[str, typer.Option(help="all, or agreeing: the sites that agree with most others.")] = "all",
+    wait: Annotated[bool, typer.Option(help="Wait until all are trained, and show their errors.")] = False,
+) -> None:
+    """Train classifiers on everything that was pushed; the server does it in the background.
+
+    Example: sfumato study train k3f9abcd2345 --classifier naive-bayes --wait --to https://study.example
+    """
+
+    with at.connected(console) as connected:
+        names = classifier or list(connected.study(study).definition.get("classifiers") or ())
+        if not names:
+            raise UsageError("The study names no classifiers. Give one with --classifier.")
+        parameters = parse_parameters(param or [])
+        wanted = [connected.train(study, name, sites, parameters) for name in names]
+        if wait:
+            with console.listening() as progress:
+                models = until_done(lambda: [connected.model(study, one) for one in wanted], "Training", progress)
+        else:
+            models = [connected.model(study, model) for model in wanted]
+    for line in model_lines(models):
+        console.say(line)
+    console.result({"models": [model.to_dict() for model in models]})
+    if failed := [model for model in models if model.state == "failed"]:
+        raise CoordinatorError(f"{len(failed)} of {len(models)} trainings failed; `sfumato study models` says why.")
+
+
+@app.command()
+@with_blocks
+def models(
+    study: StudyId,
+    at: AtCoordinator,
+    console: Console,
+) -> None:
+    """List the models of a study, with their errors.
+
+    Example: sfumato study models k3f9abcd2345 --to https://study.example --token-file owner.token
+    """
+
+    with at.connected(console) as connected:
+        found = connected.models(study)
+    for line in model_lines(found):
+        console.say(line)
+    console.result({"models": [model.to_dict() for model in found]})
+
+
+@app.command()
+@with_blocks
+def download(
+    study: StudyId,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Id of the model, from `study models`.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Model file to write, for example model.skops.")],
+    at: AtCoordinator,
+    console: Console,
+    force: Force = False,
+) -> None:
+    """Download a trained model. One that contains released rows is for the owner alone.
+
+    Example: sfumato study download k3f9abcd2345 m7 --out model.skops --to https://study.example
+    """
+    with at.connected(console) as connected, console.listening() as progress:
+        connected.download(study, model, out, force=force, progress=progress)
+    console.say(f"Wrote {out}. Try it at home: sfumato evaluate {out} TABLE")
+    console.result({"model": model, "file": str(out)})

@@ -1,0 +1,278 @@
+"""study plan, study draw: sites push noisy counts, the coordinator adds them, and rows are drawn from the sum."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sfumato.api.cli.blocks import with_blocks
+from sfumato.api.cli.console import Console, Force, parse_parameters
+from sfumato.api.cli.study import StudyId
+from sfumato.api.cli.tables import AtCoordinator, InsecureHttp, TableArgument, Tables, TokenFile, until_done
+from sfumato.core.errors import CoordinatorError, UsageError
+from sfumato.core.files import check_free, write_whole
+from sfumato.core.wording import counted
+
+# study reconstruct: the coordinator recovers how a column was spread behind the noise of all sites.
+
+
+@with_blocks
+def reconstruct(
+    study: StudyId,
+    column: Annotated[list[str], typer.Option(metavar="COL", help="A column of the releases; may be repeated.")],
+    at: AtCoordinator,
+    console: Console,
+    method: Annotated[str, typer.Option(help="parzen-program or expectation-maximization.")] = "parzen-program",
+    out: Annotated[Path | None, typer.Option(metavar="OUT", help="Folder to write the densities into.")] = None,
+    wait: Annotated[bool, typer.Option(help="Wait for the densities; else they appear on the owner's page.")] = True,
+    force: Force = False,
+) -> None:
+    """Have the server reconstruct the distribution of columns from all releases; for the study's owner.
+
+    Every release counts with the noise of its own card. The owner's page shows the densities with their band. With
+    --out they are written as `sfumato reconstruct` writes them.
+
+    Example: sfumato study reconstruct k3f9abcd2345 --column income --out density --to https://study.example
+    """
+    from sfumato.study.client.answers import plain
+
+    if out is not None and not wait:
+        raise UsageError("--out needs the densities, and --no-wait does not wait for them. Leave out one of the two.")
+    check_free(out, force=force)
+    with at.connected(console) as connected:
+        asked = [connected.reconstruct(study, name, method) for name in dict.fromkeys(column)]
+        if wait:
+            with console.listening() as progress:
+                wanted = [one.id for one in asked]
+                asked = until_done(
+                    lambda: [connected.density(study, one) for one in wanted], "Reconstructing", progress
+                )
+    if out is not None and all(one.state == "done" for one in asked):
+        _write(asked, out, force=force)
+        console.say(f"Wrote {out}.")
+    for one in asked:
+        rows = (one.found or {}).get("rows")
+        of = f" from {counted(int(rows), 'released row')} of {counted(len(one.sites), 'site')}" if rows else ""
+        console.say(f"{plain(one.id)}  {plain(one.column)}  {plain(one.failure or one.state)}{of}")
+    console.result({"densities": [one.to_dict() for one in asked]})
+    if failed := [one for one in asked if one.state == "failed"]:
+        raise CoordinatorError(f"{len(failed)} of {counted(len(asked), 'column')} could not be reconstructed.")
+
+
+def _write(densities: list[Any], out: Path, *, force: bool) -> None:
+    from sfumato.core.files import new_folder
+    from sfumato.learn.reconstruct import folder_names, write_found
+    from sfumato.reconstruction.density import from_plain
+
+    names = [one.column for one in densities]
+    places = [""] if len(names) == 1 else folder_names(names)
+    with new_folder(out, force=force) as folder:
+        for one, place in zip(densities, places, strict=True):
+            write_found(from_plain(one.found or {}), folder, place)
+
+
+# study rehearse: what sharing one's own table between sites would cost and hide.
+
+
+@with_blocks
+def rehearse(
+    table: TableArgument,
+    tables: Tables,
+    console: Console,
+    label: Annotated[str | None, typer.Option(metavar="COL", help="The column to predict.")] = None,
+    schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema file; otherwise one is inferred.")] = None,
+    sites: Annotated[str, typer.Option(metavar="L,L,...", help="Numbers of sites to try.")] = "1,2,4,8",
+    mechanism: Annotated[str, typer.Option(help="How every site blurs its rows.")] = "kernel-resampling",
+    param: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter of the method; repeatable.")
+    ] = None,
+    classifier: Annotated[str, typer.Option(help="What learns from the pooled rows.")] = "knn",
+    repeats: Annotated[int, typer.Option(help="Random splits of the table.")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="For splits, dealing and noise.")] = 0,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the figures: .csv or .parquet.")] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw them: .svg.")] = None,
+    force: Force = False,
+) -> None:
+    """Deal TABLE to L sites, let each blur its rows, and measure loss and exposure against L.
+
+    A quarter of the rows is held apart. Nothing is released. lost: what pooled releases add to the error.
+    alone: the error with one site's own rows, which sharing should beat. gap: of the sites' density estimates to one
+    from the rows held apart; it says nothing about privacy. hits: released rows that lie nearest to their source.
+    membership: chance to tell who is in the table, 0.5 is a coin toss.
+
+    Examples:
+      sfumato study rehearse patients.csv --label diagnosis --sites 1,2,4,8 --plot sites.svg
+      sfumato study rehearse patients.csv --label diagnosis --param bandwidth=scaled --classifier svm
+    """
+    from sfumato.api.trade_off import rehearse as run
+    from sfumato.table import write_table
+
+    for file in (out, plot):
+        check_free(file, force=force)
+    with console.listening() as progress:
+        rehearsal = run(
+            tables.open(table),
+            _counts(sites),
+            label=label,
+            schema=schema,
+            mechanism=mechanism,
+            parameters=parse_parameters(param or []),
+            classifier=classifier,
+            repeats=repeats,
+            seed=seed,
+            progress=progress,
+        )
+    found = rehearsal.found
+    console.say(f"{'sites':>5}  original  pooled  alone     lost           gap   hits  membership")
+    for one in found:
+        gap = "    -" if one.density_gap is None else f"{one.density_gap:.3f}"
+        verdict = "" if one.worth_it or one.sites == 1 else "   loses to staying alone"
+        console.say(
+            f"{one.sites:>5}  {one.original:>8.3f}  {one.pooled:>6.3f}  {one.alone:.3f}  "
+            f"{one.phi:+.3f} ± {one.spread:.3f}  {gap}  {one.hits:.3f}       {one.membership:.3f}{verdict}"
+        )
+    if out is not None:
+        import pyarrow as pa
+
+        write_table(pa.Table.from_pylist([one.to_dict() for one in found]), out, private=True)
+        console.say(f"Figures (private): {out}")
+    if plot is not None:
+        write_whole(plot, rehearsal.plot(), private=True)
+        console.say(f"Picture (private): {plot}")
+    console.result({"sites": [one.to_dict() for one in found], "classifier": classifier, "repeats": repeats})
+
+
+def _counts(given: str) -> list[int]:
+    try:
+        return [int(one) for one in given.split(",")]
+    except ValueError:
+        raise UsageError(f"--sites takes numbers with commas between them, such as 1,2,4,8. Got {given!r}.") from None
+
+
+@with_blocks
+def plan(
+    study: Annotated[Path, typer.Argument(metavar="STUDY_FILE", help="Study that names no method.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Study file to write, with the plan, as JSON.")],
+    console: Console,
+    release: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="One site's release: its noisy model becomes the plan.")
+    ] = None,
+    sites: Annotated[int, typer.Option(metavar="S", help="With --release: how many such sites will take part.")] = 1,
+    pair: Annotated[
+        list[str] | None, typer.Option(metavar="A,B", help="Without --release: columns that belong together.")
+    ] = None,
+    reason: Annotated[
+        str | None, typer.Option(help="With --pair: how you know that without looking at the table.")
+    ] = None,
+    scores: Annotated[
+        bool,
+        typer.Option("--scores", help="Write the study of a first round, in which sites measure pairs of columns."),
+    ] = False,
+    scored: Annotated[
+        list[Path] | None, typer.Option(metavar="DIR", help="A site's release of that round; once for every site.")
+    ] = None,
+    scored_in: Annotated[
+        str | None, typer.Option(metavar="ID", help="Id of the first round's study at the coordinator.")
+    ] = None,
+    to: Annotated[str | None, typer.Option(metavar="URL", help="With --scored-in: the coordinator's address.")] = None,
+    token_file: TokenFile = None,
+    insecure_http: InsecureHttp = False,
+    force: Force = False,
+) -> None:
+    """Plan which tables all sites count, so that they push noisy counts instead of rows.
+
+    The plan comes from one site's tree-resampling release, which that site has paid for; from public rules: bins of
+    equal width, and the pairs of columns that you name; or from what all sites measure in a first round with 30%
+    of the budget and that are added. It becomes part of the study and of its hash.
+
+    Examples:
+      sfumato study plan study.yaml --release north --sites 4 --out agreed.json
+      sfumato study plan study.yaml --pair age,glucose --reason "a textbook" --out agreed.json
+      sfumato study plan study.yaml --scores --out first.json
+      sfumato study plan study.yaml --scored north --scored south --out agreed.json
+    """
+    from sfumato.api.plan_counts import plan_counts
+    from sfumato.guarantee.rounding import rounded_up
+    from sfumato.mechanisms.central.plan import Plan
+    from sfumato.study.protocol.pool_study import PoolStudy
+
+    found: Any = scored or None
+    if scored_in is not None:
+        if scored or to is None:
+            raise UsageError("--scored-in takes the sum from a coordinator: give --to, and leave --scored out.")
+        with AtCoordinator(to, token_file, insecure_http).connected(console) as connected:
+            found = connected.added(scored_in)
+    pairs = [_pair(one) for one in pair or ()]
+    made = plan_counts(
+        study,
+        release,
+        sites=sites,
+        pairs=pairs,
+        reason=reason,
+        scores=scores,
+        scored=found,
+        out=out,
+        force=force,
+    )
+    read = PoolStudy.from_dict(made)
+    agreed = read.plan
+    assert agreed is not None
+    counts = agreed.cells(max(1, len(read.encoding.classes)))
+    what = (
+        f"{counts:,} counts from every site, {counted(len(agreed.joined), 'pair')} of columns"
+        if isinstance(agreed, Plan)
+        else f"{counts:,} measurements of pairs and quantiles from every site, in a first round"
+    )
+    console.say(f"Wrote {out}: {what}, by {agreed.chosen_by}.")
+    if read.presence is not None and (scores or found):
+        console.say(f"  epsilon {rounded_up(read.presence.epsilon)} of everybody at delta {read.presence.delta:g}")
+    console.say(f"  plan  {agreed.digest}\n  hash  {read.hash}")
+    console.result({"study": str(out), "hash": read.hash, "plan": agreed.digest, "counts": counts})
+
+
+@with_blocks
+def draw(
+    study: StudyId,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
+    at: AtCoordinator,
+    console: Console,
+    rows: Annotated[int | None, typer.Option(metavar="N", help="Rows to draw; the noisy count if not given.")] = None,
+    format: Annotated[str, typer.Option(help="parquet or csv.")] = "parquet",
+    force: Force = False,
+) -> None:
+    """Draw rows from the sum of all sites' noisy counts; for the owner of a study with a plan.
+
+    The rows are made up, and drawing costs nothing. `sfumato redraw` draws more of them at home.
+
+    Example: sfumato study draw k3f9abcd2345 --out everybody --to https://study.example --token-file owner.token
+    """
+    from sfumato.core.files import check_free
+    from sfumato.release.redraw import draw_from
+    from sfumato.release.release import Release
+    from sfumato.study.protocol.acceptance import read_card
+
+    check_free(out, force=force)
+    if format not in ("parquet", "csv"):
+        raise UsageError(f"There is no format {format!r}. Choose one of: parquet, csv.")
+    with at.connected(console) as connected:
+        found = connected.added(study)
+    added = Release(read_card(json.dumps(found.card)), model=found.model)
+    with console.listening() as progress:
+        made = draw_from(added, rows=rows, out=out, format=format, force=force, progress=progress)
+    card = made.card
+    console.say(f"Drew {counted(card.rows, 'row')} into {out} from counts of {counted(len(found.sites), 'site')}.")
+    console.say(str(card.guarantee["words"]))
+    console.say(f"To share: release.{format}, card.json, model.json. Nothing in the folder is private.")
+    console.result(
+        {"folder": str(out), "rows": card.rows, "sites": len(found.sites), "guarantee": dict(card.guarantee)}
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    one, comma, other = text.partition(",")
+    if not comma:
+        raise UsageError(f"--pair must be two columns with a comma between them. Got {text[:60]!r} instead.")
+    return one.strip(), other.strip()

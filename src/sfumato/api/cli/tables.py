@@ -1,0 +1,169 @@
+"""How commands are given tables: one block of options, and one way from what was typed to a table."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato.api.cli.blocks import OptionBlock
+from sfumato.api.cli.console import Console
+from sfumato.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from sfumato.study.client import Coordinator
+    from sfumato.table import Table
+
+
+# How commands are told which server of this machine they work on: one block of options.
+
+
+def server_part(name: str) -> Any:
+    """A module of the server, or a word about what to install."""
+    try:
+        return importlib.import_module(f"sfumato.study.server.{name}")
+    except ImportError as error:
+        raise UsageError(
+            f"The server needs {error.name}, which is not installed: pip install 'sfumato[server]'."
+        ) from None
+
+
+@dataclass(frozen=True)
+class AtServer(OptionBlock):
+    """Commands that work on this machine's server itself."""
+
+    data: Annotated[Path, typer.Option(metavar="DIR", help="The server's data folder.")]
+    database: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="PostgreSQL URL; otherwise SQLite in --data (or SFUMATO_DATABASE)."),
+    ] = None
+
+    def settings(self) -> Any:
+        """The server's settings; the folder is made."""
+        found = server_part("settings").Settings.from_environment(data=self.data, database=self.database)
+        self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return found
+
+    def store(self) -> Any:
+        """The server's store, to be closed."""
+        return server_part("store").Store.open(self.settings())
+
+
+# How commands are told which coordinator to talk to: one block of options.
+
+
+To = Annotated[str, typer.Option("--to", metavar="URL", help="The coordinator's address, https://...")]
+TokenFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="File with the token; otherwise the variable SFUMATO_TOKEN is read.")
+]
+InsecureHttp = Annotated[bool, typer.Option(help="Allow http:// to another machine, unencrypted.")]
+
+
+@dataclass(frozen=True)
+class AtCoordinator(OptionBlock):
+    """Where the coordinator is, and who asks."""
+
+    to: To
+    token_file: TokenFile = None
+    insecure_http: InsecureHttp = False
+
+    def connected(self, console: Console) -> Coordinator:
+        """The coordinator; warnings about the token's file are shown."""
+        from sfumato.study.client import Coordinator
+        from sfumato.study.client.connection import read_token
+
+        with console.listening():
+            return Coordinator(self.to, read_token(self.token_file), insecure_http=self.insecure_http)
+
+
+def until_done(ask: Callable[[], list[Any]], what: str, progress: Any, pause: float = 0.5) -> list[Any]:
+    """What the coordinator was asked to do, once all of it is done or has failed."""
+    while True:
+        found = ask()
+        progress(what, round(100 * sum(one.progress for one in found)), 100 * len(found))
+        if all(one.state in ("done", "failed") for one in found):
+            return found
+        time.sleep(pause)
+
+
+TableArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE", help="CSV, Parquet or Arrow file, - for standard input; or a database URL with --query."
+    ),
+]
+TablesArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TABLE",
+        help="CSV, Parquet or Arrow files, a folder or a quoted glob of them, - for standard input; or a database URL "
+        "with --query.",
+    ),
+]
+Query = Annotated[str | None, typer.Option(metavar="SQL", help="Read this query; TABLE is then a database URL.")]
+Decimal = Annotated[str, typer.Option(metavar="MARK", help="Decimal mark in CSV files: . or a comma.")]
+Encoding = Annotated[str, typer.Option(metavar="NAME", help="Encoding of CSV files, for example cp1252 or utf-16.")]
+Missing = Annotated[
+    str | None, typer.Option(metavar="WORD,WORD", help='Words in files that mean an empty cell, for example "n/a,-".')
+]
+
+
+@dataclass
+class Tables(OptionBlock):
+    """The tables of one command; standard input can be only one of them."""
+
+    decimal: Decimal = "."
+    encoding: Encoding = "utf-8"
+    missing: Missing = None
+    _piped: bool = field(default=False, init=False, repr=False)
+
+    def open(self, given: str, query: str | None = None, *, encoding: str | None = None) -> Any:
+        """A table, or a query that becomes one; `encoding` is its own, where it differs from the others'."""
+        from sfumato.table import SqlQuery, open_table
+
+        dialect = self._dialect(encoding)
+        if query is not None:
+            if self.missing is not None:
+                raise UsageError("--missing is for files. In a query, write NULLIF(column, 'word').")
+            return SqlQuery(given, query)
+        return self._standard_input(dialect) if given == "-" else open_table(given, dialect=dialect)
+
+    def open_all(self, given: list[str], query: str | None = None) -> Any:
+        """One table of all files that were named."""
+        from sfumato.table import open_table
+
+        if len(given) == 1:
+            return self.open(given[0], query)
+        if query is not None or "-" in given:
+            raise UsageError("Several tables must be files. Give standard input or a database alone.")
+        return open_table(given, dialect=self._dialect())
+
+    def _dialect(self, encoding: str | None = None) -> Any:
+        from sfumato.table.csv_table import Dialect
+
+        words = [] if self.missing is None else [word.strip() for word in self.missing.split(",")]
+        if not all(words):
+            raise UsageError('--missing needs words with commas between them, for example --missing "n/a,-".')
+        return Dialect(self.decimal, encoding or self.encoding, tuple(words))
+
+    def open_if_given(self, given: str | None, *, encoding: str | None = None) -> Any:
+        """The same for an option that may be left out."""
+        return None if given is None else self.open(given, encoding=encoding)
+
+    def open_or_folder(self, given: str) -> Any:
+        """A table, or the folder of a release as it is."""
+        return Path(given) if Path(given).is_dir() else self.open(given)
+
+    def _standard_input(self, dialect: Any) -> Table:
+        from sfumato.table.standard_input import table_from
+
+        if self._piped:
+            raise UsageError("Standard input (-) can be only one of the tables. Give the other by its path.")
+        self._piped = True
+        return table_from(sys.stdin.buffer, dialect)

@@ -1,0 +1,199 @@
+"""How much a guess gives away. Plain functions of numbers; each says in its first line which way is better."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from sfumato.attacks.base import Posteriors
+from sfumato.attacks.window import TOLERANCE, half_width
+from sfumato.core.array_types import Codes, Flags, Matrix
+from sfumato.core.registry import metric
+from sfumato.table import Encoding, Group
+
+
+class Interval(NamedTuple):
+    """A confidence interval."""
+
+    low: float
+    high: float
+
+
+@metric(takes="guess", better="higher")
+def interval_width(
+    original: Matrix, guess: Matrix, *, confidence: float = 0.95, span: ArrayLike | None = None
+) -> Matrix:
+    """Width of the error's central interval over the column's range, per column; wider is safer.
+
+    The average privacy of [principal-laplace, 6.1.3]. `span` is the range per column (default: that of `original`; a
+    constant column counts with range 1).
+    """
+    widths = np.ptp(original, axis=0) if span is None else np.asarray(span, dtype=np.float64)
+    tail = (1.0 - confidence) / 2.0
+    low, high = np.quantile(guess - original, [tail, 1.0 - tail], axis=0)
+    return np.asarray((high - low) / np.where(widths > 0, widths, 1.0))
+
+
+@metric(takes="guess", better="higher")
+def variance_of_difference(original: Matrix, guess: Matrix, *, cap: bool = True) -> Matrix:
+    """Variance of guess - original per column (VoD); larger is safer, up to what guessing the mean gives.
+
+    As published [random-rotation] it grows without limit; with `cap`, a guess that is worse than the column's mean
+    counts as the mean, whose VoD is the column's own variance: an adversary can always fall back on it.
+    """
+    vod = np.var(guess - original, axis=0)
+    return np.asarray(np.minimum(vod, np.var(original, axis=0)) if cap else vod)
+
+
+@metric(takes="guess", better="higher")
+def root_mean_square(original: Matrix, guess: Matrix, scale: ArrayLike = 1.0) -> Matrix:
+    """Root mean square error per column, times `scale` (raw units per encoded unit); larger is safer."""
+    return np.asarray(np.sqrt(np.mean((guess - original) ** 2, axis=0)) * np.asarray(scale))
+
+
+def learned(original: Matrix, guess: Matrix, group: Group, tolerance: float = TOLERANCE) -> Flags:
+    """Per record whether the guess tells this source column; fewer is safer. Both matrices hold the group's slots only.
+
+    A number: within `tolerance` of the column's range (a speck is added for rounding). Where only whole steps occur
+    (integers, ordinals, dates) the adversary rounds: the right step is enough, however far apart steps are. A
+    category: the same one (largest slot). A column that may be missing: the indicator is right and, for a value that
+    is there, the number too.
+    """
+    if group.is_onehot:
+        return np.asarray(original.argmax(axis=1) == guess.argmax(axis=1))
+    near = np.abs(guess[:, 0] - original[:, 0]) <= half_width(group, tolerance)
+    if not group.has_indicator:
+        return np.asarray(near)
+    missing = original[:, 1] > 0.5
+    return np.asarray((missing == (guess[:, 1] > 0.5)) & (missing | near))
+
+
+def breaches(original: Matrix, guess: Matrix, encoding: Encoding, tolerance: float = TOLERANCE) -> Flags:
+    """Per record and private source column whether the guess tells it (n x columns); fewer is safer."""
+    return np.column_stack(
+        [
+            learned(original[:, group.start : group.stop], guess[:, group.start : group.stop], group, tolerance)
+            for group in encoding.groups
+        ]
+    )
+
+
+def worst_records(risk: Matrix, share: float = 0.01) -> Codes:
+    """Positions of the `share` of records (at least one) with the highest risk, worst first; ties by position."""
+    count = max(1, round(share * len(risk)))
+    return np.argsort(-np.asarray(risk), kind="stable")[:count].astype(np.int64)
+
+
+def auc(members: ArrayLike, others: ArrayLike) -> float:
+    """Probability that a member scores above a non-member, ties counting half; .5 is safest, 1 is worst."""
+    low, high = np.asarray(others, dtype=np.float64), np.asarray(members, dtype=np.float64)
+    ranks = stats.rankdata(np.concatenate([high, low]))
+    return float((ranks[: len(high)].sum() - len(high) * (len(high) + 1) / 2) / (len(high) * len(low)))
+
+
+def auc_interval(members: ArrayLike, others: ArrayLike, confidence: float = 0.95) -> Interval:
+    """Interval of the AUC by DeLong's variance, clipped to [0, 1]; the nearer to .5 the safer.
+
+    DeLong: var = var_m(V) / m + var_n(W) / n with the placements V of members among others and W the other way round.
+    """
+    high, low = np.asarray(members, dtype=np.float64), np.asarray(others, dtype=np.float64)
+    placed = _placement(high, low)
+    counter = 1.0 - _placement(low, high)
+    area = float(placed.mean())
+    variance = _sample_variance(placed) / len(high) + _sample_variance(counter) / len(low)
+    half = float(stats.norm.ppf(0.5 + confidence / 2)) * float(np.sqrt(variance))
+    return Interval(max(0.0, area - half), min(1.0, area + half))
+
+
+def auc_within(scores: Matrix, members: Flags, classes: Codes, confidence: float = 0.95) -> tuple[float, Interval]:
+    """The AUC over pairs of a member and another person of the same class, and its interval; .5 is safest.
+
+    sum(a) / sum(b), where b counts a person's counterparts and a those that the pair is right about. Its variance is
+    that of a ratio, over the members and over the others; with one class that is DeLong's.
+    """
+    right, pairs = np.zeros(len(scores)), np.zeros(len(scores))
+    for code in np.unique(classes).tolist():
+        high, low = np.flatnonzero((classes == code) & members), np.flatnonzero((classes == code) & ~members)
+        if len(high) and len(low):
+            right[high], pairs[high] = len(low) * _placement(scores[high], scores[low]), len(low)
+            right[low], pairs[low] = len(high) * (1.0 - _placement(scores[low], scores[high])), len(high)
+    area, variance = float(right[members].sum() / pairs[members].sum()), 0.0
+    for kind in (members, ~members):
+        variance += _sample_variance((right - area * pairs)[kind] / pairs[kind].mean()) / int(kind.sum())
+    half = float(stats.norm.ppf(0.5 + confidence / 2)) * float(np.sqrt(variance))
+    return area, Interval(max(0.0, area - half), min(1.0, area + half))
+
+
+def _placement(values: Matrix, reference: Matrix) -> Matrix:
+    """Share of the reference below each value, ties counting half."""
+    ordered = np.sort(reference)
+    below, up_to = np.searchsorted(ordered, values, "left"), np.searchsorted(ordered, values, "right")
+    return np.asarray((below + up_to) / (2.0 * len(reference)))
+
+
+def _sample_variance(values: Matrix) -> float:
+    return float(np.var(values, ddof=1)) if len(values) > 1 else 0.0
+
+
+def proportion_interval(hits: float, trials: int, confidence: float = 0.95) -> Interval:
+    """Wilson's interval of a proportion of independent trials; lower is safer."""
+    if trials == 0:
+        return Interval(0.0, 1.0)
+    z = float(stats.norm.ppf(0.5 + confidence / 2))
+    p = hits / trials
+    middle = (p + z**2 / (2 * trials)) / (1 + z**2 / trials)
+    half = z / (1 + z**2 / trials) * float(np.sqrt(p * (1 - p) / trials + z**2 / (4 * trials**2)))
+    return Interval(max(0.0, min(p, middle - half)), min(1.0, max(p, middle + half)))  # p itself despite rounding
+
+
+def mean_interval(values: Matrix, confidence: float = 0.95) -> Interval:
+    """Interval of the mean of per-record shares in [0, 1], from their standard error; lower is safer.
+
+    Never narrower than half a record's worth at the ends: a Wilson interval stands in where all values are equal.
+    """
+    if len(values) < 2 or np.ptp(values) == 0:
+        return proportion_interval(float(np.sum(values)), len(values), confidence)
+    half = float(stats.norm.ppf(0.5 + confidence / 2)) * float(np.std(values, ddof=1)) / float(np.sqrt(len(values)))
+    mean = float(np.mean(values))
+    return Interval(max(0.0, mean - half), min(1.0, mean + half))
+
+
+def same_rows(first: Matrix, second: Matrix) -> Flags:
+    """Which rows of two matrices are the same record: identical people cannot be told apart, nor need they be."""
+    return np.asarray(np.isclose(first, second, rtol=0.0, atol=1e-9).all(axis=1))
+
+
+def row_codes(X: Matrix) -> Codes:
+    """Equal numbers for equal rows (to 9 digits)."""
+    rounded = np.ascontiguousarray(np.round(X, 9) + 0.0)
+    kind = pa.binary(rounded.itemsize * rounded.shape[1])
+    rows = pa.FixedSizeBinaryArray.from_buffers(kind, len(rounded), [None, pa.py_buffer(rounded)])
+    return np.asarray(rows.dictionary_encode().indices, dtype=np.int64)
+
+
+def rises(prior: Matrix, posterior: Matrix, rare: float, sure: float) -> Flags:
+    """Per record and property whether belief rose from at most `rare` to at least `sure`; fewer is safer [Def. 1]."""
+    return np.asarray((prior <= rare) & (posterior >= sure))
+
+
+def falls(prior: Matrix, posterior: Matrix, rare: float, sure: float) -> Flags:
+    """Per record and property whether belief fell from at least `sure` to at most `rare`; fewer is safer [Thm 3]."""
+    return np.asarray((prior >= sure) & (posterior <= rare))
+
+
+def belief_moves(guess: Posteriors, truth: Flags) -> tuple[Flags, Flags]:
+    """Per record and property: (rightly moved by the release, could have been); fewer of the first is safer.
+
+    truth: which properties are true of which records (`guesses.truths`).
+
+    Rightly moved: a rare property that is true rose to sure, or a common one (prior >= sure) that is false fell to
+    rare. A belief that moves the wrong way tells the adversary nothing about the person, and does not count.
+    """
+    could = (truth & (guess.prior <= guess.rare)) | (~truth & (guess.prior >= guess.sure))
+    rose = truth & rises(guess.prior, guess.posterior, guess.rare, guess.sure)
+    fell = ~truth & falls(guess.prior, guess.posterior, guess.rare, guess.sure)
+    return np.asarray(rose | fell), np.asarray(could)

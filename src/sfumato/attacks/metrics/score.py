@@ -1,0 +1,415 @@
+"""One door to all scores: a guess and the truth in, a `ScoredGuess` out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.stats import hypergeom
+
+from sfumato.attacks.base import (
+    Abstain,
+    Bounds,
+    Guess,
+    Links,
+    MembershipScores,
+    Picks,
+    Posteriors,
+    Secrets,
+    Sources,
+    Values,
+)
+from sfumato.attacks.metrics.privacy import (
+    Interval,
+    auc,
+    auc_within,
+    mean_interval,
+    proportion_interval,
+    row_codes,
+    same_rows,
+    worst_records,
+)
+from sfumato.attacks.metrics.score_values import score_posteriors, score_secrets, score_values
+from sfumato.attacks.metrics.scored import ScoredGuess, Truth, likely_members
+from sfumato.attacks.singling_out import OPEN, Predicates, Sorted
+from sfumato.core.array_types import Codes, Flags, Matrix
+from sfumato.table import Encoding, Group
+
+# Scores of intervals: how much of the range they leave out, as long as they are right.
+
+
+VACUOUS = "no bound says anything: each leaves the whole range open"
+
+
+def score_bounds(guesses: Sequence[Bounds], truth: Truth) -> ScoredGuess | Abstain:
+    """Mean over secret columns and targets of 1 - width, or 0 where the truth lies outside the interval.
+
+    The width of a number is a share of its range, of a category the share of its slots that stay open. baseline: the
+    interval, the same for everybody of a class, that scores best by what is known of the population. control: None,
+    since nobody outside the table has an image. worst: the mean among the worst 1% of targets. Details: share of
+    intervals that hold the truth, mean width, and share of the intervals of numbers that collapsed: narrower than what
+    counts as a hit, and right.
+    """
+    if truth.targets is None or not guesses:
+        return Abstain("no target to score against")
+    if all(np.all(guess.high - guess.low >= 1.0) for guess in guesses):
+        return Abstain(VACUOUS)
+    told, right, widths, unseen, collapsed = [], [], [], [], []
+    columns: list[dict[str, Any]] = []
+    for guess in guesses:
+        group = truth.encoding.groups[guess.secret]
+        slots = slice(group.start, group.stop)
+        gain, inside = gains(truth.targets[:, slots], guess.low, guess.high)
+        without = np.empty(len(gain))
+        for here, people in _classes(truth):
+            low, high = usual_interval(people[:, slots], group)
+            without[here] = gains(truth.targets[here][:, slots], low, high)[0]
+        told.append(gain)
+        right.append(inside)
+        unseen.append(without)
+        widths.append((guess.high - guess.low).mean())
+        if not group.is_onehot:
+            collapsed.append(inside * (guess.high[:, 0] - guess.low[:, 0] < truth.tolerance))
+        columns.append({"name": group.column.name, "score": float(gain.mean()), "baseline": float(without.mean())})
+    risk = np.column_stack(told).mean(axis=1)
+    added = risk - np.column_stack(unseen).mean(axis=1)
+    riskiest = worst_records(added, truth.share)
+    return ScoredGuess(
+        score=float(risk.mean()),
+        baseline=float(np.mean(unseen)),
+        control=None,
+        interval=mean_interval(risk),
+        worst=float(risk[worst_records(risk, truth.share)].mean()),
+        riskiest=tuple(riskiest[added[riskiest] > 0].tolist()),
+        columns=tuple(columns),
+        details={
+            "bounds_hold": float(np.mean(right)),
+            "mean_width": float(np.mean(widths)),
+            **({"collapsed": float(np.mean(collapsed))} if collapsed else {}),
+        },
+    )
+
+
+def _classes(truth: Truth) -> Iterator[tuple[Flags, Matrix]]:
+    """Targets whose label is the same, and people of the population who may have it."""
+    assert truth.targets is not None
+    if truth.target_labels is None or truth.population_labels is None:
+        yield np.ones(len(truth.targets), dtype=bool), truth.population
+        return
+    for code in np.unique(truth.target_labels).tolist():
+        weights = likely_members(truth, code)
+        yield truth.target_labels == code, truth.population[weights > 0]
+
+
+def gains(original: Matrix, low: Matrix, high: Matrix) -> tuple[Matrix, Matrix]:
+    """Per record 1 - mean width of the slots' intervals, 0 where a slot lies outside; and whether none does."""
+    low, high = np.broadcast_to(low, original.shape), np.broadcast_to(high, original.shape)
+    inside = ((original >= low - 1e-9) & (original <= high + 1e-9)).all(axis=1)
+    gain = np.where(inside, 1.0 - np.asarray((high - low).mean(axis=1)), 0.0)
+    return gain, np.asarray(inside, dtype=np.float64)
+
+
+def usual_interval(population: Matrix, group: Group) -> tuple[Matrix, Matrix]:
+    """The interval that gains most if it is the same for everybody: between two quantiles, or the usual category."""
+    if group.is_onehot:
+        usual = np.eye(population.shape[1])[population.sum(axis=0).argmax()]
+        return usual, usual
+    levels = np.quantile(population[:, 0], np.linspace(0, 1, 21))
+    best, found = -1.0, (0.0, 1.0)
+    for first, start in enumerate(levels):
+        for end in levels[first:]:
+            gain = float(gains(population[:, :1], np.array([start]), np.array([end]))[0].mean())
+            if gain > best:
+                best, found = gain, (float(start), float(end))
+    low, high = np.array([found[0]]), np.array([found[1]])
+    if not group.has_indicator:
+        return low, high
+    usual = float(population[:, 1].mean() > 0.5)
+    return np.append(low, usual), np.append(high, usual)
+
+
+# Score of predicates that are to single people out.
+
+
+FEWEST = 10
+"""Bets that a share can rest on: where fewer could be made, the others are lost."""
+
+
+def score_predicates(guess: Predicates, truth: Truth) -> ScoredGuess:
+    """Share of predicates that are true of exactly one person of the table; fewer than ten count as ten.
+
+    baseline: predicates over as many columns, drawn without the release. control: the share that single out one of as
+    many people who are not in the table. Where there are fewer of them, success on as many people of the table and on
+    these is compared, and the score changed in that proportion. worst: of the 1% of people singled out most often, the
+    share who are singled out at all.
+    """
+    made = max(len(guess), FEWEST)
+    people = truth.rows if truth.register is None else truth.register
+    records = Sorted(people)
+    counts = guess.counts(records)
+    alone = np.flatnonzero(counts == 1)
+    hits = np.zeros(len(people))
+    np.add.at(hits, guess.first_true(records, alone), 1.0)
+    most = np.argsort(-hits, kind="stable")[: max(1, round(truth.share * len(people)))]
+    score = len(alone) / made
+    details = {"predicates": float(len(guess)), "people_singled_out": float(np.count_nonzero(hits))}
+    return ScoredGuess(
+        score=score,
+        baseline=np.count_nonzero(_unseen(guess, truth.encoding).counts(records) == 1) / made,
+        control=_control(guess, counts, made, len(people), truth.control),
+        interval=proportion_interval(float(len(alone)), made),
+        worst=float(np.mean(hits[most] > 0)),
+        riskiest=tuple(most[hits[most] > 0].tolist()),
+        details=details,
+    )
+
+
+def _control(guess: Predicates, counts: Codes, made: int, people: int, strangers: Matrix | None) -> float | None:
+    if strangers is None or len(strangers) < 2:
+        return None
+    theirs = guess.counts(strangers)
+    if len(strangers) >= people:  # the chance that exactly one of so many, drawn from all of them, meets it
+        return float(hypergeom.pmf(1, len(strangers), theirs, people).sum()) / made
+    on_as_many = float(hypergeom.pmf(1, people, counts, len(strangers)).sum())
+    score = np.count_nonzero(counts == 1) / made
+    return min(1.0, score * np.count_nonzero(theirs == 1) / on_as_many) if on_as_many else 0.0
+
+
+def _unseen(guess: Predicates, encoding: Encoding) -> Predicates:
+    """Predicates of the same shape by somebody who knows the columns and their ranges alone."""
+    rng = np.random.default_rng(0)  # fixed: scoring twice gives the same figure
+    groups = encoding.groups
+    shape = guess.slots.shape
+    chosen = rng.random((shape[0], len(groups))).argsort(axis=1)[:, : shape[1]]
+    slots, low, high = np.empty(shape), np.empty(shape), np.empty(shape)
+    value, above = rng.random(shape), rng.random(shape) < 0.5
+    for number, group in enumerate(groups):
+        at = np.nonzero(chosen == number)
+        if group.is_onehot:
+            slots[at] = group.start + rng.integers(group.width, size=len(at[0]))
+            low[at], high[at] = 0.5, OPEN
+        else:
+            slots[at] = group.start
+            low[at], high[at] = np.where(above[at], value[at], -OPEN), np.where(above[at], OPEN, value[at])
+    return Predicates(slots.astype(np.int64), low, high)
+
+
+# Scores of guesses about people: which row is theirs, whose a row is, and whether they are in the table at all.
+
+
+LEAST_TO_CHOOSE = 5
+"""Members, and others, in each half of the candidates: with fewer a choice between two means is a coin toss."""
+
+
+def score_links(guess: Links, truth: Truth, control_guess: Links | None = None) -> ScoredGuess | Abstain:
+    """Share of targets that are linked to their own row; a row of an identical person counts as their own.
+
+    baseline: a row of the same class, drawn at random. control: share of people who were not in the table
+    (`control_guess`, of `truth.control_targets`) that are linked to a row of somebody identical to them. worst: share
+    of right links among the 1% of which the adversary is surest (smallest distance or doubt). Details: its median for
+    both, and `strangers_as_near`: the probability that somebody outside comes nearer to a release row than somebody of
+    the table (.5 is safest, 0 worst).
+    """
+    if truth.targets is None:
+        return Abstain("no target to score against")
+    right = same_rows(truth.rows[guess.index], truth.targets)
+    surest = worst_records(-guess.distance, truth.share)
+    exposed = np.flatnonzero(right)
+    exposed = exposed[np.argsort(guess.distance[exposed], kind="stable")][: len(surest)]
+    away = "median_doubt" if guess.by_likelihood else "median_distance"
+    details = {away: float(np.median(guess.distance))}
+    control = None
+    if control_guess is not None and truth.control_targets is not None:
+        control = float(same_rows(truth.rows[control_guess.index], truth.control_targets).mean())
+        details[f"{away}_control"] = float(np.median(control_guess.distance))
+        details["strangers_as_near"] = auc(-control_guess.distance, -guess.distance)
+    return ScoredGuess(
+        score=float(right.mean()),
+        baseline=_chance(truth.rows, truth.targets, truth.labels, truth.target_labels, truth.label_keep),
+        control=control,
+        interval=proportion_interval(float(right.sum()), len(right)),
+        worst=float(right[surest].mean()),
+        riskiest=tuple(exposed.tolist()),
+        details=details,
+    )
+
+
+def score_sources(guess: Sources, truth: Truth) -> ScoredGuess | Abstain:
+    """Source-hit rate: share of release rows whose source was found; an identical person counts as the source.
+
+    baseline: somebody of the register at random, of the same class. control: None, since every release row has a
+    source. worst: share of hits among the 1% of rows of which the adversary is surest. Details: the rate by its name,
+    and the share of the register of whom no row was released.
+    """
+    if truth.register is None:
+        return Abstain("no register to score against")
+    right = same_rows(truth.register[guess.index], truth.rows)
+    surest = worst_records(-guess.distance, truth.share)
+    exposed = np.flatnonzero(right)
+    exposed = exposed[np.argsort(guess.distance[exposed], kind="stable")][: len(surest)]
+    return ScoredGuess(
+        score=float(right.mean()),
+        baseline=_chance(truth.register, truth.rows, truth.register_labels, truth.labels, truth.label_keep),
+        control=None,
+        interval=proportion_interval(float(right.sum()), len(right)),
+        worst=float(right[surest].mean()),
+        riskiest=tuple(exposed.tolist()),
+        details={"source_hits": float(right.mean()), "never_drawn": _without_row(truth.register, truth.rows)},
+    )
+
+
+def _without_row(register: Matrix, rows: Matrix) -> float:
+    """Share of the register that is behind no release row."""
+    code = row_codes(np.vstack([rows, register]))
+    return float(np.mean(~np.isin(code[len(rows) :], code[: len(rows)])))
+
+
+def _chance(
+    rows: Matrix, targets: Matrix, labels: Codes | None, target_labels: Codes | None, label_keep: float
+) -> float:
+    """Mean share of rows that are identical to the target; of the rows of its class, where labels are exact."""
+    if labels is None or target_labels is None or label_keep < 1.0:
+        labels, target_labels = np.zeros(len(rows), dtype=np.int64), np.zeros(len(targets), dtype=np.int64)
+    code = row_codes(np.column_stack([np.concatenate([labels, target_labels]), np.vstack([rows, targets])]))
+    counts = np.bincount(code[: len(rows)], minlength=int(code.max()) + 1)
+    of_class = np.maximum(np.bincount(labels, minlength=int(target_labels.max()) + 1), 1)
+    return float((counts[code[len(rows) :]] / of_class[target_labels]).mean())
+
+
+def score_picks(guess: Picks, truth: Truth) -> ScoredGuess | Abstain:
+    """Share of line-ups in which the right person is picked, or of pairs that are told apart; ties are drawn by lot.
+
+    baseline: by lot. control: None, since the others in the line-up are people outside. worst: the same among the 1% of
+    rows at most risk. `out_of` is among the details.
+    """
+    if truth.lineup is None or not len(guess.scores):
+        return Abstain("no line-up to score against")
+    own = guess.scores[np.arange(len(guess.scores)), truth.lineup][:, None]
+    above, ties = (guess.scores > own).sum(axis=1), (guess.scores == own).sum(axis=1) - 1
+    others = guess.scores.shape[1] - 1
+    pairs = 1.0 - (above + 0.5 * ties) / others
+    risk = pairs if guess.out_of == 2 else np.where(above == 0, 1.0 / (1 + ties), 0.0)
+    riskiest = worst_records(risk, truth.share)
+    return ScoredGuess(
+        score=float(risk.mean()),
+        baseline=1.0 / guess.out_of,
+        control=None,
+        interval=mean_interval(risk),
+        worst=float(risk[riskiest].mean()),
+        riskiest=tuple(guess.rows[riskiest].tolist()),
+        details={"out_of": float(guess.out_of)},
+    )
+
+
+def score_membership(guess: MembershipScores, truth: Truth) -> ScoredGuess | Abstain:
+    """2 AUC - 1 (0 when below): 0 is a coin toss, 1 tells every member from every other person of the same class.
+
+    Classes are released, and how many members each has with them. In small classes that alone tells who of a list may
+    be a member, whatever the rows say. So members are told from others of their own class, as in line-ups.
+    Where the adversary has several means, the one with the largest AUC on one half of the candidates is taken, and
+    everything is reported on the other half, which had no part in the choice. baseline: 0. control: None, since the
+    candidates hold the control people already. worst: share of members found at 1% false alarms. `auc` is among the
+    details.
+    """
+    members = truth.members
+    if members is None or members.all() or not members.any():
+        return Abstain("needs candidates of both kinds, in the table and not")
+    classes = np.zeros(len(members), dtype=np.int64) if truth.candidate_labels is None else truth.candidate_labels
+    kept = np.flatnonzero(np.isin(classes, np.intersect1d(classes[members], classes[~members])))
+    if not len(kept):
+        return Abstain("no class has people of both kinds, in the table and not")
+    scores, chosen = guess.scores, ""
+    details: dict[str, float] = {}
+    if guess.others:
+        aside, rest = _halves(members, classes, kept)
+        if len(aside):
+            means = {guess.by: guess.scores, **guess.others}
+            areas = {by: auc_within(one[aside], members[aside], classes[aside])[0] for by, one in means.items()}
+            best = max(areas, key=lambda by: areas[by])
+            scores, kept = means[best], rest
+            chosen = f"by {best}, chosen on {len(aside):,} of the candidates and reported on the {len(rest):,} others"
+            details = {"chosen_on": float(len(aside)), "reported_on": float(len(rest))}
+            details |= {f"choice_auc_{by}": area for by, area in areas.items()}
+        else:
+            chosen = f"by {guess.by}; too few candidates to choose between that and {', '.join(guess.others)}"
+    elif guess.by:
+        chosen = f"by {guess.by}, the only means here"
+    inside, outside = scores[kept[members[kept]]], scores[kept[~members[kept]]]
+    area, (low, high) = auc_within(scores[kept], members[kept], classes[kept])
+    alarm = float(np.quantile(outside, 0.99, method="higher"))
+    found = kept[members[kept]][np.argsort(-inside, kind="stable")]
+    return ScoredGuess(
+        score=max(0.0, 2 * area - 1),
+        baseline=0.0,
+        control=None,
+        interval=Interval(max(0.0, 2 * low - 1), max(0.0, 2 * high - 1)),
+        worst=float(np.mean(inside > alarm)),
+        riskiest=tuple(found[: max(1, round(truth.share * len(found)))].tolist()),
+        details={"auc": area, "auc_low": low, "auc_high": high, **details},
+        chosen=chosen,
+    )
+
+
+def _halves(members: Flags, classes: Codes, kept: Codes) -> tuple[Codes, Codes]:
+    """Of the candidates at `kept` one half of the members and of the others of every class, and the rest.
+
+    The first is empty where one of the two has too few of a kind, or no class with both kinds.
+    """
+    rng = np.random.default_rng(0)  # fixed: scoring twice gives the same figure
+    mine = rng.permutation(kept)
+    aside = np.zeros(len(members), dtype=bool)
+    for kind in (members, ~members):
+        own = mine[kind[mine]]
+        own = own[np.argsort(classes[own], kind="stable")]  # every other one, so that both halves have every class
+        aside[own[::2]] = True
+    parts = kept[aside[kept]], kept[~aside[kept]]
+    fine = all(
+        min(members[part].sum(), (~members[part]).sum()) >= LEAST_TO_CHOOSE
+        and len(np.intersect1d(classes[part][members[part]], classes[part][~members[part]]))
+        for part in parts
+    )
+    return parts if fine else (kept[:0], kept)
+
+
+Guesses = Guess | Sequence[Guess]
+
+
+def score_guess(guess: Guesses, truth: Truth, control_guess: Guesses | None = None) -> ScoredGuess | Abstain:
+    """Score any guess; higher is worse for privacy. `Abstain` comes back as it is, or where nothing can be scored.
+
+    `control_guess` is the same attack aimed at `truth.control_targets`. A sequence of `Secrets` or `Bounds` (one per
+    secret column) is one guess; those that abstained are left out, and if all did, the first reason stands.
+    """
+    if isinstance(guess, Secrets | Bounds):
+        guess = [guess]
+    if not isinstance(guess, Guess):
+        return _score_secrets(guess, truth, control_guess)
+    if isinstance(guess, Values):
+        return score_values(guess, truth)
+    if isinstance(guess, Posteriors):
+        return score_posteriors(guess, truth)
+    if isinstance(guess, Links):
+        return score_links(guess, truth, control_guess if isinstance(control_guess, Links) else None)
+    if isinstance(guess, Sources):
+        return score_sources(guess, truth)
+    if isinstance(guess, Picks):
+        return score_picks(guess, truth)
+    if isinstance(guess, MembershipScores):
+        return score_membership(guess, truth)
+    if isinstance(guess, Predicates):
+        return score_predicates(guess, truth)
+    if isinstance(guess, Abstain):
+        return guess
+    raise TypeError(f"There is no score for {type(guess).__name__}.")
+
+
+def _score_secrets(guesses: Sequence[Guess], truth: Truth, control: Guesses | None) -> ScoredGuess | Abstain:
+    bounds = [guess for guess in guesses if isinstance(guess, Bounds)]
+    if bounds:
+        return score_bounds(bounds, truth)
+    secrets = [guess for guess in guesses if isinstance(guess, Secrets)]
+    if not secrets:
+        return next((guess for guess in guesses if isinstance(guess, Abstain)), Abstain("no secret was guessed"))
+    aside = [control] if isinstance(control, Guess) else control or []
+    return score_secrets(secrets, truth, [guess for guess in aside if isinstance(guess, Secrets)])

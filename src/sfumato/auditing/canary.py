@@ -1,0 +1,199 @@
+"""Canary audit: fit again and again, with and without planted records, and see how well the two can be told apart.
+
+For measurements that cost rho in all, a test that looks for k planted records gains at most what looking for a shift
+of mu = k sqrt(2 rho) standard deviations in a normal variable gains. The measured mu comes from the area under the
+curve of a figure of the fit (`central/canary.py`): AUC = Phi(mu / sqrt 2). A program that adds less noise than it says,
+or lets an exact fact through, shows a larger one. What changes no figure is not seen: a second, hidden measurement is
+a matter of accounting, and the law of the noise far out in its tail one of how it is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy import optimize, stats
+
+from sfumato.core.array_types import Codes, Floats, Matrix
+from sfumato.core.errors import UsageError
+from sfumato.core.progress import Progress, silent
+from sfumato.core.wording import counted
+from sfumato.guarantee.concentrated import Central
+from sfumato.mechanisms.central.canary import PARTS, RELEASED, Auditor, planted
+from sfumato.mechanisms.central.model import TreeModel
+from sfumato.mechanisms.tree_resampling import TreeResampling
+from sfumato.noise import Streams
+from sfumato.release.source import Source
+from sfumato.table import Encoding, Schema, open_table
+
+TOGETHER = "together"
+WANTED_MU = 1.5
+"""As many records are planted as make the claim about this large: much smaller ones need thousands of fits."""
+MOST_COPIES = 1_000
+CONFIDENCE = 0.999
+"""Of all parts together: whoever is told to release nothing of a mechanism should not be told so by chance."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One kind of measurement: the mu that is claimed, the one that was measured, and an interval for it."""
+
+    what: str
+    claimed: float
+    measured: float
+    low: float
+    high: float
+
+    @property
+    def above(self) -> bool:
+        """Whether more was told than is claimed, beyond what chance explains."""
+        return self.low > self.claimed
+
+
+@dataclass(frozen=True)
+class CanaryAudit:
+    """What `sf.canary` found. It was computed from the table itself: it is for the table's owner."""
+
+    epsilon: float
+    delta: float
+    copies: int
+    fits: int
+    parts: tuple[Part, ...]
+
+    @property
+    def above(self) -> bool:
+        """Whether any part tells more than is claimed."""
+        return any(part.above for part in self.parts)
+
+    def in_words(self) -> str:
+        """A few lines; a violation comes first."""
+        lines = [
+            f"{part.what:>14}: mu {part.measured:.2f} ({part.low:.2f} to {part.high:.2f}), claimed {part.claimed:.2f}"
+            + ("   ABOVE THE CLAIM" if part.above else "")
+            for part in self.parts
+        ]
+        said = (
+            "MORE IS TOLD THAN IS CLAIMED. Do not release anything of this mechanism, and report it (SECURITY.md)."
+            if self.above
+            else "Nothing above the claim was found."
+        )
+        planted_ = counted(self.copies, "planted record")
+        return "\n".join([said, f"{self.fits:,} fits with and {self.fits:,} without {planted_}:", *lines])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "above": self.above}
+
+
+def canary(
+    table: Any,
+    schema: Schema,
+    *,
+    epsilon: float = 1.0,
+    delta: float = 1e-6,
+    fits: int = 200,
+    seed: int | None = None,
+    confidence: float = CONFIDENCE,
+    progress: Progress = silent,
+) -> CanaryAudit:
+    """Audit tree-resampling on a table. Nothing is released, and the ledger is not charged.
+
+    `confidence`: of the intervals of all parts together. Whoever audits many settings wants more of it, or chance alone
+    shows one of them above its claim.
+    """
+    if delta == 0:
+        raise UsageError("A canary audit judges concentrated differential privacy. Give a --delta above 0, as 1e-6.")
+    if isinstance(fits, bool) or not isinstance(fits, int) or not 20 <= fits <= 100_000:
+        raise UsageError(f"--fits must be a number from 20 to 100,000. Got {fits!r} instead.")
+    mechanism = TreeResampling(epsilon, delta)
+    encoding = Encoding(schema)
+    mechanism.check_schema(encoding)
+    copies = max(1, min(MOST_COPIES, round(WANTED_MU / math.sqrt(2 * mechanism.planned.rho))))
+    X, classes = _read(table, encoding)
+    streams = Streams() if seed is None else Streams.seeded(seed)
+    auditor = Auditor.of(encoding, X, classes)
+    more = np.vstack([X, planted(encoding, copies)]), np.append(classes, np.zeros(copies, dtype=np.int64))
+    found: list[dict[str, list[float]]] = [{part: [] for part in (*PARTS, *RELEASED)} for _ in (0, 1)]
+    costs: list[Central] = []
+    rho = dict.fromkeys(PARTS, 0.0)
+    for number in range(2 * fits):
+        rows, labels = more if number % 2 else (X, classes)
+        mechanism.start(encoding, streams.generator(number, b"", b"canary"), labelled=bool(encoding.classes))
+        while mechanism.needs_counts:
+            mechanism.measure(mechanism.count(rows, labels))
+        assert isinstance(mechanism.model_, TreeModel)
+        out = auditor.released(mechanism.drawn_, mechanism.released(len(rows)))
+        for part, figure in (auditor.figures(mechanism.model_) | out).items():
+            found[number % 2][part].append(figure)
+        measured = mechanism.recipe_.measured
+        costs.append(Central.of(measured, delta))
+        for one in measured:
+            rho[one.what] = max(rho[one.what], one.rho)
+        progress("Fitting", number + 1, 2 * fits)
+    claimed = {part: copies * math.sqrt(2 * rho[part]) for part in PARTS}
+    together = copies * math.sqrt(2 * max(one.rho for one in costs))
+    return CanaryAudit(epsilon, delta, copies, fits, _judged(found, claimed, together, confidence))
+
+
+def _read(table: Any, encoding: Encoding) -> tuple[Matrix, Codes]:
+    source = Source(open_table(table), encoding, keep_in_memory=True, blind=True)
+    blocks = list(source.blocks()) or [source.no_rows()]
+    X = np.vstack([block.X for block in blocks])
+    y = [np.zeros(len(block.X), dtype=np.int64) if block.y is None else block.y for block in blocks]
+    return X, np.concatenate(y)
+
+
+def _judged(
+    found: list[dict[str, list[float]]], claimed: Mapping[str, float], together: float, confidence: float
+) -> tuple[Part, ...]:
+    without, there = ({part: np.array(values) for part, values in side.items()} for side in found)
+    asked = [part for part in PARTS if claimed[part] > 0]
+    z = float(stats.norm.isf((1 - confidence) / 2 / (len(asked) + len(RELEASED) + 1)))
+    parts = [_part(part, claimed[part], without[part], there[part], z) for part in asked]
+    for part, made_of in RELEASED.items():
+        parts.append(_part(part, together if made_of is None else claimed[made_of], without[part], there[part], z))
+    sides: list[Floats] = []
+    for side in (without, there):
+        scaled = [
+            claimed[part] * (side[part] - without[part].mean()) / spread
+            for part in asked
+            if (spread := without[part].std()) > 0
+        ]
+        sides.append(np.asarray(np.sum(scaled, axis=0)) if scaled else np.zeros(len(side["rows"])))
+    return (*parts, _part(TOGETHER, together, sides[0], sides[1], z))
+
+
+def _part(what: str, claimed: float, without: Floats, there: Floats, z: float) -> Part:
+    """The mu of a figure, and all that chance does not rule out: each end is judged by the error it would have itself.
+
+    An interval by the error of what was measured is far too short near 1: of 20 fits every eighth was called above.
+    """
+    n = len(without)
+    ranks = stats.rankdata(np.concatenate([without, there]))
+    area = float((ranks[n:].sum() - n * (n + 1) / 2) / n**2)
+    edge = 1 / (2 * n)
+    area = min(max(area, 1 - area), 1 - edge)  # a figure that falls tells as much as one that grows
+    low = _end(area, -z, edge, n)
+    high = _end(area, z, edge, n)
+    mu, low, high = (math.sqrt(2) * float(stats.norm.ppf(one)) for one in (area, low, high))
+    return Part(what, claimed, mu, low, high)
+
+
+def _end(area: float, z: float, edge: float, n: int) -> float:
+    """The area from which the measured one lies z of its own standard errors away."""
+
+    def beyond(one: float) -> float:
+        return one - area - z * _error(one, n)
+
+    ends = (edge, area) if z < 0 else (area, 1 - edge)
+    if beyond(ends[0]) * beyond(ends[1]) >= 0:
+        return ends[0] if z < 0 else ends[1]
+    return float(optimize.brentq(beyond, *ends))
+
+
+def _error(area: float, n: int) -> float:
+    """Of an area under the curve from n and n figures (Hanley & McNeil 1982)."""
+    q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
+    return math.sqrt((area * (1 - area) + (n - 1) * (q1 + q2 - 2 * area**2)) / n**2)

@@ -1,0 +1,400 @@
+"""audit.json: put together, checked against its published schema, and written whole."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pyarrow as pa
+
+from sfumato import __version__
+from sfumato.auditing.evidence import Evidence
+from sfumato.auditing.extra import extra_dict, with_extra
+from sfumato.auditing.request import AuditRequest
+from sfumato.core.errors import SfumatoError
+from sfumato.core.files import write_whole
+from sfumato.guarantee import Card, ThreatModel
+from sfumato.guarantee.words import declared, owners_word
+from sfumato.table import write_table
+
+# What an audit for others holds: what follows from the released files alone, unless the owner says otherwise.
+#
+# Scores, baselines and distances are measured on private rows, and no guarantee covers them. Whoever holds two audits
+# of tables that differ in one person would find the person in the last digits. So they are left out; with --with-audit
+# they are there, rounded, and no statistic of the original is told in full.
+
+
+SPREADS = ("rmse_of_mean", "vod_of_mean", "width_of_mean")
+"""Standard deviation, variance and width of an original column, which guessing its mean comes to."""
+IN_OWN_UNITS = ("rmse",)
+"""Beside errors as shares of a column's range they tell the range: public on a card, private without one."""
+OF_THE_RELEASE = ("edges", "release", "names", "categories")
+"""Parts that anybody with the release computes."""
+
+
+OF_A_COLUMN = ("name", "kind", "edges", "categories", "release", "missing", "reported", "not_applicable")
+OF_CROWDS = ("quasi_identifiers", "left_out", "not_applicable", "population", "c", "release")
+NO_MEASURES: dict[str, Any] = {"average_privacy": None, "unified": None, "channels": [], "density_gap": None}
+
+
+def for_others(parts: Mapping[str, Any], *, card: bool, measured: bool) -> dict[str, Any]:
+    """The parts of an audit that others may see; `measured` by the owner's word, with figures of private rows."""
+    shown: dict[str, Any] = published(dict(parts) if measured else released_alone(parts), card=card)
+    return shown
+
+
+def released_alone(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """What anybody with the released files computes; parts were made without the original's own figures."""
+    crowds = parts["uniqueness"]
+    return {
+        "attacks": [],
+        "measures": NO_MEASURES,
+        "utility": [],
+        "uniqueness": crowds and {**_kept(crowds, OF_CROWDS), "original": None},
+        "distributions": [{**_kept(one, OF_A_COLUMN), "original": None} for one in parts["distributions"]],
+        "correlations": {
+            **_kept(parts["correlations"], ("names", "release", "not_applicable")),
+            **{"original": None, "distance": None},
+        },
+        "riskiest": [],
+        "settings": _kept(parts["settings"], ("rows_used", "sampled", "seed")),
+        "notes": [],
+    }
+
+
+def _kept(part: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: part[name] for name in names if name in part}
+
+
+def published(part: Any, *, card: bool) -> Any:
+    """The same with three digits, and without the spread of original columns; without a card, without their units."""
+    left_out = SPREADS if card else SPREADS + IN_OWN_UNITS
+    if isinstance(part, dict):
+        return {
+            key: value if key in OF_THE_RELEASE and isinstance(value, list) else published(value, card=card)
+            for key, value in part.items()
+            if key not in left_out
+        }
+    if isinstance(part, list | tuple):
+        return [published(item, card=card) for item in part]
+    return float(f"{part:.3g}") if isinstance(part, float) else part
+
+
+# Copies, uniqueness and fidelity as rows of the tidy table.
+
+
+def comparison_rows(audit: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """One row a figure; `control` is the holdout's, `baseline` the original's."""
+    yield from _copies(audit.get("copies") or {})
+    yield from _uniqueness(audit.get("uniqueness") or {})
+    yield from _fidelity(audit.get("fidelity") or {})
+
+
+def _copies(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    if exact := found.get("exact"):
+        low, high = exact["interval"]
+        here = {"kind": "copies", "metric": "exact-copies"}
+        yield {**here, "value": exact["share"], "low": low, "high": high, "control": exact["control"]}
+    if near := found.get("near"):
+        low, high = near["interval"]
+        here = {"kind": "copies", "metric": "near-copies"}
+        yield {**here, "value": near["share"], "low": low, "high": high, "control": near["expected"]}
+        for measure in ("dcr", "nndr"):
+            for name, value in near[measure]["release"].items():
+                control = near[measure]["control"][name]
+                yield {"kind": "copies", "metric": f"{measure}-{name}", "value": value, "control": control}
+        if near["nearer"] is not None:
+            low, high = near["nearer_interval"]
+            yield {"kind": "copies", "metric": "nearer", "value": near["nearer"], "low": low, "high": high}
+
+
+def _uniqueness(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    release, original = found.get("release"), found.get("original") or {}
+    if not release:
+        return
+    for name in ("k", "unique"):
+        yield {"kind": "uniqueness", "metric": name, "value": release[name], "baseline": original.get(name)}
+    for name in ("pitman", "log_linear"):
+        if release[name]:
+            was = (original.get(name) or {}).get("uniques")
+            metric = f"population-unique-{name.replace('_', '-')}"
+            yield {"kind": "uniqueness", "metric": metric, "value": release[name]["uniques"], "baseline": was}
+    before = {one["name"]: one for one in original.get("sensitive", ())}
+    for one in release["sensitive"]:
+        was = before.get(one["name"], {})
+        for name in ("distinct", "entropy", "recursive", "t", "t_mean"):
+            here = {"kind": "uniqueness", "column": one["name"], "metric": name}
+            yield {**here, "value": one[name], "baseline": was.get(name)}
+
+
+def _fidelity(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for name in ("marginals", "pairs", "correlations"):
+        figures = found.get(name) or {}
+        if figures.get("release") is not None:
+            here = {"kind": "fidelity", "metric": name}
+            yield {**here, "value": figures["release"], "baseline": figures.get("original")}
+    told = found.get("discriminator") or {}
+    if told.get("release"):
+        low, high = told["release"]["interval"]
+        was = (told.get("original") or {}).get("auc")
+        here = {"kind": "fidelity", "metric": "discriminator-auc"}
+        yield {**here, "value": told["release"]["auc"], "low": low, "high": high, "baseline": was}
+    for one in found.get("columns", ()):
+        here = {"kind": "fidelity", "column": one["name"], "metric": one["measure"]}
+        yield {**here, "value": one["release"], "baseline": one.get("original")}
+    for one in found.get("targets", ()):
+        here = {"kind": "fidelity", "column": one["name"], "metric": f"learned-{one['measure']}"}
+        yield {**here, "value": one["release"], "baseline": one["original"]}
+
+
+# Every result of an audit as one tidy table: one row, one figure.
+
+
+SCHEMA = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("attack", pa.string()),
+        ("column", pa.string()),
+        ("metric", pa.string()),
+        ("value", pa.float64()),
+        ("low", pa.float64()),
+        ("high", pa.float64()),
+        ("baseline", pa.float64()),
+        ("control", pa.float64()),
+    ]
+)
+BESIDE = ("name", "baseline", "control")
+
+
+def tidy_table(audit: dict[str, Any]) -> pa.Table:
+    """kind: attack, measure, utility, distribution, correlation, copies, uniqueness or fidelity; attack: its name (of a
+    utility: the classifier)."""
+    rows = [*_attacks(audit), *_measures(audit), *_utility(audit), *_distances(audit), *comparison_rows(audit)]
+    return pa.Table.from_pylist([{**dict.fromkeys(SCHEMA.names), **row} for row in rows], schema=SCHEMA)
+
+
+def _attacks(audit: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for attack in audit["attacks"]:
+        here = {"kind": "attack", "attack": attack["name"]}
+        if attack["score"] is not None:
+            low, high = attack["interval"]
+            beside = {"baseline": attack["baseline"], "control": attack["control"]}
+            yield {**here, "metric": "score", "value": attack["score"], "low": low, "high": high, **beside}
+            yield {**here, "metric": "worst", "value": attack["worst"]}
+        if attack.get("extra") is not None:
+            yield {**here, "metric": "extra", "value": attack["extra"]}
+        for name, value in attack["details"].items():
+            yield {**here, "metric": name, "value": value}
+        for column in attack["columns"]:
+            beside = {"column": column["name"], "baseline": column.get("baseline"), "control": column.get("control")}
+            for name, value in column.items():
+                if name in BESIDE or value is None:
+                    continue
+                yield {
+                    **here,
+                    "metric": name,
+                    "value": value,
+                    **(beside if name == "score" else {"column": column["name"]}),
+                }
+
+
+def _measures(audit: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    found = audit.get("measures") or {}
+    average, unified, gap = (found.get(name) for name in ("average_privacy", "unified", "density_gap"))
+    if average:
+        yield {"kind": "measure", "attack": average["attack"], "metric": "average-privacy", "value": average["width"]}
+        for column in average["columns"]:
+            yield {
+                "kind": "measure",
+                "column": column["name"],
+                "metric": "average-privacy",
+                "value": column["width"],
+                "baseline": column.get("width_of_mean"),
+            }
+    if unified:
+        for name in ("minimum", "average", "sigma_min", "sigma_avg"):
+            here = {"kind": "measure", "attack": unified[f"{name}_attack"]}
+            yield {**here, "metric": f"unified-{name.replace('_', '-')}", "value": unified[name]}
+    for column in found.get("channels") or ():
+        if column["privacy_loss"] is not None:
+            here = {"kind": "measure", "column": column["name"]}
+            yield {**here, "metric": "privacy-loss", "value": column["privacy_loss"]}
+    if gap:
+        yield {"kind": "measure", "metric": "density-gap", "value": gap["loss"]}
+
+
+def _utility(audit: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for entry in audit["utility"]:
+        here = {"kind": "utility", "attack": entry["classifier"]}
+        if entry["phi"] is None:
+            continue
+        low, high = entry["interval"]
+        yield {**here, "metric": "accuracy-original", "value": entry["original"]}
+        yield {**here, "metric": "accuracy-release", "value": entry["release"], "baseline": entry["original"]}
+        if entry.get("commonest") is not None:
+            yield {**here, "metric": "accuracy-commonest-class", "value": entry["commonest"]}
+        yield {**here, "metric": "phi", "value": entry["phi"], "low": low, "high": high}
+
+
+def _distances(audit: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for entry in audit["distributions"]:
+        for name in ("ks", "wasserstein", "total_variation"):
+            if entry.get(name) is not None:
+                yield {"kind": "distribution", "column": entry["name"], "metric": name, "value": entry[name]}
+    if audit["correlations"]["distance"] is not None:
+        yield {"kind": "correlation", "metric": "distance", "value": audit["correlations"]["distance"]}
+
+
+FORMAT, VERSION = "sfumato-audit", 1
+PRIVATE = "Private: shows original records and distributions. For the owner of the data only; never publish it."
+PUBLIC = "May be shown to others: what is proved, and what follows from the released files alone."
+PUBLIC_MEASURED = (
+    "May be shown to others: contains no original record, no row number and no histogram of the original. "
+    "Its figures were measured on the originals and rounded; no guarantee covers them."
+)
+
+
+def document(
+    evidence: Evidence,
+    request: AuditRequest,
+    *,
+    attacks: list[dict[str, Any]],
+    measures: dict[str, Any],
+    utility: list[dict[str, Any]],
+    distributions: list[dict[str, Any]],
+    correlations: dict[str, Any],
+    riskiest: list[dict[str, Any]],
+    settings: dict[str, Any],
+    clusters: dict[str, Any] | None = None,
+    copies: dict[str, Any] | None = None,
+    uniqueness: dict[str, Any] | None = None,
+    fidelity: dict[str, Any] | None = None,
+    together: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """All results in the order of the report."""
+    card = evidence.card
+    parts: dict[str, Any] = {
+        "extra": extra_dict(attacks, request.max_extra),
+        "attacks": [with_extra(entry) for entry in attacks],
+        "measures": measures,
+        "utility": utility,
+        "clusters": clusters,
+        "copies": copies,
+        "uniqueness": uniqueness,
+        "fidelity": fidelity,
+        "together": together,
+        "distributions": distributions,
+        "correlations": correlations,
+        "riskiest": riskiest,
+        "settings": settings,
+        "notes": list(evidence.notes),
+    }
+    notice = PRIVATE
+    if request.public:
+        notice = PUBLIC_MEASURED if request.with_audit else PUBLIC
+        parts |= {"riskiest": [], "uniqueness": uniqueness and {**uniqueness, "original": None}}
+        parts = for_others(parts, card=card is not None, measured=request.with_audit)
+    whole: dict[str, Any] = finite(
+        {
+            "private": not request.public,
+            "notice": notice,
+            "format": FORMAT,
+            "version": VERSION,
+            "release": _release(evidence),
+            "guarantee": None
+            if card is None
+            else card.stated_guarantee().to_dict() | {"words": card.guarantee["words"]},
+            "threat_model": _threat_model(evidence),
+            **{name: part for name, part in parts.items() if part is not None},
+            "versions": {"sfumato": __version__},
+        }
+    )
+    return whole
+
+
+def _release(evidence: Evidence) -> dict[str, Any]:
+    card = evidence.card
+    return {
+        "rows": evidence.release_rows,
+        "columns": evidence.Z.shape[1],
+        "source_columns": [column.name for column in evidence.encoding.schema.private],
+        "label": None if evidence.encoding.schema.label is None else evidence.encoding.schema.label.name,
+        "columnwise": evidence.columnwise,
+        "card": card is not None,
+        **(stated(card) if card is not None else NOTHING_STATED),
+    }
+
+
+def stated(card: Card) -> dict[str, Any]:
+    """What a release says about itself, as an audit holds it."""
+    return {
+        "mechanism": dict(card.mechanism),
+        "space": card.space,
+        "label_state": card.label,
+        "learned_from_data": list(card.learned_from_data),
+        "owners_word": owners_word(card.source_schema),
+        "declared": [{"reason": why, "ranges": len(names)} for why, names in declared(card.source_schema).items()],
+        "earlier_releases": dict(card.earlier_releases),
+        "reproducible": card.reproducible,
+        "post_processing": card.post_processing,
+        "papers": list(card.papers),
+        "created": card.created,
+    }
+
+
+NOTHING_STATED: dict[str, Any] = {
+    **dict.fromkeys(["mechanism", "space", "label_state", "learned_from_data", "earlier_releases", "reproducible"]),
+    **dict.fromkeys(["post_processing", "created"]),
+    **{"owners_word": [], "declared": [], "papers": []},
+}
+
+
+def _threat_model(evidence: Evidence) -> dict[str, Any]:
+    if evidence.card is not None:
+        return dict(evidence.card.threat_model)
+    label = "none" if evidence.y is None else "exact"
+    return ThreatModel.of(label=label, rows=f"{evidence.release_rows:,}", learned_bounds=False).to_dict() | {
+        "adversary": ["Holds the whole release, and is assumed to know how strongly each column was changed."]
+    }
+
+
+def finite(value: Any) -> Any:
+    """The same with None for numbers that JSON does not have."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def check(data: dict[str, Any]) -> None:
+    """A fault of ours if it fails: what was computed does not follow the published schema."""
+    problem = next(iter(audit_validator().iter_errors(data)), None)
+    if problem is not None:
+        place = ".".join(map(str, problem.absolute_path)) or "the top level"
+        raise SfumatoError(f"The audit does not follow its own schema at {place}. Please report this.")
+
+
+def write_audit(data: dict[str, Any], folder: Path) -> tuple[Path, Path]:
+    """audit.json and audit.parquet; the owner's can be read by the owner alone."""
+    private = bool(data["private"])
+    folder.mkdir(parents=True, exist_ok=True)
+    table, text = folder / "audit.parquet", folder / "audit.json"
+    write_table(tidy_table(data), table, private=private)
+    write_whole(text, json.dumps(data, indent=1, allow_nan=False), private=private)
+    return text, table
+
+
+@cache
+def audit_validator() -> Any:
+    """The published schema of `audit.json`."""
+    text = files("sfumato.auditing").joinpath("audit.schema.json").read_text(encoding="utf-8")
+    return jsonschema.Draft202012Validator(json.loads(text))

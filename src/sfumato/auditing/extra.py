@@ -1,0 +1,151 @@
+"""Extra: how many more of 100 an attacker gets right with the release than without it. One measure for every risk.
+
+The owner's limit is drawn on it. A risk that was not tried is unknown, never 0, and nothing is ever called safe.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sfumato.attacks import ATTACKS
+from sfumato.attacks.base import INFERENCE, LINKABILITY, SINGLING_OUT
+from sfumato.core.errors import UsageError
+
+WITHIN, NOT_WITHIN, DECISION, UNKNOWN = "within your limits", "not within your limits", "your decision", "unknown"
+RISKS = (LINKABILITY, INFERENCE, SINGLING_OUT)
+
+Attacks = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Points:
+    """One attacker, in points of 100: right, right without the release, and both ends of the interval of `extra`.
+
+    `pairs`: of two people, one of whom is in the table, the attacker says which.
+    """
+
+    right: float
+    without: float
+    low: float
+    high: float
+    pairs: bool = False
+
+    @property
+    def extra(self) -> float:
+        return self.right - self.without
+
+    @property
+    def learns(self) -> bool:
+        """Whether more is right than without the release, be it by chance."""
+        return self.extra > 1e-7
+
+
+@dataclass(frozen=True)
+class Risk:
+    """One risk by the attacker who gets most extra. Without `points` nobody tried, and `why`.
+
+    `tried`: attackers of this risk; `ways`: descriptions that they tried, of those who count them; `found`: people whom
+    these fitted alone. `high`: the highest upper end among all who tried.
+    """
+
+    risk: str
+    attacker: str = ""
+    points: Points | None = None
+    high: float = 0.0
+    tried: int = 0
+    ways: int = 0
+    found: int = 0
+    why: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For audit.json; what was not tried has no figures."""
+        if self.points is None:
+            return {"risk": self.risk, "attacker": None, "extra": None, "not_tried": self.why}
+        told = {name: value for name, value in asdict(self.points).items() if name != "high"}
+        return {
+            "risk": self.risk,
+            "attacker": self.attacker,
+            **told,
+            "extra": self.points.extra,
+            "high": self.high,
+            "tried": self.tried,
+        }
+
+
+def points_of(entry: Mapping[str, Any]) -> Points | None:
+    """One attack of an audit; None where it did not run, or where the truth chose among several guesses."""
+    return None if entry.get("score") is None or entry.get("upper_bound") else shown_points(entry)
+
+
+def shown_points(entry: Mapping[str, Any]) -> Points:
+    """The figures of an attack that ran, or of one of its columns, whoever chose."""
+    details = entry.get("details") or {}
+    if details.get("auc") is not None:
+        low, high = (details.get(f"auc_{end}") for end in ("low", "high"))
+        return _points(details["auc"], 0.5, (low, high), pairs=True)
+    return _points(entry["score"], entry.get("baseline") or 0.0, entry.get("interval") or (None, None))
+
+
+def _points(right: float, without: float, ends: Sequence[float | None], *, pairs: bool = False) -> Points:
+    low, high = (right if end is None else end for end in ends)
+    return Points(100 * right, 100 * without, 100 * (low - without), 100 * (high - without), pairs)
+
+
+def three_risks(attacks: Attacks) -> list[Risk]:
+    """All three, by the attacker of each who gets most extra."""
+    known = [(ATTACKS[entry["name"]].risk, entry) for entry in attacks if entry["name"] in ATTACKS]
+    return [_risk(risk, [entry for own, entry in known if own == risk]) for risk in RISKS]
+
+
+def _risk(risk: str, entries: Attacks) -> Risk:
+    tried = [(points, entry) for entry in entries if (points := points_of(entry)) is not None]
+    if not tried:
+        reasons = Counter(
+            str(entry.get("not_applicable") or f"{entry['name']} failed")
+            for entry in entries
+            if not entry.get("upper_bound")
+        )
+        return Risk(risk, why=reasons.most_common(1)[0][0] if reasons else "no attacker of this kind was asked for")
+    best, entry = max(tried, key=lambda one: one[0].extra)
+    counts = [entry.get("details") or {} for _, entry in tried]
+    return Risk(
+        risk,
+        str(entry["name"]),
+        best,
+        max(points.high for points, _ in tried),
+        len(tried),
+        ways=int(sum(count.get("predicates") or 0 for count in counts)),
+        found=int(sum(count.get("people_singled_out") or 0 for count in counts)),
+    )
+
+
+def state_of(risks: Sequence[Risk], limit: float | None) -> str:
+    """Within the owner's limit only if every risk was tried, and every interval stays below the limit."""
+    if limit is not None and any(one.points is not None and one.points.extra > limit for one in risks):
+        return NOT_WITHIN
+    if any(one.points is None for one in risks):
+        return UNKNOWN
+    if limit is None:
+        return DECISION
+    return WITHIN if all(one.high <= limit for one in risks) else NOT_WITHIN
+
+
+def extra_dict(attacks: Attacks, limit: float | None) -> dict[str, Any]:
+    """`extra` of audit.json: the state, the limit it was judged by, and the three risks."""
+    risks = three_risks(attacks)
+    return {"state": state_of(risks, limit), "limit": limit, "risks": [one.to_dict() for one in risks]}
+
+
+def with_extra(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """One attack with its own extra, null where there is none."""
+    points = points_of(entry)
+    return {**entry, "extra": None if points is None else points.extra}
+
+
+def check_limit(limit: float | None) -> None:
+    """A limit is a number of points."""
+    if limit is not None and not 0 <= limit <= 100:
+        raise UsageError(f"--max-extra is a number of points from 0 to 100. Got {limit:g} instead.")

@@ -1,0 +1,260 @@
+"""How like the population the release is, beside how like it the original is: both against people who are in neither.
+
+A holdout table is the yardstick: even the original differs from it, by chance alone. Without one the release is
+compared with the original itself, and nothing says how much chance does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.model_selection import StratifiedKFold
+
+from sfumato.attacks.metrics import associations, auc, auc_interval, kolmogorov_smirnov, total_variation
+from sfumato.auditing.evidence import Evidence, People, sampled
+from sfumato.channels import NotApplicableError
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.errors import SfumatoError
+from sfumato.learn.cluster import compare_with_plain
+from sfumato.learn.mining.choosing import AUTO, candidates, choose, expected_agreement
+from sfumato.learn.mining.mixture import fit_mixture
+from sfumato.learn.mining.seen import Part, see
+from sfumato.table import Encoding, Group
+
+# What learners make of a release: can one tell its rows from real ones, and does it teach what real rows teach?
+
+
+FOLDS = 3
+LEAST_ROWS = 30
+MOST_TARGETS = 4
+"""Columns that are predicted from the others, where there is no label; evenly over their order."""
+SETTINGS: dict[str, Any] = {"max_iter": 60, "max_leaf_nodes": 15, "early_stopping": False}
+
+
+def discriminator(rows: Matrix, strangers: Matrix, seed: int) -> dict[str, Any] | None:
+    """AUC of telling rows from real people's, on rows that the learner has not seen; 0.5: it cannot."""
+    size = min(len(rows), len(strangers))
+    if size < LEAST_ROWS:
+        return None
+    X = np.vstack([rows[:size], strangers[:size]])
+    y = np.repeat([1, 0], size)
+    chance = np.empty(len(y))
+    for train, test in StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(X, y):
+        model = HistGradientBoostingClassifier(random_state=seed, **SETTINGS).fit(X[train], y[train])
+        chance[test] = model.predict_proba(X[test])[:, 1]
+    return {
+        "auc": auc(chance[:size], chance[size:]),
+        "interval": list(auc_interval(chance[:size], chance[size:])),
+        "rows": size,
+    }
+
+
+def told_targets(
+    release: Matrix,
+    original: Matrix,
+    holdout: People,
+    labels: tuple[Codes | None, Codes | None],
+    encoding: Encoding,
+    seed: int,
+) -> list[dict[str, Any]]:
+    """How well the label, or some columns, are predicted for the holdout after learning from either table."""
+    label = encoding.schema.label
+    if label is not None and labels[0] is not None and labels[1] is not None and holdout.y is not None:
+        tasks = [(label.name, True, (release, labels[0]), (original, labels[1]), (holdout.X, holdout.y))]
+    else:
+        tasks = [_of_column(group, release, original, holdout.X) for group in _some(encoding)]
+    return [found for task in tasks if (found := _compared(*task, seed)) is not None]
+
+
+def _some(encoding: Encoding) -> list[Group]:
+    groups = encoding.groups if len(encoding.groups) > 1 else ()
+    places = np.unique(np.linspace(0, len(groups) - 1, min(MOST_TARGETS, len(groups))).astype(int)) if groups else ()
+    return [groups[place] for place in places]
+
+
+def _of_column(group: Group, *tables: Matrix) -> tuple[Any, ...]:
+    """The column of each table as what is to be predicted, from the others."""
+    others = np.ones(tables[0].shape[1], dtype=bool)
+    others[group.slice] = False
+    parts = [(X[:, others], X[:, group.slice].argmax(axis=1) if group.is_onehot else X[:, group.start]) for X in tables]
+    return group.column.name, group.is_onehot, *parts
+
+
+def _compared(name: str, classes: bool, release: Any, original: Any, test: Any, seed: int) -> dict[str, Any] | None:
+    if min(len(part[0]) for part in (release, original, test)) < LEAST_ROWS or np.ptp(test[1]) == 0:
+        return None
+    return {
+        "name": name,
+        "measure": "accuracy" if classes else "R2",
+        "release": _score(release, test, classes, seed),
+        "original": _score(original, test, classes, seed),
+        "usual": float(np.bincount(test[1]).max() / len(test[1])) if classes else 0.0,
+    }
+
+
+def _score(train: tuple[Matrix, Any], test: tuple[Matrix, Any], classes: bool, seed: int) -> float:
+    """Share of right answers, or share of the variance explained (below 0: worse than the mean)."""
+    if np.ptp(train[1]) == 0:
+        return float(np.mean(test[1] == train[1][0])) if classes else 0.0
+    kind = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
+    model = kind(random_state=seed, **SETTINGS).fit(*train)
+    return float(model.score(*test))
+
+
+# What is left of the original's clusters: for an audit that was asked for them.
+
+
+CLUSTERED_ROWS = 3_000
+
+
+def clusters_lost(evidence: Evidence, clusters: int, seed: int) -> dict[str, Any] | None:
+    """Agreement (adjusted Rand index) of clusters found in the release with those of the original; None, with a note,
+    where it cannot be told."""
+    if not clusters:
+        return None
+    try:
+        found = _lost(evidence, clusters, seed)
+    except (SfumatoError, NotApplicableError) as error:
+        evidence.notes.append(f"No clusters: {error}")
+        return None
+    beside = found.get("released_rows_by_k_means")
+    evidence.notes.append(
+        f"Looking for {clusters} clusters: groups of released rows agree with those of the original to "
+        f"{found['released_rows']:.2f}"
+        + ("" if beside is None else f" ({beside:.2f} by k-means that ignores the noise)")
+        + f", groups of plain rows by the clusters of the release to {found['plain_rows']:.2f} (adjusted Rand index)."
+        + ("" if found["is_shown"] else " The release itself does not show that there are so many.")
+    )
+    return found
+
+
+def _lost(evidence: Evidence, clusters: int, seed: int) -> dict[str, Any]:
+    card, truth = evidence.card, evidence.truth
+    if card is None or truth is None:
+        raise NotApplicableError("they need a release with its card, and which released row is whose.")
+    recipe = card.made_by()
+    if recipe.by_class or card.post_processing is not None:
+        raise NotApplicableError("the noise of the release differs by class, or is no longer the one that was drawn.")
+    rows = sampled(len(truth), CLUSTERED_ROWS, np.random.default_rng(seed))
+    Z, X = evidence.Z[rows], truth[rows]
+    if evidence.key_used and evidence.affine is not None:
+        plain = np.asarray(X @ evidence.affine[0].T + evidence.affine[1])
+    else:
+        plain = recipe.map.apply(X)
+    seen = see([Part(Z, recipe, recipe.channels)])
+    chosen = choose(candidates(seen, [clusters], AUTO, seed), clusters)
+    fitted = fit_mixture(seen, clusters, chosen.model, seed=seed)
+    belongs = fitted.responsibilities(seen)
+    lost = compare_with_plain(Z, recipe, plain, fitted, seen, belongs.argmax(axis=1), seed)
+    told = {"clusters": clusters, "model": chosen.model, "rows": len(Z), "is_shown": chosen.is_shown}
+    return {**told, "expected_agreement": expected_agreement(belongs), **lost}
+
+
+MOST_ROWS = 5_000
+BINS = 10
+MOST_COLUMNS = 40
+"""Columns whose pairs are compared; a wider table has the first of them, evenly spread."""
+SECRET = "the release mixes columns by a secret key, so nobody without it can compare columns"
+NOT_REPORTED = "rows leave cells out on purpose"
+
+
+def fidelity(evidence: Evidence, seed: int, *, learn: bool) -> dict[str, Any]:
+    """Marginals, pairs and (`learn`) a learner's view, of the release and of the original."""
+    restored = evidence.restored()
+    if restored is None:
+        return {"not_applicable": SECRET}
+    if np.isnan(restored).any():
+        return {"not_applicable": NOT_REPORTED}
+    rng = np.random.default_rng((seed, 3))
+    rows = sampled(len(restored), MOST_ROWS, rng)
+    people = sampled(len(evidence.people.X), MOST_ROWS, rng)
+    release, original = restored[rows], evidence.people.X[people]
+    holdout = evidence.holdout
+    found: dict[str, Any] = {"against": "original" if holdout is None else "holdout", "rows": len(release)}
+    if holdout is None or len(holdout.X) < 2:
+        found["against"], yardstick, compared = "original", original, {"release": release}
+    else:
+        yardstick = holdout.X[sampled(len(holdout.X), MOST_ROWS, rng)]
+        compared = {"release": release, "original": original}
+    columns = {name: marginals(yardstick, X, evidence.encoding) for name, X in compared.items()}
+    found["columns"] = [
+        {
+            "name": group.column.name,
+            "measure": "total variation" if group.is_onehot else "KS",
+            **{name: columns[name][number] for name in compared},
+        }
+        for number, group in enumerate(evidence.encoding.groups)
+    ]
+    found["marginals"] = {name: float(np.mean(columns[name])) for name in compared}
+    found["pairs"] = {name: pair_distance(yardstick, X, evidence.encoding) for name, X in compared.items()}
+    found["correlations"] = {
+        name: correlation_distance(yardstick, X, evidence.encoding) for name, X in compared.items()
+    }
+    if not learn:
+        return found
+    found["discriminator"] = {name: discriminator(X, yardstick, seed) for name, X in compared.items()}
+    if found["against"] == "holdout":
+        assert holdout is not None
+        labels = (
+            None if evidence.y is None else evidence.y[rows],
+            None if evidence.people.y is None else evidence.people.y[people],
+        )
+        found["targets"] = told_targets(release, original, holdout, labels, evidence.encoding, seed)
+    return found
+
+
+def marginals(first: Matrix, second: Matrix, encoding: Encoding) -> list[float]:
+    """Per column: largest difference of the distribution functions, or total variation of the categories' shares."""
+    found = []
+    for group in encoding.groups:
+        a, b = first[:, group.slice], second[:, group.slice]
+        if group.is_onehot:
+            shares = [np.bincount(X.argmax(axis=1), minlength=group.width) / len(X) for X in (a, b)]
+            found.append(total_variation(*shares))
+            continue
+        if group.has_indicator:  # a missing number lies below all others
+            a, b = (np.where(X[:, 1:2] >= 0.5, -1.0, X[:, :1]) for X in (a, b))
+        found.append(kolmogorov_smirnov(a[:, 0], b[:, 0]))
+    return found
+
+
+def pair_distance(first: Matrix, second: Matrix, encoding: Encoding) -> float | None:
+    """Mean total variation over pairs of columns of their joint shares, numbers cut at the deciles of the first."""
+    groups = spread(encoding.groups)
+    if len(groups) < 2:
+        return None
+    coded = [binned(first[:, group.slice], second[:, group.slice], group) for group in groups]
+    found = []
+    for i, (a, b, width) in enumerate(coded):
+        for c, d, other in coded[:i]:
+            shares = [np.bincount(x * other + y, minlength=width * other) / len(x) for x, y in ((a, c), (b, d))]
+            found.append(total_variation(*shares))
+    return float(np.mean(found))
+
+
+def binned(first: Matrix, second: Matrix, group: Group) -> tuple[Codes, Codes, int]:
+    """Codes of both samples, and how many there are."""
+    if group.is_onehot:
+        return first.argmax(axis=1), second.argmax(axis=1), group.width
+    edges = np.unique(np.quantile(first[:, 0], np.arange(1, BINS) / BINS))
+    codes = [np.searchsorted(edges, X[:, 0], "right") for X in (first, second)]
+    if group.has_indicator:
+        codes = [np.where(X[:, 1] >= 0.5, len(edges) + 1, code) for X, code in zip((first, second), codes, strict=True)]
+    return codes[0], codes[1], len(edges) + 2
+
+
+def correlation_distance(first: Matrix, second: Matrix, encoding: Encoding) -> float | None:
+    """Mean absolute difference of the associations of pairs of columns (Pearson, Cramer's V, correlation ratio)."""
+    pairs = np.triu_indices(len(encoding.groups), k=1)
+    if not len(pairs[0]):
+        return None
+    return float(np.abs(associations(first, encoding) - associations(second, encoding))[pairs].mean())
+
+
+def spread(groups: Any) -> list[Group]:
+    """At most `MOST_COLUMNS` of them, evenly over their order."""
+    if len(groups) <= MOST_COLUMNS:
+        return list(groups)
+    return [groups[i] for i in np.linspace(0, len(groups) - 1, MOST_COLUMNS).astype(int)]

@@ -1,0 +1,225 @@
+"""Which learners answer the same after a rotation of this table [random-rotation, Definition 1]: measured and told why.
+
+The table is encoded as for a release (numbers between 0 and 1, one slot a category). A learner is trained on some rows
+and answers for the others, once on plain rows and once on all of them rotated, about zero and about a random centre.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.auditing.evidence import read_people
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.errors import PrivacyLeakWarning, SchemaError, SfumatoError, TableError, UsageError
+from sfumato.core.progress import Progress, silent
+from sfumato.learn.classifiers.factory import choose_classifier
+from sfumato.learn.classifiers.kernel_smoother import REGRESSIONS
+from sfumato.learn.classifiers.training import Part, fit_on_parts, noise_summary
+from sfumato.mechanisms.random_rotation import haar_rotation
+from sfumato.table import Encoding, Schema, open_table
+
+CHOICES = (
+    "knn",
+    "knn k=5 weights=1",
+    "kernel-smoother",
+    "svm gamma=1/columns scaled=false",
+    "svm kernel=polynomial gamma=1 offset=1 scaled=false",
+    "svm kernel=sigmoid gamma=0.5 offset=-1 scaled=false",
+    "svm",
+    "svm scaled=false",
+    "logistic",
+    "perceptron",
+    "mlp",
+    "mlp solver=lbfgs decay=1 iterations=200 scaled=false",
+    "naive-bayes",
+    "noise-aware-lda",
+    "noise-aware-qda",
+    "forest trees=50",
+    "boosting rounds=50",
+)
+SAME = 0.99
+"""Share of equal answers from which answers count as the same: one row in a hundred may be a tie."""
+NEARLY = 1e-3
+"""Two predicted numbers are the same within this share of the target's range."""
+TEST_SHARE = 0.3
+CENTRES = ("zero", "random")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One learner: least share of equal answers over all rotations, by centre, and its errors.
+
+    when, why: what theory says ("any centre", "centre zero", "never", or "" where it says nothing).
+    """
+
+    learner: str
+    zero: float
+    random: float
+    error: float
+    rotated_error: float
+    when: str
+    why: str
+
+    @property
+    def measured(self) -> str:
+        """In the words of theory; "never" is what was seen with these rotations."""
+        if self.zero < SAME:
+            return "never"
+        return "any centre" if self.random >= SAME else "centre zero"
+
+
+@dataclass(frozen=True)
+class Invariance:
+    """`found` has an entry for every learner; `refused` those that could not be tried, with the reason.
+
+    error is the share of wrong answers, or for a number the root mean square error over the target's range.
+    """
+
+    rows: int
+    columns: int
+    rotations: int
+    label: str
+    found: tuple[Kept, ...]
+    refused: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**vars(self), "found": [{**vars(one), "measured": one.measured} for one in self.found]}
+
+
+@dataclass(frozen=True)
+class _Rows:
+    X: Matrix
+    y: NDArray[Any]
+    train: Codes
+    test: Codes
+
+
+def measure_invariance(
+    table: Any,
+    *,
+    label: str | None = None,
+    target: str | None = None,
+    schema: Schema | None = None,
+    learners: Sequence[str] | None = None,
+    rotations: int = 5,
+    max_rows: int = 1_000,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> Invariance:
+    """Rotate this table and compare answers; for a class (`label`) or for a number (`target`). Nothing is released."""
+    if (label is None and (schema is None or schema.label is None)) == (target is None):
+        raise UsageError("Say what is to be predicted: --label COL for classes, or --target COL for a number.")
+    if rotations < 1 or max_rows < 20:
+        raise UsageError("At least one rotation and 20 rows are needed.")
+    rng = np.random.default_rng(seed)
+    rows, name = _read(table, label, target, schema, max_rows, rng)
+    names = _learners(learners, target is not None)
+    width = (rows.X.shape[1],)
+    turns = [(haar_rotation(rows.X.shape[1], rng), rng.random(width)) for _ in range(rotations)]
+    found, refused = [], {}
+    for number, one in enumerate(names):
+        progress("Rotating", number, len(names))
+        try:
+            found.append(_numbers(one, rows, turns) if target is not None else _classes(one, rows, turns))
+        except SfumatoError as error:
+            refused[one] = str(error)
+    progress("Rotating", len(names), len(names))
+    return Invariance(len(rows.y), rows.X.shape[1], rotations, name, tuple(found), refused)
+
+
+def _learners(given: Sequence[str] | None, numeric: bool) -> Sequence[str]:
+    if not numeric:
+        chosen = [choose_classifier(one) for one in given or CHOICES]
+        for one in chosen:
+            if one.on_bits:
+                raise UsageError(f"{one.name} is for the bits of a survey, which cannot be rotated.")
+        return [one.text for one in chosen]
+    for name in given or ():
+        if name not in REGRESSIONS:
+            raise UsageError(f"There is no regression {name[:60]!r}. Choose among: {', '.join(REGRESSIONS)}.")
+    return list(given or REGRESSIONS)
+
+
+def _read(
+    table: Any, label: str | None, target: str | None, schema: Schema | None, max_rows: int, rng: np.random.Generator
+) -> tuple[_Rows, str]:
+    opened = open_table(table)
+    if schema is None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyLeakWarning)  # nothing is released
+            schema = Schema.infer(opened, label, refuse=False)
+    encoding = Encoding(schema)
+    people = read_people(opened, encoding)
+    some = np.sort(rng.permutation(len(people.X))[:max_rows])
+    X = people.X[some]
+    y: NDArray[Any]
+    if target is None:
+        assert people.y is not None
+        assert schema.label is not None
+        name, y = schema.label.name, people.y[some]
+    else:
+        name = target
+        group = next((one for one in encoding.groups if one.column.name == target), None)
+        if group is None or group.is_onehot:
+            raise SchemaError(f"The target {target!r} must be a column of numbers or dates. Take --label for classes.")
+        y = X[:, group.start]
+        X = np.delete(X, np.arange(group.start, group.stop), axis=1)
+    if len(X) < 20 or X.shape[1] < 2:
+        raise TableError("A rotation needs at least two encoded columns, and 20 rows to compare answers on.")
+    order = rng.permutation(len(X))
+    held = max(5, int(TEST_SHARE * len(X)))
+    return _Rows(X, y, order[held:], order[:held]), name
+
+
+def _compare(answer: Any, rows: _Rows, turns: Sequence[tuple[Matrix, Matrix]], same: Any, error: Any) -> dict[str, Any]:
+    """Least share of equal answers by centre, and errors before and after (the mean over rotations about zero)."""
+    plain = answer(rows.X)
+    shares: dict[str, list[float]] = {centre: [] for centre in CENTRES}
+    after = []
+    for turn, random in turns:
+        for centre, place in zip(CENTRES, (np.zeros_like(random), random), strict=True):
+            answered = answer(np.asarray((rows.X - place) @ turn.T))
+            shares[centre].append(float(np.mean(same(answered, plain))))
+            if centre == "zero":
+                after.append(error(answered))
+    least = {centre: min(found) for centre, found in shares.items()}
+    return {**least, "error": error(plain), "rotated_error": float(np.mean(after))}
+
+
+def _classes(text: str, rows: _Rows, turns: Sequence[tuple[Matrix, Matrix]]) -> Kept:
+    chosen = choose_classifier(text)
+    truth = rows.y[rows.test]
+
+    def answer(X: Matrix) -> Codes:
+        part = Part(X[rows.train], rows.y[rows.train], noise_summary(None, X.shape[1]))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a network or a perceptron that has not settled is compared all the same
+            return np.asarray(fit_on_parts(chosen.make(), [part]).predict(X[rows.test]))
+
+    found = _compare(answer, rows, turns, np.equal, lambda one: float(np.mean(one != truth)))
+    theory = chosen.invariance
+    return Kept(text, **found, when=theory.when if theory else "", why=theory.why if theory else "")
+
+
+def _numbers(name: str, rows: _Rows, turns: Sequence[tuple[Matrix, Matrix]]) -> Kept:
+    regression = REGRESSIONS[name]
+    truth = rows.y[rows.test]
+    width = float(np.ptp(rows.y)) or 1.0
+
+    def answer(X: Matrix) -> Matrix:
+        return np.asarray(regression.make().fit(X[rows.train], rows.y[rows.train]).predict(X[rows.test]))
+
+    found = _compare(
+        answer,
+        rows,
+        turns,
+        lambda one, other: np.abs(one - other) <= NEARLY * width,
+        lambda one: float(np.sqrt(np.mean((one - truth) ** 2)) / width),
+    )
+    return Kept(name, **found, when=regression.when, why=regression.why)

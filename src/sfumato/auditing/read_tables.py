@@ -1,0 +1,326 @@
+"""Evidence from a release of any tool: two tables with the same columns, and no card."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.auditing.assemble import SAME_ORDER, Draft, evidence_of
+from sfumato.auditing.evidence import Evidence, People, read_holdout, read_people, sampled
+from sfumato.auditing.generalised import check_hierarchies, fill_in, sets_of, split_off
+from sfumato.auditing.matching import same_order
+from sfumato.auditing.request import AuditRequest
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.errors import SchemaError, TableError
+from sfumato.table import Column, Encoding, Schema, Table, open_table
+from sfumato.table.arrays import numbers, plain, text
+from sfumato.table.cell_sets import read_hierarchy
+from sfumato.table.column import nearest
+from sfumato.table.encoding import recode
+from sfumato.table.filling import MISSING_INSTEAD
+from sfumato.table.tables import MemoryTable
+
+# Releases of millions of rows: read as a sample of rows, in one pass, so that memory does not grow with the table.
+
+
+LARGE = 1_000_000
+"""Rows above which a release is not held in memory."""
+HEAD = 20_000
+"""Rows at the start of both tables that are compared to find out whether these are in the same order."""
+SAMPLE = (
+    "The release has {rows:,} rows: a random sample of {count:,} was read, and intervals are those of the sample. "
+    "Crowds were counted over all rows."
+)
+TOO_LARGE = (
+    "No private match file, and the rows are in another order. The table is too large to be matched: it is unknown "
+    "which row is whose. Name an id that both tables carry with --match."
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Rows of a release that were read, their places in it, and which of them are the sample (the others: its head)."""
+
+    table: pa.Table
+    places: Codes
+    chosen: Codes
+    rows: int
+
+
+class RenamedTable(Table):
+    """A table under other names."""
+
+    def __init__(self, table: Table, names: Mapping[str, str]) -> None:
+        super().__init__(table.where)
+        self._table = table
+        self._names = [names.get(name, name) for name in table.names]
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        found = self._table.arrow_schema
+        return pa.schema([field.with_name(name) for field, name in zip(found, self._names, strict=True)])
+
+    @property
+    def rows(self) -> int | None:
+        return self._table.rows
+
+    def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:
+        for batch in self._table.blocks(rows):
+            yield batch.rename_columns(self._names)
+
+
+def row_count(table: Table) -> int:
+    """Rows of a table, counted where nobody says."""
+    return sum(batch.num_rows for batch in table.blocks()) if table.rows is None else table.rows
+
+
+def read_sample(release: Table, rows: int, most: int, rng: np.random.Generator) -> Reading:
+    """A random sample of the rows, and the first rows, in the order of the table."""
+    wanted = sampled(rows, most, rng)
+    places = np.union1d(wanted, np.arange(min(HEAD, rows)))
+    parts, first = [], 0
+    for batch in release.blocks():
+        here = places[np.searchsorted(places, first) : np.searchsorted(places, first + batch.num_rows)]
+        if len(here):
+            parts.append(batch.take(pa.array(here - first)))
+        first += batch.num_rows
+    return Reading(pa.Table.from_batches(parts), places, np.flatnonzero(np.isin(places, wanted)), rows)
+
+
+def in_same_order(reading: Reading, Z: Matrix, original: Table, encoding: Encoding, rows: int) -> bool:
+    """Whether row i of the release came from row i of the original, by the first rows of both."""
+    if rows != reading.rows:
+        return False
+    head = np.flatnonzero(reading.places < HEAD)
+    return same_order(read_people(original, encoding, reading.places[head]).X, Z[head])
+
+
+def some_people(original: Table, encoding: Encoding, rows: int, most: int, rng: np.random.Generator) -> People:
+    """A random sample of the people, with their numbers in the table."""
+    return read_people(original, encoding, sampled(rows, most, rng))
+
+
+# Which release row is whose, where somebody says so: an id that both tables carry, or a file of row numbers.
+
+
+LEAST_PAIRED = 2
+
+
+def paired_by_id(original: Table, released: pa.Table, name: str, notes: list[str]) -> Codes:
+    """The original row of every release row (-1: none), by a column that both tables have."""
+    for where, names in (("The original", original.names), ("The release", released.column_names)):
+        if name not in names:
+            raise TableError(f"{where} has no column {name!r}, which --match names. Both tables must carry it.")
+    theirs = pa.concat_arrays([text(plain(batch.column(name)), name) for batch in original.blocks()])
+    if theirs.null_count or len(pc.unique(theirs)) < len(theirs):
+        raise TableError(f"Column {name!r} of the original is empty or the same in several rows, so it says not whose.")
+    found = pc.index_in(text(plain(released[name]), name), value_set=theirs).fill_null(-1)
+    return _paired(np.asarray(found, dtype=np.int64), f"by the column {name!r}, which both tables carry", notes)
+
+
+def paired_by_file(path: Path | str, release_rows: int, original: Table, notes: list[str]) -> Codes:
+    """The same from a table with the columns `release` and `original`: row numbers, counted from 1.
+
+    Without the column `release`, its rows are those of the release, in order.
+    """
+    table = open_table(path).read()
+    if "original" not in table.column_names:
+        raise TableError(f"{path} needs a column `original` (row numbers, from 1), and `release` unless rows are all.")
+    theirs = _row_numbers(table, "original", path)
+    if "release" in table.column_names:
+        mine = _row_numbers(table, "release", path)
+    elif len(theirs) == release_rows:
+        mine = np.arange(release_rows)
+    else:
+        raise TableError(
+            f"{path} has {len(theirs)} rows, but the release has {release_rows}. Give the column `release` too."
+        )
+    rows = sum(batch.num_rows for batch in original.blocks()) if original.rows is None else original.rows
+    for what, found, count in (("release", mine, release_rows), ("original", theirs, rows)):
+        if len(found) and (found.min() < 0 or found.max() >= count):
+            raise TableError(f"{path}: a number in the column `{what}` is no row of it; its rows are 1 to {count:,}.")
+    if len(np.unique(mine)) < len(mine):
+        raise TableError(f"{path} names a row of the release twice.")
+    source = np.full(release_rows, -1, dtype=np.int64)
+    source[mine] = theirs
+    return _paired(source, "by a file of row numbers", notes)
+
+
+def _row_numbers(table: pa.Table, name: str, path: Path | str) -> Codes:
+    values, empty = numbers(plain(table[name]), name)
+    if empty is not None or (values % 1).any():
+        raise TableError(f"{path}: the column `{name}` must hold whole numbers, and no empty cell.")
+    return values.astype(np.int64) - 1
+
+
+def _paired(source: Codes, how: str, notes: list[str]) -> Codes:
+    share = float(np.mean(source >= 0)) if len(source) else 0.0
+    if np.count_nonzero(source >= 0) < LEAST_PAIRED:
+        raise TableError("Fewer than two rows of the release are paired with a row of the original: nothing to audit.")
+    notes.append(f"Whose row is whose was told {how}; that is so for {share:.0%} of the release.")
+    return source
+
+
+NOT_DECLARED = (
+    "No cell of that column is empty in the original, so this is nobody's value. If the release blanks cells "
+    "on purpose, declare it: `missing: true` for the column in a schema, given with --schema."
+)
+
+
+GENERALISED = (
+    "Some cells of the release name several values ({names}): the adversaries take each for the set of these values. "
+    "What stands for a set is the mean of similar people whose value it allows."
+)
+
+
+def evidence_from_tables(request: AuditRequest, rng: np.random.Generator) -> Evidence:
+    """Treat the release as column-wise: every column is its source column, changed in an unknown way."""
+    original, release = open_table(request.original), open_table(request.release)
+    notes: list[str] = []
+    back = original_names(release.names, original.names, request.columns)
+    rows = row_count(release)
+    reading = read_sample(release, rows, request.max_rows, rng) if rows > LARGE else None
+    released = release.read() if reading is None else reading.table
+    released = released.rename_columns([back.get(name, name) for name in released.column_names])
+    as_released: Table = MemoryTable(released) if reading is None else RenamedTable(release, back)
+    alignment, source = "trace", None
+    if request.match is not None:
+        alignment, source = "id", paired_by_id(original, released, request.match, notes)
+    elif request.mapping is not None:
+        alignment, source = "mapping", paired_by_file(request.mapping, rows, original, notes)
+        source = source if reading is None else source[reading.places]
+    hierarchies = {name: read_hierarchy(path) for name, path in request.hierarchies.items()}
+    plain_schema = original_schema(original, released, request, notes)
+    check_hierarchies(hierarchies, plain_schema)
+    split = split_off(released, plain_schema, hierarchies, _some_value(original))
+    released = split.table
+    encoding = Encoding(joint_schema(plain_schema, released))
+    sets = sets_of(split, encoding.groups, hierarchies)
+    label = encoding.schema.label
+    labelled = label is not None and label.name in released.column_names
+    if label is not None and not labelled:
+        notes.append(f"The release does not contain the label {label.name!r}.")
+    notes.append(
+        "No card: the release is taken column by column, and the attackers are given the actual strength of the "
+        "change (normal noise, randomized response)."
+    )
+    Z = recode(encoding, released, why=NOT_DECLARED)
+    if sets:
+        similar = original if request.holdout is None else open_table(request.holdout)
+        population, _ = read_holdout(similar, encoding, MISSING_INSTEAD)
+        fill_in(Z, sets, encoding.groups, population.X)
+        notes.append(GENERALISED.format(names=", ".join(split.words)))
+    draft = Draft(
+        encoding=encoding,
+        Z=Z,
+        sets=sets,
+        y=encoding.encode_label(released) if labelled else None,
+        source=source,
+        original=original,
+        affine=(np.eye(encoding.width), np.zeros(encoding.width)),
+        columnwise=True,
+        alignment=alignment,
+        notes=notes,
+        released=as_released,
+    )
+    return evidence_of(draft if reading is None else _of_sample(draft, reading, request, rng), request, rng)
+
+
+def _of_sample(draft: Draft, reading: Reading, request: AuditRequest, rng: np.random.Generator) -> Draft:
+    """The sampled rows alone, with what the first rows of both tables tell of their order."""
+    total = row_count(draft.original)
+    source = None if draft.source is None else draft.source[reading.chosen]
+    people, alignment = None, draft.alignment
+    if source is None and in_same_order(reading, draft.Z, draft.original, draft.encoding, total):
+        draft.notes.append(SAME_ORDER)
+        source, alignment = reading.places[reading.chosen], "same-order"
+    elif source is None:
+        draft.notes.append(TOO_LARGE)
+        people = some_people(draft.original, draft.encoding, total, request.max_rows, rng)
+    draft.notes.append(SAMPLE.format(rows=reading.rows, count=len(reading.chosen)))
+    return replace(
+        draft,
+        Z=draft.Z[reading.chosen],
+        y=None if draft.y is None else draft.y[reading.chosen],
+        sets={number: found.take(reading.chosen) for number, found in draft.sets.items()},
+        source=source,
+        alignment=alignment,
+        rows=reading.rows,
+        people=people,
+    )
+
+
+def original_names(released: Sequence[str], original: Sequence[str], columns: Mapping[str, str]) -> dict[str, str]:
+    """The original's names for renamed columns of the release; refuses a release that has none of its columns."""
+    for old, new in columns.items():
+        if old not in original:
+            raise TableError(
+                f"The original has no column {old!r}, which --columns names.{nearest(old, list(original))}"
+            )
+        if new not in released:
+            raise TableError(f"The release has no column {new!r}, which --columns names.{nearest(new, list(released))}")
+    back = {new: old for old, new in columns.items()}
+    names = [back.get(name, name) for name in released]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise TableError(f"The release has two columns for {twice[0]!r} of the original. Correct --columns.")
+    if not set(names) & set(original):
+        raise TableError(
+            "The release has no column of the original. If its columns were renamed, say so: --columns old=new."
+        )
+    return back
+
+
+def _some_value(original: Table) -> Callable[[str], str]:
+    """A value of a column of the original, as text."""
+    first = next(iter(original.blocks()))
+    return lambda name: str(text(plain(first.column(name)), name).drop_null()[0].as_py())
+
+
+def original_schema(original: Table, released: pa.Table, request: AuditRequest, notes: list[str]) -> Schema:
+    """Kinds, bounds and categories of the original's columns that the release has.
+
+    Bounds are the original's alone: noise widens the range of a release, and a guess would then count as near that is
+    not near on the scale of the people.
+    """
+    if request.schema is not None:
+        schema = request.schema if isinstance(request.schema, Schema) else Schema.load(Path(request.schema))
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what a release would leak is not what is asked here
+            schema = Schema.infer(original, request.label, refuse=False)
+    if request.match is not None:
+        schema = Schema(tuple(column for column in schema.columns if column.name != request.match))
+    absent = [column.name for column in schema.private if column.name not in released.column_names]
+    if absent:
+        notes.append(
+            f"Columns of the original that the release does not have were left out: {', '.join(absent[:20])}. What it "
+            "tells of them through the other columns was not tried."
+        )
+        schema = Schema(tuple(column for column in schema.columns if column.name not in absent))
+    extra = [name for name in released.column_names if name not in schema and name != request.match]
+    if extra:
+        notes.append(f"Columns of the release that the original does not have were ignored: {', '.join(extra[:20])}.")
+    if schema.dropped:
+        notes.append(f"Columns that cannot be audited were ignored: {', '.join(schema.dropped[:20])}.")
+    if not schema.private:
+        raise SchemaError("No column is left to audit: the release shares none that can be audited with the original.")
+    return Schema(tuple(column for column in schema.columns if column.role in ("private", "label")))
+
+
+def joint_schema(schema: Schema, released: pa.Table) -> Schema:
+    """The original's schema with the categories of both tables."""
+    return Schema(tuple(_joined(column, released) for column in schema.columns))
+
+
+def _joined(column: Column, released: pa.Table) -> Column:
+    """The column with the release's categories too. Empty cells are not added: they must be the original's own kind."""
+    if column.name not in released.column_names or column.kind != "categorical" or column.categories is None:
+        return column
+    words = pc.unique(text(plain(released[column.name]), column.name).drop_null()).to_pylist()
+    return replace(column, categories=(*column.categories, *sorted(set(words) - set(column.categories))))

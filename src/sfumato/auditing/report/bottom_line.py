@@ -1,0 +1,191 @@
+"""May I release this, and is it of use? The answer that comes before all figures, from an audit's plain JSON.
+
+Terminal, report and notebook show the same rows: the left word, and what is to be said. Figures that were measured are
+facts about private rows, so a page for others has the proof and what follows from the released files alone.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from sfumato.attacks.base import LINKABILITY
+from sfumato.auditing.extra import NOT_WITHIN, UNKNOWN, Points, Risk, state_of, three_risks
+from sfumato.auditing.report.markup import tag
+from sfumato.auditing.utility import HOLDOUT
+from sfumato.core.wording import QUESTIONS, counted, right_of_100
+from sfumato.guarantee import AllReleases
+from sfumato.guarantee.guarantee import CENTRAL_DP
+from sfumato.guarantee.own_words import own_words
+
+LEFT = 19
+COLUMN = "   "
+"""Between figures of a row, which a line is broken at first."""
+FOR_OTHERS = "WHAT IS PROVED"
+"""In place of the state, which is the owner's and rests on private rows."""
+
+Row = tuple[str, str]
+
+
+def rows(found: Mapping[str, Any], folder: str = "DIR") -> list[Row]:
+    """What was decided, the proof, the three risks, use, what is not hidden, what to do next."""
+    if not has_measured(found):
+        return for_others(found)
+    limit = (found.get("extra") or {}).get("limit")
+    state = state_of(three_risks(found.get("attacks") or ()), limit)
+    return [
+        (state.upper(), proof(found)),
+        *measured(found),
+        ("Not hidden", _not_hidden(found)),
+        ("Next", _next(found, state, folder)),
+    ]
+
+
+def for_others(found: Mapping[str, Any], beside: Sequence[Row] = ()) -> list[Row]:
+    """For a page that is handed on: the proof without the owner's decision, and what was measured only if it is given
+    `beside` it."""
+    return [(FOR_OTHERS, proof(found)), *beside, ("Not hidden", _not_hidden(found))]
+
+
+def measured(found: Mapping[str, Any]) -> list[Row]:
+    """The three risks and use: facts about private rows."""
+    limit = (found.get("extra") or {}).get("limit")
+    risks = three_risks(found.get("attacks") or ())
+    return [*((QUESTIONS[one.risk], in_points(one, limit)) for one in risks), ("Of use?", use(found))]
+
+
+def is_private(audit: Mapping[str, Any]) -> bool:
+    """Only an audit that says it is public is public."""
+    return audit.get("private") is not False
+
+
+def has_measured(found: Mapping[str, Any]) -> bool:
+    """Whether the audit holds figures of private rows: the owner's does, and one that the owner shares with them."""
+    return is_private(found) or bool(found.get("attacks"))
+
+
+def bottom_line(found: Mapping[str, Any], folder: str = "DIR", width: int = 80) -> list[str]:
+    """The rows as lines of a terminal."""
+    lines: list[str] = []
+    for left, words in rows(found, folder):
+        # A state may be longer than the column: its sentence then begins below it.
+        start = f"{left:<{LEFT}}" if len(left) < LEFT else ""
+        if not start:
+            lines.append(left)
+        told = COLUMN.join(part.replace(" ", "\xa0") for part in words.split(COLUMN)) if COLUMN in words else words
+        indent = " " * LEFT
+        lines += textwrap.wrap(
+            told, max(width, 2 * LEFT), initial_indent=start or indent, subsequent_indent=indent, break_on_hyphens=False
+        )
+    return [line.replace("\xa0", " ") for line in lines]
+
+
+def bottom_line_html(found: Mapping[str, Any], folder: str = "DIR") -> Markup:
+    """The same rows for the report and a notebook; the first is the state."""
+    return rows_html(rows(found, folder))
+
+
+def rows_html(shown: Sequence[Row]) -> Markup:
+    parts = (
+        tag("div", tag("dt", left), "\n", tag("dd", words, style="white-space: pre-wrap"), "\n")
+        for left, words in shown
+    )
+    return tag("dl", *parts, class_="bottom")
+
+
+def proof(found: Mapping[str, Any]) -> str:
+    """What is proved of all releases together, in a belief that people have met; or that nothing is."""
+    earlier = (found.get("release") or {}).get("earlier_releases")
+    return AllReleases.from_dict(found.get("guarantee") or {}, earlier or {}).bottom_line()
+
+
+def in_points(one: Risk, limit: float | None = None) -> str:
+    """One risk: right, without the release, extra, and the limit where there is one."""
+    if one.points is None:
+        return f"not tried: {one.why}"
+    if one.ways and not one.found:
+        return f"tried {one.ways:,} ways, none found"
+    right, without, extra = in_digits(one.points, limit)
+    pairs = one.points.pairs or (one.risk == LINKABILITY and one.points.without == 50.0)
+    parts = [
+        f"{right} of 100{' pairs told apart' if pairs else ''}",
+        f"{without} without the release",
+        extra,
+    ]
+    if limit is not None:
+        parts += [f"up to +{math.ceil(10 * one.high) / 10:g} by the 95% interval"] if one.high > limit else []
+        parts.append(f"limit {limit:g}")
+    return COLUMN.join(parts)
+
+
+def in_digits(points: Points, limit: float | None = None) -> tuple[str, str, str]:
+    """Right, without, and extra: whole numbers where they add up and stay on their side of the limit."""
+    right, without, extra = round(points.right), round(points.without), round(points.extra)
+    if not points.learns:
+        return f"{right}", f"{without}", "learns nothing"
+    crossed = limit is not None and (extra > limit) != (points.extra > limit)
+    digits = 0 if right - without == extra and not crossed else 1
+    more = "within chance" if points.low <= 0 else f"+{points.extra:.{digits}f}"
+    return f"{points.right:.{digits}f}", f"{points.without:.{digits}f}", more
+
+
+def use(found: Mapping[str, Any]) -> str:
+    best = max(
+        (one for one in found.get("utility") or () if one.get("release") is not None),
+        key=lambda one: float(one["release"]),
+        default=None,
+    )
+    if best is not None:
+        originals = max(float(one["original"]) for one in found["utility"] if one.get("original") is not None)
+        return right_of_100(
+            float(best["release"]), best["classifier"], asked_about(best), best.get("commonest"), originals
+        )
+    marginals = ((found.get("fidelity") or {}).get("marginals") or {}).get("release")
+    if marginals is not None:
+        pairs = found["fidelity"]["pairs"]["release"]
+        two = "" if pairs is None else f", of two columns by {100 * pairs:.0f}"
+        return f"shares of one column are off by {100 * marginals:.0f} points{two}"
+    return "not measured: there is no column to predict, or it is unknown which row is whose"
+
+
+def asked_about(entry: Mapping[str, Any]) -> str:
+    """The rows that a learner was asked about; an audit of 0.2 does not say how many."""
+    rows, splits = entry.get("tested_rows"), int(entry.get("splits") or 1)
+    if rows is None:
+        return "rows that it had not seen"
+    if entry.get("tested_on") == HOLDOUT:
+        return f"{counted(rows, 'person')} not in the table"
+    return f"{counted(rows, 'row')} left out of training{f', {splits} times' if splits > 1 else ''}"
+
+
+def _not_hidden(found: Mapping[str, Any]) -> str:
+    """What anybody with the release knows beyond the proof: true of the released files alone."""
+    release = found.get("release") or {}
+    owner, data = ("you", "your data") if has_measured(found) else ("the owner", "the data")
+    parts = []
+    if declared := release.get("declared"):
+        most = max(declared, key=lambda one: int(one["ranges"]))
+        count, reason = sum(int(one["ranges"]) for one in declared), own_words(str(most["reason"]), 60)
+        parts.append(f'the ranges {owner} declared ({count:,}, reason "{reason}")')
+    elif release.get("owners_word"):
+        parts.append(f"the ranges {owner} declared")
+    if learned := release.get("learned_from_data"):
+        parts.append(f"ranges read off {data} ({counted(len(learned), 'line')} on the card)")
+    if release.get("label_state") == "exact":
+        parts.append("the column to predict")
+    if (found.get("guarantee") or {}).get("kind") != CENTRAL_DP:
+        parts.append("who is in the table")
+    return "; ".join(parts) or "what is true of everybody"
+
+
+def _next(found: Mapping[str, Any], state: str, folder: str) -> str:
+    """One command: what is missing, something stronger, or the page to hand over."""
+    if state == UNKNOWN and not (found.get("settings") or {}).get("holdout_rows"):
+        return "the same with --holdout TABLE: people not in the table, whom some attackers need"
+    if state == NOT_WITHIN or found.get("guarantee") is None:
+        return "sfumato recommend TABLE"
+    return f"sfumato certificate {folder}"

@@ -1,0 +1,277 @@
+"""Original against release, column by column: small pictures of the same size, the most distorted first."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from sfumato.auditing.report.bottom_line import is_private
+from sfumato.auditing.report.markup import Section, drawn, share, tag, trimmed
+from sfumato.auditing.report.wording import figure, quantity, signed
+from sfumato.table.column import iso_date
+
+# How columns hang together, before and after: heat maps, and the pairs that changed most in words.
+
+
+LEVELS = 10
+"""Shades on either side of zero."""
+STRONG = 8
+"""Beyond this shade figures are written in the colour of the paper."""
+NUMBERED = 14
+"""So many columns and no more: the value fits into its cell."""
+MOST_IN_A_MAP = 60
+CHANGED = 8
+
+Rows = Sequence[Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Maps:
+    """What is shown of the correlations; a map that the audit leaves out is not there."""
+
+    names: list[str]
+    maps: list[tuple[str, Markup]]
+    changed: list[tuple[str, str, str, str]]
+    distance: float | None
+    not_applicable: str
+    cut: int
+
+
+def correlations_section(audit: Mapping[str, Any]) -> Section:
+    """Heat maps, or why there are none."""
+    found = correlation_maps(audit.get("correlations") or {}, private=is_private(audit))
+    if found.not_applicable or (not found.maps and found.distance is None):
+        why = found.not_applicable or "the audit holds no correlations"
+        return Section("correlations", "Correlations", why=why)
+    return drawn("correlations", "Correlations", maps=found, distance=figure(found.distance))
+
+
+def correlation_maps(correlations: Mapping[str, Any], *, private: bool) -> Maps:
+    """`private` False leaves the original and the difference out, whatever the audit holds."""
+    names = [str(name) for name in correlations.get("names") or ()]
+    before = correlations.get("original") if private else None
+    after = correlations.get("release")
+    shown = len(names) if len(names) <= MOST_IN_A_MAP else MOST_IN_A_MAP
+    maps = []
+    if before is not None:
+        maps.append(("Original", heat_map("original", before, shown)))
+    if after is not None:
+        maps.append(("Release", heat_map("release", after, shown)))
+    if before is not None and after is not None:
+        maps.append(("Release minus original", heat_map("difference", difference(before, after), shown)))
+    return Maps(
+        names=names[:shown],
+        maps=maps,
+        changed=[] if before is None or after is None else changed_most(names, before, after),
+        distance=correlations.get("distance"),
+        not_applicable=str(correlations.get("not_applicable") or ""),
+        cut=len(names) - shown,
+    )
+
+
+def difference(before: Rows, after: Rows) -> Rows:
+    return [[b - a for a, b in zip(row, other, strict=True)] for row, other in zip(before, after, strict=True)]
+
+
+def heat_map(what: str, values: Rows, shown: int) -> Markup:
+    """A square of cells, one path a shade: small, and its shades follow the page's colours."""
+    cells: dict[int, list[str]] = {}
+    numbers = []
+    for i, row in enumerate(values[:shown]):
+        for j, value in enumerate(row[:shown]):
+            level = shade(value)
+            cells.setdefault(level, []).append(f"M{j} {i}h1v1h-1z")
+            if shown <= NUMBERED and i != j:
+                strong = "strong" if abs(level) > STRONG else None
+                numbers.append(tag("text", brief(value), x=j + 0.5, y=i + 0.65, class_=strong))
+    paths = [tag("path", d="".join(parts), class_=shade_name(level)) for level, parts in sorted(cells.items())]
+    every = 1 if shown <= 20 else 5
+    axis = [k for k in range(shown) if k % every == every - 1 or every == 1]
+    labels = [tag("text", k + 1, x=-0.35, y=k + 0.66, class_="index side") for k in axis]
+    labels += [tag("text", k + 1, x=k + 0.5, y=-0.35, class_="index") for k in axis]
+    margin = max(1.3, shown * 0.06)
+    scale = max(shown / 30, 0.42)
+    return tag(
+        "svg",
+        tag("title", f"Heat map of the correlations, {what}: column numbers as in the list below"),
+        tag("g", *paths, shape_rendering="crispEdges"),
+        tag("g", *numbers, class_="cells"),
+        tag("g", *labels, font_size=scale),
+        viewBox=f"{-margin:g} {-margin:g} {shown + margin:g} {shown + margin:g}",
+        role="img",
+        class_="heat",
+        style=f"max-width:{2.6 * (shown + 1.5):.1f}rem",
+    )
+
+
+def shade(value: float) -> int:
+    return round(max(-1.0, min(1.0, value)) * LEVELS)
+
+
+def shade_name(level: int) -> str:
+    return f"{'n' if level < 0 else 'p'}{abs(level)}"
+
+
+def brief(value: float) -> str:
+    """-.31, .05, 1: as short as a cell needs."""
+    text = f"{value:.2f}".replace("0.", ".", 1)
+    return {"-.00": ".00", "1.00": "1", "-1.00": "-1"}.get(text, text)
+
+
+def changed_most(names: Sequence[str], before: Rows, after: Rows) -> list[tuple[str, str, str, str]]:
+    """The pairs of columns whose correlation the release changed most."""
+    pairs = [
+        (abs(after[i][j] - before[i][j]), names[i], names[j], before[i][j], after[i][j])
+        for i in range(len(names))
+        for j in range(i + 1, len(names))
+        if abs(after[i][j] - before[i][j]) >= 0.005
+    ]
+    pairs.sort(key=lambda pair: (-pair[0], pair[1], pair[2]))
+    return [(one, other, signed(was), signed(now)) for _, one, other, was, now in pairs[:CHANGED]]
+
+
+MOST_COLUMNS = 24
+MOST_CATEGORIES = 8
+WIDTH, HEIGHT = 240.0, 80.0
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One column: a histogram with its two ends, or bars of categories."""
+
+    name: str
+    kind: str
+    distance: str
+    histogram: Markup | None = None
+    ends: tuple[str, str] | None = None
+    categories: tuple[tuple[str, Markup, str], ...] = ()
+    left_out: int = 0
+    missing: str = ""
+    not_applicable: str = ""
+
+
+def columns_section(audit: Mapping[str, Any]) -> Section:
+    """The most distorted columns as small pictures."""
+    found = list(audit.get("distributions") or ())
+    private = is_private(audit)
+    has_original = private and any(entry.get("original") is not None for entry in found)
+    title = f"{'Original against release' if has_original else 'The release'}, column by column"
+    if not found or all(entry.get("not_applicable") for entry in found):
+        return Section("columns", title, why=found[0]["not_applicable"] if found else "the audit holds no columns")
+    return drawn(
+        "columns",
+        title,
+        pictures=pictures(found, private=private),
+        columns_in_all=len(found),
+        has_original=has_original,
+        has_distance=any(entry.get("distance") is not None for entry in found),
+        columnwise=(audit.get("release") or {}).get("columnwise"),
+    )
+
+
+def pictures(distributions: Sequence[Mapping[str, Any]], *, private: bool) -> list[Picture]:
+    """At most 24 columns by distance; columns without one come last."""
+    order = sorted(distributions, key=lambda entry: -(-1.0 if entry.get("distance") is None else entry["distance"]))
+    return [picture(entry, private=private) for entry in order[:MOST_COLUMNS]]
+
+
+def picture(entry: Mapping[str, Any], *, private: bool) -> Picture:
+    """`private` False leaves the original out, whatever the audit holds."""
+    before = shares(entry.get("original")) if private else None
+    after = shares(entry.get("release"))
+    shown: dict[str, Any] = {
+        "name": entry["name"],
+        "kind": entry.get("kind", ""),
+        "distance": figure(entry.get("distance")),
+        "missing": _missing(entry, private),
+        "not_applicable": entry.get("not_applicable", ""),
+    }
+    if before is None and after is None:
+        return Picture(**shown)
+    if entry.get("categories") is not None:
+        rows, left_out = categories(entry["categories"], before, after)
+        return Picture(**shown, categories=tuple(rows), left_out=left_out)
+    edges = entry.get("edges") or []
+    ends = (_end(entry, edges[0]), _end(entry, edges[-1])) if edges else None
+    return Picture(**shown, histogram=histogram(entry["name"], before, after), ends=ends)
+
+
+def _end(entry: Mapping[str, Any], edge: float) -> str:
+    """An edge in the column's own units; far-off noise has no date of its own."""
+    if entry.get("kind") == "date":
+        with contextlib.suppress(OverflowError):
+            return iso_date(edge)
+    return f"rank {quantity(edge)}" if entry.get("kind") == "ordinal" else quantity(edge)
+
+
+def shares(counts: Sequence[int] | None) -> list[float] | None:
+    """Counts as shares of their sum: release and original may differ in size."""
+    if counts is None:
+        return None
+    total = sum(counts)
+    return [count / total if total else 0.0 for count in counts]
+
+
+def histogram(name: str, before: list[float] | None, after: list[float] | None) -> Markup:
+    """The original as a filled shape, the release as a line over it: told apart by shape, not by colour alone."""
+    top = max([*(before or ()), *(after or ()), 1e-12])
+    shapes = [tag("title", f"Histogram of {name}")]
+    if before is not None:
+        shapes.append(tag("path", d=f"{steps(before, top)}V{trimmed(HEIGHT)}H0z", class_="original"))
+    if after is not None:
+        shapes.append(tag("path", d=steps(after, top), class_="release"))
+    shapes.append(tag("path", d=f"M0 {trimmed(HEIGHT)}h{trimmed(WIDTH)}", class_="axis"))
+    return tag(
+        "svg", *shapes, viewBox=f"0 -2 {WIDTH:g} {HEIGHT + 3:g}", preserveAspectRatio="none", role="img", class_="hist"
+    )
+
+
+def steps(values: list[float], top: float) -> str:
+    """The outline of a histogram."""
+    width = WIDTH / max(len(values), 1)
+    path = f"M0 {trimmed(HEIGHT)}"
+    for value in values:
+        path += f"V{trimmed(HEIGHT * (1 - value / top))}h{trimmed(width)}"
+    return path + f"V{trimmed(HEIGHT)}"
+
+
+def categories(
+    names: Sequence[str], before: list[float] | None, after: list[float] | None
+) -> tuple[list[tuple[str, Markup, str]], int]:
+    """The commonest categories, each with a bar for the original above one for the release."""
+    main = before if before is not None else after or []
+    order = sorted(range(len(names)), key=lambda k: (-main[k], k))[:MOST_CATEGORIES]
+    rows = []
+    for k in order:
+        was, now = (None if values is None else values[k] for values in (before, after))
+        words = " → ".join(percent(value) for value in (was, now) if value is not None)
+        rows.append((str(names[k]), category_bars(was, now), words))
+    return rows, len(names) - len(order)
+
+
+def category_bars(before: float | None, after: float | None) -> Markup:
+    shapes = [tag("rect", x=0, y=0, width="100%", height=14, class_="track")]
+    if before is not None:
+        shapes.append(tag("rect", x=0, y=1, width=share(before), height=6, class_="original"))
+    if after is not None:
+        shapes.append(tag("rect", x=0, y=8, width=share(after), height=5, class_="release"))
+    return tag("svg", *shapes, width="100%", height=14, class_="pair", aria_hidden="true")
+
+
+def percent(value: float) -> str:
+    return f"{100 * value:.0f}%" if value >= 0.01 or value == 0 else "<1%"
+
+
+def _missing(entry: Mapping[str, Any], private: bool) -> str:
+    missing = entry.get("missing")
+    if entry.get("reported") is not None:
+        return f"reported by {percent(entry['reported'])} of the rows"
+    if not missing or missing.get("release") is None:
+        return ""
+    if private and missing.get("original") is not None:
+        return f"missing: {percent(missing['original'])} → {percent(missing['release'])}"
+    return f"missing in the release: {percent(missing['release'])}"

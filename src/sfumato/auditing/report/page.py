@@ -1,0 +1,366 @@
+"""One audit, one page in three layers: the bottom line, the evidence, and all the rest for experts, closed.
+
+Every section draws itself from the audit's plain JSON. No script, nothing from elsewhere, the same bytes each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from sfumato.auditing.report.accuracy import accuracy_section, use_section
+from sfumato.auditing.report.attacks import attackers_section, counts_values, extra
+from sfumato.auditing.report.bars import bar, legend
+from sfumato.auditing.report.bottom_line import bottom_line_html, has_measured, is_private
+from sfumato.auditing.report.columns import columns_section, correlations_section
+from sfumato.auditing.report.comparison_parts import copied_rows, copies_section, crowds_section, fidelity_section
+from sfumato.auditing.report.guarantee import guarantee_section
+from sfumato.auditing.report.markup import Section, drawn, report_template, report_text
+from sfumato.auditing.report.strongest import strongest_section
+from sfumato.auditing.report.verdict import GAINS, IN_SHORT, SIGNS, column_verdict
+from sfumato.auditing.report.wording import DASH, figure, of_100, setting_rows
+from sfumato.core.files import write_whole
+from sfumato.guarantee.own_words import own_words
+
+# Which columns and which records the release gives away: for the owner's eyes, records by their row numbers.
+
+
+MOST_EXPOSED = 12
+
+
+@dataclass(frozen=True)
+class Exposed:
+    """One column, and the attacker who tells most about it."""
+
+    name: str
+    attack: str
+    verdict: str
+    sign: str
+    in_short: str
+    chart: Markup
+    value: str
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """The most exposed columns, how many more there are, and those about which nobody learns anything."""
+
+    columns: list[Exposed]
+    left_out: int
+    spared: list[str]
+
+
+def exposed_section(audit: Mapping[str, Any]) -> Section:
+    """For each column the attacker on values who gets most extra."""
+    attacks = list(audit.get("attacks") or ())
+    found = exposure(attacks, int((audit.get("settings") or {}).get("rows_used") or 0))
+    title = "Which columns reveal most"
+    if not found.columns and not found.spared:
+        return Section("exposed", title, why="no attacker on values ran")
+    return drawn("exposed", title, exposed=found, legend=legend(attacks))
+
+
+def riskiest_section(audit: Mapping[str, Any]) -> Section:
+    """Records of the original: in the owner's page alone."""
+    title = "Riskiest records"
+    if not is_private(audit):
+        return Section("riskiest", title, why="")
+    records = audit.get("riskiest") or ()
+    if not records:
+        return Section("riskiest", title, why="the release adds nothing about any one record beyond chance")
+    names = (audit.get("release") or {}).get("source_columns") or ()
+    return drawn("riskiest", f"{title} ({len(records)})", riskiest=riskiest_rows(records, names))
+
+
+def exposure(attacks: Sequence[Mapping[str, Any]], people: int) -> Exposure:
+    """Columns by extra; `people` is how many were attacked, for the verdict."""
+    comparisons = 0
+    best: dict[str, tuple[float, str, Mapping[str, Any]]] = {}
+    for entry in filter(counts_values, attacks):
+        for column in entry.get("columns") or ():
+            comparisons += 1
+            name = str(column["name"])
+            if name not in best or extra(column) > best[name][0]:
+                best[name] = (extra(column), str(entry["name"]), column)
+    ranked = sorted(best.items(), key=lambda item: (-item[1][0], item[0]))
+    gained = [(attack, column) for _, (more, attack, column) in ranked if more > 0]
+    return Exposure(
+        columns=[
+            _exposed(attack, column, column_verdict(column, people, comparisons))
+            for attack, column in gained[:MOST_EXPOSED]
+        ],
+        left_out=max(0, len(gained) - MOST_EXPOSED),
+        spared=sorted(name for name, (more, _, _) in best.items() if more <= 0),
+    )
+
+
+def _exposed(attack: str, column: Mapping[str, Any], state: str) -> Exposed:
+    return Exposed(
+        name=str(column["name"]),
+        attack=attack,
+        verdict=state,
+        sign=SIGNS[state],
+        in_short=attack if state == GAINS else f"{attack}, {IN_SHORT[state]}",
+        chart=bar(column, state),
+        value=of_100(column["score"]),
+    )
+
+
+def riskiest_rows(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[dict[str, str]]:
+    """Row numbers of the original, what the release adds about them, and by which attackers they are hit worst."""
+    return [
+        {
+            "row": str(record.get("record", DASH)),
+            "score": of_100(record.get("score")),
+            "without": of_100(record.get("without")),
+            "told": told([str(name) for name in record.get("columns") or ()], [str(name) for name in names]),
+            "attacks": ", ".join(map(str, record.get("attacks") or ())) or DASH,
+        }
+        for record in records
+    ]
+
+
+def told(columns: Sequence[str], names: Sequence[str]) -> str:
+    """The columns that are told, or the others where these are fewer: a list that can be read.
+
+    >>> told(["age", "sex", "zip"], ["age", "sex", "zip", "job"])
+    '3 of 4: all but job'
+    """
+    if not columns:
+        return DASH
+    others = [name for name in names if name not in columns]
+    if len(columns) + len(others) != len(names):
+        return ", ".join(columns)
+    count = f"{len(columns)} of {len(names)}"
+    if not others:
+        return f"{count}: all of them"
+    return f"{count}: all but {', '.join(others)}" if len(others) < len(columns) else f"{count}: {', '.join(columns)}"
+
+
+# The papers' own measures, each with the sentence that says what it is worth.
+
+
+AVERAGE = (
+    "Average privacy",
+    "Width of the interval that holds 95% of the errors of the strongest attacker on numbers, over the column's range, "
+    "averaged over columns. Wider is safer. It is an average: a single person may be guessed much better.",
+)
+LOSS = (
+    "Privacy loss",
+    "1 - 2^-I, I being the bits that a released value tells of its own source, averaged over columns. Lower is safer. "
+    "Each column is taken alone; together they tell more.",
+)
+UNIFIED = (
+    "Multi-column guarantee",
+    "Standard deviation of the error on the column guessed best, the lowest over all attackers tried here. Larger is "
+    "safer. The paper calls it a guarantee; it is a measurement, and an attacker who was not tried may leave less.",
+)
+UNIFIED_AVERAGE = (
+    "The same on average",
+    "Over all columns, for the attacker who leaves least. Larger is safer.",
+)
+DENSITY_GAP = (
+    "Gap of two density estimates",
+    "Half the distance between the density that rows were drawn from and the same estimate from the people held apart. "
+    "Both err, so it is not the paper's DAPL, which knows the true density; with eight columns or more it is near 1 "
+    "whatever is done. It says nothing about the privacy of a person.",
+)
+FEW_COLUMNS = 12
+"""A table of so many columns stands open."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One figure, what it is read against, and its sentence."""
+
+    name: str
+    value: str
+    below: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What the page shows; `columns` has name, average privacy, that of guessing the mean, bits and privacy loss."""
+
+    figures: list[Measure]
+    columns: list[tuple[str, str, str, str, str]]
+    has_mean: bool
+    open: bool
+    density_gap: Measure | None
+
+
+def measures_section(audit: Mapping[str, Any]) -> Section:
+    """What the papers compare methods by."""
+    found = shown_measures(audit.get("measures"))
+    title = "The papers' measures"
+    if not found.figures and found.density_gap is None:
+        return Section("measures", title, why="none of them could be measured here")
+    return drawn("measures", title, measures=found)
+
+
+def shown_measures(found: Mapping[str, Any] | None) -> Measures:
+    """Nothing where the audit holds none."""
+    found = found or {}
+    average, unified, channels = found.get("average_privacy"), found.get("unified"), found.get("channels") or ()
+    figures = []
+    if average:
+        figures.append(Measure(AVERAGE[0], figure(average["width"]), _beside(average), AVERAGE[1]))
+    losses = [one["privacy_loss"] for one in channels if one.get("privacy_loss") is not None]
+    if losses:
+        below = f"{figure(min(losses))} to {figure(max(losses))}" if len(losses) > 1 else ""
+        figures.append(Measure(LOSS[0], figure(sum(losses) / len(losses)), below, LOSS[1]))
+    if unified:
+        below = f"{unified['sigma_min_attack']}; variance, weighted and capped: {figure(unified['minimum'])}"
+        figures.append(Measure(UNIFIED[0], figure(unified["sigma_min"]), below, UNIFIED[1]))
+        below = f"{unified['sigma_avg_attack']}; variance, weighted and capped: {figure(unified['average'])}"
+        figures.append(Measure(UNIFIED_AVERAGE[0], figure(unified["sigma_avg"]), below, UNIFIED_AVERAGE[1]))
+    columns = _columns(average, channels)
+    return Measures(
+        figures,
+        columns,
+        has_mean=any(row[2] != DASH for row in columns),
+        open=len(columns) <= FEW_COLUMNS,
+        density_gap=_density_gap(found.get("density_gap") or found.get("dapl")),  # version 0.2 called it so
+    )
+
+
+def _beside(average: Mapping[str, Any]) -> str:
+    parts = [f"{average['attack']} leaves least"]
+    if average.get("filtered") is not None and average["attack"] != "principal-filter":
+        parts.append(f"{figure(average['filtered'])} after filtering as in the paper")
+    if average.get("width_of_mean") is not None:
+        parts.append(f"{figure(average['width_of_mean'])} by the mean alone")
+    return "; ".join(parts)
+
+
+def _columns(
+    average: Mapping[str, Any] | None, channels: Sequence[Mapping[str, Any]]
+) -> list[tuple[str, str, str, str, str]]:
+    """Source columns first, then the release's own, where it mixes them."""
+    widths = {one["name"]: one for one in (average or {}).get("columns", ())}
+    told = {one["name"]: one for one in channels}
+    return [
+        (
+            name,
+            figure(widths.get(name, {}).get("width")),
+            figure(widths.get(name, {}).get("width_of_mean")),
+            figure(told.get(name, {}).get("bits")),
+            figure(told.get(name, {}).get("privacy_loss")),
+        )
+        for name in [*widths, *[name for name in told if name not in widths]]
+    ]
+
+
+def _density_gap(found: Mapping[str, Any] | None) -> Measure | None:
+    if not found:
+        return None
+    return Measure(DENSITY_GAP[0], figure(found["loss"]), f"standard error {figure(found['error'])}", DENSITY_GAP[1])
+
+
+CLOSED = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+"""Content-Security-Policy: the page loads nothing, runs nothing, sends nothing."""
+
+
+def write_report(audit: Mapping[str, Any], path: Path) -> None:
+    """Write the page whole; the owner's can be read by the owner alone."""
+    write_whole(path, render_report(audit, path.absolute().parent.name), private=is_private(audit))
+
+
+def render_report(audit: Mapping[str, Any], folder: str = "DIR") -> str:
+    """The page as text. A section that does not apply is one line, which says why."""
+    private = is_private(audit)
+    release = dict.fromkeys(("rows", "source_columns", "label", "label_state", "created", "reproducible"))
+    release |= audit.get("release") or {}
+    experts = [draw(audit) for draw in (EXPERTS if has_measured(audit) else EXPERTS_OF_THE_RELEASE)]
+    return report_template("page.html.j2").render(
+        policy=CLOSED,
+        css=Markup(report_text("page.css")),
+        private=private,
+        notice=notice(audit),
+        release=release,
+        title=title(release),
+        lead=copied_rows(audit.get("copies")),
+        bottom=bottom_line_html(audit, folder),
+        evidence=[draw(audit) for draw in (EVIDENCE if has_measured(audit) else (guarantee_section,))],
+        experts=[one for one in experts if one.html],
+        left_out=[one for one in experts if not one.html and one.why],
+    )
+
+
+def threat_section(audit: Mapping[str, Any]) -> Section:
+    """Who the attacker is assumed to be."""
+    return drawn("threat", "The threat model", lines=_stated(audit, "adversary"))
+
+
+def limits_section(audit: Mapping[str, Any]) -> Section:
+    """What no figure of the page covers."""
+    return drawn("limits", "What is not protected", lines=_stated(audit, "not_protected"))
+
+
+def settings_section(audit: Mapping[str, Any]) -> Section:
+    """How the release was made and how it was audited."""
+    release = audit.get("release") or {}
+    mechanism = release.get("mechanism") or {}
+    made = []
+    if mechanism:
+        parts = [
+            f"({used})" if (used := _parameters(mechanism)) else "",
+            "as published" if mechanism.get("as_published") else "",
+        ]
+        made.append(("Method", " ".join([str(mechanism["name"]), *filter(None, parts)])))
+    named = {"columns": "Columns of the release", "post_processing": "Post-processing", "space": "Fits together with"}
+    made += [(words, str(release[name])) for name, words in named.items() if release.get(name)]
+    if papers := release.get("papers"):
+        made.append(("Papers", ", ".join(papers)))
+    versions = [(str(name), str(value)) for name, value in (audit.get("versions") or {}).items()]
+    rows = [*made, *setting_rows(audit.get("settings") or {}), *versions]
+    return drawn("settings", "Settings and notes", notes=list(audit.get("notes") or ()), rows=rows)
+
+
+EVIDENCE = (strongest_section, use_section, guarantee_section)
+EXPERTS_OF_THE_RELEASE = (
+    crowds_section,
+    columns_section,
+    correlations_section,
+    threat_section,
+    limits_section,
+    settings_section,
+)
+"""What follows from the released files alone."""
+EXPERTS = (
+    attackers_section,
+    exposed_section,
+    riskiest_section,
+    copies_section,
+    fidelity_section,
+    measures_section,
+    accuracy_section,
+    *EXPERTS_OF_THE_RELEASE,
+)
+
+
+def notice(audit: Mapping[str, Any]) -> str:
+    """What the audit says of who may see it, without the word that the banner begins with."""
+    text = str(audit.get("notice") or "").removeprefix("Private: ")
+    return text[:1].upper() + text[1:]
+
+
+def title(release: Mapping[str, Any]) -> str:
+    mechanism = (release.get("mechanism") or {}).get("name")
+    return f"Privacy audit: {mechanism}" if mechanism else "Privacy audit of a release without a card"
+
+
+def _stated(audit: Mapping[str, Any], part: str) -> list[str]:
+    return [own_words(str(line)) for line in (audit.get("threat_model") or {}).get(part) or ()]
+
+
+def _parameters(mechanism: Mapping[str, Any]) -> str:
+    used = {name: value for name, value in (mechanism.get("parameters") or {}).items() if value is not None}
+    return own_words(
+        ", ".join(f"{name} = {f'{value:.6g}' if isinstance(value, float) else value}" for name, value in used.items())
+    )

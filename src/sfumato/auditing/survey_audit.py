@@ -1,0 +1,213 @@
+"""The audit of a survey: simulated respondents answer to given guidance, and every adversary has his turn.
+
+Nobody has the respondents' answers, so that people of a population stand for them. Posteriors are exact all the same:
+they follow from the guidance, whoever answers.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike
+
+from sfumato.attacks.malicious_miner import KINDS, MaliciousMiner, Reading
+from sfumato.auditing.audit import audit
+from sfumato.auditing.request import Audit, AuditRequest
+from sfumato.channels.guidance import (
+    AnswerSpace,
+    DegreeOfError,
+    Disclosure,
+    Link,
+    MostDisclosure,
+    decode_matrix,
+    degree_of_error,
+    disclosure,
+    most_bits,
+    most_disclosure,
+    perturb_bits,
+)
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.errors import TableError
+from sfumato.core.files import new_folder
+from sfumato.core.progress import Progress, silent
+from sfumato.core.wording import counted
+from sfumato.guarantee.rounding import percent_up, rounded_up
+from sfumato.ledger import Ledger
+from sfumato.mechanisms.guided_projection import FROM_A_SURVEY
+from sfumato.release.sanitize import Options, sanitize
+from sfumato.table import Encoding, Schema, write_table
+
+# The paper's two degrees of a survey, for people of a population: of disclosure and of error [guided-survey, 5].
+
+
+MOST_ROWS = 20_000
+
+
+@dataclass(frozen=True)
+class SurveyMeasures:
+    """What the bits of one answer disclose, and how far received rows mislead, at level `k`.
+
+    honest: disclosure to the guidance that was given. most: Definition 2, to the worst guidance of this level.
+    anybody_bits: no guidance of this level discloses more bits of anybody's answer, whatever the population.
+    error: Definition 1, of simulated answers to the given guidance.
+    """
+
+    k: int
+    honest: Disclosure
+    most: MostDisclosure
+    anybody_bits: float
+    error: DegreeOfError
+
+    def sentences(self) -> list[str]:
+        """For people who read the audit."""
+        per_size = ", ".join(f"{value:.3f}" for value in self.error.by_size)
+        certain = "" if self.error.exact else "at least "
+        return [
+            f"Degree of disclosure (Definition 2): guidance of {counted(self.k, 'direction')} can disclose at most "
+            f"{percent_up(self.most.of_whole_answers)} of the entropy of whole answers ({rounded_up(self.most.bits)} "
+            f"bits). The worst guidance that was found discloses {self.most.found.of_whole_answers:.1%}, the survey's "
+            f"own {self.honest.of_whole_answers:.1%}, or {self.honest.by_question:.1%} by question, as a plan counts.",
+            f"Whatever the population, no guidance of {counted(self.k, 'direction')} discloses more than "
+            f"{rounded_up(self.anybody_bits)} bits of one answer.",
+            f"Degree of error (Definition 1): {certain}{self.error.value:.3f}. For one, two, ... answers together: "
+            f"{per_size}.",
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `--json` prints it."""
+        shares = {"of_whole_answers": self.most.of_whole_answers, "by_question": self.most.by_question}
+        return {
+            "k": self.k,
+            "disclosure": self.honest._asdict(),
+            "most_disclosure": {"at_most": {"bits": self.most.bits, **shares}, "found": self.most.found._asdict()},
+            "anybody_bits": self.anybody_bits,
+            "degree_of_error": self.error._asdict(),
+        }
+
+
+def measure_survey(
+    codes: ArrayLike,
+    y: ArrayLike,
+    space: AnswerSpace,
+    V: Matrix,
+    *,
+    floor: float,
+    link: Link,
+    seed: int = 0,
+) -> SurveyMeasures:
+    """Both degrees for people like these (plain answers as choice numbers, with classes), at the level of V."""
+    people, labels = np.atleast_2d(np.asarray(codes))[:MOST_ROWS], np.asarray(y)[:MOST_ROWS]
+    T = space.onehot(people)
+    bits = perturb_bits(T, V, np.random.default_rng(seed).random(T.shape), floor, link)
+    k = int(V.shape[1])
+    return SurveyMeasures(
+        k,
+        disclosure(people, space, V, floor, link, seed=seed),
+        most_disclosure(people, space, k, floor, link, guidance=V, seed=seed),
+        most_bits(space, k, floor, link),
+        degree_of_error(T, labels, bits, labels, space),
+    )
+
+
+MOST_PEOPLE = 4_000
+LEAST_PEOPLE = 40
+SIMULATED = (
+    "The respondents are simulated: people from a population answered under the guidance. Posteriors follow exactly "
+    "from the guidance, whoever answers."
+)
+
+
+@dataclass(frozen=True)
+class MinerReading:
+    """What a collector who makes up the guidance reads, of the question it reads best, with the floor or without."""
+
+    kind: str
+    floor: float
+    question: str
+    reading: Reading
+
+
+@dataclass(frozen=True)
+class SurveyAudit:
+    """The audit of simulated answers, malicious collectors beside it, and the paper's two degrees."""
+
+    audit: Audit
+    miners: tuple[MinerReading, ...]
+    measures: SurveyMeasures
+
+
+def audit_survey(
+    people: pa.Table,
+    schema: Schema,
+    guidance: str,
+    out: Path,
+    *,
+    floor: float,
+    link: Link,
+    seed: int = 0,
+    force: bool = False,
+    progress: Progress = silent,
+    report: Callable[..., None],
+) -> SurveyAudit:
+    """Half of `people` (plain answers in the schema's words) respond, the others are the control; writes `out`."""
+    if people.num_rows < LEAST_PEOPLE:
+        raise TableError(f"An audit needs at least {LEAST_PEOPLE} people to play the respondents.")
+    order = np.random.default_rng(seed).permutation(people.num_rows)[:MOST_PEOPLE]
+    half = len(order) // 2
+    with new_folder(out, force=force) as folder:
+        asked, others = folder / "respondents.parquet", folder / "others.parquet"
+        write_table(people.take(order[:half]), asked, private=True)
+        write_table(people.take(order[half:]), others, private=True)
+        options = Options(
+            mechanism="guided-projection",
+            parameters={"guidance": guidance, "floor": floor, "link": link, "guidance_reason": FROM_A_SURVEY},
+            schema=schema,
+            ledger=folder / "ledger.json",
+        )
+        sanitize(asked, folder / "answers", options, progress)
+        Ledger(folder / "ledger.json").discard()
+        found = audit(
+            AuditRequest(folder=folder / "answers", original=asked, holdout=others, seed=seed), progress=progress
+        )
+        encoding = Encoding(schema)
+        space = AnswerSpace([group.width for group in encoding.groups])
+        respondents = people.take(order[:half])
+        codes = space.codes(np.rint(encoding.encode(respondents).X))
+        y = np.asarray(encoding.encode_label(respondents))
+        V = decode_matrix(guidance, space.width, _columns(guidance, space.width))
+        measures = measure_survey(codes, y, space, V, floor=floor, link=link, seed=seed)
+        found.data["notes"] += [SIMULATED, *measures.sentences()]
+        report(found.data, folder / "answers" / "report.html")
+        miners = _miners(codes, space, encoding, floor, link)
+    return SurveyAudit(found, miners, measures)
+
+
+def _columns(guidance: str, width: int) -> int:
+    """Number of directions of guidance as it travels."""
+    return len(base64.b64decode(guidance)) // (8 * width)
+
+
+def _miners(codes: Codes, space: AnswerSpace, encoding: Encoding, floor: float, link: Link) -> tuple[MinerReading, ...]:
+    floors = dict.fromkeys((floor, 0.0))
+    return tuple(_worst(kind, tried, codes, space, encoding, link) for kind in KINDS for tried in floors)
+
+
+def _worst(kind: str, floor: float, codes: Codes, space: AnswerSpace, encoding: Encoding, link: Link) -> MinerReading:
+    """Of all questions the one of which most people are identified, then most are guessed beyond the usual answer."""
+    found = []
+    for place, group in enumerate(encoding.groups):
+        if group.width >= 2 and (kind == "unit" or len(space.sizes) > 2):
+            reading = MaliciousMiner(kind, question=place, steps=100).read(codes, space, floor, link)
+            found.append(MinerReading(kind, floor, group.column.name, reading))
+    return max(found, key=lambda one: (one.reading.identified, one.reading.right - one.reading.baseline))
+
+
+def miner_dict(found: MinerReading) -> dict[str, Any]:
+    """As `--json` prints it."""
+    return {"kind": found.kind, "floor": found.floor, "question": found.question, **vars(found.reading)}

@@ -1,0 +1,1 @@
+"""What analysts learn from releases: classifiers, clusters, rules, regressions, models."""

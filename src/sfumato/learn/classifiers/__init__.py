@@ -1,0 +1,56 @@
+"""Learners that know the noise, and any scikit-learn classifier on perturbed rows.
+
+A name is loaded when it is first used: who only asks which classifiers there are does not wait for scikit-learn.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sfumato.learn.classifiers.distortion import NoiseSummary
+    from sfumato.learn.classifiers.factory import CLASSIFIERS, make_classifier
+    from sfumato.learn.classifiers.label_noise import LabelNoiseCorrection
+    from sfumato.learn.classifiers.noise_aware_discriminant import NoiseAwareDiscriminant
+    from sfumato.learn.classifiers.on_reconstruction import OnReconstruction, ReconstructedTree
+    from sfumato.learn.classifiers.perturbed import PerturbedClassifier
+    from sfumato.learn.classifiers.radius_vote import RadiusVote
+    from sfumato.learn.classifiers.reconstructed_naive_bayes import ReconstructedNaiveBayes
+    from sfumato.learn.classifiers.training import Part, fit_on_parts, noise_summary
+
+_WHERE = {
+    "CLASSIFIERS": "factory",
+    "LabelNoiseCorrection": "label_noise",
+    "NoiseAwareDiscriminant": "noise_aware_discriminant",
+    "NoiseSummary": "distortion",
+    "OnReconstruction": "on_reconstruction",
+    "Part": "training",
+    "PerturbedClassifier": "perturbed",
+    "RadiusVote": "radius_vote",
+    "ReconstructedNaiveBayes": "reconstructed_naive_bayes",
+    "ReconstructedTree": "on_reconstruction",
+    "fit_on_parts": "training",
+    "make_classifier": "factory",
+    "noise_summary": "training",
+}
+
+__all__ = [
+    "CLASSIFIERS",
+    "LabelNoiseCorrection",
+    "NoiseAwareDiscriminant",
+    "NoiseSummary",
+    "OnReconstruction",
+    "Part",
+    "PerturbedClassifier",
+    "RadiusVote",
+    "ReconstructedNaiveBayes",
+    "ReconstructedTree",
+    "fit_on_parts",
+    "make_classifier",
+    "noise_summary",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)

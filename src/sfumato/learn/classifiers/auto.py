@@ -1,0 +1,223 @@
+"""Choose a learner by released rows and their card alone, and believe it as far as they speak for it.
+
+Rows without noise of their own (made-up ones, or rows as they are) go to the blend of ordinary learners; there is
+nothing to choose, and how far its held-out answers hold says nothing about the table behind made-up rows.
+
+*Which learner.* Noisy rows are cut into folds; every candidate is trained on the others and tells P(label | released
+row) for the rows of the fold, by its own class distributions sent through the channels. A released row tells so little
+that the smallest mean loss -log P is mostly a matter of chance. So the first candidate, which is made for strong noise,
+is taken unless another is better on the same rows by two standard errors.
+
+*How far.* Do the classes differ at all? Two figures tell how much likelier the release is if they do: the held-out
+likelihood, which needs no model but has little power, and the learner's marginal likelihood, which uses all rows but
+believes its model. The mean of their logarithms is used. Beforehand classes of about the same size are taken to differ;
+the larger the commonest one, the more is lost by contradicting it in vain, and the more doubt there is. Answers are the
+learner's probabilities and the class shares, mixed by these odds: with classes of equal size that changes nothing, with
+a large one a learner must have been borne out before it contradicts it.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.channels import Staged
+from sfumato.core.array_types import Codes, Floats
+from sfumato.core.errors import CardError, TableError, UsageError
+from sfumato.learn.classifiers.factory import make_classifier
+from sfumato.learn.classifiers.label_noise import LabelNoiseCorrection, response_matrix
+from sfumato.learn.classifiers.reads_noise import GivesProbabilities, ReadsNoise, Rows
+from sfumato.learn.classifiers.release_columns import recipe_of
+from sfumato.reconstruction.shares import onto_simplex
+
+THROUGH_NOISE = (
+    "empirical-bayes-naive-bayes",
+    "noise-aware-lda",
+    "noise-aware-qda",
+    "reconstructed-naive-bayes",
+)
+BLEND = "blend"
+AS_THEY_ARE = (BLEND, "knn")
+"""Rows that were moved without noise, or by noise of no stated law: a rotation keeps nothing but distances."""
+OF_KIND = {"guided": ("bernoulli-naive-bayes",), "staged": ("private-discriminant",)}
+"""Learners of maps that ordinary ones cannot read."""
+SHARES = "class shares"
+CLEARLY = 2.0
+"""By so many standard errors another learner must be better than the first."""
+EVEN, DOUBT, MOST_DOUBT = 0.15, 20.0, 2.0
+"""Log-odds against a difference: so many for every unit that the shares of the two commonest classes are further apart
+than `EVEN` (for one where they are nearer), and at most. Like `CLEARLY` chosen on generated tables and scikit-learn's
+digits (decision 0061), none of which is reported on."""
+FOLDS = 5
+MOST_ROWS = 20_000
+"""Rows that the choice is made on; the chosen learner gets all of them."""
+LEAST_BELIEF = 0.01
+_LEAST = 1e-6
+
+
+class AutoClassifier(GivesProbabilities):
+    """The learner that predicts the labels of held-out released rows best, or the class shares where none does.
+
+    Releases with noise of a known law are learned from by those that read it; made-up rows, and rows as they are, by a
+    blend of ordinary ones.
+
+    Attributes
+    ----------
+    chosen_ : its name; losses_ : mean held-out loss by name, in nats a row; skipped_ : why others were not tried.
+    belief_ : probability that the classes differ at all; the class shares have the rest.
+    """
+
+    corrects_labels = True
+    reads_stages = True
+
+    def fit(
+        self, X: npt.ArrayLike, y: npt.ArrayLike, sources: Any = None, part: Any = None, label_keep: Any = 1.0
+    ) -> Self:
+        """Choose and train; see `ReadsNoise` for the parameters."""
+        parts = self._rows(X, y, sources, part, label_keep)
+        self.skipped_: dict[str, str] = {}
+        k = len(self.classes_)
+        counts = np.bincount(np.concatenate([rows.y for rows in parts]), minlength=k)
+        response = self._response(parts)
+        shares = counts / counts.sum()
+        self.class_prior_ = shares if response is None else onto_simplex(np.linalg.solve(response, shares))
+        if learners_for(parts) == (BLEND,):
+            self.chosen_, self.losses_, self.belief_, self.answers_prior_ = BLEND, {}, 1.0, False
+            self.classifier_ = _fitted(BLEND, parts, self.classes_)
+            return self
+        tried = _sampled(parts)
+        folds = [_folds(rows.y, k) for rows in tried]
+        by_row = {SHARES: np.concatenate([-np.log(np.maximum(shares, _LEAST))[rows.y] for rows in tried])}
+        for name in learners_for(parts):
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # of trials; what the chosen one has to say, it says afterwards
+                    by_row[name] = self._held_out(name, tried, folds)
+            except (UsageError, CardError, TableError, ValueError) as error:
+                self.skipped_[name] = str(error)[:200]
+        self.losses_ = {name: float(losses.mean()) for name, losses in by_row.items()}
+        self.chosen_ = _chosen(by_row)
+        self.classifier_ = None if self.chosen_ == SHARES else _fitted(self.chosen_, parts, self.classes_)
+        gained = float((by_row[SHARES] - by_row[self.chosen_]).sum())
+        self.belief_ = _belief(gained, getattr(self.classifier_, "evidence_", None), self.class_prior_)
+        if self.belief_ < LEAST_BELIEF:
+            self.chosen_, self.classifier_ = SHARES, None
+        self.answers_prior_ = self.classifier_ is None
+        # Of a release in stages it asks about plain rows, which have fewer columns.
+        recipe = recipe_of(parts[0].source)
+        if self.classifier_ is not None:
+            self.n_features_in_ = self.classifier_.n_features_in_
+        elif recipe is not None and isinstance(recipe.map, Staged):
+            self.n_features_in_ = recipe.encoding.width
+        return self
+
+    def _held_out(self, name: str, parts: Sequence[Rows], folds: Sequence[Codes]) -> Floats:
+        """-log P(label as seen | released row) of every row, by a learner that was not trained on it."""
+        losses = [np.zeros(len(rows.y)) for rows in parts]
+        for fold in range(FOLDS):
+            training = [_taken(rows, of != fold) for rows, of in zip(parts, folds, strict=True)]
+            fitted = _fitted(name, training, self.classes_)
+            for rows, of, loss in zip(parts, folds, losses, strict=True):
+                left = _taken(rows, of == fold)
+                if len(left.y):
+                    told = _told(fitted, left, self.classes_)
+                    loss[of == fold] = -np.log(np.maximum(told[np.arange(len(left.y)), left.y], _LEAST))
+        return np.concatenate(losses)
+
+    def predict_proba(self, X: npt.ArrayLike) -> Floats:
+        """Probabilities of the classes of plain rows."""
+        rows = self._queries(X)
+        shares = np.tile(self.class_prior_, (len(rows), 1))
+        if self.classifier_ is None:
+            return shares
+        told = np.zeros(shares.shape)
+        told[:, np.searchsorted(self.classes_, self.classifier_.classes_)] = self.classifier_.predict_proba(rows)
+        return np.asarray(self.belief_ * told + (1.0 - self.belief_) * shares)
+
+
+def _chosen(by_row: dict[str, Floats]) -> str:
+    """The first learner, unless others are clearly better on the same rows: then the one with the smallest loss."""
+    tried = [name for name in by_row if name != SHARES]
+    if not tried:
+        return SHARES
+    gains = {name: by_row[tried[0]] - by_row[name] for name in tried[1:]}
+    clear = [name for name, gain in gains.items() if gain.mean() > CLEARLY * gain.std() / math.sqrt(len(gain))]
+    return min(clear or tried[:1], key=lambda name: by_row[name].mean())
+
+
+def _belief(gained: float, evidence: float | None, shares: Floats) -> float:
+    """Probability that the classes differ, from both likelihood ratios (logarithms) and odds beforehand."""
+    odds = gained if evidence is None else (gained + evidence) / 2.0
+    first, second = np.sort(shares)[::-1][:2] if len(shares) > 1 else (1.0, 0.0)
+    odds -= min(MOST_DOUBT, DOUBT * (float(first - second) - EVEN))
+    return 1.0 / (1.0 + math.exp(-min(max(odds, -700.0), 700.0)))
+
+
+def learners_for(parts: Sequence[Rows]) -> tuple[str, ...]:
+    """Those that come into question for such rows."""
+    kinds = {rows.source.map.kind for rows in parts if rows.source is not None} & OF_KIND.keys()
+    if kinds:
+        return OF_KIND[min(kinds)]
+    if any(reads_noise(rows) for rows in parts):
+        return THROUGH_NOISE
+    moved = any(rows.source is not None and rows.source.rows == "perturbed" for rows in parts)
+    return AS_THEY_ARE if moved else (BLEND,)
+
+
+def reads_noise(rows: Rows) -> bool:
+    """Whether a part has noise of a known law that a learner should read."""
+    recipe = rows.source
+    if recipe is None or recipe.rows != "perturbed":
+        return False
+    return any(not channel.is_exact and channel.is_stated for channel in recipe.channels)
+
+
+def _fitted(name: str, parts: Sequence[Rows], classes: npt.NDArray[Any]) -> Any:
+    made = make_classifier(name)
+    parts = [rows for rows in parts if len(rows.y)]
+    Z, y = np.concatenate([rows.Z for rows in parts]), classes[np.concatenate([rows.y for rows in parts])]
+    keeps = [rows.label_keep for rows in parts]
+    if isinstance(made, ReadsNoise):
+        part = np.repeat(np.arange(len(parts)), [len(rows.y) for rows in parts])
+        return made.fit(Z, y, sources=[rows.source for rows in parts], part=part, label_keep=keeps)
+    keep = float(np.average(keeps, weights=[len(rows.y) for rows in parts]))
+    return (LabelNoiseCorrection(made, keep=keep) if keep < 1.0 else made).fit(Z, y)
+
+
+def _told(fitted: Any, rows: Rows, classes: npt.NDArray[Any]) -> Floats:
+    """P(label as seen | released row), classes in their order."""
+    if rows.source is not None and hasattr(fitted, "predict_proba_released"):
+        found = fitted.predict_proba_released(rows.Z, rows.source)
+    else:
+        found = fitted.predict_proba(rows.Z)
+    told = np.zeros((len(rows.y), len(classes)))
+    told[:, np.searchsorted(classes, fitted.classes_)] = found
+    if rows.label_keep < 1.0:
+        told = told @ response_matrix(rows.label_keep, len(classes)).T
+    return told
+
+
+def _sampled(parts: Sequence[Rows]) -> list[Rows]:
+    rows_in_all = sum(len(rows.y) for rows in parts)
+    if rows_in_all <= MOST_ROWS:
+        return list(parts)
+    rng = np.random.default_rng(0)
+    return [_taken(rows, rng.random(len(rows.y)) < MOST_ROWS / rows_in_all) for rows in parts]
+
+
+def _folds(y: Codes, classes: int) -> Codes:
+    """The fold of every row, even within the classes; the same for the same labels."""
+    rng, folds = np.random.default_rng(1), np.zeros(len(y), dtype=np.int64)
+    for code in range(classes):
+        members = np.flatnonzero(y == code)
+        folds[rng.permutation(members)] = np.arange(len(members)) % FOLDS
+    return folds
+
+
+def _taken(rows: Rows, which: npt.NDArray[np.bool_]) -> Rows:
+    return Rows(rows.Z[which], rows.y[which], rows.source, rows.label_keep)

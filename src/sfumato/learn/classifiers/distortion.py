@@ -1,0 +1,192 @@
+"""What noise does to squared distances: mean and variance of the distortion, for noise of any law.
+
+A released row is X + delta on the retained components S; the neglected components N are gone. Against an
+unperturbed query Y the squared distance changes by
+
+    D = sum_S 2 (X_i - Y_i) delta_i + sum_S delta_i^2 - sum_N (X_i - Y_i)^2.
+
+X and Y are independent rows of the same population; components are uncorrelated; noise is symmetric about 0.
+Random factors are treated apart (`factor_noise`): their noise depends on X.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.channels import Recipe
+from sfumato.core.array_types import Codes, Floats
+
+# What random factors do to squared distances: noise that is larger where the value is.
+#
+# A column is released as z = x f, in units in which its zero is 0 (`origin` is subtracted), f with mean m, variance v
+# and fourth central moment k, symmetric about m. A query y is put where it lies on average, at m y. With f = m + g the
+# squared distance is
+#
+#     (z - m y)^2 = m^2 (x - y)^2 + 2 m (x - y) x g + x^2 g^2,
+#
+# and its distortion has the mean v x^2, which differs from row to row: a class of large values would be heard too
+# little. But E[z^2 | x] = (m^2 + v) x^2, so that r z^2 with r = v / (m^2 + v) has the same mean, whatever x is. With
+# this taken off a row's squared distance, and the mean over all rows put in its place, the distortion is
+#
+#     D = sum 2 m g x ((1 - r) x - y) + (1 - r) x^2 (g^2 - v) + v E[x^2],
+#
+#     E(D) = sum v E[x^2],
+#     Var(D) = sum 4 m^2 v ((1 - r)^2 a_4 - 2 (1 - r) a_3 a_1 + a_2^2) + (1 - r)^2 (k - v^2) a_4.
+#
+# Rows x and queries y are independent and of one population, with moments a_n = E[x^n] = E[z^n] / E[f^n]. Given x and y
+# every term has mean zero and the factors of different columns are independent, so that columns may be correlated.
+
+
+@dataclass(frozen=True)
+class FactorNoise:
+    """The multiplied columns of a release matrix, where the zero of each lies in it, and moments of their factors."""
+
+    columns: Codes
+    origin: Floats
+    mean: Floats
+    variance: Floats
+    fourth_moment: Floats
+
+    @classmethod
+    def of(cls, recipe: Recipe) -> FactorNoise | None:
+        """The multiplied columns of a release; None where nothing was multiplied."""
+        pairs = zip(recipe.places, (channel.factor for channel in recipe.channels), strict=True)
+        found = [(place.start, factor) for place, factor in pairs if factor is not None]
+        if not found:
+            return None
+        columns, factors = zip(*found, strict=True)
+        origin, *moments = np.array(factors, dtype=np.float64).T
+        return cls(np.array(columns, dtype=np.int64), origin, *moments)
+
+    @property
+    def share(self) -> Floats:
+        """r: how much of z^2 is noise on average; 1 for a factor without variance."""
+        with np.errstate(invalid="ignore"):
+            found = self.variance / (self.mean**2 + self.variance)
+        return np.where(np.isfinite(self.variance), found, 1.0)
+
+    def of_rows(self, rows: Floats) -> Floats:
+        """sum r z^2 for every row: an unbiased estimate of the squared length of the noise in it."""
+        return np.asarray((rows[:, self.columns] - self.origin) ** 2 @ self.share)
+
+    def distortion(self, rows: Floats) -> tuple[float, float]:
+        """E(D) and Var(D) of squared distances, `of_rows` replaced by its mean; infinite where the moments are."""
+        if not np.isfinite(self.variance).all():
+            return np.inf, np.inf
+        z, m, v, k, r = rows[:, self.columns] - self.origin, self.mean, self.variance, self.fourth_moment, self.share
+        a1 = np.divide(z.mean(axis=0), m, out=np.zeros_like(m), where=m != 0)
+        a2 = np.mean(z**2, axis=0) / (m**2 + v)
+        mean = float(v @ a2)
+        if not np.isfinite(k).all():
+            return mean, np.inf
+        cubes = m**3 + 3 * m * v
+        a3 = np.divide(np.mean(z**3, axis=0), cubes, out=np.zeros_like(m), where=cubes != 0)
+        a4 = np.mean(z**4, axis=0) / (m**4 + 6 * m**2 * v + k)
+        crossed = 4 * m**2 * v * ((1 - r) ** 2 * a4 - 2 * (1 - r) * a3 * a1 + a2**2)
+        return mean, float(np.maximum(crossed + (1 - r) ** 2 * (k - v**2) * a4, 0.0).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseSummary:
+    """All that a distance needs to know of a release: moments of noise and variances of the data, per component.
+
+    `retained_variances` and `neglected_variances` are those of the data *before* noise. Where the former are
+    unknown they are estimated from the release (`with_variances_of`); where the latter are unknown they count as
+    zero, and distances are those within the retained components.
+    """
+
+    noise_variance: Floats
+    noise_fourth_moment: Floats
+    retained_variances: Floats | None = None
+    neglected_variances: Floats | None = None
+    factors: FactorNoise | None = None
+    """Columns that were multiplied; these have no noise variance of their own."""
+    answers: tuple[tuple[int, int, float], ...] = ()
+    """Categories that were randomized: first column, column after the last, and how often the answer was kept."""
+
+    def __post_init__(self) -> None:
+        for name in ("noise_variance", "noise_fourth_moment", "retained_variances", "neglected_variances"):
+            given = getattr(self, name)
+            if given is None:
+                continue
+            values = np.atleast_1d(np.asarray(given, dtype=np.float64))
+            if values.ndim != 1 or np.isnan(values).any() or (values < 0).any():
+                raise ValueError(f"The '{name}' of a NoiseSummary must be a list of numbers >= 0.")
+            if name != "neglected_variances" and len(values) != len(self.noise_variance):
+                raise ValueError(
+                    f"The '{name}' of a NoiseSummary must have one entry per retained component "
+                    f"({len(self.noise_variance)}). Got {len(values)} instead."
+                )
+            object.__setattr__(self, name, values)
+
+    @classmethod
+    def laplace(cls, scales: npt.ArrayLike) -> Self:
+        """Laplace noise of scales b_i: E[delta^2] = 2 b^2, E[delta^4] = 24 b^4 (A.1)."""
+        b = np.atleast_1d(np.asarray(scales, dtype=np.float64))
+        return cls(2 * b**2, 24 * b**4)
+
+    def with_variances_of(self, release: Floats) -> Self:
+        """The same with retained variances, if unknown, estimated from the release: max(var(Z_i) - var(noise_i), 0)."""
+        if self.retained_variances is not None:
+            return self
+        return replace(self, retained_variances=np.maximum(release.var(axis=0) - self.noise_variance, 0.0))
+
+    @property
+    def has_noise(self) -> bool:
+        return bool(self.noise_variance.any() or self.factors is not None or self.answers)
+
+    def widening(self, rows: Floats) -> float:
+        """How many times as wide as plain rows noise has spread them: the root of total over plain variance.
+
+        The variance of n rows is known to about sqrt(2 / n) of itself, and what is left of it counts as no less.
+        """
+        spread, added = float(rows.var(axis=0).sum()), float(_finite(self.noise_variance).sum())
+        if self.factors is not None:
+            added += float(self.factors.of_rows(rows).mean())
+        if not (added > 0.0 and spread > 0.0):
+            return 1.0
+        return float(max(1.0 - added / spread, np.sqrt(2.0 / len(rows))) ** -0.5)
+
+    def again(self, rows: Floats, rng: np.random.Generator) -> Floats:
+        """The rows noised once more: normal noise with the known variances, answers randomized as they were."""
+        noisier = rows + rng.standard_normal(rows.shape) * np.sqrt(_finite(self.noise_variance))
+        if self.factors is not None:
+            columns, mean = self.factors.columns, self.factors.mean
+            relative = np.sqrt(_finite(self.factors.variance)) / np.where(mean != 0, np.abs(mean), np.inf)
+            away = rows[:, columns] - self.factors.origin
+            noisier[:, columns] += away * relative * rng.standard_normal(away.shape)
+        for start, stop, keep in self.answers:
+            codes, k = rows[:, start:stop].argmax(axis=1), stop - start
+            moved = (codes + rng.integers(1, max(k, 2), len(rows))) % k
+            noisier[:, start:stop] = np.eye(k)[np.where(rng.random(len(rows)) < keep, codes, moved)]
+        return noisier
+
+    def distortion(self) -> tuple[float, float]:
+        r"""E(D) and Var(D).
+
+        E(D) = sum_S E[delta_i^2] - 2 sum_N sigma_i^2                                                (Eq 12)
+
+        Var(D) = sum_S (8 E[delta_i^2] sigma_i^2 + E[delta_i^4] - E[delta_i^2]^2) + 8 sum_N sigma_i^4
+
+        The first term is 4 Var((X - Y) delta) = 4 (2 sigma^2) E[delta^2]; the covariance with delta^2 vanishes as
+        X - Y has mean zero; the last term takes neglected components as normal (A.2). For Laplace noise this is
+        16 b_i^2 sigma_i^2 + 20 b_i^4, Eq 13. A law without fourth moment gives an infinite variance,
+        one without variance an infinite mean.
+        """
+        if self.retained_variances is None:
+            raise ValueError("Retained variances are unknown: estimate them from the release with with_variances_of.")
+        neglected = np.zeros(0) if self.neglected_variances is None else self.neglected_variances
+        mean = self.noise_variance.sum() - 2 * neglected.sum()
+        if not np.isfinite(self.noise_variance).all():
+            return np.inf, np.inf
+        spread = 8 * self.noise_variance * self.retained_variances + self.noise_fourth_moment - self.noise_variance**2
+        return float(mean), float(np.maximum(spread, 0.0).sum() + 8 * (neglected**2).sum())
+
+
+def _finite(variances: Floats) -> Floats:
+    """Noise without variance cannot be repeated: then nothing is known of it, and nothing is taken back."""
+    return np.where(np.isfinite(variances), variances, 0.0)

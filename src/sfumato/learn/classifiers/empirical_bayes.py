@@ -1,0 +1,369 @@
+"""Class distributions of a column from counts through a known channel, shrunk as much as the data ask for.
+
+Every class distribution is p_c = pool exp(sum_k a_ck phi_k) / Z with orthonormal functions phi of the pooled
+distribution: of a number the first two polynomials of its rank, of a category all contrasts. Before looking,
+a_ck ~ N(0, t rho^(k-1)) with probability theta, and 0 otherwise. The three hyperparameters maximise the marginal
+likelihood of all columns, in Laplace's approximation: a table with little signal is shrunk to nothing, one with much is
+hardly shrunk. The a_ck then follow by a few damped Fisher-scoring steps.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from sfumato.channels import Channel, NotApplicableError, Recipe, Secret, Staged
+from sfumato.core.array_types import Codes, Floats, Matrix
+from sfumato.core.errors import UsageError
+from sfumato.table import Group
+
+# One column of a release as counts: what was true in a few states, what was released in a few outcomes.
+#
+# Whatever the channel, learning from one column comes down to two things: how often each class released each outcome,
+# and P(outcome | state), which the card states. Counts add up over blocks and sites, so a learner needs one pass.
+
+
+STATES = 32
+"""Equal parts of a number's range that are told apart."""
+WITHIN = 4
+"""Places of each part at which the channel is looked at."""
+OUTCOMES = 96
+BLOCK_ROWS = 1 << 16
+RARE = 1e-4
+"""Of released numbers, so many may lie beyond the outcomes; they count as the last one."""
+
+
+@dataclass(frozen=True)
+class States:
+    """The states of one column: parts of a number's range [low, high] and "missing", or the slots of a category.
+
+    `start`: its first column in the matrix of plain rows. `parts` is 0 for a category.
+    """
+
+    start: int
+    width: int
+    parts: int
+    low: float = 0.0
+    high: float = 1.0
+
+    @property
+    def count(self) -> int:
+        return self.parts + (self.width - 1) if self.parts else self.width
+
+    @property
+    def can_be_missing(self) -> bool:
+        return bool(self.parts) and self.width > 1
+
+    def of(self, X: Matrix) -> Codes:
+        """The state of plain rows; -1 for a category that is none of these."""
+        if not self.parts:
+            slots = X[:, self.start : self.start + self.width]
+            known = slots.max(axis=1) > slots.min(axis=1) if self.width > 1 else np.ones(len(X), dtype=bool)
+            return np.where(known, slots.argmax(axis=1), -1)
+        scaled = (X[:, self.start] - self.low) / (self.high - self.low) * self.parts
+        found = np.clip(scaled.astype(np.int64), 0, self.parts - 1)
+        if self.can_be_missing:
+            found[X[:, self.start + 1] > 0.5] = self.parts
+        return found
+
+    def truths(self) -> Matrix:
+        """Encoded values that stand for the states; `WITHIN` places of every part, one after the other."""
+        if not self.parts:
+            return np.eye(self.width)
+        share = (np.arange(self.parts * WITHIN) + 0.5) / (self.parts * WITHIN)
+        if self.parts < STATES:  # every part holds one value, in its middle
+            share = (np.repeat(np.arange(self.parts), WITHIN) + 0.5) / self.parts
+        values = np.zeros((len(share), self.width))
+        values[:, 0] = self.low + (self.high - self.low) * share
+        if not self.can_be_missing:
+            return values
+        return np.vstack([values, [[0.5, 1.0]]])
+
+    def averaged(self, over_truths: Matrix) -> Matrix:
+        """A matrix over truths, averaged over the places of every part."""
+        if not self.parts:
+            return over_truths
+        cut = self.parts * WITHIN
+        parts = over_truths[:, :cut].reshape(len(over_truths), self.parts, WITHIN).mean(axis=2)
+        return np.hstack([parts, over_truths[:, cut:]])
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """The outcomes of one channel: cells between `edges` and "reported missing", or the slots of a category.
+
+    `transition`: outcomes x states, columns sum to one.
+    """
+
+    place: slice
+    edges: Floats
+    tells_missing: bool
+    transition: Matrix
+
+    def of(self, Z: Matrix) -> Codes:
+        """The outcome of released rows; -1 where the column is not reported."""
+        cells = Z[:, self.place]
+        left_out = np.isnan(cells[:, 0])
+        if not len(self.edges):
+            found = np.where(left_out[:, None], 0.0, cells).argmax(axis=1)
+        else:
+            low, step = self.edges[0], self.edges[1] - self.edges[0]
+            scaled = np.where(left_out, 0.0, (cells[:, 0] - low) / step)
+            found = np.clip(scaled, 0, len(self.edges) - 2).astype(np.int64)
+            if self.tells_missing:
+                found[cells[:, 1] > 0.5] = len(self.edges) - 1
+        return np.where(left_out, -1, found)
+
+    def counts(self, Z: Matrix, y: Codes, classes: int) -> Floats:
+        """How many rows of each class have each outcome, counted block by block."""
+        size = len(self.transition)
+        total = np.zeros(classes * size, dtype=np.int64)
+        for start in range(0, len(Z), BLOCK_ROWS):
+            found = self.of(Z[start : start + BLOCK_ROWS])
+            told = found >= 0
+            total += np.bincount(y[start : start + BLOCK_ROWS][told] * size + found[told], minlength=classes * size)
+        return total.reshape(classes, size).astype(float)
+
+
+def outcomes_of(
+    channel: Channel, place: slice, states: States, given: Callable[[Floats], Floats] | None = None
+) -> Outcomes:
+    """What a channel makes of the states; refused in words where its law is not stated.
+
+    `given`: what a number becomes before it enters the channel; as it is, if None.
+    """
+    truths = states.truths()
+    if given is not None and states.parts:
+        truths[:, 0] = given(truths[:, 0])
+    if not states.parts:
+        told = np.exp(channel.log_likelihood(np.eye(states.width), truths))
+        return Outcomes(place, np.zeros(0), False, _normalised(states.averaged(told)))
+    wide = channel.is_exact or states.parts == STATES
+    first, last = (states.low, states.high) if wide else (truths[:, 0].min(), truths[:, 0].max())
+    reach = channel.reach(float(first), float(last), RARE)
+    span = states.high - states.low
+    low, high = (max(reach.low, states.low - 3 * span), min(reach.high, states.high + 3 * span))
+    if not high > low:
+        low, high = states.low - 1e-9, states.high + 1e-9
+    edges = np.linspace(low, high, (states.parts if channel.is_exact else OUTCOMES) + 1)
+    tells_missing = states.can_be_missing and not channel.hides_missing
+    if channel.is_exact:
+        table = np.eye(states.count)
+        return Outcomes(place, edges, tells_missing, table)
+    table = channel.transition(edges, truths)
+    if tells_missing:
+        table = np.vstack([table, np.exp(channel.log_likelihood(np.array([[0.5, 1.0]]), truths))])
+    return Outcomes(place, edges, tells_missing, _normalised(states.averaged(table)))
+
+
+def _normalised(table: Matrix) -> Matrix:
+    return np.asarray(table / np.maximum(table.sum(axis=0, keepdims=True), 1e-300))
+
+
+def states_of(recipe: Recipe) -> list[States]:
+    """The states of every column of a release, or of every component of one that mixes columns."""
+    if isinstance(recipe.map, Secret) or recipe.by_class:
+        raise NotApplicableError("its map is a secret key, or its noise differs by class")
+    if recipe.is_columnwise:
+        return [states_of_group(group) for group in recipe.encoding.groups]
+    if isinstance(recipe.map, Staged):
+        raise NotApplicableError("its rows were released in stages; train private-discriminant, or auto, on it")
+    if recipe.map.affine() is None or not all(channel.numbers for channel in recipe.channels):
+        raise NotApplicableError("its columns are answers of a survey, not numbers with noise of a known law")
+    low, high = recipe.map.ranges(recipe.encoding, 0.0)
+    return [States(j, 1, STATES, float(low[j]), float(max(high[j], low[j] + 1e-12))) for j in range(recipe.width)]
+
+
+def states_of_group(group: Group) -> States:
+    """The states of one source column."""
+    if group.is_onehot:
+        return States(group.start, group.width, 0)
+    if group.is_constant:
+        return States(group.start, group.width, 1)
+    levels = group.levels or STATES
+    if levels < STATES:  # parts that hold one value each, in their middle
+        edge = 0.5 / (levels - 1)
+        return States(group.start, group.width, levels, -edge, 1.0 + edge)
+    return States(group.start, group.width, STATES)
+
+
+def readings(recipes: Sequence[Recipe]) -> tuple[list[States], list[list[Outcomes]]]:
+    """States of the columns, and for every recipe the outcomes of each; all must have the same columns."""
+    states = states_of(recipes[0])
+    found = []
+    for recipe in recipes:
+        if states_of(recipe) != states:
+            raise UsageError("The releases have different columns or ranges, so they cannot be learned from together.")
+        pairs = zip(recipe.channels, recipe.places, states, strict=True)
+        found.append([outcomes_of(channel, place, state) for channel, place, state in pairs])
+    return states, found
+
+
+SPREADS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+DECAYS = (0.1, 0.3, 1.0)
+SHARES = (0.1, 0.3, 1.0)
+PSEUDO_ROWS = 16.0
+"""Weight of the average column in every pooled distribution of a number."""
+_EM, _STEPS, _DAMPING, _TINY = 200, 6, 0.7, 1e-12
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Counts (classes x outcomes) of one column in one part, and the transition (outcomes x states)."""
+
+    counts: Matrix
+    transition: Matrix
+
+
+class Prior(NamedTuple):
+    """Spread of the first coefficient, decay of the second, share of columns that differ between classes."""
+
+    spread: float
+    decay: float
+    share: float
+
+
+def pooled(seen: Sequence[Seen], prior: Floats) -> Floats:
+    """The distribution of all classes together: expectation-maximization with so many rows of `prior` beforehand."""
+    p: Floats = prior / prior.sum()
+    totals = [(one.counts.sum(axis=0), one.transition) for one in seen]
+    for _ in range(_EM):
+        new = prior.copy()
+        for counts, transition in totals:
+            new += p * (transition.T @ (counts / np.maximum(transition @ p, _TINY)))
+        new /= new.sum()
+        if np.abs(new - p).sum() < 1e-7:
+            return np.asarray(new)
+        p = new
+    return p
+
+
+def functions(pool: Floats, parts: int) -> Matrix:
+    """Orthonormal functions (states x k) under the pooled distribution; the constant is left out.
+
+    `parts`: so many states are parts of a number's range; a further one says "missing". 0: a category.
+    """
+    if not parts:
+        raw = np.eye(len(pool))[:, np.argsort(-pool, kind="stable")[:-1]]
+    else:
+        rank = np.cumsum(pool[:parts]) - pool[:parts] / 2.0
+        rank = np.append(rank, np.full(len(pool) - parts, rank @ pool[:parts] / max(pool[:parts].sum(), _TINY)))
+        raw = np.column_stack([rank, rank**2, *(np.eye(len(pool))[parts:])])
+    found: list[Floats] = [np.ones(len(pool))]
+    for column in raw.T:
+        left = column.astype(np.float64)
+        for _ in range(2):  # twice is enough
+            for one in found:
+                left = left - (pool @ (left * one)) * one
+        norm = math.sqrt(float(pool @ left**2))
+        if norm > 1e-6:
+            found.append(left / norm)
+    return np.column_stack(found[1:]) if len(found) > 1 else np.zeros((len(pool), 0))
+
+
+@dataclass(frozen=True)
+class ColumnFit:
+    """One column: its pooled distribution, its functions, and what the counts say about each class near the pool.
+
+    `score` (classes x k) and `information` (classes x k x k) are those of the coefficients at 0.
+    """
+
+    seen: tuple[Seen, ...]
+    pool: Floats
+    phi: Matrix
+    score: Matrix
+    information: Floats
+    of_number: bool
+
+    @classmethod
+    def of(cls, seen: Sequence[Seen], pool: Floats, parts: int) -> ColumnFit:
+        phi = functions(pool, parts)
+        classes, k = len(seen[0].counts), phi.shape[1]
+        score, information = np.zeros((classes, k)), np.zeros((classes, k, k))
+        for one in seen:
+            q = one.transition @ pool
+            expected = (one.transition @ (pool[:, None] * phi)) / np.maximum(q, _TINY)[:, None]
+            rows = one.counts.sum(axis=1)
+            score += (one.counts - rows[:, None] * q) @ expected
+            information += rows[:, None, None] * np.einsum("o,ok,ol->kl", q, expected, expected)
+        return cls(tuple(seen), pool, phi, score, information, parts > 0)
+
+    def variances(self, prior: Prior) -> Floats:
+        """Of the coefficients: the decay is for polynomials, contrasts of categories are all alike."""
+        decays = prior.decay ** np.minimum(np.arange(self.phi.shape[1]), 1.0) if self.of_number else 1.0
+        return np.broadcast_to(prior.spread * decays, self.phi.shape[1])
+
+    def evidence(self, prior: Prior) -> float:
+        """Log marginal likelihood ratio of "differs between classes" to "does not"."""
+        if not self.phi.shape[1]:
+            return 0.0
+        variance, classes = self.variances(prior), len(self.score)
+        root = np.sqrt(variance)
+        scaled = root[None, :, None] * self.information * root[None, None, :] + np.eye(len(root))
+        explained = np.linalg.solve(scaled, (self.score * root)[:, :, None])[:, :, 0]
+        found = 0.5 * float(((self.score * root) * explained).sum()) - 0.5 * float(np.linalg.slogdet(scaled)[1].sum())
+        return found * (classes - 1) / classes  # deviations of the classes sum to zero
+
+    def included(self, prior: Prior) -> float:
+        """Posterior probability that the column differs between classes."""
+        odds = self.evidence(prior) + math.log(prior.share) - math.log1p(-prior.share) if prior.share < 1 else math.inf
+        return 1.0 / (1.0 + math.exp(-min(odds, 700.0))) if odds > -700 else 0.0
+
+    def coefficients(self, prior: Prior) -> Matrix:
+        """Damped Fisher scoring through the channel, every class on its own."""
+        classes, k = self.score.shape
+        found, penalty = np.zeros((classes, k)), 1.0 / self.variances(prior)
+        for code in range(classes):
+            a = np.zeros(k)
+            for _ in range(_STEPS):
+                p = self._tilted(a)
+                centred = self.phi - p @ self.phi
+                gradient, fisher = -penalty * a, np.diag(penalty).astype(np.float64)
+                for one in self.seen:
+                    q = np.maximum(one.transition @ p, _TINY)
+                    slope = one.transition @ (p[:, None] * centred)
+                    gradient += slope.T @ (one.counts[code] / q)
+                    fisher += float(one.counts[code].sum()) * (slope.T @ (slope / q[:, None]))
+                a = a + _DAMPING * np.linalg.solve(fisher, gradient)
+                a = np.clip(a, -6.0, 6.0)
+            found[code] = a
+        return found
+
+    def _tilted(self, a: Floats) -> Floats:
+        weights = np.log(np.maximum(self.pool, 1e-300)) + self.phi @ a
+        weights = np.exp(weights - weights.max())
+        return np.asarray(weights / weights.sum())
+
+    def distributions(self, prior: Prior) -> Matrix:
+        """P(state | class), classes x states."""
+        return np.array([self._tilted(a) for a in self.coefficients(prior)])
+
+
+def choose_prior(columns: Sequence[ColumnFit]) -> Prior:
+    """The hyperparameters of the largest marginal likelihood, with a weak preference for a spread of .3."""
+    best, chosen = -math.inf, Prior(0.3, 0.3, 1.0)
+    for spread, decay in itertools.product(SPREADS, DECAYS):
+        found = np.array([column.evidence(Prior(spread, decay, 1.0)) for column in columns])
+        for share in SHARES:
+            total = _together(found, share) - 0.7 * math.log(spread / 0.3) ** 2 + math.log(share)
+            if total > best:
+                best, chosen = total, Prior(spread, decay, share)
+    return chosen
+
+
+def evidence_of(columns: Sequence[ColumnFit], prior: Prior) -> float:
+    """Log marginal likelihood ratio of "some columns differ between classes" to "none does"."""
+    return _together(np.array([column.evidence(prior) for column in columns]), prior.share)
+
+
+def _together(found: Floats, share: float) -> float:
+    return float(np.logaddexp(math.log(share) + found, _log(1.0 - share)).sum())
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0 else -math.inf

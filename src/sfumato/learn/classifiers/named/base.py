@@ -1,0 +1,96 @@
+"""What a classifier says about itself before it is made: its name, its parameters, and what its model may hold."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+from sfumato.core.accepted import Accepted
+from sfumato.core.errors import UsageError
+from sfumato.mechanisms.parameters import Parameters
+
+SCALED = ("pipeline.Pipeline", "preprocessing._data.StandardScaler")
+"""Types of scikit-learn in a model that scales its columns first."""
+
+
+@dataclass(frozen=True)
+class Invariance:
+    """Whether answers stay the same when table and queries are rotated [random-rotation, Definition 1], and why.
+
+    `when`: "any centre", "centre zero" or "never".
+    """
+
+    when: str
+    why: str
+
+
+SINGLE_COLUMNS = Invariance("never", "It looks at single columns, and a rotation mixes them.")
+DISTANCES = Invariance("any centre", "It looks at nothing but distances, and a rotation keeps them.")
+
+
+class NamedClassifier(Parameters, ABC):
+    """A classifier by its name. The first paragraph of a subclass's docstring is what users read.
+
+    The constructor's arguments are its parameters, with `accepts` for each of them; the constructor only stores them.
+    A model file may hold only types that some classifier names: `model_types` of scikit-learn (below `sklearn.`) and
+    `own_types` (below `sfumato.learn.classifiers.`).
+    """
+
+    name: ClassVar[str]
+    knows_noise: ClassVar[bool] = False
+    """Whether it uses the noise itself; for the others there is the reconstruction to train on."""
+    keeps_rows: ClassVar[bool] = False
+    """Whether its model contains released rows: whoever gets the model gets those rows."""
+    on_bits: ClassVar[bool] = False
+    """Whether it is made for the bits of a survey."""
+    numeric: ClassVar[bool] = False
+    """Whether it learns a number instead of a class."""
+    model_types: ClassVar[tuple[str, ...]] = ()
+    own_types: ClassVar[tuple[str, ...]] = ()
+    published: ClassVar[Mapping[str, Any] | None] = None
+    """What its paper does where our default differs, by parameter; None: no paper has a variant of its own."""
+    accepts: ClassVar[Mapping[str, Accepted]] = MappingProxyType({})
+    """What every parameter may be."""
+
+    @abstractmethod
+    def make(self) -> Any:
+        """An unfitted estimator."""
+
+    @property
+    def invariance(self) -> Invariance | None:
+        """What theory says of rotations; None: nothing."""
+        return None
+
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """Every parameter with its default."""
+        return {name: one.default for name, one in inspect.signature(cls).parameters.items()}
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters that differ from their defaults, in their order: what stands on cards."""
+        given, usual = self.get_params(), self.defaults()
+        return {name: given[name] for name in usual if given[name] != usual[name]}
+
+    @property
+    def text(self) -> str:
+        """Name and changed parameters in one line, as `choose_classifier` reads it."""
+        return " ".join([self.name, *(f"{name}={_spelled(value)}" for name, value in self.parameters.items())])
+
+    def check(self) -> None:
+        """Refuse a parameter that is out of its range, in a sentence."""
+        for name, accepted in self.accepts.items():
+            value = getattr(self, name)
+            if not accepted.allows(value):
+                raise UsageError(
+                    f"The {name!r} parameter of {self.name} must be {accepted.words}. Got {str(value)[:60]!r} instead."
+                )
+
+
+def _spelled(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

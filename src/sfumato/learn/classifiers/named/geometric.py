@@ -1,0 +1,218 @@
+"""Learners of distances and hyperplanes: those that a rotation can leave as they are [random-rotation, 3.2]."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+from sfumato.core.accepted import Between, Either, Flag, Positive, Whole, Word
+from sfumato.learn.classifiers.named.base import DISTANCES, SCALED, Invariance, NamedClassifier
+
+_BY_VALIDATION = Word(("cross-validation",))
+_SCALES = "It divides each column by its own spread first, and rotated columns have other spreads"
+
+
+class NearestRows(NamedClassifier):
+    """The k nearest rows vote, weighted by 1, 1/d or 1/d^2.
+
+    Parameters
+    ----------
+    k : int or "cross-validation", default=11
+        Rows that vote, from 1 to 10,000; or the best of 1, 3, 5, ... 301 on released rows that are left out in turn.
+    weights : {"1", "1/d", "1/d^2"}, default="1/d"
+        What the vote of a row at distance d counts.
+    """
+
+    name = "knn"
+    keeps_rows = True
+    model_types = ("neighbors._classification.KNeighborsClassifier",)  # what a model of 0.1 holds
+    own_types = ("nearest_vote.NearestVote",)
+    accepts = MappingProxyType(
+        {"k": Either((Whole(1, 10_000), _BY_VALIDATION)), "weights": Word(("1", "1/d", "1/d^2"))}
+    )
+
+    def __init__(self, k: int | str = 11, weights: int | str = "1/d") -> None:
+        self.k = k
+        self.weights = "1" if weights == 1 else weights  # `weights=1` reads as a number
+
+    @property
+    def invariance(self) -> Invariance:
+        return DISTANCES
+
+    def make(self) -> Any:
+        from sfumato.learn.classifiers.nearest_vote import NearestVote
+
+        return NearestVote(self.k, str(self.weights))
+
+
+class KernelClassifier(NamedClassifier):
+    """Every row votes by a kernel of its distance: the kernel smoother of random-rotation, Eqs 1-2.
+
+    Parameters
+    ----------
+    width : float or "cross-validation", default="cross-validation"
+        Width lambda of the kernel, above 0 to 1e6, in encoded units (a number's range is 1); or the one with the least
+        squared error on released rows that are left out in turn.
+    kernel : {"gaussian", "epanechnikov"}, default="gaussian"
+        D of Eq. 2.
+    """
+
+    name = "kernel-smoother"
+    keeps_rows = True
+    own_types = ("kernel_smoother.KernelSmoother",)
+    accepts = MappingProxyType(
+        {"width": Either((Positive(), _BY_VALIDATION)), "kernel": Word(("gaussian", "epanechnikov"))}
+    )
+
+    def __init__(self, width: float | str = "cross-validation", kernel: str = "gaussian") -> None:
+        self.width = width
+        self.kernel = kernel
+
+    @property
+    def invariance(self) -> Invariance:
+        return DISTANCES
+
+    def make(self) -> Any:
+        from sfumato.learn.classifiers.kernel_smoother import KernelSmoother
+
+        return KernelSmoother(self.width, self.kernel)
+
+
+class Perceptron(NamedClassifier):
+    """A perceptron: rows on the wrong side of the plane move it, one at a time.
+
+    Parameters
+    ----------
+    epochs : int, default=1000
+        Passes over the rows at most, from 1 to 100,000; it stops when a pass no longer helps.
+    seed : int, default=0
+        Of the order of the rows, from 0 to 2**31 - 1.
+    """
+
+    name = "perceptron"
+    own_types = ("hyperplanes.Hyperplanes",)
+    accepts = MappingProxyType({"epochs": Whole(1, 100_000), "seed": Whole(0, 2**31 - 1)})
+
+    def __init__(self, epochs: int = 1_000, seed: int = 0) -> None:
+        self.epochs = epochs
+        self.seed = seed
+
+    @property
+    def invariance(self) -> Invariance:
+        return Invariance(
+            "centre zero",
+            "Its weights are sums of rows and turn with them; its bias moves by steps of 1 wherever the centre is.",
+        )
+
+    def make(self) -> Any:
+        from sfumato.learn.classifiers.hyperplanes import Hyperplanes
+
+        return Hyperplanes("perceptron", epochs=self.epochs, random_state=self.seed)
+
+
+class Logistic(NamedClassifier):
+    """Logistic regression with a penalty on the length of its weights.
+
+    Parameters
+    ----------
+    penalty : float, default=1.0
+        Weight of the squared length of the weights, above 0 to 1e6, beside the sum of the rows' losses.
+    """
+
+    name = "logistic"
+    own_types = ("hyperplanes.Hyperplanes",)
+    accepts = MappingProxyType({"penalty": Positive()})
+
+    def __init__(self, penalty: float = 1.0) -> None:
+        self.penalty = penalty
+
+    @property
+    def invariance(self) -> Invariance:
+        return Invariance(
+            "any centre",
+            "Rotated weights are as long as they were, and the intercept, which is not penalised, takes up the centre.",
+        )
+
+    def make(self) -> Any:
+        from sfumato.learn.classifiers.hyperplanes import Hyperplanes
+
+        return Hyperplanes("logistic", penalty=float(self.penalty))
+
+
+class SupportVectors(NamedClassifier):
+    """A support vector machine: rbf, polynomial or sigmoid kernel, on scaled or on plain columns.
+
+    The polynomial kernel is (gamma <x,x'> + offset)^degree, the sigmoid tanh(gamma <x,x'> + offset), rbf
+    exp(-gamma |x - x'|^2). The paper's polynomial [random-rotation, Theorem 2] is ``gamma=1 offset=1``.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "polynomial", "sigmoid"}, default="rbf"
+        The kernel.
+    gamma : float, "scale" or "1/columns", default="scale"
+        Factor in the kernel, above 0 to 1e6; "scale" is 1 over the number of columns and the variance of all cells.
+    penalty : float, default=1.0
+        C, the penalty of a row on the wrong side, above 0 to 1e6.
+    degree : int, default=3
+        Of the polynomial, from 1 to 10.
+    offset : float, default=0.0
+        Of polynomial and sigmoid, from -1e6 to 1e6.
+    scaled : bool, default=true
+        Whether columns are standardised first. That is not kept by a rotation.
+    """
+
+    name = "svm"
+    keeps_rows = True
+    model_types = ("svm._classes.SVC", *SCALED)
+    accepts = MappingProxyType(
+        {
+            "kernel": Word(("rbf", "polynomial", "sigmoid")),
+            "gamma": Either((Positive(), Word(("scale", "1/columns")))),
+            "penalty": Positive(),
+            "degree": Whole(1, 10),
+            "offset": Between(-1e6, 1e6),
+            "scaled": Flag(),
+        }
+    )
+
+    def __init__(
+        self,
+        kernel: str = "rbf",
+        gamma: float | str = "scale",
+        penalty: float = 1.0,
+        degree: int = 3,
+        offset: float = 0.0,
+        scaled: bool = True,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.penalty = penalty
+        self.degree = degree
+        self.offset = offset
+        self.scaled = scaled
+
+    @property
+    def invariance(self) -> Invariance:
+        when = "any centre" if self.kernel == "rbf" else "centre zero"
+        kept = "distances" if self.kernel == "rbf" else "scalar products, which only a rotation about zero keeps"
+        if self.scaled:
+            return Invariance("never", f"{_SCALES}. Without (scaled=false, gamma a number): {when}.")
+        if self.gamma == "scale":
+            return Invariance(
+                "never", f"gamma=scale divides by the variance of all cells, which a rotation changes. Else: {when}."
+            )
+        return Invariance(when, f"It looks at nothing but {kept}; gamma is fixed, and nothing is scaled.")
+
+    def make(self) -> Any:
+        from sklearn.svm import SVC
+
+        from sfumato.learn.classifiers.named.plain import behind_scaling
+
+        machine = SVC(
+            C=float(self.penalty),
+            kernel="poly" if self.kernel == "polynomial" else self.kernel,
+            gamma="auto" if self.gamma == "1/columns" else self.gamma,
+            degree=self.degree,
+            coef0=float(self.offset),
+        )
+        return behind_scaling(machine) if self.scaled else machine

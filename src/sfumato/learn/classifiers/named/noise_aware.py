@@ -1,0 +1,228 @@
+"""Learners that read the noise off the card."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+from sfumato.core.accepted import Between, Either, Flag, Nothing, Positive, Whole
+from sfumato.learn.classifiers.named.base import DISTANCES, SINGLE_COLUMNS, Invariance, NamedClassifier
+
+# The default: a learner that is chosen by the release.
+
+
+class Auto(NamedClassifier):
+    """The learner that suits the release: the blend for made-up rows, else the one that predicts labels of held-out
+    released rows best; says which. Knows the noise."""
+
+    name = "auto"
+    knows_noise = True
+    keeps_rows = True  # where it chooses nearest neighbours
+    own_types = ("auto.AutoClassifier",)
+
+    def make(self) -> Any:
+        from sfumato.learn.classifiers.auto import AutoClassifier
+
+        return AutoClassifier()
+
+
+_INTERVALS = Either((Whole(2, 1_000), Nothing()))
+
+
+class CircleVote(NamedClassifier):
+    """Rows within a circle as wide as the noise vote, by 1/d^2 and class priors. Knows the noise.
+
+    Parameters
+    ----------
+    n : float, default=2.0
+        Standard deviations of the distortion that the circle reaches beyond its mean, from -100 to 100.
+    prior_correction : bool, default=true
+        Divide votes by class priors and weigh what they say; false is the published vote.
+    radius : float or null, default=null
+        Radius of the circle in encoded units, above 0 to 1e6, instead of the one computed from the noise.
+    fallback_neighbours : int, default=5
+        Rows that vote where the circle is empty, from 1 to 1,000.
+    """
+
+    name = "radius-vote"
+    published = MappingProxyType({"prior_correction": False})
+    knows_noise = True
+    keeps_rows = True
+    own_types = ("radius_vote.RadiusVote",)
+    accepts = MappingProxyType(
+        {
+            "n": Between(-100.0, 100.0),
+            "prior_correction": Flag(),
+            "radius": Either((Positive(), Nothing())),
+            "fallback_neighbours": Whole(1, 1_000),
+        }
+    )
+
+    def __init__(
+        self,
+        n: float = 2.0,
+        prior_correction: bool = True,
+        radius: float | None = None,
+        fallback_neighbours: int = 5,
+    ) -> None:
+        self.n = n
+        self.prior_correction = prior_correction
+        self.radius = radius
+        self.fallback_neighbours = fallback_neighbours
+
+    @property
+    def invariance(self) -> Invariance:
+        return DISTANCES
+
+    def make(self) -> Any:
+        from sfumato.learn.classifiers.radius_vote import RadiusVote
+
+        squared = None if self.radius is None else float(self.radius) ** 2
+        return RadiusVote(float(self.n), self.prior_correction, self.fallback_neighbours, squared)
+
+
+class BayesOnDensities(NamedClassifier):
+    """Naive Bayes on the reconstructed density of every column and class. Knows the noise.
+
+    Parameters
+    ----------
+    intervals : int or null, default=null
+        Intervals of a density, from 2 to 1,000; null lets the number of rows decide.
+    pseudo_rows : float, default=2.0
+        Rows that every interval of a class counts beforehand, above 0 to 1e6.
+    """
+
+    name = "reconstructed-naive-bayes"
+    knows_noise = True
+    own_types = ("reconstructed_naive_bayes.ReconstructedNaiveBayes",)
+    accepts = MappingProxyType({"intervals": _INTERVALS, "pseudo_rows": Positive()})
+
+    def __init__(self, intervals: int | None = None, pseudo_rows: float = 2.0) -> None:
+        self.intervals = intervals
+        self.pseudo_rows = pseudo_rows
+
+    @property
+    def invariance(self) -> Invariance:
+        return SINGLE_COLUMNS
+
+    def make(self) -> Any:
+        from sfumato.learn.classifiers.reconstructed_naive_bayes import ReconstructedNaiveBayes
+
+        return ReconstructedNaiveBayes(intervals=self.intervals, pseudo_rows=float(self.pseudo_rows))
+
+
+class EmpiricalBayes(NamedClassifier):
+    """Naive Bayes that lets classes differ only as much as the noise allows to see. Knows the noise."""
+
+    name = "empirical-bayes-naive-bayes"
+    knows_noise = True
+    own_types = ("empirical_bayes_naive_bayes.EmpiricalBayesNaiveBayes",)
+
+    @property
+    def invariance(self) -> Invariance:
+        return SINGLE_COLUMNS
+
+    def make(self) -> Any:
+        from sfumato.learn.classifiers.empirical_bayes_naive_bayes import EmpiricalBayesNaiveBayes
+
+        return EmpiricalBayesNaiveBayes()
+
+
+class VectorDiscriminant(NamedClassifier):
+    """Discriminants on polynomials of ranks, for the vectors of a staged release and every column. Knows the noise."""
+
+    name = "private-discriminant"
+    knows_noise = True
+    own_types = ("private_discriminant.PrivateDiscriminant",)
+
+    @property
+    def invariance(self) -> Invariance:
+        return SINGLE_COLUMNS
+
+    def make(self) -> Any:
+        from sfumato.learn.classifiers.private_discriminant import PrivateDiscriminant
+
+        return PrivateDiscriminant()
+
+
+class TreeOnDensities(NamedClassifier):
+    """A tree on values moved to their reconstructed distribution. Knows the noise.
+
+    Parameters
+    ----------
+    min_leaf : int or null, default=null
+        Rows in a leaf at least, from 1 to 1,000,000; null for 1% of the rows.
+    max_depth : int or null, default=null
+        Depth at most, from 1 to 1,000.
+    intervals : int or null, default=null
+        Intervals of a density, from 2 to 1,000; null lets the number of rows decide.
+    """
+
+    name = "reconstructed-tree"
+    knows_noise = True
+    model_types = ("tree._classes.DecisionTreeClassifier",)
+    own_types = ("on_reconstruction.ReconstructedTree", "on_reconstruction.OnReconstruction")
+    accepts = MappingProxyType(
+        {
+            "min_leaf": Either((Whole(1, 1_000_000), Nothing())),
+            "max_depth": Either((Whole(1, 1_000), Nothing())),
+            "intervals": _INTERVALS,
+        }
+    )
+
+    def __init__(self, min_leaf: int | None = None, max_depth: int | None = None, intervals: int | None = None) -> None:
+        self.min_leaf = min_leaf
+        self.max_depth = max_depth
+        self.intervals = intervals
+
+    @property
+    def invariance(self) -> Invariance:
+        return SINGLE_COLUMNS
+
+    def make(self) -> Any:
+        from sfumato.learn.classifiers.on_reconstruction import ReconstructedTree
+
+        return ReconstructedTree(min_leaf=self.min_leaf, max_depth=self.max_depth, intervals=self.intervals)
+
+
+class _Discriminant(NamedClassifier):
+    knows_noise = True
+    own_types = ("noise_aware_discriminant.NoiseAwareDiscriminant",)
+    accepts = MappingProxyType({"floor": Positive(or_zero=True)})
+
+    def __init__(self, floor: float = 1.5) -> None:
+        self.floor = floor
+
+
+class LinearDiscriminant(_Discriminant):
+    """A linear discriminant with the noise taken out of its covariances. Knows the noise.
+
+    Parameters
+    ----------
+    floor : float, default=1.5
+        How far a variance must stay above chance once the noise is taken out, from 0 to 1e6.
+    """
+
+    name = "noise-aware-lda"
+
+    def make(self) -> Any:
+        from sfumato.learn.classifiers.noise_aware_discriminant import NoiseAwareDiscriminant
+
+        return NoiseAwareDiscriminant("linear", float(self.floor))
+
+
+class QuadraticDiscriminant(_Discriminant):
+    """A quadratic discriminant with the noise taken out of its covariances. Knows the noise.
+
+    Parameters
+    ----------
+    floor : float, default=1.5
+        How far a variance must stay above chance once the noise is taken out, from 0 to 1e6.
+    """
+
+    name = "noise-aware-qda"
+
+    def make(self) -> Any:
+        from sfumato.learn.classifiers.noise_aware_discriminant import NoiseAwareDiscriminant
+
+        return NoiseAwareDiscriminant("quadratic", float(self.floor))

@@ -1,0 +1,258 @@
+"""Learners of single columns and small networks: values as they are; randomized labels are corrected."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+from sfumato.core.accepted import Either, Flag, Nothing, Positive, Whole, Word
+from sfumato.learn.classifiers.named.base import SCALED, SINGLE_COLUMNS, Invariance, NamedClassifier
+
+
+class NaiveBayes(NamedClassifier):
+    """Naive Bayes: a normal density per class and number, smoothed frequencies per class and category.
+
+    Parameters
+    ----------
+    pseudo_rows : float, default=1.0
+        Rows that every category of a class counts beforehand, above 0 to 1e6.
+    """
+
+    name = "naive-bayes"
+    model_types = ("naive_bayes.GaussianNB",)  # what a model of 0.1 holds
+    own_types = ("mixed_naive_bayes.MixedNaiveBayes",)
+    accepts = MappingProxyType({"pseudo_rows": Positive()})
+
+    def __init__(self, pseudo_rows: float = 1.0) -> None:
+        self.pseudo_rows = pseudo_rows
+
+    @property
+    def invariance(self) -> Invariance:
+        return Invariance(
+            "never", "It takes columns for independent, and a rotation makes them dependent or undoes it."
+        )
+
+    def make(self) -> Any:
+        from sfumato.learn.classifiers.mixed_naive_bayes import MixedNaiveBayes
+
+        return MixedNaiveBayes(float(self.pseudo_rows))
+
+
+class NeuralNetwork(NamedClassifier):
+    """A neural network with one layer of tanh units and weight decay.
+
+    The network of the paper kernel-resampling is ``solver=lbfgs decay=1 iterations=200 scaled=false``.
+
+    Parameters
+    ----------
+    units : int, default=10
+        Hidden units, from 1 to 1,000. Noisy rows are easily learned by heart: few units and weight decay.
+    decay : float, default=0.1
+        Weight decay (L2), from 0 to 1e6.
+    solver : {"adam", "lbfgs"}, default="adam"
+        Steps of stochastic gradients, or a quasi-Newton method on all rows at once.
+    rate : float, default=0.01
+        First learning rate of adam, above 0 to 10.
+    iterations : int, default=300
+        At most, from 1 to 10,000.
+    scaled : bool, default=true
+        Whether columns are standardised first. That pays under noise, and is not kept by a rotation.
+    seed : int, default=0
+        Of the first weights and the order of rows, from 0 to 2**31 - 1.
+    """
+
+    name = "mlp"
+    model_types = (
+        "neural_network._multilayer_perceptron.MLPClassifier",
+        "neural_network._stochastic_optimizers.AdamOptimizer",
+        "preprocessing._label.LabelBinarizer",
+        *SCALED,
+    )
+    accepts = MappingProxyType(
+        {
+            "units": Whole(1, 1_000),
+            "decay": Positive(or_zero=True),
+            "solver": Word(("adam", "lbfgs")),
+            "rate": Positive(10.0),
+            "iterations": Whole(1, 10_000),
+            "scaled": Flag(),
+            "seed": Whole(0, 2**31 - 1),
+        }
+    )
+
+    def __init__(
+        self,
+        units: int = 10,
+        decay: float = 0.1,
+        solver: str = "adam",
+        rate: float = 0.01,
+        iterations: int = 300,
+        scaled: bool = True,
+        seed: int = 0,
+    ) -> None:
+        self.units = units
+        self.decay = decay
+        self.solver = solver
+        self.rate = rate
+        self.iterations = iterations
+        self.scaled = scaled
+        self.seed = seed
+
+    @property
+    def invariance(self) -> Invariance:
+        scaling = " Standardising columns first (scaled=true) adds to that." if self.scaled else ""
+        return Invariance(
+            "never",
+            "The best network for rotated rows is the rotated network, but training starts from random weights that do "
+            f"not turn with the rows, and ends elsewhere.{scaling}",
+        )
+
+    def make(self) -> Any:
+        from sklearn.neural_network import MLPClassifier
+
+        network = MLPClassifier(
+            hidden_layer_sizes=(self.units,),
+            activation="tanh",
+            alpha=self.decay,
+            solver=self.solver,
+            learning_rate_init=self.rate,
+            max_iter=self.iterations,
+            random_state=self.seed,
+        )
+        return behind_scaling(network) if self.scaled else network
+
+
+class Forest(NamedClassifier):
+    """A forest of decision trees.
+
+    Parameters
+    ----------
+    trees : int, default=200
+        From 1 to 2,000.
+    min_leaf : int, default=5
+        Rows in a leaf at least, from 1 to 1,000,000: trees with larger leaves learn less noise by heart.
+    seed : int, default=0
+        Of the random choices, from 0 to 2**31 - 1.
+    """
+
+    name = "forest"
+    model_types = ("ensemble._forest.RandomForestClassifier", "tree._classes.DecisionTreeClassifier")
+    accepts = MappingProxyType({"trees": Whole(1, 2_000), "min_leaf": Whole(1, 1_000_000), "seed": Whole(0, 2**31 - 1)})
+
+    def __init__(self, trees: int = 200, min_leaf: int = 5, seed: int = 0) -> None:
+        self.trees = trees
+        self.min_leaf = min_leaf
+        self.seed = seed
+
+    @property
+    def invariance(self) -> Invariance:
+        return SINGLE_COLUMNS
+
+    def make(self) -> Any:
+        from sklearn.ensemble import RandomForestClassifier
+
+        return RandomForestClassifier(self.trees, min_samples_leaf=self.min_leaf, random_state=self.seed)
+
+
+class Boosting(NamedClassifier):
+    """Gradient-boosted trees.
+
+    Parameters
+    ----------
+    rounds : int, default=100
+        Rounds of boosting, from 1 to 2,000.
+    rate : float, default=0.05
+        What each round counts, above 0 to 1.
+    max_leaves : int or null, default=31
+        Leaves of a tree at most, from 2 to 1,000; null for no limit.
+    seed : int, default=0
+        Of the random choices, from 0 to 2**31 - 1.
+    """
+
+    name = "boosting"
+    model_types = (
+        "_loss.link.Interval",
+        "_loss.link.LogitLink",
+        "_loss.link.MultinomialLogit",
+        "_loss.loss.HalfBinomialLoss",
+        "_loss.loss.HalfMultinomialLoss",
+        "ensemble._hist_gradient_boosting.binning._BinMapper",
+        "ensemble._hist_gradient_boosting.gradient_boosting.HistGradientBoostingClassifier",
+        "ensemble._hist_gradient_boosting.predictor.TreePredictor",
+        "preprocessing._label.LabelEncoder",
+    )
+    accepts = MappingProxyType(
+        {
+            "rounds": Whole(1, 2_000),
+            "rate": Positive(1.0),
+            "max_leaves": Either((Whole(2, 1_000), Nothing())),
+            "seed": Whole(0, 2**31 - 1),
+        }
+    )
+
+    def __init__(self, rounds: int = 100, rate: float = 0.05, max_leaves: int | None = 31, seed: int = 0) -> None:
+        self.rounds = rounds
+        self.rate = rate
+        self.max_leaves = max_leaves
+        self.seed = seed
+
+    @property
+    def invariance(self) -> Invariance:
+        return SINGLE_COLUMNS
+
+    def make(self) -> Any:
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        return HistGradientBoostingClassifier(
+            max_iter=self.rounds, learning_rate=self.rate, max_leaf_nodes=self.max_leaves, random_state=self.seed
+        )
+
+
+class BlendOfThree(NamedClassifier):
+    """The mean of a forest, boosting and logistic regression: what `auto` takes for made-up rows.
+
+    Parameters
+    ----------
+    trees : int, default=60
+        Of the forest, from 1 to 2,000; its leaves hold at least 15 rows.
+    rounds : int, default=50
+        Of boosting, from 1 to 2,000, with trees of at most 8 leaves.
+    most_rows : int, default=10000
+        Rows that are learned from at most, from 1 to 100,000,000.
+    seed : int, default=0
+        Of all random choices, from 0 to 2**31 - 1.
+    """
+
+    name = "blend"
+    model_types = (*Forest.model_types, *Boosting.model_types)
+    own_types = ("blend.Blend", "hyperplanes.Hyperplanes")
+    accepts = MappingProxyType(
+        {
+            "trees": Whole(1, 2_000),
+            "rounds": Whole(1, 2_000),
+            "most_rows": Whole(1, 100_000_000),
+            "seed": Whole(0, 2**31 - 1),
+        }
+    )
+
+    def __init__(self, trees: int = 60, rounds: int = 50, most_rows: int = 10_000, seed: int = 0) -> None:
+        self.trees = trees
+        self.rounds = rounds
+        self.most_rows = most_rows
+        self.seed = seed
+
+    @property
+    def invariance(self) -> Invariance:
+        return SINGLE_COLUMNS
+
+    def make(self) -> Any:
+        from sfumato.learn.classifiers.blend import Blend
+
+        return Blend(self.trees, self.rounds, self.most_rows, self.seed)
+
+
+def behind_scaling(classifier: Any) -> Any:
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), classifier)

@@ -1,0 +1,66 @@
+"""Learners of the bits of a guided survey."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+from sfumato.core.accepted import Either, Nothing, Positive, Whole
+from sfumato.learn.classifiers.named.base import NamedClassifier
+
+
+class BitBayes(NamedClassifier):
+    """Naive Bayes on the bits of a guided survey.
+
+    Parameters
+    ----------
+    pseudo_rows : float, default=1.0
+        Rows that every value of a bit counts beforehand, above 0 to 1e6.
+    """
+
+    name = "bernoulli-naive-bayes"
+    on_bits = True
+    model_types = ("naive_bayes.BernoulliNB",)
+    own_types = ("survey_bits.SurveyClassifier",)
+    accepts = MappingProxyType({"pseudo_rows": Positive()})
+
+    def __init__(self, pseudo_rows: float = 1.0) -> None:
+        self.pseudo_rows = pseudo_rows
+
+    def make(self) -> Any:
+        from sfumato.learn.classifiers.survey_bits import SurveyClassifier
+
+        if self.pseudo_rows == 1.0:
+            return SurveyClassifier("naive-bayes")
+        from sklearn.naive_bayes import BernoulliNB
+
+        return SurveyClassifier(BernoulliNB(alpha=float(self.pseudo_rows)))
+
+
+class BitTree(NamedClassifier):
+    """An ID3 decision tree (information gain) on the bits of a guided survey.
+
+    Parameters
+    ----------
+    min_leaf : int or null, default=null
+        Rows in a leaf at least, from 1 to 1,000,000; null for a thousandth of the rows, and 5 at least.
+    max_depth : int or null, default=null
+        Depth at most, from 1 to 1,000.
+    """
+
+    name = "id3"
+    on_bits = True
+    model_types = ("tree._classes.DecisionTreeClassifier",)
+    own_types = ("survey_bits.SurveyClassifier",)
+    accepts = MappingProxyType(
+        {"min_leaf": Either((Whole(1, 1_000_000), Nothing())), "max_depth": Either((Whole(1, 1_000), Nothing()))}
+    )
+
+    def __init__(self, min_leaf: int | None = None, max_depth: int | None = None) -> None:
+        self.min_leaf = min_leaf
+        self.max_depth = max_depth
+
+    def make(self) -> Any:
+        from sfumato.learn.classifiers.survey_bits import SurveyClassifier
+
+        return SurveyClassifier("id3", min_leaf=self.min_leaf, max_depth=self.max_depth)

@@ -1,0 +1,266 @@
+"""Discriminants for strong noise: feature means and covariances from a release, each shrunk as its variance demands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import threadpool_limits
+
+from sfumato.channels import NotApplicableError, Recipe
+from sfumato.channels.staged import VECTORS, Marginals, Staged
+from sfumato.core.array_types import Floats, Matrix
+from sfumato.core.errors import UsageError
+from sfumato.guarantee import Card
+from sfumato.learn.classifiers.feature_moments import FeatureMoments, FeatureSpace, moments_of, vector_channel
+from sfumato.learn.classifiers.reads_noise import GivesProbabilities, Rows, softmax
+from sfumato.learn.classifiers.release_columns import recipe_of
+from sfumato.mechanisms import Mechanism
+from sfumato.noise.cap import mean_length
+from sfumato.table import Column, Encoding, Schema
+
+SPREADS = tuple(np.geomspace(0.001, 3.0, 16))
+POWERS = (0.0, 0.5, 1.0)
+LEAST_WITHIN = 0.1
+WIDEST = 4.0
+"""A class's variance in any direction, relative to that within all classes, lies between 1/4 and 4."""
+QUADRATIC_FROM = 6.0
+"""Epsilon of the vectors from which on class covariances are worth their noise."""
+
+
+class PrivateDiscriminant(GivesProbabilities):
+    """Linear (and, where vectors tell enough, quadratic) discriminants on polynomials of ranks.
+
+    Means of the features and how they go together are read off the release with their variances; what chance alone
+    would show is shrunk away: covariances towards independence, means of the classes towards each other, in the
+    directions in which people vary. Made for the vectors of a staged release; works on every release that keeps the
+    source's columns.
+
+    Ranks of different releases are different features, so each of several releases has a discriminant of its own. Their
+    log-ratios are added, each weighed by its precision and shrunk as all of them together demand.
+
+    Attributes
+    ----------
+    classes_, class_prior_ : labels and their shares.
+    means_, within_ : of the features.
+    members_, weights_ : of several releases, the discriminant of each and its share of the precision; else empty.
+    evidence_ : log marginal likelihood ratio of "classes differ" to "they do not".
+    """
+
+    corrects_labels = True
+    reads_stages = True
+    n_features_in_: int
+    class_prior_: Floats
+    evidence_: float
+
+    def fit(
+        self, X: npt.ArrayLike, y: npt.ArrayLike, sources: Any = None, part: Any = None, label_keep: Any = 1.0
+    ) -> Self:
+        """Estimate; see `ReadsNoise` for the parameters."""
+        parts = self._rows(X, y, sources, part, label_keep)
+        try:
+            with threadpool_limits(1, user_api="blas"):
+                read = [moments_of(rows, len(self.classes_)) for rows in parts]
+                precisions = np.array([float((1.0 / found.variances).mean()) for _, found in read])
+                self.weights_ = precisions / precisions.sum()
+                self.members_: list[PrivateDiscriminant] = []
+                if len(parts) == 1:
+                    self._learn(parts[0], *read[0], 1.0)
+                else:
+                    self._add_up(parts, read)
+        except NotApplicableError as error:
+            raise UsageError(f"private-discriminant cannot read this release: {error}.") from None
+        return self
+
+    def _add_up(self, parts: Sequence[Rows], read: Sequence[tuple[FeatureSpace, FeatureMoments]]) -> None:
+        together, spread = _covariances_of_all([found for _, found in read])
+        for rows, (space, found), weight in zip(parts, read, self.weights_, strict=True):
+            member = PrivateDiscriminant()
+            member.classes_, member.members_, member.weights_ = self.classes_, [], np.ones(1)
+            found = replace(found, together=together, variances_together=spread)
+            member._learn(rows, space, found, 1.0 / float(weight))
+            self.members_.append(member)
+        self.n_features_in_ = self.members_[0].n_features_in_
+        sizes = [len(rows.y) for rows in parts]
+        self.class_prior_ = np.average([member.class_prior_ for member in self.members_], axis=0, weights=sizes)
+        self.evidence_ = float(sum(member.evidence_ for member in self.members_))
+
+    def _learn(self, rows: Rows, space: FeatureSpace, found: FeatureMoments, together: float) -> None:
+        """From one release; `together`: how much more precise all releases are."""
+        k = len(self.classes_)
+        shares = np.bincount(rows.y, minlength=k) / len(rows.y)
+        response = self._response([rows])
+        assert rows.source is not None  # there is nothing to read otherwise
+        self.n_features_in_ = rows.source.encoding.width  # plain rows are asked about, whatever was released
+        self._remember(space)
+        if response is not None:
+            shares, found = _unmixed(shares, found, response)
+        self.class_prior_ = shares
+        self._discriminate(found, together)
+
+    # What is estimated
+
+    def _discriminate(self, found: FeatureMoments, together: float) -> None:
+        total, self.trust_ = _shrunk_covariance(found)
+        values, vectors = np.linalg.eigh(total)
+        values = np.maximum(values, LEAST_WITHIN)
+        centre = self.class_prior_ @ found.means
+        deviations, self.evidence_ = _shrunk_deviations(
+            found.means - centre, found.variances, values, vectors, together
+        )
+        self.means_ = deviations
+        between = np.einsum("c,ci,cj->ij", self.class_prior_, deviations, deviations)
+        own, turned = np.linalg.eigh((vectors * values) @ vectors.T - between)
+        ridge = math.sqrt(len(own) * self.trust_ * float(np.median(found.variances_together)))
+        own = np.maximum(own, LEAST_WITHIN) + min(ridge, 1.0)
+        self.within_ = (turned * own) @ turned.T
+        inverse = (turned / own) @ turned.T
+        self.coef_ = deviations @ inverse
+        self.intercept_ = np.log(np.maximum(self.class_prior_, 1e-300)) - 0.5 * (self.coef_ * deviations).sum(axis=1)
+        self.quadratic_: list[Matrix] = []
+        if found.by_class is not None and found.own_variances is not None and found.epsilon >= QUADRATIC_FROM:
+            root = turned / np.sqrt(own)
+            for code in range(len(deviations)):
+                seen = found.by_class[code] - np.outer(found.means[code], found.means[code])
+                self.quadratic_.append(_own_covariance(seen, found.own_variances[code], self.within_, root))
+
+    # Prediction
+
+    def predict_proba(self, X: npt.ArrayLike) -> Floats:
+        """Probabilities of the classes of plain rows."""
+        if self.members_:
+            scores = np.log(np.maximum(self.class_prior_, 1e-300))[None, :]
+            for member, weight in zip(self.members_, self.weights_, strict=True):
+                told, own = member.predict_proba(X), member.class_prior_
+                scores = scores + weight * (np.log(np.maximum(told, 1e-300)) - np.log(np.maximum(own, 1e-300)))
+            return softmax(scores)
+        f = self._space().of(self._queries(X))
+        linear = softmax(f @ self.coef_.T + self.intercept_)
+        if not self.quadratic_:
+            return linear
+        scores = np.empty(linear.shape)
+        for code, (mean, covariance) in enumerate(zip(self.means_, self.quadratic_, strict=True)):
+            root = np.linalg.cholesky(covariance)
+            away = np.linalg.solve(root, (f - mean).T)
+            scores[:, code] = -0.5 * (away**2).sum(axis=0) - np.log(np.diag(root)).sum()
+        scores += np.log(np.maximum(self.class_prior_, 1e-300))
+        return (linear + softmax(scores)) / 2.0
+
+    def predict_proba_released(self, Z: npt.ArrayLike, source: Recipe | Card | Mechanism) -> Floats:
+        """Probabilities for released rows: of vectors by normal classes, of rows of other stages the class shares.
+
+        Over all people a vector has covariance s^2 I + (t / M) E(f f'), s the channel's scale.
+        """
+        recipe = recipe_of(source)
+        if recipe is None or not isinstance(recipe.map, Staged):
+            raise UsageError("private-discriminant tells nothing of single released rows but vectors.")
+        if self.members_:
+            guide = recipe.map.polynomials
+            known = [member for member in self.members_ if guide.is_like(Marginals(tuple(member.shares_)))]
+            if not known:
+                return np.tile(self.class_prior_, (len(np.asarray(Z)), 1))
+            return known[0].predict_proba_released(Z, recipe)
+        vector, rows = vector_channel(recipe), np.asarray(Z, dtype=np.float64)
+        part = rows[:, recipe.map.parts[VECTORS]][:, : len(self.within_)]
+        there = ~np.isnan(part[:, 0])
+        both = self.within_ + np.einsum("c,ci,cj->ij", self.class_prior_, self.means_, self.means_)
+        stretch = recipe.map.stretches
+        spread = vector.scale**2 * np.diag(stretch**-2) + vector.tail / mean_length(vector.near, vector.tail) * both
+        weights = np.linalg.solve(spread, self.means_.T)
+        scores = np.tile(np.log(np.maximum(self.class_prior_, 1e-300)), (len(rows), 1))
+        scores[there] += (part[there] / stretch) @ weights - 0.5 * (self.means_.T * weights).sum(axis=0)
+        return softmax(scores)
+
+    # The space of the features, in plain values that a model file can hold
+
+    def _remember(self, space: FeatureSpace) -> None:
+        self.columns_ = [group.column.to_dict() for group in space.groups]
+        self.starts_ = [group.start for group in space.groups]
+        self.shares_ = [np.array(one) for one in space.marginals.shares]
+        self.radius_ = float(space.radius)
+        self.stretch_ = list(space.stretch)
+
+    def _space(self) -> FeatureSpace:
+        schema = Schema(tuple(Column.from_dict(one) for one in self.columns_))
+        groups = []
+        for group, start in zip(Encoding(schema).groups, self.starts_, strict=True):
+            groups.append(replace(group, start=start, stop=start + group.width))
+        return FeatureSpace(tuple(groups), Marginals(tuple(self.shares_)), self.radius_, tuple(self.stretch_))
+
+
+def _covariances_of_all(found: Sequence[FeatureMoments]) -> tuple[Matrix, Matrix]:
+    """By precision: how ranks go together is hardly a matter of whose ranks they are."""
+    if len({one.together.shape for one in found}) > 1:
+        raise NotApplicableError("its releases tell of different columns")
+    precisions = np.array([1.0 / np.maximum(one.variances_together, 1e-12) for one in found])
+    together = (precisions * np.array([one.together for one in found])).sum(axis=0) / precisions.sum(axis=0)
+    return np.asarray(together), np.asarray(1.0 / precisions.sum(axis=0))
+
+
+def _shrunk_covariance(found: FeatureMoments) -> tuple[Matrix, float]:
+    """Off-diagonals by how much of their mean square is above chance; the diagonal is one by the features' making."""
+    m = len(found.together)
+    off = ~np.eye(m, dtype=bool) & (found.variances_together > 0) & (found.variances_together < 1e8)
+    if not off.any():
+        return np.eye(m), 0.0
+    weights = 1.0 / found.variances_together[off]
+    signal = float((weights * (found.together[off] ** 2 - found.variances_together[off])).sum() / weights.sum())
+    signal = max(signal, 0.0)
+    shrunk = np.eye(m)
+    trust = signal / (signal + found.variances_together[off]) if signal else np.zeros(int(off.sum()))
+    shrunk[off] = trust * np.clip(found.together[off], -1.0, 1.0)
+    return (shrunk + shrunk.T) / 2.0, float(np.mean(trust))
+
+
+def _shrunk_deviations(
+    deviations: Matrix, variances: Matrix, values: Floats, vectors: Matrix, together: float = 1.0
+) -> tuple[Matrix, float]:
+    """Empirical Bayes in the directions in which people vary: a priori N(0, t lambda^gamma), averaged over both.
+
+    With how much likelier what was seen is so than without any deviations, as a logarithm. `together`: what is found
+    will be averaged with other estimates, until it is so many times as precise.
+    """
+    seen = deviations @ vectors
+    noise = variances @ vectors**2
+    classes = len(seen)
+
+    def log_likelihood(prior: Floats | float) -> float:
+        total = prior + noise
+        return -0.5 * float((seen**2 / total + np.log(total)).sum()) * (classes - 1) / classes
+
+    weights, means = [], []
+    for power in POWERS:
+        for spread in SPREADS:
+            prior = spread * values**power
+            weights.append(log_likelihood(prior))
+            means.append(seen * prior / (prior + noise / together))
+    share = np.exp(np.array(weights) - max(weights))
+    evidence = max(weights) + math.log(float(share.mean())) - log_likelihood(0.0)
+    share /= share.sum()
+    return np.asarray(np.tensordot(share, np.array(means), axes=1) @ vectors.T), evidence
+
+
+def _own_covariance(seen: Matrix, variances: Matrix, within: Matrix, root: Matrix) -> Matrix:
+    """A class's covariance: that of all classes, and as much of its own departure as is not noise."""
+    away = seen - within
+    signal = max(float((away**2 - variances).mean()), 0.0)
+    trust = signal / (signal + variances) if signal else np.zeros(away.shape)
+    relative = np.linalg.eigh(root.T @ (trust * away) @ root)
+    scaled = np.clip(1.0 + relative[0], 1.0 / WIDEST, WIDEST)
+    back = np.linalg.inv(root).T @ relative[1]
+    found = (back * scaled) @ back.T
+    return np.asarray((found + found.T) / 2.0)
+
+
+def _unmixed(seen: Floats, found: FeatureMoments, response: Matrix) -> tuple[Floats, FeatureMoments]:
+    """Shares and means of the true classes from those of the reported ones."""
+    true = np.maximum(np.linalg.solve(response, seen), 1e-3)
+    true /= true.sum()
+    inverse = np.linalg.inv(response)
+    means = (inverse @ (seen[:, None] * found.means)) / true[:, None]
+    variances = (inverse**2 @ (seen[:, None] ** 2 * found.variances)) / true[:, None] ** 2
+    return true, replace(found, means=means, variances=variances, by_class=None, own_variances=None)

@@ -1,0 +1,385 @@
+"""RadiusVote: nearest neighbours for perturbed rows, in a circle as wide as the noise makes necessary.
+
+Words of the code and symbols of the paper (principal-laplace, section 5.3 and appendix):
+`noise_variance` E[delta_i^2] (2 b_i^2 for Laplace), `noise_fourth_moment` E[delta_i^4] (24 b_i^4),
+`retained_variances` sigma_i^2 for i in S, `neglected_variances` sigma_i^2 for i in N, `squared_radius`
+E(D) + n sqrt(Var(D)), where D is the distortion of a squared distance. The paper adds noise; where values were
+multiplied, `factor_noise` says what stands in place of D.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from sfumato.core.array_types import Codes, Floats
+from sfumato.learn.classifiers.checked_rows import matrix_of_rows, rows_and_targets
+from sfumato.learn.classifiers.distortion import NoiseSummary
+from sfumato.learn.classifiers.vote_evidence import Heard, VoteEvidence, worse_than_prior
+from sfumato.table.neighbours import Frame, Votes, nearest, radius_votes
+from sfumato.table.neighbours.frame import pair_squares
+
+# The rows that vote, part by part, and what a query hears from them.
+
+
+ROUNDING = 1e-9
+"""Of a vote that was taken back: what is left below this is not told from none."""
+LEAST = 0.1
+"""Of 0 to 1, .1 served best over six tables and five laws of factors; .01 to .5 nearly as well."""
+
+
+@dataclass(frozen=True)
+class Voters:
+    """Released rows with classes and parts; `squared_radius` and `mean_noise` of every part, `row_noise` of every row.
+
+    With `prior` (the share of every class) the votes of a circle are divided by it; None as published.
+    """
+
+    rows: Floats
+    codes: Codes
+    part: Codes
+    squared_radius: Floats
+    mean_noise: Floats
+    row_noise: Floats
+    classes: int
+    prior: Floats | None
+    neighbours: int
+    frame: Frame
+    workers: int | None = None
+
+    def shares(self, queries: Floats, own: Codes | None = None) -> tuple[Floats, int]:
+        """Votes of every class, normalised to one, and how many queries were left to the nearest rows.
+
+        `own` names for every query a row that does not vote for it, nor count in the shares of the classes.
+        """
+        votes = np.zeros((len(queries), self.classes))
+        exact = np.zeros(votes.shape, dtype=np.int64)
+        for number, squared_radius in enumerate(self.squared_radius):
+            if squared_radius > 0:
+                heard = self._heard(queries, number, float(squared_radius))
+                votes += heard.votes
+                exact += heard.exact
+        if own is not None:
+            self._take_back(votes, exact, queries, own)
+        if self.prior is not None:
+            votes /= self.prior if own is None else self._prior_without(own)
+        hit = exact.any(axis=1)
+        votes[hit] = exact[hit]
+        empty = ~votes.any(axis=1)
+        if empty.any():
+            votes[empty] = self._nearest_votes(queries[empty], None if own is None else own[empty])
+        return np.asarray(votes / votes.sum(axis=1, keepdims=True)), int(empty.sum())
+
+    def _take_back(self, votes: Floats, exact: Codes, queries: Floats, own: Codes) -> None:
+        """The vote of its own row from every query."""
+        every = np.arange(len(own))
+        squares = pair_squares(queries, self.rows, every, own)
+        mean, radius = self.mean_noise[self.part[own]], self.squared_radius[self.part[own]]
+        equal = (squares < np.finfo(np.float64).tiny) & (mean == 0.0) & (radius > 0)
+        exact[every[equal], self.codes[own[equal]]] -= 1
+        squares = np.where(mean > 0.0, squares - self.row_noise[own] + mean, squares)
+        voted = (radius > 0) & (squares <= radius) & ~equal
+        weight = 1.0 / np.maximum(squares[voted], np.maximum(LEAST * mean[voted], np.finfo(np.float64).tiny))
+        who, what = every[voted], self.codes[own[voted]]
+        left = votes[who, what] - weight
+        votes[who, what] = np.where(left > ROUNDING * weight, left, 0.0)
+
+    def _prior_without(self, own: Codes) -> Floats:
+        """Shares of the classes among the others, for every query; with its own row a class would be voted down."""
+        counts = np.tile(np.bincount(self.codes, minlength=self.classes).astype(np.float64), (len(own), 1))
+        counts[np.arange(len(own)), self.codes[own]] -= 1.0
+        return np.maximum(counts, 1.0) / max(len(self.codes) - 1, 1)
+
+    def _heard(self, queries: Floats, number: int, squared_radius: float) -> Votes:
+        """Votes of one part."""
+        mine = slice(None) if len(self.squared_radius) == 1 else self.part == number
+        rows, codes, mean, own = self.rows[mine], self.codes[mine], self.mean_noise[number], self.row_noise[mine]
+        if not len(rows):
+            return Votes(np.zeros((len(queries), self.classes)), np.zeros((len(queries), self.classes), dtype=np.int64))
+        if mean == 0.0:
+            return radius_votes(
+                queries, rows, codes, self.classes, squared_radius, frame=self.frame, workers=self.workers
+            )
+        # d^2 - own + mean is a squared distance less a constant: in one more column, at 0 for queries and at
+        # sqrt(most - own) for rows, it is d^2 + most - own.
+        most = own.max()
+        rows = np.column_stack([rows, np.sqrt(most - own)])
+        queries = np.column_stack([queries, np.zeros(len(queries))])
+        less = float(most - mean)
+        return radius_votes(
+            queries,
+            rows,
+            codes,
+            self.classes,
+            squared_radius + less,
+            less=less,
+            least=LEAST * mean,
+            workers=self.workers,
+        )
+
+    def _nearest_votes(self, queries: Floats, own: Codes | None = None) -> Floats:
+        k = min(self.neighbours + (own is not None), len(self.rows))
+        distances, indices = nearest(queries, self.rows, k, frame=self.frame, workers=self.workers)
+        if own is not None:  # the own row, or where it is not among them the furthest, goes
+            last = np.argsort(indices == own[:, None], axis=1, kind="stable")
+            distances = np.take_along_axis(distances, last, axis=1)[:, : max(k - 1, 1)]
+            indices = np.take_along_axis(indices, last, axis=1)[:, : max(k - 1, 1)]
+        equal = distances == 0
+        # Divided by the nearest distance first, so that no weight is infinite however small the distances.
+        closest = np.maximum(distances[:, :1], np.finfo(np.float64).tiny)
+        weights = (closest / np.maximum(distances, closest)) ** 2
+        weights = np.where(equal.any(axis=1, keepdims=True), equal, weights)
+        votes = np.zeros((len(queries), self.classes))
+        np.add.at(votes, (np.arange(len(queries))[:, None], self.codes[indices]), weights)
+        return votes
+
+
+__all__ = ["NoiseSummary", "RadiusVote"]
+
+
+MOST = 2_000
+"""Released rows that are asked how much votes say."""
+FEWEST = 20
+"""Rows from which they are asked whether votes without known noise are of use."""
+
+
+class RadiusVote(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Every released row within the radius of a query votes for its class with weight 1 / d^2.
+
+    Noise scatters the nearest rows of a query over a shell whose size depends on the noise alone, so a fixed
+    number of neighbours misses most of them. With Chebyshev's inequality (Eqs 9, 10) a circle of squared radius
+    E(D) + n sqrt(Var(D)) holds at least 1 - 1/n^2 of them, 1 - 4/(9 n^2) = .889 at n = 2 if D is unimodal.
+
+    The weights are normalised to sum to one (Eq 11 prints a product where it must divide). When noise is strong
+    the circle holds nearly every row and the published vote is the majority class. With `prior_correction` the votes
+    of each class are first divided by its share of the training rows. A row that lies exactly on the query
+    counts alone (several share the vote evenly, without correction). Where the radius is not positive or the
+    circle is empty, the `fallback_neighbours` nearest rows vote with weight 1 / d^2 instead, uncorrected.
+
+    Corrected votes are evidence of unknown strength. How strong it is, is measured on the released rows themselves,
+    left out of the vote, under the known noise (`vote_evidence`); with the shares of the classes it makes a posterior,
+    which is the prior where votes say nothing. Where no noise is known, votes answer as they are, unless left-out rows
+    show that always answering the commonest class is better.
+
+    Where values were multiplied by random factors, a row is scattered the more the larger its values are, and a class
+    of large values would not be heard. So from every squared distance the row's own noise, as its released values tell
+    it, is taken off, and the mean over all rows put in its place (`factor_noise`). For the weight the result counts as
+    at least a tenth of that mean.
+
+    Parameters
+    ----------
+    n : how many standard deviations of the distortion the circle reaches beyond its mean; 2 in the paper.
+    prior_correction : divide votes by class priors, and weigh what they say against these; False as published.
+    fallback_neighbours : rows that vote when the circle is of no use.
+    radius : squared radius to use instead of the one computed from the noise.
+    workers : threads; None for the machine's cores when the work is large.
+
+    Attributes
+    ----------
+    classes_, n_features_in_, class_prior_ : labels, columns, share of each class in the training rows.
+    squared_radius_ : one squared radius per part (see `fit`).
+    mean_noise_, row_noise_ : where values were multiplied, what is put in the place of each row's own noise (one number
+        per part) and that noise (squared length); 0 elsewhere.
+    answers_prior_ : whether votes were found to say nothing: every answer is the commonest class.
+    is_balanced_ : whether probabilities leave the shares of the classes out of account.
+    fallbacks_, fallback_rate_ : how many queries of the last prediction needed the fallback, and their share.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Z, y = np.array([[0.0], [1.0], [1.5], [5.0], [6.0], [6.5]]), np.repeat(["a", "b"], 3)
+    >>> model = RadiusVote().fit(Z, y, noise=NoiseSummary([0.5], [1.5]))
+    >>> model.predict([[2.0], [4.9]]).tolist()
+    ['a', 'b']
+    """
+
+    def __init__(
+        self,
+        n: float = 2.0,
+        prior_correction: bool = True,
+        fallback_neighbours: int = 5,
+        radius: float | None = None,
+        workers: int | None = None,
+    ) -> None:
+        self.n = n
+        self.prior_correction = prior_correction
+        self.fallback_neighbours = fallback_neighbours
+        self.radius = radius
+        self.workers = workers
+
+    def fit(
+        self,
+        X: npt.ArrayLike,
+        y: npt.ArrayLike,
+        noise: NoiseSummary | Sequence[NoiseSummary] | None = None,
+        part: npt.ArrayLike | None = None,
+    ) -> Self:
+        """Keep the released rows and compute the radius.
+
+        Several releases of one space, each with its own noise, are pooled by giving a list of noise summaries and,
+        for every row, the number of its `part` in that list; the rows of a part vote within its own radius.
+        Without noise (and without `radius`) there is no distortion, and the fallback always votes.
+        """
+        self._check_parameters()
+        X, y = rows_and_targets(self, X, y)
+        self.classes_, self.codes_ = np.unique(y, return_inverse=True)
+        self.rows_ = np.ascontiguousarray(X)
+        self.class_prior_ = np.bincount(self.codes_) / len(self.codes_)
+        summaries: list[NoiseSummary | None] = list(noise) if isinstance(noise, Sequence) else [noise]
+        self.part_ = self._parts(part, len(summaries))
+        self.squared_radius_ = np.array(
+            [self._squared_radius(s, self.rows_[self.part_ == i]) for i, s in enumerate(summaries)]
+        )
+        self.mean_noise_, self.row_noise_ = np.zeros(len(summaries)), np.zeros(len(self.rows_))
+        for number, summary in enumerate(summaries):
+            mine = self.part_ == number
+            if self.radius is None and summary is not None and summary.factors is not None and mine.any():
+                self.row_noise_[mine] = summary.factors.of_rows(self.rows_[mine])
+                self.mean_noise_[number] = self.row_noise_[mine].mean()
+        frame = Frame.of(self.rows_)
+        self.centre_, self.reach_ = frame.centre, frame.reach
+        # Counted in place: a prediction must not change which attributes an estimator has.
+        self._fallback_count = [0, 0]
+        self._weigh_evidence(summaries)
+        return self
+
+    def predict_proba(self, X: npt.ArrayLike) -> Floats:
+        """Probability of every class; with `prior_correction=False` its share of the votes."""
+        shares = self.vote_shares(X)
+        if not self.prior_correction:
+            return shares
+        if self.evidence_ is not None:
+            return VoteEvidence(*self.evidence_).probabilities(shares, self.class_prior_)
+        return np.tile(self.class_prior_, (len(shares), 1)) if self.answers_prior_ else shares
+
+    def vote_shares(self, X: npt.ArrayLike) -> Floats:
+        """The votes themselves, normalised to one (with `prior_correction`, divided by class priors first)."""
+        check_is_fitted(self)
+        queries = np.ascontiguousarray(matrix_of_rows(self, X))
+        shares, empty = self._voters().shares(queries)
+        self._fallback_count[:] = empty, len(queries)
+        return shares
+
+    def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
+        """The most probable class; of equal ones the first in `classes_`."""
+        probabilities = self.predict_proba(X)
+        return np.asarray(self.classes_[probabilities.argmax(axis=1)])
+
+    @property
+    def fallbacks_(self) -> int:
+        """Queries of the last prediction that were left to the nearest neighbours."""
+        return self._fallback_count[0]
+
+    @property
+    def fallback_rate_(self) -> float:
+        """Their share; 0 before the first prediction."""
+        return self._fallback_count[0] / max(self._fallback_count[1], 1)
+
+    @property
+    def is_balanced_(self) -> bool:
+        """Whether class priors are divided out of the probabilities, and not put back."""
+        return bool(self.prior_correction and not self.answers_prior_ and self.evidence_ is None)
+
+    def _voters(self) -> Voters:
+        return Voters(
+            self.rows_,
+            self.codes_,
+            self.part_,
+            self.squared_radius_,
+            self.mean_noise_,
+            self.row_noise_,
+            len(self.classes_),
+            self.class_prior_ if self.prior_correction else None,
+            self.fallback_neighbours,
+            Frame(self.centre_, self.reach_),
+            self.workers,
+        )
+
+    def _weigh_evidence(self, summaries: list[NoiseSummary | None]) -> None:
+        """Ask some of the released rows, each left out of the vote, as released and noised again."""
+        self.answers_prior_, self.evidence_ = False, None
+        known = any(summary is not None and summary.has_noise for summary in summaries)
+        if not self.prior_correction or len(self.classes_) < 2 or (len(self.rows_) < FEWEST and not known):
+            return
+        rng = np.random.default_rng(0)
+        asked = rng.permutation(len(self.rows_))[:MOST]
+        codes, voters = self.codes_[asked], self._voters()
+        if not known:
+            self.answers_prior_ = worse_than_prior(voters.shares(self.rows_[asked], asked)[0], codes, self.class_prior_)
+            return
+        heard = self._ask(asked, summaries, rng)
+        found = VoteEvidence.of(heard, codes, self.class_prior_, len(asked) / len(self.rows_))
+        self.evidence_ = (found.means, found.variances, found.beliefs)
+        self.answers_prior_ = not found.beliefs.any()
+
+    def _ask(self, asked: Codes, summaries: list[NoiseSummary | None], rng: np.random.Generator) -> Heard:
+        """What rows hear, as released and noised again, twice.
+
+        They ask from where they would lie had noise not spread them: from further out they would hear hardly anybody.
+        Votes are nearly linear there, and what differs from the mean is widened again.
+        """
+        places = [self.rows_[asked], self.rows_[asked], self.rows_[asked]]
+        widening = np.ones(len(asked))
+        for number, summary in enumerate(summaries):
+            mine = self.part_[asked] == number
+            if summary is None or not mine.any():
+                continue
+            every = self.rows_[self.part_ == number]
+            middle, wider = every.mean(axis=0), summary.widening(every)
+            widening[mine] = wider
+            for rows in places[1:]:
+                rows[mine] = summary.again(rows[mine], rng)
+            for rows in places:
+                rows[mine] = middle + (rows[mine] - middle) / wider
+        voters = self._voters()
+        heard = [voters.shares(rows, asked)[0] for rows in places]
+        mean = heard[0].mean(axis=0)
+        votes, first, second = (mean + widening[:, None] * (one - mean) for one in heard)
+        return Heard(votes, first, second, widening)
+
+    def _squared_radius(self, noise: NoiseSummary | None, rows: Floats) -> float:
+        if self.radius is not None:
+            return float(self.radius)
+        if noise is None:
+            return 0.0
+        if len(noise.noise_variance) != rows.shape[1]:
+            raise ValueError(
+                f"The noise must be described for each of the {rows.shape[1]} columns of the release. "
+                f"Got {len(noise.noise_variance)} variances instead."
+            )
+        mean, variance = noise.with_variances_of(rows).distortion()
+        if noise.factors is not None and len(rows):
+            more, spread = noise.factors.distortion(rows)
+            mean, variance = mean + more, variance + spread
+        return float(mean + (self.n * np.sqrt(variance) if self.n else 0.0))
+
+    def _parts(self, part: npt.ArrayLike | None, count: int) -> Codes:
+        if part is None:
+            if count > 1:
+                raise ValueError("The 'part' parameter must say for each row which noise summary applies to it.")
+            return np.zeros(len(self.rows_), dtype=np.int64)
+        codes = np.asarray(part, dtype=np.int64)
+        if codes.shape != (len(self.rows_),) or codes.min() < 0 or codes.max() >= count:
+            raise ValueError(
+                f"The 'part' parameter must hold a number from 0 to {count - 1} for each of {len(self.rows_)} rows."
+            )
+        return codes
+
+    def _check_parameters(self) -> None:
+        if not np.isfinite(self.n):
+            raise ValueError(f"The 'n' parameter of RadiusVote must be a finite number. Got {self.n!r} instead.")
+        if self.fallback_neighbours < 1:
+            raise ValueError(
+                "The 'fallback_neighbours' parameter of RadiusVote must be at least 1. "
+                f"Got {self.fallback_neighbours!r} instead."
+            )
+        if self.radius is not None and np.isnan(self.radius):
+            raise ValueError(
+                "The 'radius' parameter of RadiusVote must be a squared distance or None. Got NaN instead."
+            )

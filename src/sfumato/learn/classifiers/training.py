@@ -1,0 +1,188 @@
+"""Train any classifier on one or several releases, with what their cards say about noise and labels."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import get_tags
+
+from sfumato.channels import Affine, Recipe
+from sfumato.channels.staged import Staged
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.errors import TableError, UsageError
+from sfumato.guarantee import Card
+from sfumato.learn.classifiers.distortion import FactorNoise, NoiseSummary
+from sfumato.learn.classifiers.label_noise import LabelNoiseCorrection
+from sfumato.learn.classifiers.radius_vote import RadiusVote
+from sfumato.learn.classifiers.reads_noise import ReadsNoise
+
+# An interrupt that a library swallows is raised again when the library is done.
+
+
+@contextmanager
+def heeding_interrupts() -> Iterator[None]:
+    """Whatever a signal's handler raised inside of the block, and somebody caught, is raised at its end.
+
+    scikit-learn's network ends its training at Ctrl-C and returns as if it were done: a half-trained model would be
+    written. Signals reach the main thread only, so there is nothing to heed in others.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    raised: list[BaseException] = []
+
+    def heed(number: int, frame: FrameType | None) -> None:
+        handler = handlers[signal.Signals(number)]
+        assert callable(handler)
+        try:
+            handler(number, frame)
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    ours = [number for number, handler in handlers.items() if callable(handler)]
+    for number in ours:
+        signal.signal(number, heed)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, handlers[number])
+    if raised:
+        raise raised[0]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of one release with their noise: a pooled release is several parts, each with its own."""
+
+    Z: Matrix
+    y: Codes
+    noise: NoiseSummary
+    label_keep: float = 1.0
+    source: Recipe | None = None
+    """Where the noise of every column is described; None for rows without noise."""
+
+
+def noise_summary(recipe: Recipe | None, width: int) -> NoiseSummary:
+    """Moments of the noise, and variances of kept and dropped components where they are known.
+
+    The radius of `RadiusVote` needs nothing but this. None: rows without noise.
+    """
+    if recipe is None:
+        return NoiseSummary(noise_variance=np.zeros(width), noise_fourth_moment=np.zeros(width))
+    variance, fourth = np.zeros(recipe.width), np.zeros(recipe.width)
+    for place, channel in zip(recipe.places, recipe.channels, strict=True):
+        variance[place.start], fourth[place.start] = channel.added_moments
+    known = recipe.map.variances if isinstance(recipe.map, Affine) else None
+    kept = len(recipe.channels)
+    return NoiseSummary(
+        noise_variance=variance,
+        noise_fourth_moment=fourth,
+        retained_variances=None if known is None else known[:kept],
+        neglected_variances=None if known is None else known[kept:],
+        factors=FactorNoise.of(recipe) if recipe.is_columnwise else None,
+        answers=_answers(recipe),
+    )
+
+
+def _answers(recipe: Recipe) -> tuple[tuple[int, int, float], ...]:
+    """Categories that were answered at random: first slot, the one after the last, how often answers are true."""
+    pairs = zip(recipe.places, recipe.channels, strict=True) if recipe.is_columnwise else ()
+    return tuple(
+        (place.start, place.stop, channel.kept)
+        for place, channel in pairs
+        if channel.width > 1 and not channel.numbers and not channel.is_exact
+    )
+
+
+def part_of_card(Z: Matrix, y: Codes, card: Card) -> Part:
+    """Released rows with all that their card says."""
+    recipe = card.made_by()
+    return Part(Z, y, noise_summary(recipe, recipe.width), card.label_keep, recipe)
+
+
+NEEDS_ALL_CELLS = (
+    "Not applicable: this classifier needs every cell of a row, and the release leaves cells of {columns} out. Use "
+    "reconstructed-naive-bayes, reconstructed-tree, noise-aware-lda, forest or boosting."
+)
+
+
+def reads_gaps(classifier: Any) -> bool:
+    """Whether it learns from rows of which some cells are not reported (NaN), without inventing them."""
+    own = getattr(classifier, "reads_gaps", None)
+    return bool(get_tags(classifier).input_tags.allow_nan if own is None else own)
+
+
+def _check_gaps(classifier: Any, parts: Sequence[Part]) -> None:
+    """Refuse cells that are empty without a word, and those that the classifier can make nothing of."""
+    left_out: set[str] = set()
+    for part in parts:
+        if part.source is not None and np.isnan(part.Z).any():
+            part.source.check_gaps(part.Z)
+            left_out |= part.source.left_out
+    if left_out and not reads_gaps(classifier):
+        few = sorted(left_out)[:3]
+        more = [f"{len(left_out) - 3} more"] if len(left_out) > 3 else []
+        raise UsageError(NEEDS_ALL_CELLS.format(columns=", ".join([*map(repr, few), *more])))
+
+
+def _check_stages(classifier: Any, parts: Sequence[Part]) -> None:
+    """Rows of stages under different guides are different numbers to a learner that does not know them."""
+    maps = [part.source.map for part in parts if part.source is not None and isinstance(part.source.map, Staged)]
+    differ = any(not one.is_like(maps[0]) for one in maps)
+    if differ and not getattr(classifier, "reads_stages", False):
+        raise UsageError(
+            "Not applicable: these releases in stages have guides of their own, so the same number means different "
+            "things in them. Use auto or private-discriminant, which read each by its own guide."
+        )
+
+
+@heeding_interrupts()
+def fit_on_parts(classifier: Any, parts: Sequence[Part]) -> Any:
+    """Fit on the pooled rows; randomized labels are corrected for, and learners that ask are told each part's noise."""
+    Z = np.concatenate([part.Z for part in parts])
+    y = np.concatenate([part.y for part in parts])
+    if len(np.unique(y)) < 2:
+        raise TableError("All rows are of the same class: there is nothing to learn. At least two classes are needed.")
+    _check_gaps(classifier, parts)
+    _check_stages(classifier, parts)
+    classifier = _with_neighbours_for(classifier, len(y))
+    extra: dict[str, Any] = {}
+    part_of = np.repeat(np.arange(len(parts)), [len(part.Z) for part in parts])
+    if isinstance(classifier, RadiusVote):
+        extra = {"noise": [part.noise for part in parts], "part": part_of}
+    if isinstance(classifier, ReadsNoise):
+        extra = {"sources": [part.source for part in parts], "part": part_of}
+        if classifier.corrects_labels:
+            return classifier.fit(Z, y, label_keep=[part.label_keep for part in parts], **extra)
+    # Rows of all parts have the same classes, so their mixture is kept with the average probability.
+    keep = float(np.average([part.label_keep for part in parts], weights=[len(part.Z) for part in parts]))
+    if keep < 1.0:
+        classifier = LabelNoiseCorrection(classifier, keep=keep)
+    return classifier.fit(Z, y, **extra)
+
+
+def _with_neighbours_for(classifier: Any, rows: int) -> Any:
+    """Neighbours that are asked are no more than there are rows to be one; also where another classifier holds them."""
+    too_many = {
+        name: rows
+        for name, value in classifier.get_params().items()
+        if name.split("__")[-1] == "n_neighbors" and isinstance(value, int) and value > rows
+    }
+    return clone(classifier).set_params(**too_many) if too_many else classifier
+
+
+def answers_plain_rows(classifier: Any) -> bool:
+    """Whether it classifies plain rows as they are, and not where the release lies on average."""
+    inner = classifier.classifier if isinstance(classifier, LabelNoiseCorrection) else classifier
+    return bool(getattr(inner, "answers_plain_rows", False))

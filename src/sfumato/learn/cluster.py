@@ -1,0 +1,246 @@
+"""Releases in, clusters of plain rows out: clusters.csv, rows.parquet, clusters.json."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.channels import Exact, Recipe
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.errors import CardError, UsageError
+from sfumato.core.files import new_folder, write_whole
+from sfumato.learn.mining.choosing import AUTO, adjusted_rand, candidates, choose, expected_agreement, stability
+from sfumato.learn.mining.mixture import MODELS, Mixture, fit_mixture
+from sfumato.learn.mining.seen import Part, Seen, see
+from sfumato.learn.train import check_apart, check_one_space
+from sfumato.release.release import Release
+from sfumato.table import open_table, write_table
+
+TRIED = range(2, 9)
+"""How many clusters are tried where nobody says how many there are."""
+
+ROWS_PER_CLUSTER = 5
+"""Fewer rows tell nothing of a cluster's spread."""
+BLURRED = 0.5
+"""Below this expected agreement the groups of single rows are said to be mostly noise."""
+
+
+@dataclass(frozen=True, repr=False)
+class Clustering:
+    """Clusters of the plain rows behind a release.
+
+    Attributes
+    ----------
+    labels : numpy.ndarray of int
+        The likeliest cluster of every released row, 0 for the largest.
+    probabilities : numpy.ndarray
+        P(cluster | released row), one column for each cluster.
+    about : dict
+        Everything in figures: shares, held-out likelihoods, stability, and for the owner what was lost.
+    """
+
+    mixture: Mixture
+    labels: Codes
+    probabilities: Matrix
+    centres: pa.Table
+    about: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"<Clustering of {len(self.labels):,} released rows: {self.mixture.clusters} clusters>"
+
+    @property
+    def warnings(self) -> list[str]:
+        """What not to read into it."""
+        return list(self.about["warnings"])
+
+    def save(self, out: Path | str, *, force: bool = False) -> Path:
+        """Write clusters.csv (centres), rows.parquet (cluster of each released row) and clusters.json into a folder."""
+        with new_folder(Path(out), force=force) as folder:
+            write_table(self.centres, folder / "clusters.csv")
+            certainty = self.probabilities.max(axis=1)
+            write_table(pa.table({"cluster": self.labels, "probability": certainty}), folder / "rows.parquet")
+            told = json.dumps(self.about, indent=1)
+            write_whole(folder / "clusters.json", told, private="lost" in self.about)  # figures of private rows
+        return Path(out)
+
+
+def cluster_releases(
+    releases: Sequence[Release],
+    *,
+    clusters: int | str = AUTO,
+    model: str = AUTO,
+    resamples: int = 10,
+    seed: int = 0,
+    original: Any = None,
+) -> Clustering:
+    """Fit a mixture to releases of one space, choose what is not given, and say how far it can be trusted."""
+    _check(clusters, model, resamples)
+    check_apart(releases)
+    check_one_space([one.card for one in releases], [one.where for one in releases])
+    parts = [part for release in releases for part in parts_of(release)]
+    rows = sum(len(part.Z) for part in parts)
+    if rows < 20:
+        raise UsageError("There are fewer than 20 released rows: nothing can be said of clusters behind noise.")
+    if clusters != AUTO and int(clusters) > rows // ROWS_PER_CLUSTER:
+        raise UsageError(
+            f"{int(clusters):,} clusters are too many for {rows:,} released rows. "
+            f"Ask for at most {rows // ROWS_PER_CLUSTER:,}, or auto."
+        )
+    seen = see(parts)
+    wanted = TRIED if clusters == AUTO else [int(clusters)]
+    tried = candidates(seen, [one for one in wanted if one < len(seen[0].codes)], model, seed)
+    chosen = choose(tried, None if clusters == AUTO else int(clusters))
+    fitted = fit_mixture(seen, chosen.clusters, chosen.model, seed=seed)
+    probabilities = fitted.responsibilities(seen)
+    order = file_order(releases)
+    labels: Codes = np.empty(len(order), dtype=np.int64)
+    labels[order] = probabilities.argmax(axis=1)
+    placed = np.empty_like(probabilities)
+    placed[order] = probabilities
+    about: dict[str, Any] = {
+        "rows": len(labels),
+        "clusters": chosen.clusters,
+        "model": chosen.model,
+        "chosen_by": "held-out likelihood of released rows" if clusters == AUTO else "given",
+        "shares": fitted.weights.tolist(),
+        "tried": [one.to_dict() for one in tried],
+        "is_shown": chosen.clusters > 1 and chosen.is_shown,
+        "expected_agreement": expected_agreement(probabilities),
+        "stability": stability(seen, fitted, resamples, seed) if chosen.clusters > 1 else [],
+    }
+    if original is not None:
+        about["lost"] = lost(releases, fitted, seen, labels, original, seed)
+    about["warnings"] = _warnings(about, releases)
+    centres = _centres(releases[0].card.made_by(), fitted, seen)
+    return Clustering(fitted, labels, placed, centres, about)
+
+
+def _check(clusters: int | str, model: str, resamples: int) -> None:
+    if clusters != AUTO and (isinstance(clusters, bool | str) or int(clusters) < 1):
+        raise UsageError(f"The number of clusters must be a whole number above 0, or auto. Got {clusters!r} instead.")
+    if model not in (AUTO, *MODELS):
+        raise UsageError(f"There is no model {model!r}. Choose one of: {', '.join((AUTO, *MODELS))}.")
+    if not 0 <= resamples <= 1000:
+        raise UsageError(f"The number of resamples must lie between 0 and 1000. Got {resamples} instead.")
+
+
+def parts_of(release: Release) -> list[Part]:
+    """A release, class by class where classes have channels of their own."""
+    if release.card.post_processing is not None:
+        raise CardError(
+            f"The release was rounded and clipped ({release.card.post_processing}), so its noise is no longer the one "
+            "that was drawn. Release without --like-original."
+        )
+    recipe, Z = release.card.made_by(), release.Z
+    if not recipe.by_class:
+        return [Part(Z, recipe, recipe.channels)]
+    return [Part(Z[rows], recipe, recipe.of_class(code)) for code, rows in _by_class(release)]
+
+
+def _by_class(release: Release) -> list[tuple[int, Codes]]:
+    y = release.y
+    assert y is not None  # channels differ by class only where there is a label
+    return [(int(code), np.flatnonzero(y == code)) for code in np.unique(y)]
+
+
+def file_order(releases: Sequence[Release]) -> Codes:
+    """For every row of the parts, its place in the files one after the other."""
+    found, first = [], 0
+    for release in releases:
+        by_class = release.card.made_by().by_class
+        rows = np.concatenate([r for _, r in _by_class(release)]) if by_class else np.arange(len(release))
+        found.append(rows + first)
+        first += len(release)
+    return np.concatenate(found)
+
+
+def _warnings(about: dict[str, Any], releases: Sequence[Release]) -> list[str]:
+    found = []
+    if about["clusters"] == 1:
+        found.append("One cluster explains the released rows best: if there are more, the noise hides them.")
+    elif not about["is_shown"]:
+        found.append(
+            f"The release does not show that there are {about['clusters']} clusters: rows held out are not clearly "
+            "likelier than under one cluster. Do not rely on them."
+        )
+    if about["clusters"] > 1 and about["expected_agreement"] < BLURRED:
+        found.append(
+            f"Single rows cannot be told apart: even if the clusters are right, the groups of released rows agree with "
+            f"them to {about['expected_agreement']:.2f} (adjusted Rand index). Use the centres and shares, and assign "
+            "plain rows."
+        )
+    if any(release.card.made_by().rows != "perturbed" for release in releases):
+        found.append("Released rows were drawn, so several can come from one person: held-out rows are not new people.")
+    return found
+
+
+def _centres(recipe: Recipe, fitted: Mixture, seen: Sequence[Seen]) -> pa.Table:
+    """Share and centre of every cluster: source columns in raw units, or components as they are released."""
+    found = fitted.centres(seen, recipe.width)
+    told = {"cluster": np.arange(fitted.clusters), "share": fitted.weights}
+    columns = {f"c{place:03d}": found[:, place] for place in range(recipe.width)}
+    if recipe.is_columnwise:
+        columns = {}
+        for group in recipe.encoding.groups:
+            inside = found[:, group.slice]
+            if group.is_onehot:
+                columns |= {f"{group.column.name}={slot}": inside[:, j] for j, slot in enumerate(group.slots)}
+                continue
+            low, high = group.column.bounds
+            missing = inside[:, 1] if group.has_indicator else np.zeros(len(inside))
+            shown = (inside[:, 0] - 0.5 * missing) / np.maximum(1.0 - missing, 1e-12)
+            columns[group.column.name] = low + (high - low) * shown
+            if group.has_indicator:
+                columns[f"{group.column.name} missing"] = missing
+    return pa.table({**told, **columns})
+
+
+def lost(
+    releases: Sequence[Release], fitted: Mixture, seen: Sequence[Seen], labels: Codes, original: Any, seed: int
+) -> dict[str, float]:
+    """For the owner: adjusted Rand index against the same clustering of the original rows, and of plain k-means."""
+    if len(releases) != 1 or releases[0].source is None:
+        raise UsageError("What was lost can be told to the owner only, of one release with its private match file.")
+    release = releases[0]
+    recipe = release.card.made_by()
+    plain = recipe.map.apply(recipe.encoding.encode(open_table(original).read()).X[release.source])
+    return compare_with_plain(release.Z, recipe, plain, fitted, seen, labels, seed)
+
+
+def compare_with_plain(
+    Z: Matrix,
+    recipe: Recipe,
+    plain: Matrix,
+    fitted: Mixture,
+    seen: Sequence[Seen],
+    labels: Codes,
+    seed: int = 0,
+) -> dict[str, float]:
+    """`plain`: what the channels were given of every released row.
+
+    `released_rows`: their groups against the clusters of the original; `plain_rows`: the original rows grouped by the
+    clusters found in the release. Both also of k-means that takes released values for true ones.
+    """
+    from sklearn.cluster import KMeans
+
+    whole = Recipe(recipe.encoding, recipe.map, (Exact(recipe.width),))
+    nodes = {one.name: one for one in seen}
+    exact = [one for one in see([Part(plain, whole, whole.channels)]) if one.name in nodes]
+    best = fit_mixture(exact, fitted.clusters, fitted.model, seed=seed)
+    truth = best.responsibilities(exact).argmax(axis=1)
+    told = {
+        "released_rows": adjusted_rand(truth, labels),
+        "plain_rows": adjusted_rand(truth, fitted.responsibilities(exact).argmax(axis=1)),
+    }
+    if np.isnan(Z).any():
+        return told
+    naive = KMeans(fitted.clusters, n_init=5, random_state=seed).fit(Z)
+    told["released_rows_by_k_means"] = adjusted_rand(truth, naive.labels_)
+    told["plain_rows_by_k_means"] = adjusted_rand(truth, naive.predict(np.ascontiguousarray(plain)))
+    return told

@@ -1,0 +1,257 @@
+"""The inside of a model file, looked at before anything of it is built.
+
+A skops file is a zip archive: `schema.json` describes objects, `*.npy` hold their arrays. Both may come from somebody
+who wants the reader to crash. So sizes come from the archive's own list, before a byte is unpacked; every object must
+be of a type that a model of ours can have; and decision trees, whose C code follows whatever numbers it is given, are
+checked before scikit-learn gets them. Other classifiers are plain arrays until they are asked: see `model_structure`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from sfumato.core.array_types import Flags
+from sfumato.core.moved import module_now
+from sfumato.learn.classifiers.factory import CLASSIFIERS
+
+MOST_SCHEMA_BYTES = 64 << 20
+"""A forest of 200 trees needs 4 MB, whatever the number of rows."""
+MOST_MEMBERS = 1_000_000
+DEEPEST = 100
+SCHEMA = "schema.json"
+
+TREE = "sklearn.tree._tree.Tree"
+TRUSTED: Mapping[str, frozenset[str]] = {
+    "DictNode": frozenset({"builtins.dict"}),
+    "ListNode": frozenset({"builtins.list"}),
+    "TupleNode": frozenset({"builtins.tuple"}),
+    "JsonNode": frozenset({"builtins.str"}),
+    "TypeNode": frozenset({"builtins.str", "builtins.int"}),
+    "NdArrayNode": frozenset(
+        {f"numpy.{name}" for name in ("ndarray", "float64", "float32", "int64", "int32", "uint64", "uint32", "bool")}
+    ),
+    "ObjectNode": frozenset(
+        {f"sklearn.{name}" for one in CLASSIFIERS.values() for name in one.model_types}
+        | {f"sfumato.learn.classifiers.{name}" for one in CLASSIFIERS.values() for name in one.own_types}
+        | {"sfumato.learn.classifiers.label_noise.LabelNoiseCorrection"}
+    ),
+    "LossNode": frozenset({f"sklearn._loss._loss.{name}" for name in ("CyHalfBinomialLoss", "CyHalfMultinomialLoss")}),
+    "RandomStateNode": frozenset({"numpy.random.mtrand.RandomState"}),
+    "RandomGeneratorNode": frozenset({"numpy.random._generator.Generator"}),
+    "TreeNode": frozenset({TREE}),
+}
+"""For every way in which skops builds an object, the types that our classifiers consist of. Nothing else is built."""
+
+
+class UnsoundModelError(ValueError):
+    """What about a model file cannot be: the end of a sentence, for `Model.load` to finish."""
+
+
+class ForeignTypeError(UnsoundModelError):
+    """A type that no model of ours has."""
+
+
+class ModelFile:
+    """A model's archive, whose sizes and types were found sound; `about` is its description, not yet believed.
+
+    `check` looks at that first: a model of another version is to be called that, whatever types it has.
+    """
+
+    def __init__(self, file: BinaryIO, check: Callable[[Mapping[str, Any]], None]) -> None:
+        self._zip = zipfile.ZipFile(file)
+        self._check_sizes(file.seek(0, 2))
+        self.schema = self._read_schema()
+        self.about = self._about()
+        check(self.about)
+        nodes = list(_nodes(self.schema))
+        self._moved = _name_as_now(nodes)
+        _check_types(nodes)
+        _check_names(nodes)
+        self._check_arrays(nodes)
+        for node in nodes:
+            if node["__loader__"] == "TreeNode":
+                self._check_tree(node)
+
+    def types(self) -> list[str]:
+        """Every type in the file: all of them are trusted."""
+        return sorted({_type_of(node) for node in _nodes(self.schema)})
+
+    def readable(self, file: BinaryIO) -> BinaryIO:
+        """The archive for skops to read: the file itself, or a copy that names our classes where they are now."""
+        file.seek(0)
+        if not self._moved:
+            return file
+        copy = io.BytesIO()
+        with zipfile.ZipFile(copy, "w", zipfile.ZIP_STORED) as archive:
+            for member in self._zip.infolist():
+                kept = json.dumps(self.schema).encode() if member.filename == SCHEMA else self._zip.read(member)
+                archive.writestr(member.filename, kept)
+        copy.seek(0)
+        return copy
+
+    # Sizes
+
+    def _check_sizes(self, size: int) -> None:
+        """Nothing is compressed, as skops writes it: then the archive cannot grow when it is read."""
+        members = self._zip.infolist()
+        if len(members) > MOST_MEMBERS or len({member.filename for member in members}) != len(members):
+            raise UnsoundModelError("its archive has too many members, or several of one name")
+        if any(m.compress_type != zipfile.ZIP_STORED or m.file_size != m.compress_size for m in members):
+            raise UnsoundModelError("its archive is compressed, but our models never are")
+        if sum(member.file_size for member in members) > size:
+            raise UnsoundModelError("its archive claims to contain more than the file does")
+
+    def _read_schema(self) -> dict[str, Any]:
+        if self._zip.getinfo(SCHEMA).file_size > MOST_SCHEMA_BYTES:
+            raise UnsoundModelError(f"its description has more than {MOST_SCHEMA_BYTES} bytes")
+        schema = json.loads(self._zip.read(SCHEMA))
+        if not isinstance(schema, dict):
+            raise UnsoundModelError("its description is not an object")
+        return schema
+
+    def _check_arrays(self, nodes: list[dict[str, Any]]) -> None:
+        """Every array is as large as its header says, and no array is read again and again."""
+        used = 0
+        for node in nodes:
+            if node["__loader__"] == "NdArrayNode":
+                if node.get("type") != "numpy":
+                    raise UnsoundModelError("an array in it contains objects")
+                used += self._check_array(node["file"])
+        if used > 2 * sum(member.file_size for member in self._zip.infolist()):
+            raise UnsoundModelError("its arrays are used more often than they are stored")
+
+    def _check_array(self, name: str) -> int:
+        size = self._zip.getinfo(name).file_size
+        with self._zip.open(name) as file:
+            version = npy.read_magic(file)
+            if version not in ((1, 0), (2, 0)):
+                raise UnsoundModelError("an array in it has an unknown format")
+            read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+            shape, _, dtype = read(file)
+            cells = 1
+            for length in shape:
+                cells *= length
+            if dtype.hasobject or min(shape, default=0) < 0 or file.tell() + cells * dtype.itemsize != size:
+                raise UnsoundModelError("an array in it does not have the size it states")
+        return size
+
+    # Content that is read here
+
+    def _about(self) -> dict[str, Any]:
+        root = self.schema.get("content")
+        if not isinstance(root, dict) or set(root) != {"about", "classifier"}:
+            raise UnsoundModelError("it contains something other than a classifier and its description")
+        if root["about"].get("__loader__") != "JsonNode":
+            raise UnsoundModelError("its description is not text")
+        about = json.loads(self._value(root["about"]))
+        if not isinstance(about, dict):
+            raise UnsoundModelError("its description is not an object")
+        return about
+
+    def _value(self, node: Any) -> Any:
+        """What skops will make of a node that is a number, a text or an array."""
+        if node["__loader__"] == "JsonNode":
+            return json.loads(node["content"])
+        if node["__loader__"] != "NdArrayNode":
+            raise UnsoundModelError("a number in it is something else")
+        with self._zip.open(node["file"]) as file:
+            return npy.read_array(file, allow_pickle=False)
+
+    def _check_tree(self, node: dict[str, Any]) -> None:
+        arguments, state = node["__reduce__"]["args"], node["content"]
+        if arguments["__loader__"] != "TupleNode" or state["__loader__"] != "DictNode":
+            raise UnsoundModelError("a tree in it is something else")
+        features, classes, outputs = (self._value(part) for part in arguments["content"])
+        known = {name: self._value(part) for name, part in state["content"].items()}
+        if set(known) != {"max_depth", "node_count", "nodes", "values"}:
+            raise UnsoundModelError("a tree in it has parts that trees do not have")
+        check_tree(features, classes, outputs, known)
+
+
+def check_tree(features: Any, classes: Any, outputs: Any, state: Mapping[str, Any]) -> None:
+    """Whether scikit-learn can follow a tree from its root to a leaf: children come after their parents."""
+    nodes, values = np.asarray(state["nodes"]), np.asarray(state["values"])
+    counts = np.asarray(classes)
+    whole = all(type(number) is int for number in (features, outputs, state["node_count"], state["max_depth"]))
+    if not whole or features < 1 or outputs != 1 or counts.shape != (1,) or counts.dtype.kind != "i" or counts[0] < 1:
+        raise UnsoundModelError("a tree in it has impossible counts")
+    if nodes.ndim != 1 or not len(nodes) or state["node_count"] != len(nodes):
+        raise UnsoundModelError("a tree in it does not have the number of nodes it states")
+    if not 0 <= state["max_depth"] < len(nodes):
+        raise UnsoundModelError("a tree in it is deeper than its number of nodes")
+    if values.shape != (len(nodes), 1, counts[0]) or values.dtype != np.float64 or not np.isfinite(values).all():
+        raise UnsoundModelError("a tree in it has impossible values")
+    check_branches(nodes["left_child"], nodes["right_child"], nodes["feature"], nodes["left_child"] == -1, features)
+    if (nodes["right_child"][nodes["left_child"] == -1] != -1).any():
+        raise UnsoundModelError("a leaf of a tree in it has a child")
+
+
+def check_branches(left: NDArray[Any], right: NDArray[Any], feature: NDArray[Any], leaf: Flags, features: int) -> None:
+    """Every branch goes on to two later nodes, by a column that there is: so the walk ends, and stays inside."""
+    here = np.flatnonzero(~leaf)
+    for child in (left, right):
+        going = child[here].astype(np.int64)
+        if (going <= here).any() or (going >= len(leaf)).any():
+            raise UnsoundModelError("a branch of a tree in it leads nowhere")
+    if len(here) and not 0 <= int(feature[here].min()) <= int(feature[here].max()) < features:
+        raise UnsoundModelError("a tree in it asks for a column that does not exist")
+
+
+def _nodes(part: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
+    """Every object that skops will build, outer ones first."""
+    if depth > DEEPEST:
+        raise UnsoundModelError("its objects are nested too deeply")
+    if isinstance(part, dict):
+        if "__loader__" in part:
+            yield part
+        for inner in part.values():
+            yield from _nodes(inner, depth + 1)
+    elif isinstance(part, list):
+        for inner in part:
+            yield from _nodes(inner, depth + 1)
+
+
+def _name_as_now(nodes: list[dict[str, Any]]) -> bool:
+    """Let a description of 0.2 name our classes where they are now; False where it does already."""
+    old = [node for node in nodes if module_now(str(node.get("__module__"))) != node.get("__module__")]
+    for node in old:
+        node["__module__"] = module_now(str(node["__module__"]))
+    return bool(old)
+
+
+def _type_of(node: Mapping[str, Any]) -> str:
+    return f"{node['__module__']}.{node['__class__']}"
+
+
+def _check_types(nodes: list[dict[str, Any]]) -> None:
+    for node in nodes:
+        if _type_of(node) not in TRUSTED.get(str(node["__loader__"]), ()):
+            raise ForeignTypeError(f"holds an object of type {_type_of(node)[:200]}, which our models never do")
+
+
+def _check_names(nodes: list[dict[str, Any]]) -> None:
+    """skops takes objects of one id for one object, and reads only the first: so they must say the same."""
+    known: dict[Any, dict[str, Any]] = {}
+    for node in nodes:
+        name = node.get("__id__")
+        if name is not None and not _same(known.setdefault(name, node), node):
+            raise UnsoundModelError("two different objects in it have the same id")
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two descriptions are of the same object, whatever ids its parts were given."""
+    if one is other:
+        return True
+    if isinstance(one, dict) and isinstance(other, dict):
+        return set(one) == set(other) and all(_same(one[key], other[key]) for key in one if key != "__id__")
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(_same(*pair) for pair in zip(one, other, strict=True))
+    return type(one) is type(other) and bool(one == other)

@@ -1,0 +1,285 @@
+"""Releases in, a linear model between plain columns out: coefficients.csv, regression.json."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.channels import Secret
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.errors import UsageError
+from sfumato.core.files import new_folder, write_whole
+from sfumato.learn.classifiers.kernel_smoother import REGRESSIONS
+from sfumato.learn.cluster import file_order, parts_of
+from sfumato.learn.mining.linear import WEAK, Linear, Unbiased, fit_linear, unbiased
+from sfumato.learn.train import check_apart, check_one_space
+from sfumato.release.release import Release
+from sfumato.table import Encoding, Group, write_table
+
+# How well learners predict a released number from the other released columns: kernel smoother, linear models, a tree.
+#
+# Rows are learned from and asked as they were released, noise and all, each left out of what answers for it. That is
+# what somebody can measure who holds the release alone. A rotation of the explaining columns would change nothing of it
+# for the kernel smoother and linear models (`sfumato invariance --target`).
+
+
+FOLDS = 5
+MOST_ROWS = 5_000
+FEWEST_ROWS = 20
+
+
+def held_out_errors(
+    releases: Sequence[Release], target: int, explaining: Codes, unit: float, seed: int
+) -> dict[str, Any]:
+    """Root mean square error of each learner in raw units, and of always answering the mean; lower is better.
+
+    `target` and `explaining` are places in the encoded matrix, `unit` is the raw width of the target's range. Empty
+    where a release does not hold the source's columns, leaves cells out, or has too few rows.
+    """
+    if not all(release.card.is_columnwise for release in releases):
+        return {}
+    Z = np.concatenate([release.Z for release in releases])
+    return errors_of(Z[:, explaining], Z[:, target], unit, seed)
+
+
+def errors_of(X: Matrix, y: Matrix, unit: float, seed: int) -> dict[str, Any]:
+    """The same of rows X and the number y beside each; `unit` is how many raw units one of y's is."""
+    some = np.random.default_rng(seed).permutation(len(X))[:MOST_ROWS]
+    X, y = X[some], y[some]
+    if len(X) < FEWEST_ROWS or np.isnan(X).any() or np.isnan(y).any():
+        return {}
+    fold = np.arange(len(X)) % FOLDS
+    found = {}
+    for name, regression in REGRESSIONS.items():
+        answers = np.empty(len(y))
+        for held in range(FOLDS):
+            out = fold == held
+            answers[out] = regression.make().fit(X[~out], y[~out]).predict(X[out])
+        found[name] = float(np.sqrt(np.mean((answers - y) ** 2))) * unit
+    means = np.array([y[fold != held].mean() for held in range(FOLDS)])
+    return {"rows": len(X), "rmse": found, "rmse_of_mean": float(np.sqrt(np.mean((means[fold] - y) ** 2))) * unit}
+
+
+FIGURES = ("coefficient", "low", "high", "as_released")
+NO_TERMS = pa.table({"term": pa.array([], pa.string()), **{name: pa.array([], pa.float64()) for name in FIGURES}})
+"""Of a model that could not be fitted."""
+DEPENDENT = (
+    "The released columns follow from each other, as the slots of a category do, so that single coefficients mean "
+    "nothing. Name fewer columns for coefficients (--column)."
+)
+
+
+@dataclass(frozen=True, repr=False)
+class Regression:
+    """How a plain column depends on others, in raw units, from releases that hold neither without noise.
+
+    Attributes
+    ----------
+    coefficients : pyarrow.Table
+        Term, coefficient, interval, and what least squares on the released values would have said.
+    about : dict
+        Target, rows, share of the variance explained, how well learners predict released rows, and warnings.
+    """
+
+    coefficients: pa.Table
+    about: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"<Regression of {self.about['target']!r} on {self.coefficients.num_rows - 1} terms>"
+
+    @property
+    def warnings(self) -> list[str]:
+        """What not to read into it."""
+        return list(self.about["warnings"])
+
+    def save(self, out: Path | str, *, force: bool = False) -> Path:
+        """Write coefficients.csv and regression.json into a folder."""
+        with new_folder(Path(out), force=force) as folder:
+            write_table(self.coefficients, folder / "coefficients.csv")
+            write_whole(folder / "regression.json", json.dumps(self.about, indent=1))
+        return Path(out)
+
+
+def regress_releases(
+    releases: Sequence[Release],
+    target: str,
+    *,
+    columns: Sequence[str] = (),
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Regression:
+    """A linear model of a released number; noise is taken out of both sides by what the cards say of it."""
+    if not 0 < confidence < 1:
+        raise UsageError(f"The 'confidence' parameter must lie between 0 and 1. Got {confidence} instead.")
+    check_apart(releases)
+    check_one_space([one.card for one in releases], [one.where for one in releases])
+    if releases[0].card.target == target:
+        return regress_target(releases, target, columns, confidence, seed)
+    encoding = releases[0].card.source_encoding()
+    groups = {group.column.name: group for group in encoding.groups}
+    goal = _goal(groups, target)
+    chosen = _chosen(groups, target, columns)
+    places, terms, scales, lows = _terms(chosen)
+    parts = [unbiased(part) for release in releases for part in parts_of(release)]
+    found = fit_linear(parts, np.array(places), goal.start, confidence=confidence, seed=seed)
+    low, high = goal.column.bounds
+    table = in_raw_units(found, (low, high), terms, np.array(scales), np.array(lows))
+    about = _about(found, releases, target, confidence, chosen)
+    about["as_released"] = held_out_errors(releases, goal.start, np.array(places), high - low, seed)
+    about["warnings"] = _warnings(found, releases, encoding)
+    return Regression(table, about)
+
+
+def regress_target(
+    releases: Sequence[Release], target: str, columns: Sequence[str], confidence: float, seed: int
+) -> Regression:
+    """A linear model of a number that was released as it is, by columns that were not.
+
+    By the source's columns, where these can be told; behind a key, by the components as they are released.
+    """
+    recipe, encoding = releases[0].card.made_by(), releases[0].card.source_encoding()
+    affine = recipe.map.affine()
+    own_space = affine is None or bool(np.linalg.matrix_rank(affine[0], tol=1e-9) < encoding.width)
+    if own_space:
+        names = recipe.names()
+        if unknown := [name for name in columns if name not in names]:
+            raise UsageError(f"The release has no component {unknown[0]!r}. It has: {', '.join(names)}.")
+        terms = list(columns or names)
+        places, scales, lows = [names.index(name) for name in terms], [1.0] * len(terms), [0.0] * len(terms)
+        chosen: list[Group] = []
+    else:
+        chosen = _chosen({group.column.name: group for group in encoding.groups}, target, columns)
+        places, terms, scales, lows = _terms(chosen)
+    values = np.concatenate([release.target for release in releases])
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        raise UsageError(f"{target!r} is the same in every row, so that there is nothing to predict.")
+    parts = [part for release in releases for part in _beside_target(release, (low, high), own_space)]
+    goal = parts[0].W.shape[1] - 1
+    Z = np.concatenate([release.Z for release in releases])
+    explaining = np.array(places) if recipe.is_columnwise or own_space else np.arange(Z.shape[1])
+    told: dict[str, Any] = {"exact_target": True, "own_space": own_space}
+    told["as_released"] = errors_of(Z[:, explaining], values, 1.0, seed)
+    if isinstance(recipe.map, Secret) and recipe.map.orthogonal and all(one.is_exact for one in recipe.channels):
+        told["as_on_plain_rows"] = [name for name, one in REGRESSIONS.items() if one.when == "any centre"]
+    try:
+        found = fit_linear(parts, np.array(places), goal, confidence=confidence, seed=seed)
+    except UsageError as error:  # learners that take released values as they are still have an answer
+        if not told["as_released"]:
+            raise
+        exact = not any(part.diagonal.any() or part.together.any() for part in parts)
+        why = DEPENDENT if exact else f"No linear model with the noise taken out. {error}"
+        rows, about = sum(len(release) for release in releases), [why]
+        told |= {"target": target, "rows": rows, "confidence": confidence, "explained": None, "warnings": about}
+        return Regression(NO_TERMS, told)
+    told |= _about(found, releases, target, confidence, chosen) | {"warnings": _warnings(found, releases, encoding)}
+    return Regression(in_raw_units(found, (low, high), terms, np.array(scales), np.array(lows)), told)
+
+
+def _beside_target(release: Release, bounds: tuple[float, float], own_space: bool) -> list[Unbiased]:
+    """What a release says of its columns, with the number to predict as one more column without noise."""
+    low, high = bounds
+    values, first, found = (release.target[file_order([release])] - low) / (high - low), 0, []
+    for part in parts_of(release):
+        one = unbiased(part, own_space=own_space)
+        mine = values[first : first + len(part.Z)]
+        first += len(part.Z)
+        together = np.pad(one.together, ((0, 1), (0, 1)))
+        exact = np.zeros((len(mine), 1))
+        found.append(
+            Unbiased(np.column_stack([one.W, mine]), np.column_stack([one.diagonal, exact]), together, one.onehot)
+        )
+    return found
+
+
+def _about(
+    found: Linear, releases: Sequence[Release], target: str, confidence: float, chosen: Sequence[Group]
+) -> dict[str, Any]:
+    return {
+        "target": target,
+        "rows": sum(len(release) for release in releases),
+        "confidence": confidence,
+        "explained": found.explained,
+        "firmness": float(min(found.firmness, 1e6)),
+        "reference": {group.column.name: group.slots[0] for group in chosen if group.is_onehot},
+    }
+
+
+def _goal(groups: dict[str, Group], target: str) -> Group:
+    if target not in groups:
+        raise UsageError(f"The release has no column {target!r}. It has: {', '.join(groups)}.")
+    if groups[target].is_onehot or groups[target].is_constant:
+        raise UsageError(f"Column {target!r} is no number that varies. For classes use `sfumato train`.")
+    return groups[target]
+
+
+def _chosen(groups: dict[str, Group], target: str, columns: Sequence[str]) -> list[Group]:
+    if unknown := [name for name in columns if name not in groups or name == target]:
+        raise UsageError(f"Column {unknown[0]!r} cannot explain {target!r}: it is not there, or is the same.")
+    wanted = [groups[name] for name in columns or groups if name != target]
+    found = [group for group in wanted if group.is_onehot or not group.is_constant]
+    if not found:
+        raise UsageError("There is no other column to explain it with.")
+    return found
+
+
+def _terms(chosen: Sequence[Group]) -> tuple[list[int], list[str], list[float], list[float]]:
+    """Places in the matrix, names, raw units per encoded unit and raw value at 0. The first category of a column is
+    what the others are compared with."""
+    places, terms, scales, lows = [], [], [], []
+    for group in chosen:
+        if group.is_onehot:
+            for place, slot in list(enumerate(group.slots))[1:]:
+                places.append(group.start + place)
+                terms.append(f"{group.column.name}={slot}")
+                scales.append(1.0)
+                lows.append(0.0)
+        else:
+            low, high = group.column.bounds
+            places.append(group.start)
+            terms.append(group.column.name)
+            scales.append(high - low)
+            lows.append(low)
+    return places, terms, scales, lows
+
+
+def in_raw_units(found: Linear, bounds: tuple[float, float], terms: Sequence[str], scales: Any, lows: Any) -> pa.Table:
+    """`bounds` of the target, in whose units it was fitted."""
+    low, high = bounds
+    unit = (high - low) / np.concatenate([[1.0], scales])
+
+    def raw(b: Any) -> Any:
+        slopes = b[1:] * unit[1:]
+        return np.concatenate([[low + (high - low) * b[0] - slopes @ lows], slopes])
+
+    return pa.table(
+        {
+            "term": ["(intercept)", *terms],
+            "coefficient": raw(found.coefficients),
+            "low": [None, *(found.low * unit)[1:].tolist()],  # where all columns are 0 is often nowhere
+            "high": [None, *(found.high * unit)[1:].tolist()],
+            "as_released": raw(found.naive),
+        }
+    )
+
+
+def _warnings(found: Linear, releases: Sequence[Release], encoding: Encoding) -> list[str]:
+    told = []
+    if found.firmness < WEAK:
+        told.append(
+            f"Some direction of the columns is weakly known: what is left of its variance is {found.firmness:.1f} "
+            f"standard errors, and below {WEAK:g} intervals can be too narrow. Use fewer columns or more rows."
+        )
+    if any(release.card.made_by().rows != "perturbed" for release in releases):
+        told.append("Released rows were drawn, so several can come from one person: intervals are too narrow.")
+    if encoding.learned:
+        told.append(
+            "Bounds were learned from the table; cells outside them would have been clipped, which bends a line."
+        )
+    return told

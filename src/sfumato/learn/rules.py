@@ -1,0 +1,153 @@
+"""Releases of randomized answers in, frequencies of pairs and rules out: pairs.csv, rules.csv, rules.json."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato.core.array_types import Codes
+from sfumato.core.errors import UsageError
+from sfumato.core.files import new_folder, write_whole
+from sfumato.learn.cluster import parts_of
+from sfumato.learn.mining.rules import Estimate, Item, Rule, answers_of, frequent, rules
+from sfumato.learn.train import check_apart, check_one_space
+from sfumato.release.release import Release
+from sfumato.table import write_table
+
+SURE = 0.05
+
+
+@dataclass(frozen=True, repr=False)
+class Rules:
+    """What goes together among the people behind releases of randomized answers.
+
+    Attributes
+    ----------
+    pairs : pyarrow.Table
+        Estimated share of every pair of answers, with its interval.
+    rules : pyarrow.Table
+        Support, confidence, lift and chance of every rule, the surest first.
+    about : dict
+        Limits, how many rules were looked at, and warnings.
+    """
+
+    pairs: pa.Table
+    rules: pa.Table
+    about: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"<Rules: {self.rules.num_rows} from {self.about['rows']:,} released rows>"
+
+    @property
+    def warnings(self) -> list[str]:
+        """What not to read into it."""
+        return list(self.about["warnings"])
+
+    def save(self, out: Path | str, *, force: bool = False) -> Path:
+        """Write pairs.csv, rules.csv and rules.json into a folder."""
+        with new_folder(Path(out), force=force) as folder:
+            write_table(self.pairs, folder / "pairs.csv")
+            write_table(self.rules, folder / "rules.csv")
+            write_whole(folder / "rules.json", json.dumps(self.about, indent=1))
+        return Path(out)
+
+
+def rules_of_releases(
+    releases: Sequence[Release],
+    *,
+    columns: Sequence[str] = (),
+    min_support: float = 0.05,
+    min_confidence: float = 0.5,
+    longest: int = 2,
+    confidence: float = 0.95,
+) -> Rules:
+    """Rules among the categorical columns (and the label) of releases of one space."""
+    for name, value in (("min_support", min_support), ("min_confidence", min_confidence), ("confidence", confidence)):
+        if not 0 < value < 1:
+            raise UsageError(f"The {name!r} parameter must lie between 0 and 1. Got {value} instead.")
+    if not 2 <= longest <= 5:
+        raise UsageError(f"The 'longest' parameter must lie between 2 and 5. Got {longest} instead.")
+    check_apart(releases)
+    check_one_space([one.card for one in releases], [one.where for one in releases])
+    if any(release.card.made_by().by_class for release in releases):
+        raise UsageError("Not applicable: the noise of these releases differs by class, and holds numbers only.")
+    parts = [part for release in releases for part in parts_of(release)]
+    answers = answers_of(parts, [_label(release) for release in releases], columns)
+    sets = frequent(answers, longest, min_support, confidence)
+    found, looked_at = rules(answers, sets, min_support, min_confidence, confidence)
+    about: dict[str, Any] = {
+        "rows": answers.rows,
+        "min_support": min_support,
+        "min_confidence": min_confidence,
+        "longest": longest,
+        "confidence": confidence,
+        "rules": len(found),
+        "sure": sum(rule.chance <= SURE for rule in found),
+        "looked_at": looked_at,
+        "left_out": list(answers.left_out),
+    }
+    about["warnings"] = _warnings(about, releases)
+    return Rules(_pairs(sets), _rules(found), about)
+
+
+def _label(release: Release) -> tuple[str, tuple[str, ...], Codes, float] | None:
+    if release.y is None:
+        return None
+    return release.card.release_schema["label"]["name"], release.card.classes, release.y, release.card.label_keep
+
+
+def _warnings(about: dict[str, Any], releases: Sequence[Release]) -> list[str]:
+    found = []
+    if about["left_out"]:
+        found.append(f"Columns of numbers have no answers and are left out: {', '.join(about['left_out'])}.")
+    if about["rules"] > about["sure"]:
+        found.append(
+            f"{about['rules'] - about['sure']} of {about['rules']} rules may be chance: {about['looked_at']} were "
+            f"looked at, and so often a connection as strong turns up where there is none (chance above {SURE})."
+        )
+    if any(release.card.made_by().rows != "perturbed" for release in releases):
+        found.append("Released rows were drawn, so several can come from one person: intervals are too narrow.")
+    return found
+
+
+def _words(items: Sequence[Item]) -> str:
+    return " and ".join(f"{name}={slot}" for name, slot in items)
+
+
+def _pairs(sets: dict[tuple[Item, ...], Estimate]) -> pa.Table:
+    pairs = [(items, one) for items, one in sets.items() if len(items) == 2]
+    return pa.table(
+        {
+            "first": pa.array([_words(items[:1]) for items, _ in pairs], pa.string()),
+            "second": pa.array([_words(items[1:]) for items, _ in pairs], pa.string()),
+            "share": pa.array([one.value for _, one in pairs], pa.float64()),
+            "low": pa.array([one.low for _, one in pairs], pa.float64()),
+            "high": pa.array([one.high for _, one in pairs], pa.float64()),
+        }
+    )
+
+
+def _rules(found: Sequence[Rule]) -> pa.Table:
+    words = {
+        "when": [_words(rule.when) for rule in found],
+        "then": [_words([rule.then]) for rule in found],
+    }
+    figures = {
+        "support": [rule.support.value for rule in found],
+        "support_low": [rule.support.low for rule in found],
+        "support_high": [rule.support.high for rule in found],
+        "confidence": [rule.confidence.value for rule in found],
+        "confidence_low": [rule.confidence.low for rule in found],
+        "confidence_high": [rule.confidence.high for rule in found],
+        "lift": [rule.lift for rule in found],
+        "chance": [rule.chance for rule in found],
+    }
+    return pa.table(
+        {name: pa.array(some, pa.string()) for name, some in words.items()}
+        | {name: pa.array(some, pa.float64()) for name, some in figures.items()}
+    )

@@ -1,0 +1,200 @@
+"""What privacy costs: information loss against privacy loss for one column [density-reconstruction, Fig. 3].
+
+The owner's own values are perturbed with noise of several strengths, each with a stated privacy loss (Eq. 19), and
+reconstructed; the information loss (Eq. 20) is what that lost. Nothing of it leaves the owner: it shows a trade-off of
+private values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike
+
+from sfumato.attacks.metrics.information import calibrate, information_loss, privacy_loss
+from sfumato.core.array_types import Floats
+from sfumato.core.errors import TableError, UsageError
+from sfumato.core.files import write_whole
+from sfumato.core.progress import Progress, silent
+from sfumato.learn.train import as_numbers, reconstruct_from
+from sfumato.noise import OperatorNoise, Uniform, make_operator
+from sfumato.reconstruction import Density, make_method, reconstruct
+from sfumato.reconstruction.described import describe
+from sfumato.reconstruction.evidence import Method
+from sfumato.reconstruction.picture import Point, trade_off_picture
+from sfumato.release.release import Release
+from sfumato.table import open_table, write_table
+
+LEVELS = (0.1, 0.2, 0.33, 0.5, 0.7, 0.85)
+MOST_ROWS = 20_000
+_COARSE = 40
+"""Cells on which noise is fitted to a privacy loss: half a hundredth of it is near enough."""
+PROGRAMME, ITERATION = "parzen-program", "expectation-maximization"
+NO_PUBLISHED_EM = (
+    "EM is left out: the paper does not say where it stopped. Name its rounds to see it, as in --rounds 50."
+)
+
+
+@dataclass(frozen=True, repr=False)
+class TradeOff:
+    """Mean information loss and its standard deviation at each privacy loss, for each way; `mark` is the release.
+
+    `published`: the programme as its paper has it; `left_out` says what then had no published form.
+    """
+
+    column: str
+    lines: Mapping[str, Sequence[Point]]
+    runs: int
+    rows: int
+    mark: tuple[float, float] | None = field(default=None)
+    published: bool = False
+    left_out: str = ""
+
+    def __repr__(self) -> str:
+        return f"<TradeOff of {self.column!r}: {len(self.lines)} ways, {self.runs} runs each>"
+
+    def table(self) -> pa.Table:
+        """One row for each way and privacy loss."""
+        found = [(way, *point) for way, points in self.lines.items() for point in points]
+        names = ("way", "privacy_loss", "information_loss", "standard_deviation")
+        return pa.table({name: [one[place] for one in found] for place, name in enumerate(names)})
+
+    def summary(self) -> dict[str, Any]:
+        """Plain figures, for JSON."""
+        keys = ("privacy_loss", "information_loss", "standard_deviation")
+        lines = {way: [dict(zip(keys, point, strict=True)) for point in points] for way, points in self.lines.items()}
+        mark = None if self.mark is None else dict(zip(keys[:2], self.mark, strict=True))
+        told = {"column": self.column, "rows": self.rows, "runs": self.runs, "ways": lines, "release": mark}
+        told |= {"as_published": True} if self.published else {}
+        return told | ({"left_out": self.left_out} if self.left_out else {})
+
+    def plot(self) -> str:
+        """The trade-off as an SVG picture."""
+        paper = ", as published" if self.published else ""
+        return trade_off_picture(f"What privacy costs: {self.column}{paper}", self.lines, self.mark)
+
+    def save(self, folder: Path) -> None:
+        """Write trade-off.csv and trade-off.svg, for the owner alone: they are made from private values."""
+        write_table(self.table(), folder / "trade-off.csv", private=True)
+        write_whole(folder / "trade-off.svg", self.plot(), private=True)
+
+
+def trade_off(
+    values: ArrayLike,
+    column: str,
+    bounds: tuple[float, float],
+    *,
+    own: OperatorNoise | None = None,
+    mark: tuple[float, float] | None = None,
+    levels: Sequence[float] = LEVELS,
+    runs: int = 5,
+    bins: int = 75,
+    seed: int = 0,
+    published: bool = False,
+    rounds: int | None = None,
+    progress: Progress = silent,
+) -> TradeOff:
+    """The trade-off of a column's values: added and multiplied uniform noise, as in the paper, and the noise `own`.
+
+    `published`: the paper's programme, and EM only with its `rounds` named, since the paper names none.
+    """
+    if runs < 1 or not levels or not all(0 < level < 1 for level in levels):
+        raise UsageError("A trade-off needs at least one run, and privacy losses between 0 and 1.")
+    x = np.asarray(values, dtype=np.float64).ravel()
+    x = np.clip(x[np.isfinite(x)], *bounds)
+    if len(x) < 10 or x.min() == x.max():
+        raise TableError(f"Column {column!r} has too few different values to show a trade-off.")
+    rng = np.random.default_rng(seed)
+    if len(x) > MOST_ROWS:
+        x = rng.choice(x, MOST_ROWS, replace=False)
+    programme = make_method(PROGRAMME, published=published)
+    em = None if published and rounds is None else make_method(ITERATION, rounds=rounds, published=published)
+    ways = _ways(bounds, own, programme, em)
+    lines: dict[str, list[Point]] = {name: [] for name in ways}
+    for number, (name, (noise, method)) in enumerate(ways.items()):
+        for level in levels:
+            try:
+                fitted = calibrate(noise, x, level, bins=_COARSE, points=10 * _COARSE)
+            except UsageError:  # this noise cannot hide so much, or so little
+                continue
+            losses = [_once(x, fitted, bounds, method, bins, rng) for _ in range(runs)]
+            spread = float(np.std(losses, ddof=1)) if runs > 1 else 0.0
+            lines[name].append((float(level), float(np.mean(losses)), spread))
+        progress("Measuring trade-off", number + 1, len(ways))
+    drawn = {name: points for name, points in lines.items() if points}
+    return TradeOff(column, drawn, runs, len(x), mark, published, "" if em else NO_PUBLISHED_EM)
+
+
+def _ways(
+    bounds: tuple[float, float], own: OperatorNoise | None, programme: Method, em: Method | None
+) -> dict[str, tuple[OperatorNoise, Method]]:
+    width = bounds[1] - bounds[0]
+    added = OperatorNoise(make_operator("additive"), Uniform(scale=0.2 * width))
+    ways = {"added, programme": (added, programme)} | ({"added, EM": (added, em)} if em else {})
+    if not bounds[0] <= 0.0 <= bounds[1]:
+        factor = OperatorNoise(make_operator("multiplicative", {"base": 0.0}), Uniform(low=1.0, high=3.0))
+        ways["multiplied, programme"] = (factor, programme)
+    if own is not None and not (own.operator.is_additive and isinstance(own.law, Uniform)):
+        ways["this noise, programme"] = (own, programme)
+    return ways
+
+
+def _once(
+    x: Floats, noise: OperatorNoise, bounds: tuple[float, float], method: Method, bins: int, rng: np.random.Generator
+) -> float:
+    options: dict[str, Any] = {"support": bounds, "bins": bins, "resamples": 0, "atoms": False}
+    found = reconstruct(noise.sample(x, rng), noise, method=method, **options)
+    assert isinstance(found, Density)
+    return information_loss(x, found)
+
+
+def where_it_stands(values: ArrayLike, noise: OperatorNoise, found: Density) -> tuple[float, float] | None:
+    """Privacy and information loss of a release of these values; None where the one is not to be computed."""
+    x = np.asarray(values, dtype=np.float64)
+    told = privacy_loss(noise, x[np.isfinite(x)])
+    return (told, information_loss(x, found)) if math.isfinite(told) else None
+
+
+def trade_off_of(
+    release: Release,
+    column: str,
+    original: Any,
+    *,
+    levels: Sequence[float] = LEVELS,
+    runs: int = 5,
+    bins: int = 75,
+    seed: int = 0,
+    published: bool = False,
+    rounds: int | None = None,
+    progress: Progress = silent,
+) -> TradeOff:
+    """Information loss against privacy loss, with the release itself as a mark."""
+    one = describe(release.card, column)
+    if not isinstance(one.noise, OperatorNoise):
+        raise UsageError(f"Column {column!r} has no noise on numbers, so it has no such trade-off. Name a number.")
+    opened = open_table(original, columns=[column])
+    values = as_numbers(opened.read().column(0), one)
+    programme = make_method(PROGRAMME, published=published)
+    found = reconstruct_from([release], column, programme, bins=bins, resamples=0, atoms=False)
+    assert isinstance(found, Density)
+    mark = where_it_stands(values, one.noise, found)
+    return trade_off(
+        values,
+        column,
+        (one.low, one.high),
+        own=one.noise,
+        mark=mark,
+        levels=levels,
+        runs=runs,
+        bins=bins,
+        seed=seed,
+        published=published,
+        rounds=rounds,
+        progress=progress,
+    )

@@ -1,0 +1,5 @@
+"""What was released of whom: the owner's private ledger."""
+
+from sfumato.ledger.ledger import Ledger
+
+__all__ = ["Ledger"]

@@ -1,0 +1,183 @@
+"""What the owner asks of the ledger: what was released, what it comes to for whom, how much is left."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sfumato.core.array_types import Flags
+from sfumato.core.errors import UsageError
+from sfumato.core.files import check_free, write_whole
+from sfumato.guarantee import CENTRAL_DP, EMPIRICAL, LOCAL_DP
+from sfumato.guarantee.all_releases import Earlier, cost_of, is_drawn, record_epsilon
+from sfumato.guarantee.budget import Budget
+from sfumato.guarantee.concentrated import Central, Values
+from sfumato.guarantee.guarantee import finite
+from sfumato.guarantee.people_totals import PeopleTotals, Tally
+from sfumato.ledger import Ledger
+from sfumato.ledger.roll import KeptRoll, Over, among, rows_beyond_chance, rows_known
+
+FORMAT = "sfumato-ledger-export"
+MOST_DAYS = 36_500
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A release as the owner sees it: nothing of its rows, and no fingerprint."""
+
+    number: int
+    when: str
+    mechanism: str
+    kind: str
+    epsilon: float | None
+    delta: float
+    people: int | None
+    """How many people (or different rows) it is about, where their fingerprints are kept."""
+    totals: PeopleTotals | None = None
+    """What all releases, later ones included, come to for its people."""
+    table: Central | None = None
+    """Of rows that belong to nobody: what all such releases come to for presence, unless they are of other cohorts."""
+    values: Values | None = None
+    """What all releases of both kinds come to for the values of anybody in this one, with all of their rows."""
+    cohort: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        told = {name: value for name, value in vars(self).items() if name not in ("totals", "table", "values")}
+        values = self.values
+        return {
+            **told,
+            **({} if self.totals is None else {"totals": self.totals.to_dict()}),
+            **({} if self.table is None else {"table": self.table.to_dict()}),
+            **({} if values is None else {"values": {"epsilon": finite(values.epsilon), "delta": values.delta}}),
+        }
+
+
+@dataclass(frozen=True)
+class LedgerShown:
+    """The owner's ledger: private."""
+
+    path: Path
+    releases: tuple[Noted, ...]
+    budget: Budget | None
+    keep_days: int | None
+    bytes: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "releases": [one.to_dict() for one in self.releases],
+            "budget": None if self.budget is None else self.budget.to_dict(),
+            "keep_days": self.keep_days,
+            "bytes": self.bytes,
+        }
+
+
+def show_ledger(path: Path | None = None, *, people: bool = False) -> LedgerShown:
+    """Every release that was noted, oldest first; with `people`, also what all come to for those in each."""
+    ledger = Ledger(path)
+    entries = sorted((entry for _, entry in ledger.entries()), key=lambda entry: str(entry.get("when", "")))
+    rolls = [ledger.roll_of(entry) for entry in entries]
+    noted = tuple(_noted(ledger, number, entries, rolls, people) for number in range(len(entries)))
+    return LedgerShown(
+        ledger.path,
+        noted,
+        ledger.budget,
+        ledger.keep_days,
+        sum(roll.bytes() for roll in rolls if roll is not None),
+    )
+
+
+def set_budget(epsilon: float | None, delta: float | None = None, path: Path | None = None) -> Budget | None:
+    """Set the limit that `sanitize` keeps, or remove it (None)."""
+    if epsilon is None:
+        Ledger(path).set_budget(None)
+        return None
+    try:
+        budget = Budget(epsilon, delta)
+    except ValueError as error:
+        wanted = "a positive number" if str(error) == "epsilon" else "at least 0 and below 1"
+        given = epsilon if str(error) == "epsilon" else delta
+        raise UsageError(f"--{error} must be {wanted}. Got {given} instead.") from None
+    Ledger(path).set_budget(budget)
+    return budget
+
+
+def keep_for(days: int | None, path: Path | None = None) -> None:
+    """For how many days fingerprints of people are kept; None for good."""
+    if days is not None and not 1 <= days <= MOST_DAYS:
+        raise UsageError(f"--days must be at least 1 and at most {MOST_DAYS:,}. Got {days} instead.")
+    Ledger(path).set_keep_days(days)
+
+
+def export_ledger(out: Path, path: Path | None = None, *, force: bool = False) -> LedgerShown:
+    """Write what was released as JSON, without the key and without anything made from rows."""
+    check_free(out, force=force)
+    shown = show_ledger(path)
+    write_whole(out, json.dumps({"format": FORMAT, "version": 1, **shown.to_dict()}, indent=1), private=True)
+    return shown
+
+
+def _noted(
+    ledger: Ledger, number: int, entries: list[dict[str, Any]], rolls: list[KeptRoll | None], people: bool
+) -> Noted:
+    entry, roll = entries[number], rolls[number]
+    epsilon = cost_of(entry).epsilon if is_drawn(entry) else record_epsilon(entry)
+    unproved = not math.isfinite(epsilon)
+    beside = [one for one in ledger.earlier("", nobodys=True, cohort=entry.get("cohort")).entries if one is not entry]
+    others: Earlier | None = None
+    if is_drawn(entry):
+        others = Earlier(tuple(beside))
+    elif people and roll is not None:
+        found, tally = _tallied(number, entries, rolls)
+        others = Earlier((*found, *filter(is_drawn, beside)), tally)
+    return Noted(
+        number + 1,
+        str(entry.get("when", "")),
+        str(entry.get("mechanism", "")),
+        EMPIRICAL if unproved else CENTRAL_DP if is_drawn(entry) else LOCAL_DP,
+        None if unproved else epsilon,
+        cost_of(entry).delta if is_drawn(entry) else 0.0,
+        None if roll is None else len(roll.people() if roll.has_people else roll.rows()),
+        None if others is None else others.people(entry),
+        others.record(entry).central if others is not None and is_drawn(entry) else None,
+        None if others is None else others.person(entry),
+        entry.get("cohort"),
+    )
+
+
+def _tallied(
+    number: int, entries: list[dict[str, Any]], rolls: list[KeptRoll | None]
+) -> tuple[list[dict[str, Any]], Tally]:
+    """Which other releases whose fingerprints are kept have people of one release, and which of them."""
+    own = rolls[number]
+    assert own is not None
+    known = own.people() if own.has_people else own.over(own.tags)
+    found: list[dict[str, Any]] = []
+    tally = Tally(len(known), by="person" if own.has_people else "row")
+    for other, roll in enumerate(rolls):
+        if roll is None or other == number:
+            continue
+        seen = _seen(own, roll)
+        if seen is not None and tally.add(len(found), np.asarray(seen)):
+            found.append(entries[other])
+    return found, tally
+
+
+def _seen(own: KeptRoll, other: KeptRoll) -> Flags | None:
+    """Who of one release is in another: by name, or by their rows where nobody is found by name. A roll does not keep
+    which row is whose: where people are named and some row came again, anybody may be the one whose it is."""
+    rows: Over = lambda tags: [own.over(tags)]  # noqa: E731
+    if not own.has_people:
+        return rows_known(own.tags, rows, other)
+    named = among(own.people(), other.people()) if other.has_people else np.zeros(len(own.people()), dtype=np.bool_)
+    if named.any():
+        return named
+    everybody = np.ones(len(own.over(own.tags)), dtype=np.bool_)
+    seen = (
+        rows_beyond_chance(own.tags, rows, other, everybody) if other.has_people else rows_known(own.tags, rows, other)
+    )
+    return None if seen is None else named | bool(np.any(seen))

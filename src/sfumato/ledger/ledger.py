@@ -1,0 +1,401 @@
+"""The owner's private ledger: how often the same people were released, and what that adds up to."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import hashlib
+import hmac
+import json
+import math
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sfumato.core.array_types import Flags, Floats
+from sfumato.core.errors import CardError, UsageError
+from sfumato.core.files import exclusive, lock_of, other_version, write_whole
+from sfumato.guarantee.all_releases import Earlier, is_drawn, record_epsilon
+from sfumato.guarantee.borrowed import Learned, direction_hashes, is_remembered
+from sfumato.guarantee.budget import Budget
+from sfumato.guarantee.concentrated import Central
+from sfumato.guarantee.people_totals import Tally
+from sfumato.guarantee.person_hash import Fingerprint, PersonHash
+from sfumato.ledger.roll import KeptRoll, Roll
+
+# A release as it stands in the ledger.
+
+
+def new_roll_name(roll: Roll) -> dict[str, Any]:
+    """Where a roll will be kept, and what of."""
+    return {"name": secrets.token_hex(8), "tags": list(roll.tags), "people": roll.has_people}
+
+
+def make_entry(
+    *,
+    mechanism: str,
+    epsilon: float | None,
+    when: str,
+    exact_label: bool | None = None,
+    central: Central | None = None,
+    rows_per_person: int | None = 1,
+    named: bool = False,
+    cohort: str | None = None,
+    roll: Mapping[str, Any] | None = None,
+    run: str | None = None,
+    memory: str | None = None,
+) -> dict[str, Any]:
+    """What is usual is not written down: an entry of an earlier version lacks it too.
+
+    `named`: a column says whose row each is. `cohort`: the owner's name for these people, of whom nobody is in another
+    cohort. `roll` says where their fingerprints are kept, `run` names a run that can be killed and go on, `memory` what
+    `--only-new` remembers of it.
+    """
+    finite = epsilon if epsilon is not None and math.isfinite(epsilon) else None
+    entry: dict[str, Any] = {"when": when, "mechanism": mechanism, "epsilon_record": finite}
+    if central is not None:  # an older version reads no epsilon: no bound
+        entry["central"] = central.to_dict()
+    if rows_per_person != 1:
+        entry["rows_per_person"] = rows_per_person
+    if named:
+        entry["named"] = True
+    others = {"exact_label": exact_label, "cohort": cohort, "roll": roll and dict(roll), "run": run, "memory": memory}
+    return entry | {name: value for name, value in others.items() if value is not None}
+
+
+FORMAT, VERSION = "sfumato-ledger", 1
+"""A later version reads and migrates every earlier one, from 0.1.0 on; what it does not know of an entry it keeps."""
+VARIABLE = "SFUMATO_LEDGER"
+KEY_BYTES = 32
+MARK, MARK_BYTES = "mark", 8
+LEARNED, DIRECTIONS = "learned", "directions"
+"""Where learned directions stand: hashes of secret ones (up to 0.2.0 of all), and those that cards publish."""
+BUDGET, KEEP_DAYS = "budget", "keep_days"
+"""The owner's own settings, where there are any."""
+EXPIRED, ENDED = "expired", "ended"
+"""What becomes of an entry after it was noted: its fingerprints were deleted; its run ended."""
+UNREAD = (EXPIRED, ENDED, "columns", "tags")
+"""What does not tell one note from another; earlier versions noted what columns are called."""
+MODELS = "models"
+"""Digests of models that fits have left, and how often rows were drawn from each again."""
+
+
+def _new_mark() -> str:
+    return os.urandom(MARK_BYTES).hex()
+
+
+def default_ledger() -> Path:
+    """`SFUMATO_LEDGER`, else a file in the user's own data folder."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return Path(named)
+    from platformdirs import user_data_path
+
+    return user_data_path("sfumato") / "ledger.json"
+
+
+def memory_beside(ledger: Path) -> Path:
+    """The file that remembers what was read off tables (`guarantee.read_off`)."""
+    return ledger.with_name(ledger.name + ".read")
+
+
+class Ledger:
+    """A small JSON file, mode 0600: a random key, per fingerprint the releases made, and hashes of what was learned."""
+
+    def __init__(self, path: Path | None = None):
+        self.path = path or default_ledger()
+        self._data = self._read()
+
+    def _read(self) -> dict[str, Any]:
+        if not self.path.exists():
+            key = os.urandom(KEY_BYTES).hex()
+            return {"format": FORMAT, "version": VERSION, "key": key, MARK: _new_mark(), "tables": {}}
+        try:
+            data: dict[str, Any] = json.loads(self.path.read_text())
+            if data["format"] != FORMAT:
+                raise ValueError("another file")
+            if why := other_version(data["version"], VERSION, older="Take it from a backup."):
+                raise CardError(f"The ledger of releases {self.path} {why}")  # nothing is written over it
+            if len(bytes.fromhex(data["key"])) != KEY_BYTES:
+                raise ValueError("the key was cut short")
+            if len(bytes.fromhex(data.setdefault(MARK, _new_mark()))) != MARK_BYTES:  # up to 0.2.0 there was none
+                raise ValueError("the mark was cut short")
+            for releases in data["tables"].values():
+                for entry in releases:
+                    is_drawn(entry) or record_epsilon(entry)
+            if not all(isinstance(item, str) for item in data.get(LEARNED, ())):
+                raise ValueError("what was learned is not a list of hashes")
+            for item in data.get(DIRECTIONS, ()):
+                Learned.from_dict(item)
+            if not all(isinstance(times, int) for times in data.get(MODELS, {}).values()):
+                raise ValueError("models are not counts")
+        except CardError:
+            raise
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CardError(
+                f"The ledger of releases {self.path} cannot be read. Take it from a backup, or move it away "
+                "(earlier releases are then no longer counted)."
+            ) from error
+        return data
+
+    @property
+    def key(self) -> bytes:
+        """The owner's secret, from which all fingerprints are made."""
+        return bytes.fromhex(self._data["key"])
+
+    @property
+    def mark(self) -> str:
+        """By which cards tell this ledger from another: random, and made from nothing."""
+        return str(self._data[MARK])
+
+    @property
+    def releases(self) -> int:
+        """How many releases were noted in all."""
+        return sum(len(releases) for releases in self._data["tables"].values())
+
+    def keep(self) -> None:
+        """Write a ledger that does not exist yet, so that its key stays what it is."""
+        with exclusive(self.path):
+            if self.path.exists():
+                self._data = self._read()
+            else:
+                self._write()
+
+    @property
+    def people_hash(self) -> PersonHash:
+        """By which rows and people are known again."""
+        return PersonHash(self.key)
+
+    @property
+    def people_folder(self) -> Path:
+        """Where the rolls of releases are kept, beside the ledger."""
+        return self.path.with_name(self.path.name + ".people")
+
+    @property
+    def budget(self) -> Budget | None:
+        """What all releases may come to for anybody, if the owner set a limit."""
+        found = self._data.get(BUDGET)
+        return None if found is None else Budget.from_dict(found)
+
+    @property
+    def keep_days(self) -> int | None:
+        """For how long fingerprints of people are kept; None for good."""
+        found = self._data.get(KEEP_DAYS)
+        return None if found is None else int(found)
+
+    def set_budget(self, budget: Budget | None) -> None:
+        self._set(BUDGET, None if budget is None else budget.to_dict())
+
+    def set_keep_days(self, days: int | None) -> None:
+        """Fingerprints of earlier releases are deleted at once; that they were made stays noted."""
+        self._set(KEEP_DAYS, days)
+
+    def _set(self, name: str, value: Any) -> None:
+        with self._changed():
+            self._data[name] = value
+            if value is None:
+                del self._data[name]
+            self._expire()
+
+    def entries(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Every release that was noted, with the fingerprint of its table."""
+        for fingerprint, releases in self._data["tables"].items():
+            for entry in releases:
+                yield fingerprint, entry
+
+    def roll_of(self, entry: Mapping[str, Any]) -> KeptRoll | None:
+        """The people of a release; None where they were not kept."""
+        about = entry.get("roll")
+        if about is None or entry.get(EXPIRED):
+            return None
+        return KeptRoll(self.people_folder, about["name"], tuple(about["tags"]), self.people_hash)
+
+    def _expire(self) -> None:
+        """Mark what is older than the owner wants it kept."""
+        if self.keep_days is None:
+            return
+        last = (datetime.datetime.now(datetime.UTC).date() - datetime.timedelta(days=self.keep_days)).isoformat()
+        for _, entry in self.entries():
+            if entry.get("roll") and not entry.get(EXPIRED) and entry["when"] < last:
+                entry[EXPIRED] = True
+
+    @contextlib.contextmanager
+    def _changed(self) -> Iterator[None]:
+        """What others have written, to change; written durably, by one process at a time.
+
+        A change that fails leaves everything as it was. Fingerprints are deleted last, when no entry names them.
+        """
+        with exclusive(self.path):
+            self._data = self._read() if self.path.exists() else self._data
+            yield
+            self._write()
+            rolls = [entry["roll"]["name"] for _, entry in self.entries() if self.roll_of(entry) is not None]
+            for file in self.people_folder.glob("*"):
+                if file.stem not in rolls:
+                    file.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        write_whole(self.path, json.dumps(self._data, indent=1), private=True)
+
+    def discard(self) -> None:
+        """Remove a ledger that counted for one run only, with all that it knows of people."""
+        shutil.rmtree(self.people_folder, ignore_errors=True)
+        for file in (self.path, memory_beside(self.path)):
+            file.unlink(missing_ok=True)
+            lock_of(file).unlink(missing_ok=True)
+
+    def fingerprint(self, width: int) -> Fingerprint:
+        return Fingerprint(self.key, width)
+
+    def remember_learned(
+        self, rows: Floats, people: int, variances: Floats | None = None, *, secret: bool = False
+    ) -> None:
+        """Directions (rows) that a release learned from the rows of so many people, kept for good: themselves, as they
+        stand on its card, or hashes of `secret` ones."""
+        found = Learned.of(rows, people, variances)
+        if not len(found.directions):
+            return
+        kept, new = (LEARNED, direction_hashes(self.key, rows)) if secret else (DIRECTIONS, [found.to_dict()])
+        with self._changed():
+            known = self._data.setdefault(kept, [])
+            known += [item for item in new if item not in known]
+
+    def has_learned(self, rows: Floats) -> bool:
+        """Whether one of these directions was learned for an earlier release under this ledger."""
+        near = any(Learned.from_dict(item).has(rows) for item in self._data.get(DIRECTIONS, ()))
+        return near or is_remembered(self.key, rows, self._data.get(LEARNED, ()))
+
+    def columns(self, names: Iterable[str]) -> str:
+        """A keyed hash of the names of a table's columns, in any order."""
+        message = json.dumps(sorted(names), ensure_ascii=False).encode()
+        return hmac.new(self.key, b"columns/" + message, hashlib.sha256).hexdigest()
+
+    def new_roll(self, columns: Sequence[str], *, people: bool) -> Roll:
+        """Takes in the rows of a release, to be compared and noted."""
+        beside = self.path.parent if self.path.exists() else None
+        return Roll(self.people_hash, columns, people=people, beside=beside)
+
+    def earlier(
+        self, fingerprint: str, *, nobodys: bool = False, cohort: str | None = None, roll: Roll | None = None
+    ) -> Earlier:
+        """What was released of these people before, and all that was drawn from models of tables.
+
+        People are known by the `roll`, or where an entry has none by the fingerprint of the whole table. Of rows that
+        belong to `nobodys` nothing may be compared: that some came again is an exact fact about the table. So they add
+        up with every release of this ledger, however its columns are called, unless the owner said that these people
+        (`cohort`) are others.
+        """
+        alike = [(found, entry) for found, entry in self.entries() if not _set_apart(entry, cohort)]
+        if nobodys:
+            return Earlier(tuple(entry for _, entry in alike), apart=self.releases - len(alike))
+        drawn = [entry for _, entry in alike if is_drawn(entry)]
+        apart = sum(is_drawn(entry) for _, entry in self.entries()) - len(drawn)
+        perturbed = [(found, entry) for found, entry in self.entries() if not is_drawn(entry)]
+        if roll is None:
+            known = [entry for found, entry in perturbed if found == fingerprint]
+            return Earlier((*known, *drawn), apart=apart)
+        counted: list[dict[str, Any]] = []
+        tally = Tally(len(roll), roll.people())
+        for found, entry in perturbed:
+            kept = self.roll_of(entry)
+            if found == fingerprint:
+                seen: Flags | None = np.ones(len(roll), dtype=np.bool_)
+            else:
+                seen = None if kept is None else roll.known_to(kept)
+            if seen is not None and tally.add(len(counted), seen):
+                counted.append(entry)
+        return Earlier((*counted, *drawn), tally, apart)
+
+    def record(self, fingerprint: str, *, people: Roll | None = None, **note: Any) -> Earlier:
+        """Note one more release, durably and before it becomes visible; returns what was released before it.
+
+        `note` is what `make_entry` takes. Reading and noting are one step, so that of two runs at the same moment the
+        second counts the first. A `run` that was killed and goes on takes its first note back: it counts once, and one
+        that ended is refused. `roll` says where the fingerprints of its `people` are kept. A release beyond the budget
+        is refused.
+        """
+        entry = make_entry(**note)
+        with self._changed():
+            self._expire()
+            if "run" in entry:
+                self._notes_of_unended(entry["run"])
+                self._take_back(fingerprint, lambda one: one.get("run") == entry["run"])
+            cohort = entry.get("cohort")
+            earlier = self.earlier(fingerprint, nobodys=is_drawn(entry), cohort=cohort, roll=people)
+            self.check_budget(earlier, entry)
+            if people is not None and "roll" in entry:
+                people.save(self.people_folder, entry["roll"]["name"])
+            self._data["tables"].setdefault(fingerprint, []).append(entry)
+        return earlier
+
+    def end_run(self, run: str) -> None:
+        """What this run drew is about to be seen: it is spent, and nobody goes on with it, whatever was restored."""
+        with self._changed():
+            for entry in self._notes_of_unended(run):
+                entry[ENDED] = True
+
+    def _notes_of_unended(self, run: str) -> list[dict[str, Any]]:
+        notes = [entry for _, entry in self.entries() if entry.get("run") == run]
+        if any(entry.get(ENDED) for entry in notes):
+            raise UsageError(
+                "The run that --resume would go on with has ended: its release was written, and counted once. Start "
+                "again with --force instead of --resume, which counts as another release."
+            )
+        return notes
+
+    def check_budget(self, earlier: Earlier, entry: Mapping[str, Any]) -> None:
+        """Refuse a release that the budget has no room for."""
+        if self.budget is not None:
+            self.budget.check(earlier, entry)
+
+    def keep_model(self, digest: str) -> None:
+        """A fit that was paid for, and proves what it says, has left this model: drawing from it again is free."""
+        self._models(lambda known: {**known, digest: known.get(digest, 0)})
+
+    def has_charged(self, digest: str | None) -> bool:
+        """Whether a fit that this ledger paid for, and that proves what it says, has left this model."""
+        return digest in self._data.get(MODELS, {})
+
+    def redrawn(self, digest: str) -> bool:
+        """Note that rows were drawn again from a model; False where this ledger does not know it."""
+        if not self.has_charged(digest):
+            return False
+        self._models(lambda known: {**known, digest: known.get(digest, 0) + 1})
+        return True
+
+    def _models(self, change: Callable[[dict[str, int]], dict[str, int]]) -> None:
+        with self._changed():
+            self._data[MODELS] = change(self._data.get(MODELS, {}))
+
+    def strike(self, fingerprint: str, **note: Any) -> None:
+        """Take the note of a release back: it failed and never became visible."""
+        entry = make_entry(**_compared(note))
+        with self._changed():  # of several that read alike one is as good as another
+            self._take_back(fingerprint, lambda one: _compared(one) == entry, most=1)
+
+    def _take_back(self, fingerprint: str, which: Callable[[dict[str, Any]], bool], most: int | None = None) -> None:
+        releases = self._data["tables"].get(fingerprint, [])
+        for entry in [one for one in releases if which(one)][:most]:
+            releases.remove(entry)
+        if not releases:
+            self._data["tables"].pop(fingerprint, None)
+
+
+def _compared(note: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in note.items() if name not in UNREAD}
+
+
+def _set_apart(entry: Mapping[str, Any], cohort: str | None) -> bool:
+    """Whether the owner said that these are other people; a release that names no cohort may be of anybody."""
+    theirs = entry.get("cohort")
+    return cohort is not None and theirs is not None and _spelt(cohort) != _spelt(theirs)
+
+
+def _spelt(name: str) -> str:
+    """In doubt two names are one."""
+    return "".join(name.split()).casefold()

@@ -1,0 +1,382 @@
+"""The roll of a release: whom it is about, as fingerprints, while it is made and as the ledger keeps it.
+
+Kept are three files in a private folder beside the ledger: the sorted fingerprints of the rows over all columns, the
+sealed words of their cells (so that rows can be compared over the columns that two releases share), and, where a column
+says whose row each is, the sorted fingerprints of people. They are read in place, so that comparing takes a few bytes
+of memory a row.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import numpy as np
+
+from sfumato.core.array_types import Codes, Flags
+from sfumato.core.errors import CardError
+from sfumato.core.files import explained, new_file
+from sfumato.guarantee.person_hash import PersonHash, Prints, SealedWords, unsealed
+from sfumato.guarantee.spool import Spool
+from sfumato.table.cell_sets import Words
+
+# Fingerprints of a release that is being made: in the order of its rows, on the disk once they are many.
+#
+# They are looked at a piece at a time and sorted a piece at a time, so that memory does not grow with the table.
+
+
+PIECE = 1 << 19
+"""Fingerprints that are held and sorted together."""
+BYTES = 8
+
+
+class SpooledPrints:
+    """Takes fingerprints in, gives them back in the same order, or sorted and each once."""
+
+    def __init__(self, beside: Path | None) -> None:
+        self._beside = beside
+        self._spool = Spool(beside)
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, prints: Prints) -> None:
+        """Take in more of them."""
+        self._spool.write(_bytes(prints))
+        self._count += len(prints)
+
+    def pieces(self) -> Iterator[Prints]:
+        """All of them, a piece at a time."""
+        for start in range(0, self._count, PIECE):
+            file = self._spool.from_start()
+            file.seek(BYTES * start)  # several may read in turns
+            wanted = BYTES * min(PIECE, self._count - start)
+            content = file.read(wanted)
+            if len(content) != wanted:
+                raise OSError(errno.EIO, "the file of fingerprints was cut short")
+            yield np.frombuffer(content, dtype="<u8")
+
+    def all(self) -> Prints:
+        """All of them in memory."""
+        return np.concatenate([np.empty(0, dtype=np.uint64), *self.pieces()])
+
+    def write_sorted(self, file: IO[bytes]) -> None:
+        """Write them in order, each once.
+
+        Every piece is sorted and cut where the same words cut all pieces. What lies between two cuts is then sorted as
+        a whole: fingerprints are evenly spread, and so these parts are as long as a piece.
+        """
+        count = max(1, -(-self._count // PIECE))
+        step = -(-(1 << 64) // count)
+        cuts = np.array([step * part for part in range(1, count)], dtype=np.uint64)
+        runs, ends = Spool(self._beside), []
+        for piece in self.pieces():
+            run = np.sort(piece)
+            ends.append(np.concatenate([[0], np.searchsorted(run, cuts), [len(run)]]).astype(np.int64))
+            runs.write(_bytes(run))
+        source = runs.from_start()
+        starts = PIECE * np.arange(len(ends))
+        for part in range(count if ends else 0):
+            found = []
+            for start, end in zip(starts, ends, strict=True):
+                source.seek(BYTES * int(start + end[part]))
+                found.append(np.frombuffer(source.read(BYTES * int(end[part + 1] - end[part])), dtype="<u8"))
+            file.write(_bytes(each_once(np.sort(np.concatenate(found)))))
+
+
+def each_once(found: Prints) -> Prints:
+    """What stands several times in a row, once."""
+    first = np.append(True, found[1:] != found[:-1])[: len(found)]
+    return found if first.all() else np.asarray(found[first])  # mostly all differ, and no copy is made
+
+
+def _bytes(prints: Prints) -> memoryview:
+    return np.ascontiguousarray(prints, dtype="<u8").data.cast("B") if len(prints) else memoryview(b"")
+
+
+ROWS, CELLS, PEOPLE = ".rows", ".cells", ".people"
+TELLS_APART = 0.5
+"""Columns that only part of two tables share count if they tell at least this share of the rows apart."""
+HARDLY_EVER = 1e-3
+"""Strangers who happen to be alike are taken for the same people at most this often, where some are alike at all."""
+PARTS = 8
+"""Columns are left out one by one, or where there are more than these, a part at a time: a row of which no cell of the
+others changed is still known."""
+NEARLY_ALL = 0.9
+"""Columns without one part count if they tell at least this share of the rows apart."""
+TRIED = 1 << 16
+"""Rows of both tables on which it is tried first whether leaving out a part finds anybody."""
+ASKED_AT_A_TIME = 1 << 18
+"""Fingerprints that are looked up together: in order, they meet the known ones in the cache, in little memory."""
+
+
+class Told(NamedTuple):
+    """Whose rows those of a block are: words of every column, fingerprints of the rows, and of people."""
+
+    words: tuple[Words, ...]
+    rows: Prints
+    people: Prints | None
+
+
+class Roll:
+    """The people of a release that is being made: filled block by block, then compared and saved."""
+
+    def __init__(self, hasher: PersonHash, columns: Sequence[str], *, people: bool, beside: Path | None = None):
+        self.hasher = hasher
+        self.tags = tuple(sorted({hasher.tag(name) for name in columns}))
+        self._order = [columns.index(_first(hasher, columns, tag)) for tag in self.tags]
+        self._spool = Spool(beside)
+        self._words = SealedWords(hasher, self._spool)
+        self._people = SpooledPrints(beside) if people else None
+        self._rows = SpooledPrints(beside)
+
+    def told(self, words: Sequence[Words], people: Prints | None) -> Told:
+        """What a block tells: words of every column, in the order of the names. Any thread may ask."""
+        ordered = tuple(words[place] for place in self._order)
+        return Told(ordered, self.hasher.of_rows(ordered, self.tags), people)
+
+    def add(self, told: Told) -> None:
+        """Take in the rows of a block, in the order of the blocks."""
+        self._words.write(told.words)
+        self._rows.add(told.rows)
+        if self._people is not None and told.people is not None:
+            self._people.add(told.people)
+
+    def __len__(self) -> int:
+        """How many rows were taken in."""
+        return len(self._rows)
+
+    @property
+    def has_people(self) -> bool:
+        """Whether a column says whose row each is."""
+        return self._people is not None
+
+    def people(self) -> Prints | None:
+        """Whose row each is, where a column says so."""
+        return None if self._people is None else self._people.all()
+
+    def over(self, tags: Sequence[str]) -> Iterator[Prints]:
+        """Fingerprints over some of the columns, in the order of the rows, a piece at a time."""
+        if tuple(tags) == self.tags:
+            return self._rows.pieces()
+        return prints_over(self.hasher, self._spool.from_start(), self.tags, tags)
+
+    def known_to(self, kept: KeptRoll) -> Flags | None:
+        """Which rows the kept roll has as well, by name or by their cells; None where nothing says whether they do.
+
+        Names that differ do not make two people of one: equal rows are the same person's, unless strangers are alike.
+        """
+        if self._people is None or not kept.has_people:
+            return rows_known(self.tags, self.over, kept)
+        named = all_among(self._people.pieces(), kept.people())
+        return named | rows_beyond_chance(self.tags, self.over, kept, ~named)
+
+    def times_in(self, kept: KeptRoll) -> Codes | None:
+        """How often the kept roll has each row; where a column names people, 1 for rows that it knows at all."""
+        if self._people is not None:
+            known = self.known_to(kept)
+            return None if known is None else known.astype(np.int64)
+        if _comparable(self.tags, kept) is None:
+            return None
+        shared = shared_tags(self.tags, kept)
+        theirs = np.sort(kept.over(shared))  # its other file has equal rows once
+        pieces = [np.searchsorted(theirs, p, "right") - np.searchsorted(theirs, p, "left") for p in self.over(shared)]
+        return np.concatenate([np.empty(0, dtype=np.int64), *pieces])
+
+    def save(self, folder: Path, name: str) -> None:
+        """Keep it, durably, for its owner alone."""
+        with explained(folder):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for ending, prints in ((ROWS, self._rows), (PEOPLE, self._people)):
+            if prints is not None:
+                with new_file(folder / (name + ending), private=True) as file:
+                    prints.write_sorted(file)
+        self._spool.save(folder / (name + CELLS))
+
+
+@dataclass(frozen=True)
+class KeptRoll:
+    """The roll of an earlier release, on the disk."""
+
+    folder: Path
+    name: str
+    tags: tuple[str, ...]
+    hasher: PersonHash
+
+    @property
+    def has_people(self) -> bool:
+        return self._file(PEOPLE).exists()
+
+    def rows(self) -> Prints:
+        return self._sorted_file(ROWS)
+
+    def people(self) -> Prints:
+        return self._sorted_file(PEOPLE)
+
+    def over(self, tags: Sequence[str], most: int | None = None) -> Prints:
+        """Fingerprints of its rows, or of the first ones, over some of its columns, in no order."""
+        try:
+            with self._file(CELLS).open("rb") as file:
+                return _first_rows(prints_over(self.hasher, file, self.tags, tags), most)
+        except (OSError, EOFError, ValueError) as error:
+            raise self._damaged(CELLS) from error
+
+    def bytes(self) -> int:
+        """Room that it takes."""
+        files = map(self._file, (ROWS, CELLS, PEOPLE))
+        return sum(path.stat().st_size for path in files if path.exists())
+
+    def _file(self, ending: str) -> Path:
+        return self.folder / (self.name + ending)
+
+    def _sorted_file(self, ending: str) -> Prints:
+        path = self._file(ending)
+        try:
+            size = path.stat().st_size
+            if size % 8:
+                raise ValueError("cut short")
+            return np.memmap(path, dtype="<u8", mode="r") if size else np.empty(0, dtype=np.uint64)
+        except (OSError, ValueError) as error:
+            raise self._damaged(ending) from error
+
+    def _damaged(self, ending: str) -> CardError:
+        return CardError(f"The ledger's file {self._file(ending)} is missing or damaged. Take it from a backup.")
+
+
+Over = Callable[[Sequence[str]], Iterable[Prints]]
+"""Fingerprints of a table's rows over some of its columns."""
+
+
+def rows_known(tags: tuple[str, ...], over: Over, kept: KeptRoll) -> Flags | None:
+    """Which rows with these columns the kept roll has as well, compared over the columns that both have.
+
+    Where both have columns of their own, what they share may tell nobody apart. Then nothing says who is who.
+    """
+    theirs = _comparable(tags, kept)
+    if theirs is None:
+        return None
+    known = all_among(over(shared_tags(tags, kept)), theirs)
+    return known | nearly_known(tags, over, kept, ~known)
+
+
+def rows_beyond_chance(tags: tuple[str, ...], over: Over, kept: KeptRoll, asked: Flags) -> Flags:
+    """Which of the rows that are asked about the kept roll has as well, where that is more than strangers explain."""
+    shared, known = shared_tags(tags, kept), np.zeros(len(asked), dtype=np.bool_)
+    if (theirs := _comparable(tags, kept)) is not None:
+        ours = np.concatenate([*over(shared)])
+        known = asked & among(ours, theirs)
+        if known.any() and not beyond_chance(ours[asked], kept.over(shared)):
+            known[:] = False
+    return known | nearly_known(tags, over, kept, asked & ~known)
+
+
+def nearly_known(tags: tuple[str, ...], over: Over, kept: KeptRoll, asked: Flags) -> Flags:
+    """Which of the rows that are asked about equal one of the kept roll but for cells in one part of the columns, such
+    as one that was corrected.
+
+    That few cells differ says less than that none does. So strangers must be ruled out, however few of them are alike.
+    """
+    shared, known = shared_tags(tags, kept), np.zeros(len(asked), dtype=np.bool_)
+    parts = [tuple(tag for tag in shared if tag not in shared[n::PARTS]) for n in range(min(PARTS, len(shared)))]
+    parts = [part for part in parts if part and asked.any()]
+    tried = [(_first_rows(over(part), TRIED), kept.over(part, TRIED)) for part in parts]
+    pairs = [sorted((ours[asked[: len(ours)]], theirs), key=len) for ours, theirs in tried]
+    telling = [n for n, (_, more) in enumerate(pairs) if _distinct(np.sort(more)) >= NEARLY_ALL * len(more)]
+    if telling and _chance_of_strangers([pairs[n] for n in telling]) < HARDLY_EVER:
+        for part in (parts[n] for n in telling):
+            known |= asked & all_among(over(part), np.sort(kept.over(part)))
+    return known
+
+
+def _first_rows(pieces: Iterable[Prints], most: int | None) -> Prints:
+    """As many pieces as make up this number of rows."""
+    found, rows = [np.empty(0, dtype=np.uint64)], 0
+    for piece in pieces:
+        found.append(piece)
+        rows += len(piece)
+        if most is not None and rows >= most:
+            break
+    return np.concatenate(found)
+
+
+def _comparable(tags: tuple[str, ...], kept: KeptRoll) -> Prints | None:
+    """The kept roll over the columns that both have, sorted."""
+    shared = shared_tags(tags, kept)
+    if not shared:
+        return None
+    theirs = kept.rows() if shared == kept.tags else np.sort(kept.over(shared))
+    if shared not in (tags, kept.tags) and _distinct(theirs) < TELLS_APART * len(kept.rows()):
+        return None
+    return theirs
+
+
+def shared_tags(tags: tuple[str, ...], kept: KeptRoll) -> tuple[str, ...]:
+    return tuple(tag for tag in tags if tag in kept.tags)
+
+
+def beyond_chance(rows: Prints, others: Prints) -> bool:
+    """Whether more rows of two tables are equal than those of strangers would be.
+
+    How often strangers are alike shows in the larger table: in it, a row of the smaller one finds an equal as often as
+    one of its own rows does. So both are counted, and the first count is binomial, given the sum. Where no two rows of
+    the larger table are alike, nothing speaks for strangers.
+    """
+    fewer, more = sorted((rows, others), key=len)
+    if not _repeated(more).any():
+        return bool(among(fewer, np.sort(more)).any())
+    return _chance_of_strangers([(fewer, more)]) < HARDLY_EVER
+
+
+def _chance_of_strangers(pairs: Sequence[Sequence[Prints]]) -> float:
+    """How often strangers would have as many rows that are equal over the columns of one of the pairs: the rows of the
+    smaller table and of the larger one."""
+    from scipy.special import bdtrc  # slow to load
+
+    found = np.any([among(fewer, np.sort(more)) for fewer, more in pairs], axis=0).sum()
+    alike = np.any([_repeated(more) for _, more in pairs], axis=0).sum()
+    fewer, more = map(len, pairs[0])
+    return float(bdtrc(found - 1.0, found + alike, fewer / (fewer + more))) if found else 1.0
+
+
+def _repeated(found: Prints) -> Flags:
+    """Which fingerprints stand there more than once."""
+    ordered = np.sort(found)
+    return among(found, ordered[1:][ordered[1:] == ordered[:-1]])
+
+
+def prints_over(hasher: PersonHash, file: IO[bytes], tags: Sequence[str], wanted: Sequence[str]) -> Iterator[Prints]:
+    """Fingerprints over the `wanted` columns from the sealed words of all of them, block by block."""
+    places = [tags.index(tag) for tag in wanted]
+    for block in unsealed(hasher, file, len(tags)):
+        yield hasher.of_rows([block[j] for j in places], wanted)
+
+
+def _first(hasher: PersonHash, columns: Sequence[str], tag: str) -> str:
+    """Of columns whose names are spelt alike the first one counts."""
+    return next(name for name in columns if hasher.tag(name) == tag)
+
+
+def _distinct(found: Prints) -> int:
+    return len(found) and 1 + int(np.count_nonzero(found[1:] != found[:-1]))
+
+
+def all_among(pieces: Iterable[Prints], known: Prints) -> Flags:
+    """The same of many fingerprints, a piece at a time."""
+    return np.concatenate([np.empty(0, dtype=np.bool_), *(among(piece, known) for piece in pieces)])
+
+
+def among(prints: Prints, known: Prints) -> Flags:
+    """Which of the fingerprints are among the known ones, which are sorted."""
+    if not len(known):
+        return np.zeros(len(prints), dtype=np.bool_)
+    found = np.empty(len(prints), dtype=np.bool_)
+    for start in range(0, len(prints), ASKED_AT_A_TIME):
+        order = np.argsort(prints[start : start + ASKED_AT_A_TIME])
+        asked = prints[start + order]
+        places = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+        found[start + order] = known[places] == asked
+    return found

@@ -1,0 +1,178 @@
+"""A column as small integers: fine public cells, bins whose edges were found privately, and coarser bins for pairs.
+
+Fine cells are public: 1,024 equal parts of a number's range, or the whole numbers, ordinals and categories themselves
+where they are at most so many. A cell that can be missing has one more code, the last. Bins are runs of fine cells
+(numbers) or sets of them (categories), and the missing code stays a bin of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.core.array_types import Codes, Flags, Floats, Matrix
+from sfumato.mechanisms.central.budget import Chooser
+from sfumato.table import Group
+
+# Edges of a number's bins, found by halving: each step splits every interval near its median, privately.
+#
+# The score of a split after fine cell k is -|2 c - m| with c rows of the interval up to k and m rows in all: one record
+# changes it by 1. The intervals of one level are disjoint, so a level costs one choice whatever their number.
+
+
+def halved(fine: Codes, depth: int, chooser: Chooser) -> list[int]:
+    """First fine cells of all bins but the first, after `depth` levels."""
+    return sorted(set(quantiles(fine, depth, chooser)) - {len(fine)})
+
+
+def quantiles(fine: Codes, depth: int, chooser: Chooser) -> list[int]:
+    """The 2^depth - 1 splits in order: one that could not be made, for want of cells, is the end of its interval."""
+    bounds = [0, len(fine)]
+    for _ in range(depth):
+        found = [bounds[0]]
+        for low, high in pairwise(bounds):
+            middle = high
+            if high - low >= 2:
+                below = np.cumsum(fine[low:high])
+                middle = low + 1 + chooser.choose(-np.abs(2 * below[:-1] - below[-1]))
+            found += [middle, high]
+        bounds = found
+    return bounds[1:-1]
+
+
+Number = TypeVar("Number", np.int64, np.float64)
+FINE = 1_024
+"""Public cells of a number's range."""
+
+
+@dataclass(frozen=True)
+class FineColumn:
+    """The public coding of one source column. `cells` without the missing code."""
+
+    group: Group
+    cells: int
+
+    @classmethod
+    def of(cls, group: Group) -> FineColumn:
+        column = group.column
+        if group.is_onehot:
+            return cls(group, group.width)
+        if group.is_constant:
+            return cls(group, 1)
+        if column.kind in ("integer", "ordinal", "date"):
+            low, high = column.bounds
+            return cls(group, min(FINE, int(high - low) + 1))
+        return cls(group, FINE)
+
+    @property
+    def size(self) -> int:
+        """Codes in all."""
+        return self.cells + self.group.has_indicator
+
+    @property
+    def is_ordered(self) -> bool:
+        return not self.group.is_onehot
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every fine cell is one value."""
+        column = self.group.column
+        if self.group.is_onehot or self.group.is_constant:
+            return True
+        return column.kind != "numeric" and int(column.bounds[1] - column.bounds[0]) + 1 <= FINE
+
+    def codes(self, X: Matrix) -> Codes:
+        """Fine codes of encoded rows."""
+        group = self.group
+        if group.is_onehot:
+            return np.asarray(X[:, group.slice].argmax(axis=1))
+        if self.cells == 1:
+            found = np.zeros(len(X), dtype=np.int64)
+        elif self.is_whole:
+            found = np.rint(X[:, group.start] * (self.cells - 1)).astype(np.int64)
+        else:
+            found = np.minimum((X[:, group.start] * self.cells).astype(np.int64), self.cells - 1)
+        np.clip(found, 0, self.cells - 1, out=found)
+        if group.has_indicator:
+            found[X[:, group.stop - 1] > 0.5] = self.cells
+        return found
+
+    def place(self, start: Floats, width: Floats, missing: Flags, out: Matrix, rng: np.random.Generator) -> None:
+        """Write encoded values from anywhere in the runs of `width` fine cells that begin at `start`."""
+        group = self.group
+        if group.is_onehot:
+            out[:, group.slice] = 0.0
+            out[np.arange(len(start)), group.start + start.astype(np.int64)] = 1.0
+            return
+        if self.cells == 1:
+            values = np.full(len(start), 0.5)
+        else:
+            values = rng.random(len(start))
+            values *= width
+            values += start
+            if self.is_whole:
+                np.floor(values, out=values)
+            values /= self.cells - self.is_whole
+        if group.has_indicator:
+            values[missing] = 0.5
+            out[:, group.stop - 1] = missing
+        out[:, group.start] = values
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Fine codes -> bins: `of[f]` is the bin of fine code f, `count` how many bins there are."""
+
+    of: Codes
+    count: int
+
+    @classmethod
+    def runs(cls, ends: list[int], cells: int, missing: bool) -> Bins:
+        """Runs of fine cells; `ends` are the first cells of all runs but the first."""
+        of = np.zeros(cells + missing, dtype=np.int64)
+        of[ends] = 1
+        of = np.cumsum(of)
+        if missing:
+            of[cells] = of[cells - 1] + 1
+        return cls(of, int(of[-1]) + 1)
+
+    @classmethod
+    def each(cls, size: int) -> Bins:
+        return cls(np.arange(size), size)
+
+    def then(self, coarser: Bins) -> Bins:
+        """Bins of bins, as bins of fine codes."""
+        return Bins(coarser.of[self.of], coarser.count)
+
+    def sums(self, table: NDArray[Number], axis: int) -> NDArray[Number]:
+        """A table over the finer codes, added up over each bin."""
+        moved: NDArray[Number] = np.moveaxis(table, axis, 0)
+        out = np.zeros((self.count, *moved.shape[1:]), dtype=table.dtype)
+        np.add.at(out, self.of, moved)
+        return np.moveaxis(out, 0, axis)
+
+
+def merged(weights: Floats, most: int, *, ordered: bool, missing: bool) -> Bins:
+    """At most `most` coarser bins from bins of these (noisy) weights; the missing bin stays alone.
+
+    Ordered bins: neighbours are merged into runs of about equal weight. Categories: the rarest share one bin.
+    """
+    size = len(weights) - missing
+    most = max(1, min(most - missing, size))
+    positive = np.maximum(weights[:size], 0.0) + 1e-9
+    if most >= size:
+        of = np.arange(size)
+    elif ordered:
+        middle = (np.cumsum(positive) - positive / 2) / positive.sum()
+        of = np.unique(np.minimum((middle * most).astype(np.int64), most - 1), return_inverse=True)[1]
+    else:
+        order = np.argsort(-positive, kind="stable")
+        of = np.empty(size, dtype=np.int64)
+        of[order] = np.minimum(np.arange(size), most - 1)
+    if missing:
+        of = np.append(of, of.max() + 1)
+    return Bins(of.astype(np.int64), int(of.max()) + 1)

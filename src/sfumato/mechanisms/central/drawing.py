@@ -1,0 +1,220 @@
+"""Draw rows from a fitted model: class, then every column given the class and the columns it depends on.
+
+Everything here is noisy or public. The table is not needed, and any number of rows may be drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from sfumato.core.array_types import Codes, Floats, Matrix
+from sfumato.mechanisms.central.column_codes import Bins, FineColumn
+from sfumato.mechanisms.central.forest import Node
+from sfumato.table import Encoding
+
+# From noisy counts to probabilities: post-processing, which costs nothing and never sees the table.
+
+
+ROUNDS = 30
+"""Of raking. Margins that fit after fewer end it."""
+
+
+def on_simplex(values: Floats, total: float) -> Floats:
+    """The nearest array without negative entries that sums to `total` (Euclidean projection)."""
+    flat = np.sort(values.ravel())[::-1]
+    excess = (np.cumsum(flat) - total) / np.arange(1, flat.size + 1)
+    kept = np.flatnonzero(flat > excess)
+    level = excess[kept[-1]] if kept.size else (flat.sum() - total) / flat.size
+    return np.asarray(np.maximum(values - level, 0.0))
+
+
+def class_sizes(columns: list[Floats], rows: float, spread_rows: float, spread: float) -> Floats:
+    """Rows of every class, by the margins of all noisy column tables and the noisy number of rows."""
+    cells = np.array([table.shape[1] for table in columns], dtype=np.float64)
+    weights = 1.0 / (cells * spread**2)  # a class's margin of a table sums so many noisy cells
+    sizes = np.einsum("t,tc->c", weights / weights.sum(), np.array([table.sum(axis=1) for table in columns]))
+    variance, of_rows = len(sizes) / weights.sum(), spread_rows**2
+    total = (rows * variance + sizes.sum() * of_rows) / (variance + of_rows)
+    return on_simplex(sizes, max(total, 1.0))
+
+
+def column_shares(table: Floats, sizes: Floats, spread: float) -> Floats:
+    """P(bin | class) of one column: a class's counts, shrunk towards those of all classes where noise hides them."""
+    pooled = on_simplex(table.sum(axis=0), max(sizes.sum(), 1.0))
+    pooled = pooled / pooled.sum()
+    found = np.empty_like(table, dtype=np.float64)
+    for code, size in enumerate(sizes):
+        expected = size * pooled
+        found[code] = on_simplex(expected + shrunk(table[code] - expected, spread), max(size, 1e-9))
+    return _shares(found, pooled)
+
+
+def pair_shares(table: Floats, first: Floats, second: Floats, sizes: Floats, spread: float) -> Floats:
+    """P(b | class, a): residuals from independence, shrunk, then raked to the margins of both columns."""
+    found = np.empty(table.shape)
+    for code, size in enumerate(sizes):
+        rows, columns = size * first[code], size * second[code]
+        expected = np.outer(rows, columns) / max(size, 1e-9)
+        cells = on_simplex(expected + shrunk(table[code] - expected, spread), max(size, 1e-9))
+        found[code] = raked(cells, rows, columns)
+    return _shares(found, second[:, None, :])
+
+
+def shrunk(residual: Floats, spread: float) -> Floats:
+    """James & Stein's estimate: as much of the residual as is not noise."""
+    energy = float((residual**2).sum())
+    noise = max(residual.size - 2, 0) * spread**2
+    return residual * max(0.0, 1.0 - noise / energy) if energy > 0 else residual
+
+
+def raked(cells: Floats, rows: Floats, columns: Floats) -> Floats:
+    """Cells in proportion, with these margins."""
+    cells = cells + 1e-9
+    for _ in range(ROUNDS):
+        cells *= (rows / np.maximum(cells.sum(axis=1), 1e-12))[:, None]
+        cells *= (columns / np.maximum(cells.sum(axis=0), 1e-12))[None, :]
+        if np.abs(cells.sum(axis=1) - rows).sum() <= 1e-6 * max(rows.sum(), 1e-9):
+            break
+    return cells
+
+
+def _shares(found: Floats, instead: Floats) -> Floats:
+    """Rows that sum to one along the last axis; `instead` where nothing is left."""
+    total = found.sum(axis=-1, keepdims=True)
+    return np.where(total > 1e-12, found / np.maximum(total, 1e-12), np.broadcast_to(instead, found.shape))
+
+
+class ModelColumn(NamedTuple):
+    """One column of the model: its bins, P(bin | class), the coarser bins of its pairs, and of those the rough ones of
+    tables of three."""
+
+    fine: FineColumn
+    bins: Bins
+    shares: Floats
+    coarse: Bins | None = None
+    rough: Bins | None = None
+
+    @property
+    def joint(self) -> Bins:
+        """Coarse bins of bins, where the column takes part in a pair."""
+        return self.coarse or Bins.each(self.bins.count)
+
+    @property
+    def rough_of_joint(self) -> Bins:
+        """Rough bins of coarse bins, where the column takes part in a table of three."""
+        return self.rough or Bins.each(self.joint.count)
+
+    def as_parent(self, place: int) -> Bins:
+        """The bins of bins that a child looks at: its first parent's are finer than its second's."""
+        return self.joint if place == 0 else self.joint.then(self.rough_of_joint)
+
+    @property
+    def joint_shares(self) -> Floats:
+        """P(coarse bin | class)."""
+        return np.asarray(self.joint.sums(self.shares, axis=1))
+
+
+@dataclass(frozen=True)
+class DrawnModel:
+    """P(class), and P(bin | class, coarse bins of the parents) of every column, parents first."""
+
+    encoding: Encoding
+    classes: int
+    rows: int
+    sizes: Floats
+    columns: list[ModelColumn]
+    nodes: list[Node]
+    tables: dict[int, Floats]
+
+    def draw(self, rows: int, rng: np.random.Generator) -> tuple[Matrix, Codes]:
+        """New encoded rows and their classes."""
+        classes = self._classes.draw(np.zeros(rows, dtype=np.int64), rng)
+        X = np.empty((rows, self.encoding.width), order="F")
+        seen: dict[tuple[int, int], Codes] = {}
+        wanted = {(parent, place) for node in self.nodes for place, parent in enumerate(node.parents)}
+        for node, (alias, starts, widths) in zip(self.nodes, self._laws, strict=True):
+            one, states = self.columns[node.column], classes
+            for place, parent in enumerate(node.parents):
+                states = states * self.columns[parent].as_parent(place).count + seen[parent, place]
+            drawn = alias.draw(states, rng)
+            for place in (0, 1):
+                if (node.column, place) in wanted:
+                    seen[node.column, place] = one.as_parent(place).of[drawn]
+            one.fine.place(starts[drawn], widths[drawn], drawn == one.bins.count - 1, X, rng)
+        return X, classes
+
+    @cached_property
+    def _classes(self) -> Alias:
+        return Alias.of(self.sizes[None, :] / self.sizes.sum())
+
+    @cached_property
+    def _laws(self) -> list[tuple[Alias, Floats, Floats]]:
+        """Made once, however many blocks are drawn: how to draw each column's bin, and where the bins lie."""
+        return [(Alias.of(self._conditional(node)), *_runs(self.columns[node.column].bins)) for node in self.nodes]
+
+    def _conditional(self, node: Node) -> Floats:
+        """P(bin | class, parents' coarse bins): the coarse bin by the table, the bin within it by the column."""
+        one = self.columns[node.column]
+        if not node.parents:
+            return one.shares
+        within = one.shares / np.maximum(one.joint_shares, 1e-300)[:, one.joint.of]
+        states = math.prod(self.columns[parent].as_parent(place).count for place, parent in enumerate(node.parents))
+        table = self.tables[node.column].reshape(self.classes, states, one.joint.count)
+        found = (table[:, :, one.joint.of] * within[:, None, :]).reshape(-1, one.bins.count)
+        total = found.sum(axis=1, keepdims=True)
+        even = np.repeat(one.shares, states, axis=0)
+        return np.asarray(np.where(total > 1e-12, found / np.maximum(total, 1e-300), even))
+
+
+def _runs(bins: Bins) -> tuple[Floats, Floats]:
+    """First fine cell and number of fine cells of every bin."""
+    widths = np.bincount(bins.of, minlength=bins.count)
+    starts = np.zeros(bins.count, dtype=np.int64)
+    starts[bins.of[::-1]] = np.arange(len(bins.of))[::-1]
+    return starts.astype(np.float64), widths.astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Alias:
+    """Walker's alias tables: one draw from row `state` of a table of probabilities costs two look-ups."""
+
+    keep: Floats
+    other: Codes
+    width: int
+
+    @classmethod
+    def of(cls, probabilities: Floats) -> Alias:
+        """One table for each row of (states, outcomes)."""
+        states, width = probabilities.shape
+        keep, other = np.ones((states, width)), np.tile(np.arange(width), (states, 1))
+        for state in range(states):
+            _fill(probabilities[state] * width, keep[state], other[state])
+        return cls(keep.ravel(), other.ravel(), width)
+
+    def draw(self, states: Codes, rng: np.random.Generator) -> Codes:
+        u = rng.random(len(states))
+        u *= self.width
+        cell = u.astype(np.int64)
+        np.minimum(cell, self.width - 1, out=cell)
+        u -= cell
+        place = states * self.width + cell
+        return np.where(u < self.keep[place], cell, self.other[place])
+
+
+def _fill(scaled: Floats, keep: Floats, other: Codes) -> None:
+    small = [j for j, value in enumerate(scaled) if value < 1.0]
+    large = [j for j, value in enumerate(scaled) if value >= 1.0]
+    scaled = scaled.copy()
+    while small and large:
+        low, high = small.pop(), large[-1]
+        keep[low], other[low] = scaled[low], high
+        scaled[high] -= 1.0 - scaled[low]
+        if scaled[high] < 1.0:
+            small.append(large.pop())
+    for rest in (*small, *large):
+        keep[rest] = 1.0

@@ -1,0 +1,157 @@
+"""Where a plan comes from: public rules, the noisy model of one site, or noisy scores that all sites have added.
+
+In every case it is post-processing of public or noisy figures, and costs nothing more. Bins are chosen for all sites
+together: S like sites have S times the rows and sqrt(S) times the noise of one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from sfumato.core.array_types import Floats
+from sfumato.core.errors import UsageError
+from sfumato.core.wording import counted
+from sfumato.mechanisms.central.budget import Budget
+from sfumato.mechanisms.central.column_codes import Bins, FineColumn, merged
+from sfumato.mechanisms.central.drawing import DrawnModel, ModelColumn
+from sfumato.mechanisms.central.forest import Node, Pair, in_drawing_order
+from sfumato.mechanisms.central.model import FEWEST_PAIR_BINS, MOST_PAIR_BINS, depth_for
+from sfumato.mechanisms.central.model_file import model_as_dict, model_digest
+from sfumato.mechanisms.central.noisy_counts import COLUMNS, PAIRS, share_of_pairs, spent
+from sfumato.mechanisms.central.plan import (
+    MOST_PARENTS,
+    NOISY,
+    PUBLIC,
+    PUBLIC_PAIR_BINS,
+    RULE,
+    Origin,
+    Plan,
+    PlannedColumn,
+    even_column,
+)
+from sfumato.mechanisms.central.scoring import SCALE, SCORED_BINS, NoisyScores
+from sfumato.mechanisms.central.scoring_plan import SCORES
+from sfumato.table import Encoding
+
+DIGITS = 16
+"""Of a model's digest, for readers to compare."""
+SURE = 1.0
+"""A pair's distance from independence must be so many standard deviations of its noise to be measured."""
+
+
+def plan_from_model(model: DrawnModel, budget: Budget, sites: int) -> Plan:
+    """Edges and forest of one site's noisy model, as finely as `sites` like it, each with `budget`, can measure."""
+    nodes = tuple(Node(node.column, node.parents[:MOST_PARENTS]) for node in model.nodes)
+    columns = tuple(PlannedColumn(one.fine, one.bins) for one in model.columns)
+    digest = model_digest(model_as_dict(model))[:DIGITS]
+    origin = Origin(NOISY, f"the noisy model {digest} of one site, for {counted(sites, 'site')} like it")
+    rough = Plan(model.encoding, columns, nodes, origin)
+    crowd = sites * model.rows / (4.0 * model.classes)
+    spread = {kind: math.sqrt(sites) * budget.spread(share, tables) for kind, share, tables in spent(rough)}
+    depth = depth_for(crowd / spread[COLUMNS])
+    most = _most_pair_bins(crowd / spread[PAIRS]) if PAIRS in spread else 0
+    joined = {place for node in nodes for place in (*node.parents, node.column) if node.parents}
+    return Plan(
+        model.encoding,
+        tuple(
+            _finer(one, depth, model.sizes, most if place in joined else 0)._replace(origin=origin)
+            for place, one in enumerate(model.columns)
+        ),
+        nodes,
+        origin,
+    )
+
+
+def plan_from_scores(scores: NoisyScores, sites: int, budget: Budget) -> Plan:
+    """Quantiles and forest from what `sites` have added up, as finely as they can measure, each with `budget`.
+
+    Kruskal's algorithm takes the best pairs whose distance from independence is more than the noise of their table will
+    add, and more than the noise on their score.
+    """
+    d, classes = len(scores.plan.fine), scores.classes
+    crowd = scores.rows / (4.0 * classes)
+    pairs = _best_forest(scores, math.sqrt(sites) * budget.spread(share_of_pairs(), max(d - 1, 1)), crowd, sites)
+    nodes = tuple(in_drawing_order(pairs, d))
+    origin = Origin(NOISY, f"noisy scores of pairs of columns, added over {counted(sites, 'site')}")
+    rough = [PlannedColumn(one.fine, one.bins) for one in scores.columns()]
+    shares = {k: (share, tables) for k, share, tables in spent(Plan(scores.plan.encoding, tuple(rough), nodes, origin))}
+    spread = {kind: math.sqrt(sites) * budget.spread(*one) for kind, one in shares.items()}
+    depth = depth_for(crowd / spread[COLUMNS])
+    most = _most_pair_bins(crowd / spread[PAIRS]) if PAIRS in spread else 0
+    joined = {place for pair in pairs for place in pair}
+    sizes = np.full(classes, scores.rows / classes)
+    columns = tuple(
+        _finer(one, depth, sizes, most if place in joined else 0)._replace(origin=origin)
+        for place, one in enumerate(scores.columns(depth))
+    )
+    return Plan(scores.plan.encoding, columns, nodes, origin)
+
+
+def _best_forest(scores: NoisyScores, noise: float, crowd: float, sites: int) -> list[Pair]:
+    if crowd < 4.0 * noise:
+        return []
+    found = scores.scores
+    bins = [min(SCORED_BINS, one.cells) + one.group.has_indicator for one in scores.plan.fine]
+    cells = scores.classes * _most_pair_bins(crowd / noise) ** 2
+    least = math.sqrt(2.0 / math.pi) * noise * cells + SURE * SCALE * math.sqrt(scores.variances[SCORES])
+    worth = {
+        pair: SCALE * score - _by_chance(scores, sites, *(bins[at] for at in pair)) for pair, score in found.items()
+    }
+    tree, chosen = list(range(len(bins))), []
+    for left, right in sorted(worth, key=lambda pair: -worth[pair]):
+        if worth[left, right] > least and tree[left] != tree[right]:
+            chosen.append((left, right))
+            old, new = tree[right], tree[left]
+            tree = [new if name == old else name for name in tree]
+    return chosen
+
+
+def _by_chance(scores: NoisyScores, sites: int, first: int, second: int) -> float:
+    """About what independent columns of even bins show at so many like sites: mean |x - e| of Poisson counts."""
+    cells = scores.classes * first * second
+    rows = scores.rows / (sites * cells)
+    return (
+        sites * cells * min(math.sqrt(2.0 * rows / math.pi), 2.0 * rows) * math.sqrt((1 - 1 / first) * (1 - 1 / second))
+    )
+
+
+def public_plan(encoding: Encoding, pairs: Sequence[tuple[str, str]] = (), reason: str = "") -> Plan:
+    """Bins of equal width, and the pairs of columns that somebody names who knows the subject, and says how."""
+    fine = [FineColumn.of(group) for group in encoding.groups]
+    names = [one.group.column.name for one in fine]
+    for name in (name for pair in pairs for name in pair):
+        if name not in names:
+            raise UsageError(f"There is no column {name[:60]!r} to pair. There are: {', '.join(names[:20])}.")
+    places = [(names.index(one), names.index(other)) for one, other in pairs]
+    nodes = tuple(in_drawing_order(places, len(fine)))
+    if sum(len(node.parents) for node in nodes) != len(places):
+        raise UsageError("The pairs of columns must form trees: no pair twice, no column with itself, and no circle.")
+    joined = {place for pair in places for place in pair}
+    columns = tuple(even_column(one, PUBLIC_PAIR_BINS if place in joined else 0) for place, one in enumerate(fine))
+    return Plan(encoding, columns, nodes, Origin(PUBLIC, reason) if pairs else Origin(RULE))
+
+
+def _finer(one: ModelColumn, depth: int, sizes: Floats, most: int) -> PlannedColumn:
+    """The model's bins, halved at their middles as long as the whole crowd can fill them."""
+    fine, missing = one.fine, one.fine.group.has_indicator
+    weights: Floats = sizes @ one.shares
+    bins = one.bins
+    if fine.is_ordered and bins.count < fine.size:
+        ends = [0, *(np.flatnonzero(np.diff(bins.of[: fine.cells])) + 1).tolist(), fine.cells]
+        wanted = 1 << depth
+        while len(ends) - 1 <= wanted // 2 and max(b - a for a, b in pairwise(ends)) > 1:
+            ends = sorted({*ends, *((a + b) // 2 for a, b in pairwise(ends) if b - a > 1)})
+        bins = Bins.runs(ends[1:-1], fine.cells, missing)
+        width = np.bincount(one.bins.of).astype(np.float64)
+        weights = np.bincount(bins.of, weights=(weights / width)[one.bins.of]).astype(np.float64)
+    if not most:
+        return PlannedColumn(fine, bins)
+    return PlannedColumn(fine, bins, merged(weights, most, ordered=fine.is_ordered, missing=missing))
+
+
+def _most_pair_bins(crowd_per_noise: float) -> int:
+    return int(min(MOST_PAIR_BINS, max(FEWEST_PAIR_BINS, math.sqrt(crowd_per_noise))))

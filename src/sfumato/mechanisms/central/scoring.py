@@ -1,0 +1,248 @@
+"""Scores of all pairs of columns, measured with noise at every site and added: what an agreed plan can be made from.
+
+A first round, before tables are counted under a plan. Every site measures its number of rows, the quantiles of its
+numbers (private halving), how common its categories are, and one score for each pair of columns. Nothing of it is
+agreed on beforehand but the schema: each site scores its own bins, and scores of different bins add up all the same.
+
+The score of a pair is its distance from independence within the classes, by the table's own margins:
+
+    S = sum over classes c of  sum over a, b of |n_cab - n_ca n_cb / n_c|
+
+A record (c, a', b') changes n - e by n_c / (n_c + 1) (1[a = a'] - p_a) (1[b = b'] - q_b), the sum of whose magnitudes
+is below 4 (1 - p_a') (1 - q_b') <= 4. So S / 4, rounded in each class, changes by at most 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from sfumato.channels.measured import Measurement
+from sfumato.core.array_types import Codes, Floats, Matrix
+from sfumato.core.wording import counted
+from sfumato.mechanisms.central.budget import Budget
+from sfumato.mechanisms.central.column_codes import Bins, merged, quantiles
+from sfumato.mechanisms.central.drawing import DrawnModel, ModelColumn
+from sfumato.mechanisms.central.forest import Pair, Passes, in_drawing_order
+from sfumato.mechanisms.central.model import fine_counts
+from sfumato.mechanisms.central.scoring_plan import COLUMNS, DEPTH, EDGES, ROWS, SCORES, ScoringPlan
+from sfumato.table import Encoding
+from sfumato.table.statistics.by_class import Columns, Counts
+
+SCORED_BINS = 4
+"""Of every column in the tables that are scored; a missing cell has one more."""
+SCALE = 4
+"""The distance from independence changes by less than this when a record comes or goes."""
+
+MOST_SQUARED = 1 << 30
+"""Products of counts above this do not fit into 64 bits."""
+
+
+def distance(table: Codes) -> int:
+    """S / 4 of a table (classes, a, b), rounded in each class by whole numbers alone."""
+    total = 0
+    for cells in table:
+        rows = int(cells.sum())
+        if rows:
+            cells = cells.astype(object) if rows > MOST_SQUARED else cells
+            off = np.abs(rows * cells - np.outer(cells.sum(axis=1), cells.sum(axis=0)))
+            total += (int(off.sum()) + SCALE * rows // 2) // (SCALE * rows)
+    return total
+
+
+@dataclass(frozen=True, repr=False)
+class NoisyScores:
+    """All figures in one row of whole numbers, so that sites are added: rows, quantiles times rows, categories, scores.
+
+    Quantiles are multiplied by the noisy number of rows, so that their sum over sites is a weighted mean.
+    """
+
+    plan: ScoringPlan
+    classes: int
+    cells: Codes
+    variances: Mapping[str, float]
+
+    def __repr__(self) -> str:
+        return f"<NoisyScores of about {self.rows:,} rows>"
+
+    @property
+    def rows(self) -> int:
+        """The noisy number of rows, at least 1."""
+        return max(1, int(self.cells[0]))
+
+    def __add__(self, other: NoisyScores) -> NoisyScores:
+        if (self.plan.digest, self.classes) != (other.plan.digest, other.classes):
+            raise ValueError("These measurements are of different columns.")
+        variances = {kind: self.variances[kind] + other.variances[kind] for kind in self.variances}
+        return NoisyScores(self.plan, self.classes, self.cells + other.cells, variances)
+
+    @property
+    def parts(self) -> list[Codes]:
+        """Quantiles by number, counts by other column, and all scores."""
+        return np.split(self.cells, np.cumsum([1, *self.plan.sizes])[:-1])[1:]
+
+    @property
+    def scores(self) -> dict[Pair, int]:
+        pairs = combinations(range(len(self.plan.fine)), 2)
+        return dict(zip(pairs, self.parts[-1].tolist(), strict=True))
+
+    def columns(self, depth: int = DEPTH) -> list[ModelColumn]:
+        """Bins of about equal weight (numbers) or every code for itself, as far as is known, for one class."""
+        found = []
+        numbers = set(self.plan.numbers)
+        for place, (one, part) in enumerate(zip(self.plan.fine, self.parts, strict=False)):
+            if place in numbers:
+                step = 1 << (DEPTH - min(depth, DEPTH))
+                ends = np.rint(part[step - 1 :: step] / self.rows).astype(np.int64)
+                ends = np.unique(np.clip(ends, 1, one.cells - 1))
+                bins = Bins.runs(ends.tolist(), one.cells, one.group.has_indicator)
+                weights: Floats = np.ones(bins.count)
+                if one.group.has_indicator:
+                    weights[-1] = 0.0  # how many are missing is not measured
+            else:
+                bins, weights = Bins.each(one.size), np.maximum(part.astype(np.float64), 0.0)
+                if not weights.sum():
+                    weights = np.ones(one.size)
+            found.append(ModelColumn(one, bins, np.tile(weights / weights.sum(), (self.classes, 1))))
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the coordinator sends the sum."""
+        return {"cells": self.cells.tolist(), "classes": self.classes, "variances": dict(self.variances)}
+
+    @classmethod
+    def from_dict(cls, found: Any, plan: ScoringPlan) -> NoisyScores:
+        """The inverse of `to_dict`; an error says that it does not fit."""
+        cells: Codes = np.asarray(found["cells"])
+        variances = {kind: float(found["variances"][kind]) for kind in (ROWS, COLUMNS, SCORES)}
+        classes = max(1, len(plan.encoding.classes))
+        fits = cells.shape == (plan.cells(classes),) and cells.dtype == np.int64
+        if not fits or found["classes"] != classes or not all(0 <= one < math.inf for one in variances.values()):
+            raise ValueError("cells")
+        return cls(plan, classes, cells, variances)
+
+    def likely(self, far: float) -> bool:
+        """Whether these can be figures of one table: quantiles in order, counts and scores that its rows allow."""
+        rows, parts = self.rows, self.parts
+        of_rows = far * math.sqrt(self.variances[ROWS])
+        low, high = (far * math.sqrt(self.variances[kind]) for kind in (COLUMNS, SCORES))
+        numbers = set(self.plan.numbers)
+        for place, (one, part) in enumerate(zip(self.plan.fine, parts, strict=False)):
+            if place in numbers:
+                if part[0] < rows or part[-1] > rows * one.cells or bool((np.diff(part) < 0).any()):
+                    return False
+            elif int(part.min()) < -low or abs(int(part.sum()) - rows) > low * math.sqrt(one.size) + of_rows:
+                return False
+        most = (rows + of_rows) / 2.0 + self.classes + high  # the distance of n rows is below 2 n
+        scores = parts[-1]
+        return not len(scores) or (int(scores.min()) >= -high and int(scores.max()) <= most)
+
+    def drawn(self) -> DrawnModel:
+        """Rows whose columns are spread as the quantiles say, with nothing in common."""
+        sizes = np.full(self.classes, self.rows / self.classes)
+        columns = self.columns()
+        nodes = in_drawing_order([], len(columns))
+        return DrawnModel(self.plan.encoding, self.classes, self.rows, sizes, columns, nodes, {})
+
+
+@dataclass
+class ScoringModel:
+    """Fits as `TreeModel` does: a pass over the columns, and as many as memory needs over the pairs."""
+
+    encoding: Encoding
+    budget: Budget
+    classes: int
+    plan: ScoringPlan
+    rows: int = 0
+
+    def __post_init__(self) -> None:
+        self._passes: Passes | None = None
+        self._shares = {kind: share for kind, share, _, _ in self.plan.spent()}
+
+    def count_columns(self, X: Matrix, y: Codes | None) -> Counts:
+        return fine_counts(self.plan.fine, X, y, self.classes)
+
+    def measure_columns(self, counts: Counts) -> None:
+        """Rows, quantiles and categories; then which pairs to count."""
+        plan, d = self.plan, len(self.plan.fine)
+        found = [counts.tables[(place,)].sum(axis=0) for place in range(d)]
+        (noisy,) = self.budget.count(ROWS, self._shares[ROWS], [found[0].sum(keepdims=True)])
+        self.rows = max(1, int(noisy[0]))
+        parts: list[Codes] = [np.empty(0, dtype=np.int64)] * d
+        numbers = plan.numbers
+        others = sorted(set(range(d)).difference(numbers))
+        if numbers:
+            chooser = self.budget.chooser(EDGES, self._shares[EDGES], len(numbers) * DEPTH)
+            for place in numbers:
+                ends = quantiles(found[place][: plan.fine[place].cells], DEPTH, chooser)
+                parts[place] = self.rows * np.array(ends, dtype=np.int64)
+        if others:
+            measured = self.budget.count(COLUMNS, self._shares[COLUMNS], [found[place] for place in others])
+            for place, table in zip(others, measured, strict=True):
+                parts[place] = table
+        self._parts = [np.array([self.rows], dtype=np.int64), *parts]
+        scores = np.zeros(d * (d - 1) // 2, dtype=np.int64)
+        self._finish(scores)
+        self._bins = [
+            one.bins.then(
+                merged(one.shares[0], SCORED_BINS + one.fine.group.has_indicator,
+                       ordered=one.fine.is_ordered, missing=one.fine.group.has_indicator)
+            )
+            for one in self.noisy.columns(2)
+        ]  # fmt: skip
+        if d > 1:
+            pairs: list[Columns] = list(combinations(range(d), 2))
+            self._passes = Passes(pairs, lambda pair: self.classes * math.prod(self._bins[at].count for at in pair))
+
+    @property
+    def needs_tables(self) -> bool:
+        return self._passes is not None
+
+    def count_tables(self, X: Matrix, y: Codes | None) -> Counts:
+        """Some of the pairs."""
+        assert self._passes is not None
+        wanted = self._passes.next
+        places = {place for pair in wanted for place in pair}
+        codes = {place: self._bins[place].of[self.plan.fine[place].codes(X)] for place in places}
+        sizes = {place: self._bins[place].count for place in places}
+        classes = np.zeros(len(X), dtype=np.int64) if y is None else y
+        return Counts.of(codes, sizes, classes, self.classes, wanted)
+
+    def measure_tables(self, counts: Counts) -> None:
+        """Scores with their noise, once all pairs are scored."""
+        assert self._passes is not None
+        self._passes.take(counts.tables, lambda _, table: distance(table))
+        if self._passes.waiting:
+            return
+        exact = [np.array([score], dtype=np.int64) for score in self._passes.scores.values()]
+        self._finish(np.concatenate(self.budget.count(SCORES, self._shares[SCORES], exact)))
+        self._passes = None
+
+    def _finish(self, scores: Codes) -> None:
+        cells = np.concatenate([*self._parts, scores])
+        self.noisy = NoisyScores(self.plan, self.classes, cells, variances_of_scores(self.budget.measured))
+
+    @property
+    def columns(self) -> list[ModelColumn]:
+        return self.noisy.columns()
+
+    def drawn(self) -> DrawnModel:
+        return self.noisy.drawn()
+
+    def notes(self) -> dict[str, str]:
+        """Computed from noisy figures alone."""
+        return {
+            "plan": f"{counted(len(self.noisy.scores), 'score')} of pairs of columns, to be added to those of other "
+            "sites; drawn rows know nothing of what columns and classes have in common"
+        }
+
+
+def variances_of_scores(measured: Sequence[Measurement]) -> dict[str, float]:
+    """Of the noise that a card states."""
+    found = {one.what: one.strength if one.way == "gaussian" else 2.0 * one.strength**2 for one in measured}
+    return {kind: found.get(kind, 0.0) for kind in (ROWS, COLUMNS, SCORES)}

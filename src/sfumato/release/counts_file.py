@@ -1,0 +1,100 @@
+"""counts.parquet: noisy counts under an agreed plan, with the card inside; what a site of such a study pushes."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato.channels.measured import Measurement
+from sfumato.core.array_types import Codes
+from sfumato.core.errors import CardError, TableError
+from sfumato.guarantee import Card
+from sfumato.mechanisms import MECHANISMS, make_mechanism
+from sfumato.mechanisms.central.agreed import AgreedPlan, noisy_figures, planned_measurements
+from sfumato.mechanisms.central.noisy_counts import COLUMNS, PAIRS, ROWS, NoisyCounts
+from sfumato.mechanisms.central.scoring import NoisyScores
+from sfumato.mechanisms.tree_resampling import TreeResampling
+from sfumato.release.write_release import COUNTS
+
+FARTHEST = {"gaussian": 8.0, "laplace": 30.0}
+"""Standard deviations that noise hardly ever exceeds: fewer than one honest site in 1e10 is refused."""
+LARGEST = 10**12
+NOT_COUNTS = f"{COUNTS} is damaged, or something else than noisy counts. Sanitize again with the study's file."
+UNLIKELY = (
+    "The counts cannot be those of one table with the noise that the card states: a count is far below zero, or tables "
+    f"disagree about the number of rows. Push the {COUNTS} that `sfumato sanitize` wrote."
+)
+
+
+def check_fields(file: pq.ParquetFile) -> None:
+    """One column of whole numbers, and nothing else."""
+    schema = file.schema_arrow
+    if schema.names != ["count"] or schema.field("count").type != pa.int64():
+        raise TableError(NOT_COUNTS)
+
+
+def read_cells(path: Path) -> Codes:
+    """The counts as they lie in the file."""
+    try:
+        with pq.ParquetFile(path) as file:
+            check_fields(file)
+            column = file.read(["count"], use_threads=False)["count"]
+    except (pa.ArrowException, OSError):
+        raise TableError(NOT_COUNTS) from None
+    if column.null_count:
+        raise TableError(NOT_COUNTS)
+    return np.asarray(column.to_numpy(), dtype=np.int64)
+
+
+def noisy_counts(cells: Codes, plan: AgreedPlan, card: Card) -> NoisyCounts | NoisyScores:
+    """Counts with the noise that their card states; refused where they do not fit plan or noise."""
+    classes, measured = max(1, len(card.classes)), card.made_by().measured
+    if len(cells) != plan.cells(classes):
+        raise TableError(
+            f"The file has {len(cells):,} counts, and the study's plan asks for {plan.cells(classes):,}: they were "
+            "measured under another plan. Release with the study's file."
+        )
+    found = noisy_figures(plan, classes, cells, measured)
+    if not _likely(found, measured):
+        raise TableError(UNLIKELY)
+    return found
+
+
+def expected_measurements(plan: AgreedPlan, card: Card) -> list[Measurement]:
+    """What a card must state that was made under this plan with its own epsilon and delta."""
+    stated = card.mechanism["parameters"]
+    if card.mechanism["name"] not in MECHANISMS:
+        raise CardError("The card's method is unknown.")
+    made = make_mechanism(card.mechanism["name"], {"epsilon": stated["epsilon"], "delta": stated["delta"]})
+    assert isinstance(made, TreeResampling)
+    return planned_measurements(plan, made.budget(np.random.default_rng(0)))
+
+
+def counts_identity(cells: Codes) -> str:
+    """One hash of all counts: the same counts in another file are the same."""
+    return hashlib.sha256(b"counts/" + cells.astype("<i8").tobytes()).hexdigest()
+
+
+def _likely(found: NoisyCounts | NoisyScores, measured: Sequence[Measurement]) -> bool:
+    """Whether noise explains negative counts, and tables agree about the number of rows up to noise."""
+    if np.abs(found.cells).max(initial=0) > LARGEST:
+        return False
+    far = FARTHEST["laplace" if any(one.way == "laplace" for one in measured) else "gaussian"]
+    if isinstance(found, NoisyScores):
+        return found.likely(far)
+    columns = len(found.plan.columns)
+    for place, table in enumerate(found.tables()):
+        kind = ROWS if place == 0 else COLUMNS if place <= columns else PAIRS
+        variance = found.variances[kind]
+        if int(table.min()) < -far * math.sqrt(variance):
+            return False
+        spread = math.sqrt(table.size * variance + found.variances[ROWS])
+        if abs(int(table.sum()) - int(found.cells[0])) > far * spread:
+            return False
+    return True

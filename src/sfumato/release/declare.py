@@ -1,0 +1,174 @@
+"""declare: which ranges are public by the owner's word, and which cannot be, since they were read off the table."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from sfumato.core.errors import SchemaError, UsageError
+from sfumato.core.wording import counted
+from sfumato.ledger.read_off import ENDS, NUMBERS, ReadOff, about_equal
+from sfumato.table import Column, Schema
+from sfumato.table.schema import read_yaml
+
+MOST_CODES = 24
+"""Whole numbers in a range of so many values are codes (grades, months, hours, a scale), not measurements."""
+END_NAMES = {"low": "lower", "high": "upper"}
+
+
+@dataclass(frozen=True)
+class Typed:
+    """What the owner types for one column, instead of what stands in the file."""
+
+    low: str | None = None
+    high: str | None = None
+    categories: tuple[str, ...] | None = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+def declare(
+    path: Path,
+    names: Sequence[str] | None,
+    reason: str,
+    typed: Typed | None = None,
+    ledger: Path | None = None,
+) -> tuple[Schema, list[str]]:
+    """The schema in the file `path` with these columns public, and their names; None stands for all that are not.
+
+    Refused are numbers that were read off the table or are roundings of what was, categories and codes that were read
+    and are not typed again, and all columns at once where any was read.
+    """
+    typed = typed or Typed()
+    if not reason.strip():
+        raise UsageError("--reason must say how the bounds are known without this table.")
+    if typed.given and (names is None or len(names) != 1):
+        raise UsageError("--low, --high and --categories are typed for one column at a time. Give one --column.")
+    schema, memory = Schema.load(path), ReadOff(ledger)
+    marked = _marked_learned(path)
+    released = [one for one in schema.columns if one.role in ("private", "label")]
+    wanted = names or [one.name for one in released if one.source == "learned"]
+    read = [name for name in wanted if name in marked or memory.was_shown(schema[name])]
+    if names is None and read:
+        raise UsageError(
+            f"--all cannot declare what was read off a table, as {counted(len(read), 'column')} of {path} "
+            f"{'was' if len(read) == 1 else 'were'}. Say for each column what you know, and how: "
+            f"{example(path, schema[read[0]])}"
+        )
+    for name in wanted:
+        column = _with(schema[name], typed)
+        _check(column, typed, name in read, memory, path)
+        if name in marked and typed.given:
+            _check_against(schema[name], column, path)
+        domain = {key: getattr(column, key) for key in (*ENDS, "categories")}
+        schema = schema.with_column(name, **domain, source="public", reason=reason.strip())
+    return schema, list(wanted)
+
+
+def in_words(column: Column) -> str:
+    """What is declared of a column: "age from 0 to 120"."""
+    if column.kind in NUMBERS:
+        said = f"{column.name} from {column.low} to {column.high}"
+    else:
+        said = f"{column.name} with {counted(len(column.categories or ()), 'category')}"
+    return f"{said}, may be empty" if column.missing else said
+
+
+def _check(column: Column, typed: Typed, read: bool, memory: ReadOff, path: Path) -> None:
+    """Refuse a range that was read and not typed, or that is a copy of what was read."""
+    where = f"Column {column.name!r}"
+    if column.kind not in NUMBERS:
+        if read and typed.categories is None:
+            raise UsageError(
+                f"{where}: its categories were read off the table. Type them again from your source: "
+                f"{example(path, column)}"
+            )
+        return
+    if column.low is None or column.high is None:
+        raise SchemaError(f"{where} has no bounds to declare. Type them: {example(path, column)}")
+    if read and not memory.can_compare(column) and any(end not in typed.given for end in ENDS):
+        raise UsageError(
+            f"{where} was read off a table, but not under this ledger: its bounds cannot be compared with what was "
+            f"read. Type those that you know: {example(path, column)}"
+        )
+    is_code = _is_code(column)
+    copied = [
+        end for end in memory.copied_ends(column) if end not in typed.given or not (is_code or _is_plain(column, end))
+    ]
+    if copied:
+        ends = " and ".join(END_NAMES[end] for end in copied)
+        raise UsageError(
+            f"{where}: its {ends} bound {'are' if len(copied) > 1 else 'is'} what was read off the table, or a "
+            "rounding of it, which is some person's value. Type what you know from elsewhere: "
+            f"{example(path, column)}{_by_hand(path)}"
+        )
+
+
+def _check_against(read: Column, column: Column, path: Path) -> None:
+    """Refuse what was typed where the file itself says that nearly the same was read, whatever this ledger knows."""
+    if column.kind == "date" or column.kind not in NUMBERS or _is_code(column) or None in (read.low, read.high):
+        return
+    ends = [end for end in ENDS if about_equal(column, read, end) and not _is_plain(column, end)]
+    if ends:
+        raise UsageError(
+            f"Column {column.name!r}: its {' and '.join(END_NAMES[end] for end in ends)} bound is what the file says "
+            "was read off a table, or a thousandth from it. Type what you know from elsewhere: "
+            f"{example(path, column)}{_by_hand(path)}"
+        )
+
+
+def _by_hand(path: Path) -> str:
+    """Round numbers that stand in a form may well be where the table ends."""
+    return (
+        f". If your source says just these numbers, write them into {path} by hand, with `source: public` and a "
+        "`reason:` that names the source. `sfumato show` then tells readers that they rest on your word, and tells you "
+        "that they end where the table does."
+    )
+
+
+def _is_code(column: Column) -> bool:
+    return column.kind == "integer" and int(column.high or 0) - int(column.low or 0) < MOST_CODES
+
+
+def _is_plain(column: Column, end: str) -> bool:
+    """Whether a bound is 0 or a power of ten: forms are full of them, and they hold no digit of anybody's value."""
+    if column.kind == "date":
+        return False
+    digits = Decimal(repr(getattr(column, end))).normalize().as_tuple().digits
+    return digits in ((0,), (1,))
+
+
+def _with(column: Column, typed: Typed) -> Column:
+    """The column with what was typed for it."""
+    given = typed.given
+    is_number = column.kind in NUMBERS
+    wrong = "categories" if is_number else "low" if "low" in given else "high"
+    if wrong in given:
+        raise UsageError(f"Column {column.name!r} is {column.kind}, so --{wrong} says nothing about it.")
+    for end in ENDS:
+        if end in given and column.kind != "date":
+            try:
+                given[end] = float(given[end])
+            except ValueError:
+                raise UsageError(f"--{end} must be a number, as {column.name!r} is {column.kind}.") from None
+    return replace(column, **given)
+
+
+def _marked_learned(path: Path) -> set[str]:
+    """Columns of which the file itself says that they were learned; who writes one by hand says nothing."""
+    found = read_yaml(path)
+    columns = found.get("columns", ()) if isinstance(found, Mapping) else ()
+    return {str(column.get("name")) for column in columns if column.get("source") == "learned"}
+
+
+def example(path: Path, column: Column) -> str:
+    """The command that declares a column; its own values stand in no message."""
+    values = "--low LOW --high HIGH" if column.kind in NUMBERS else '--categories "A,B"'
+    place, name = shlex.quote(str(path)), shlex.quote(column.name)
+    return f'sfumato declare {place} --column {name} {values} --reason "WHERE IT IS WRITTEN"'

@@ -1,0 +1,352 @@
+"""A release, in a folder or in memory: card, rows and labels; the owner also has the trace and the key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato.core.array_types import Codes, Floats, Matrix
+from sfumato.core.errors import CardError, TableError, UsageError
+from sfumato.core.files import new_folder, write_whole
+from sfumato.core.wording import counted
+from sfumato.guarantee import Card, Key
+from sfumato.ledger.row_memory import name_release
+from sfumato.mechanisms.central.model_file import model_digest, model_text
+from sfumato.release.noted import Sanitized
+from sfumato.release.sanitize_checks import released_target
+from sfumato.release.write_release import CARD_METADATA, COUNTS, MODEL, check_replaceable, write_counts, write_release
+from sfumato.table import Encoding, open_table
+from sfumato.table.arrays import checked, numbers
+from sfumato.table.encoding import recode, unstated
+from sfumato.table.persons import ARROW, as_frame, kind_of
+from sfumato.table.writers import RELEASE_FORMATS
+
+_FORMAT_METADATA = {b"ARROW:schema", b"PARQUET:field_id"}
+FILES = tuple(f"release.{format}" for format in RELEASE_FORMATS)
+
+
+class Release:
+    """Perturbed rows and the card that says what they guarantee; in a folder, or in memory until it is saved.
+
+    `sfumato.sanitize` and `sfumato.open_release` give one. The owner's also holds the private trace (`source`: which
+    row of the table each released row came from) and, where the mechanism has one, the `key`. Neither is ever shown.
+
+    Attributes
+    ----------
+    card : Card
+        What the release says about itself: mechanism, guarantee, what was learned from the data.
+    folder : Path or None
+        Where it lies; None until a release in memory is saved.
+    told : Sanitized or None
+        For the owner who made it just now: how many cells were clipped, which columns were left out.
+    """
+
+    def __init__(
+        self,
+        card: Card,
+        *,
+        folder: Path | None = None,
+        rows: pa.Table | None = None,
+        source: Codes | None = None,
+        key: Key | None = None,
+        key_kept: bool = False,
+        remembered: Path | None = None,
+        kind: str = ARROW,
+        told: Sanitized | None = None,
+        model: Mapping[str, Any] | None = None,
+        counts: Codes | None = None,
+    ) -> None:
+        self.card, self.folder, self.told = card, folder, told
+        self._rows, self._kind = rows, kind
+        self._source, self._key = source, key
+        self._key_kept, self._remembered = key_kept, remembered
+        self._private_folder: Path | None = None
+        self._model, self._counts = model, counts
+
+    @classmethod
+    def public(cls, folder: Path | str) -> Release:
+        """What anybody may read of a release; rows are read when they are asked for."""
+        folder = Path(folder)
+        card = Card.load(folder)
+        check_embedded_card(folder, card)
+        return cls(card, folder=folder, kind=kind_of(None))
+
+    @classmethod
+    def open(cls, folder: Path | str, key: Path | None = None) -> Release:
+        """Read a release, and its private files where they are present."""
+        release = cls.public(folder)
+        release.check()
+        release._private_folder = Path(folder)
+        if key is not None:
+            release._key, release._key_kept = release._key_in(key), True
+        release.has_private_parts  # noqa: B018 - looked at now, so that what does not belong together is found now
+        return release
+
+    @classmethod
+    def made(cls, told: Sanitized, kind: str) -> Release:
+        """The owner's release that was just written into a folder."""
+        release = cls(told.card, folder=told.folder, kind=kind, told=told)
+        release._private_folder = told.folder
+        return release
+
+    @property
+    def source(self) -> Codes | None:
+        """Private: which row of the source table each released row came from; None where that is not known here."""
+        if self._source is None and self._private_folder is not None:
+            trace = self._private_folder / "trace.parquet"
+            if trace.exists():
+                found = open_table(trace).read()["source"].to_numpy()
+                if len(found) != self.card.rows:
+                    raise CardError(
+                        f"The private match file of {self.folder} is not that of its release: numbers of rows differ."
+                    )
+                self._source = found
+        return self._source
+
+    @property
+    def key(self) -> Key | None:
+        """Private: the mechanism's key, where it has one that is known here."""
+        if self._key is None and self._private_folder is not None and (self._private_folder / "key.json").exists():
+            self._key = self._key_in(self._private_folder / "key.json")
+        return self._key
+
+    @property
+    def model(self) -> Mapping[str, Any] | None:
+        """Of rows that belong to nobody: what they were drawn from, noisy like them and to be shared like them."""
+        if self._model is None and self.folder is not None and (self.folder / MODEL).is_file():
+            try:
+                found = json.loads((self.folder / MODEL).read_text(encoding="utf-8"))
+                same = isinstance(found, dict) and model_digest(found) == self.card.made_by().model
+            except ValueError:
+                same = False
+            if not same:
+                raise CardError(f"The model in {self.folder} is not the one that its release was drawn from.")
+            self._model = found
+        return self._model
+
+    @property
+    def counts(self) -> Codes | None:
+        """Of a release in memory under an agreed plan: its noisy counts; a folder has them in counts.parquet."""
+        return self._counts
+
+    @property
+    def has_private_parts(self) -> bool:
+        """Whether this is the owner's release, with its trace or its key."""
+        return (self.source is not None) | (self.key is not None)
+
+    def _key_in(self, path: Path) -> Key:
+        key = Key.load(path)
+        if key.commitment() != self.card.transform.get("commitment"):
+            raise CardError(f"The key {path} is not the one that the release {self.where} was made with.")
+        return key
+
+    def __repr__(self) -> str:
+        columns = len(self.card.release_schema["columns"])
+        owner = ", with its owner's files" if self.has_private_parts else ""
+        made = f"{counted(self.card.rows, 'row')} x {columns} by {self.card.mechanism['name']}"
+        return f"<Release of {made}: {self.card.guarantee['kind']}{owner}>"
+
+    @property
+    def kind(self) -> str:
+        """Which frames `table` gives."""
+        return self._kind
+
+    def __len__(self) -> int:
+        return self.card.rows
+
+    @property
+    def where(self) -> str:
+        """For messages."""
+        return "in memory" if self.folder is None else f"in {self.folder}"
+
+    @property
+    def table(self) -> Any:
+        """The released rows, for everybody: a frame of the kind that was given to `sanitize`.
+
+        For paths it is a pandas frame, or an Arrow table where pandas is not installed.
+        """
+        return as_frame(self.arrow, self._kind)
+
+    @property
+    def arrow(self) -> pa.Table:
+        """The released rows as an Arrow table."""
+        if self._rows is not None:
+            return self._rows
+        if self.folder is None:
+            raise UsageError("A dry run has a card and no rows: nothing was released.")
+        return open_table(release_file(self.folder)).read()
+
+    def blocks(self, *columns: str, rows: int) -> Iterator[pa.RecordBatch]:
+        """Released columns, block by block; of a folder no more is read."""
+        source = self._rows if self.folder is None or self._rows is not None else release_file(self.folder)
+        return open_table(source, columns=list(columns)).blocks(rows)
+
+    @property
+    def encoding(self) -> Encoding:
+        """How source rows become numbers."""
+        return self.card.source_encoding()
+
+    def check(self) -> None:
+        """Read the rows, and check them against the card."""
+        self._matrix  # noqa: B018 - reading it is the check
+
+    @property
+    def Z(self) -> Matrix:  # noqa: N802 - matrices have capital letters, as in the papers
+        """The release matrix: encoded source columns for column-wise releases, c000... for mixing ones."""
+        return self._matrix[0]
+
+    @property
+    def y(self) -> Codes | None:
+        """Class codes, where there is a label."""
+        return self._matrix[1]
+
+    @cached_property
+    def target(self) -> Floats:
+        """The number to predict, as it was; refused where the card names none."""
+        return released_target(self.arrow, self.card)
+
+    @cached_property
+    def _matrix(self) -> tuple[Matrix, Codes | None]:
+        table = self.arrow
+        if table.num_rows != self.card.rows:
+            raise CardError(f"Card {self.where} states {self.card.rows} rows, but the release has {table.num_rows}.")
+        return matrix_of(table, self.card)
+
+    def affine(self) -> tuple[Matrix, Matrix] | None:
+        """(A, c) of the map from encoded source rows, as far as card and key tell."""
+        return self.card.made_by().map.affine() if self.key is None else self.key.affine()
+
+    def save(self, folder: Path | str, *, format: str = "parquet", force: bool = False) -> Path:
+        """Write the release into a new folder, whole or not at all.
+
+        Parameters
+        ----------
+        folder : path
+            Folder to write: release.parquet, card.json and (of rows that belong to nobody) model.json to share;
+            trace.parquet and key.json, which only you can read and which are never to be shared.
+        format : {"parquet", "csv", "sav", "zsav", "dta", "xpt", "xlsx", "ods"}, default "parquet"
+            Of the released rows. All but the first two need the extra `sfumato[statistics]`.
+        force : bool, default False
+            Replace an earlier release in `folder`.
+
+        Returns
+        -------
+        Path
+            The folder.
+        """
+        if format not in RELEASE_FORMATS:
+            raise UsageError(f"There is no format {format!r}. Choose one of: {', '.join(RELEASE_FORMATS)}.")
+        out = Path(folder)
+        check_replaceable(out, force)
+        with new_folder(out, force=force) as aside:
+            write_release(aside, format, self.card, [(self.arrow, self.source)])
+            if self.model is not None:
+                write_whole(aside / MODEL, model_text(self.model))
+            if self._counts is not None:
+                write_counts(aside / COUNTS, self.card, self._counts)
+            elif self.folder is not None and (self.folder / COUNTS).is_file():
+                write_whole(aside / COUNTS, (self.folder / COUNTS).read_bytes())
+            if self.key is not None and not self._key_kept:
+                self.key.save(aside / "key.json")
+            if self._remembered is not None:
+                name_release(self._remembered, aside / f"release.{format}")
+        if self.folder is None:
+            self.folder = out
+        return out
+
+
+def open_release(folder: Path | str, key: Path | str | None = None) -> Release:
+    """Open a release that lies in a folder, with the owner's files where they are present.
+
+    Parameters
+    ----------
+    folder : path
+        Folder that `sanitize` or `Release.save` wrote.
+    key : path, optional
+        Key file of the release, where it is not in the folder.
+
+    Returns
+    -------
+    Release
+        Its card and rows were checked against each other.
+
+    Raises
+    ------
+    CardError
+        Where card, rows, trace and key do not belong together.
+    """
+    return Release.open(folder, None if key is None else Path(key))
+
+
+def check_embedded_card(folder: Path, card: Card) -> None:
+    """A Parquet release carries its card too: one that was edited only beside it is found out."""
+    path = folder / "release.parquet"
+    if not path.is_file():
+        return
+    try:
+        with pq.ParquetFile(path) as file:
+            embedded = card_inside(file)
+    except (pa.ArrowException, OSError):
+        raise TableError(f"{path} cannot be read as Parquet: it is damaged, truncated or of another format.") from None
+    if embedded is not None and not card.says_the_same(embedded):
+        raise CardError(f"The card beside the release in {folder} is not the one inside it: one of them was edited.")
+
+
+def card_inside(file: pq.ParquetFile) -> bytes | None:
+    """The card that a release carries. A file holds such words twice, for Parquet and for Arrow: two cards are none."""
+    card: bytes | None = (file.metadata.metadata or {}).get(CARD_METADATA)
+    if card != (file.schema_arrow.metadata or {}).get(CARD_METADATA):
+        raise CardError("The file contains two cards, and they differ: it was edited. Release again.")
+    return card
+
+
+def carries_more(file: pq.ParquetFile) -> bool:
+    """Whether another program has written something beside card and rows, which nobody would look at."""
+    words = [file.metadata.metadata, file.schema_arrow.metadata, *(field.metadata for field in file.schema_arrow)]
+    return any((found or {}).keys() - _FORMAT_METADATA - {CARD_METADATA} for found in words)
+
+
+def release_file(folder: Path) -> Path:
+    """The file of the released rows, whatever its format."""
+    for name in FILES:
+        if (folder / name).is_file():
+            return folder / name
+    raise TableError(f"There is no release.parquet or release.csv (or another format of `sanitize`) in {folder}.")
+
+
+def matrix_of(table: pa.Table, card: Card, first_row: int = 0) -> tuple[Matrix, Codes | None]:
+    """Released rows as the matrix that learners and attackers work on, and class codes.
+
+    Cells that are infinite, no numbers, or empty without a word on the card are refused; one that its channel leaves
+    out is NaN. `first_row` is the number of rows before this block, for messages.
+    """
+    label = card.release_schema["label"]
+    encoding = card.source_encoding()
+    names = [column["name"] for column in card.release_schema["columns"]]
+    there = set(table.column_names)
+    if absent := [name for name in names if name not in there]:
+        raise TableError(f"The release lacks the column {absent[0]!r} that its card names.")
+    codes = encoding.encode_label(table, first_row=first_row) if label and label["name"] in there else None
+    left_out = card.made_by().left_out
+    if card.is_columnwise:
+        ranks = card.post_processing is None
+        return recode(encoding, table, ranks=ranks, unreported=left_out, first_row=first_row), codes
+    columns = [_component(table[name], name, first_row, left_out=name in left_out) for name in names]
+    return np.column_stack(columns), codes
+
+
+def _component(cells: pa.ChunkedArray, name: str, first_row: int, *, left_out: bool) -> Matrix:
+    """A column of a mixing release: numbers all of them, but for those that are not reported."""
+    found, empty = checked(numbers(cells, name, first_row), name, first_row)
+    if empty is None or not empty.any():
+        return found
+    if not left_out:
+        raise unstated(name, first_row + int(empty.argmax()) + 1)
+    return np.where(empty, np.nan, found)

@@ -1,0 +1,308 @@
+"""Rotation search: among many random rotations, one that is hard to undo [random-rotation, Algorithm 1].
+
+Every rotation drawn has its rows ordered best against naive inference, and is then attacked by ICA. What a search can
+and cannot do: it improves naive inference. Attacks that are equivariant under rotations (known rows, eigen-alignment,
+and ICA given enough starts) get the same from *every* rotation: how ICA fared on one of them is the luck of its start,
+and an adversary who starts it again gets what it got on the worst (`ica_anywhere`). Hence the worst case of a rotation
+is the lower of its own naive figure and ICA's lowest on any; ``scoring="published"`` follows the paper to the letter
+and also keeps a rotation for ICA's bad luck with it.
+
+The kept rotation depends on the data. Its key says so, and no formal guarantee rests on it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.decomposition import FastICA
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+
+from sfumato.attacks.metrics.unified import Unified, component_privacy, unified_privacy
+from sfumato.core.array_types import Matrix
+from sfumato.core.errors import TableError, UsageError
+from sfumato.core.progress import Progress, silent
+from sfumato.core.wording import counted
+from sfumato.guarantee import Key
+from sfumato.mechanisms import RandomRotation
+from sfumato.mechanisms.base import as_matrix
+from sfumato.mechanisms.random_rotation import haar_rotation, secret_generator
+from sfumato.mechanisms.row_permutation import GOALS, best_order, vod_matrix
+from sfumato.release.engines.passes import each_block
+from sfumato.release.sanitize_options import SCORINGS
+from sfumato.release.search_result import Optimised, SearchResult, WeakRotationWarning
+from sfumato.release.source import Source
+from sfumato.table import Encoding
+from sfumato.table.statistics import Moments
+
+# One ICA attack on one rotation, and how near its components come to the columns [random-rotation, 4.4].
+
+
+STARTS = 2
+"""Random starts before a rotation's ICA counts as not converged."""
+ITERATIONS = 200
+FLAT = 1e-10
+"""Part of the largest variance below which a direction does not vary: ICA needs a full rank."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a search sees of a table: encoded rows (all, or a random part), the covariance of all, column weights."""
+
+    rows: Matrix
+    covariance: Matrix
+    weights: Matrix
+    names: tuple[str, ...]
+
+    @property
+    def width(self) -> int:
+        return len(self.covariance)
+
+    @property
+    def deviations(self) -> Matrix:
+        """Standard deviation of every column; NaN for a constant one, in which there is nothing to hide."""
+        found = np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+        return np.where(found > 0, found, np.nan)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What ICA made of a rotation: the lowest guarantees over all orders, the error left in every column, its starts.
+
+    A run that did not converge tells what it found by then, which may be much; that it found little tells nothing.
+    """
+
+    privacy: Unified
+    sigma: Matrix
+    converged: bool
+    runs: int
+
+
+def ica_trial(sample: Sample, rotation: Matrix, rng: np.random.Generator, *, published: bool = False) -> Trial:
+    """Unmix the rotated rows by FastICA and score the components against the columns."""
+    white = whitened(sample.rows @ rotation.T)
+    components, converged, runs = white, white.shape[1] == 1, 1
+    while not converged and runs <= STARTS:
+        components, converged = _unmix(white, rng)
+        runs += 1
+    privacy = component_privacy(sample.rows, components, sample.weights, published=published)
+    if published:  # whose weights add up to 1: back to the mean 1, with which equal weights change nothing
+        privacy = Unified(privacy.minimum / sample.width, privacy.average / sample.width)
+    return Trial(privacy, _sigma(sample, components), converged, max(1, runs - 1))
+
+
+def whitened(Z: Matrix) -> Matrix:
+    """Uncorrelated scores of variance 1 in the directions that vary (constant and dependent columns have none)."""
+    centred = Z - Z.mean(axis=0)
+    values, vectors = np.linalg.eigh(centred.T @ centred / len(Z))
+    varies = values > FLAT * values[-1]
+    return np.asarray(centred @ (vectors[:, varies] / np.sqrt(values[varies])))
+
+
+def _unmix(white: Matrix, rng: np.random.Generator) -> tuple[Matrix, bool]:
+    start = haar_rotation(white.shape[1], rng)
+    ica = FastICA(whiten=False, w_init=start, max_iter=ITERATIONS)
+    with warnings.catch_warnings(record=True) as caught, np.errstate(all="ignore"):
+        warnings.simplefilter("always")
+        try:
+            ica.fit(white)
+            unmixing = np.asarray(ica.components_)
+        except (np.linalg.LinAlgError, ValueError):
+            return white, False
+    settled = not any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
+    if not np.isfinite(unmixing).all():
+        return white, False
+    return white @ unmixing.T, settled
+
+
+def _sigma(sample: Sample, components: Matrix) -> Matrix:
+    """Error left in every column by the component nearest to it, rescaled to the column's mean and deviation.
+
+    With correlation rho, Var(error) = var (2 - 2 |rho|), and var itself where guessing the mean is better.
+    """
+    centred = sample.rows - sample.rows.mean(axis=0)
+    spread = centred.std(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rho = np.abs(centred.T @ components) / len(centred) / (spread[:, None] * components.std(axis=0))
+    nearest = np.nan_to_num(np.minimum(rho, 1.0)).max(axis=1)
+    return np.asarray(sample.deviations * np.sqrt(np.minimum(2 - 2 * nearest, 1.0)))
+
+
+ENOUGH = 0.2
+"""Standard deviation below which the paper asks for additional methods [5.2]."""
+
+AS_THE_MEAN = 0.95
+"""An attack that leaves more than this part of a column's own deviation has learned next to nothing of it."""
+
+MOST_ROWS = 10_000
+"""Rows that ICA is tried on; more make it slower and hardly better."""
+
+
+def find_key(
+    X: ArrayLike,
+    encoding: Encoding | None = None,
+    mechanism: RandomRotation | None = None,
+    *,
+    iterations: int = 50,
+    goal: str = "minimum",
+    scoring: str = "measured",
+    rng: np.random.Generator | None = None,
+    progress: Progress = silent,
+) -> tuple[Key, SearchResult]:
+    """Search on encoded rows in memory; the key is for `RandomRotation.fit(..., key=key)`."""
+    matrix = as_matrix(X)
+    encoding = encoding or Encoding.unit(matrix.shape[1])
+    if matrix.shape[1] != encoding.width:
+        raise TableError(f"The rows have {matrix.shape[1]} encoded columns, but the encoding has {encoding.width}.")
+    rng = rng or secret_generator()
+    part = matrix if len(matrix) <= MOST_ROWS else matrix[rng.choice(len(matrix), MOST_ROWS, replace=False)]
+    sample = sample_of(part, Moments.of(matrix), encoding)
+    rotation, result = search_rotation(
+        sample, iterations=iterations, goal=goal, scoring=scoring, rng=rng, progress=progress
+    )
+    return _key(mechanism or RandomRotation(), rotation, result, encoding), result
+
+
+def search_source(
+    source: Source, mechanism: RandomRotation, iterations: int, goal: str, scoring: str, progress: Progress
+) -> tuple[Key, SearchResult]:
+    """The same for a table that may exceed the memory: one pass for its covariance and a random part of its rows."""
+    moments, drawn = Moments.empty(source.encoding.width), _Drawn(np.empty((0, source.encoding.width)), np.empty(0))
+    for block_moments, block_drawn in each_block(source, lambda block: (Moments.of(block.X), _Drawn.of(block.X))):
+        moments, drawn = moments + block_moments, drawn + block_drawn
+        progress("Sampling", moments.n, source.rows)
+    sample = sample_of(drawn.rows, moments, source.encoding)
+    rotation, result = search_rotation(sample, iterations=iterations, goal=goal, scoring=scoring, progress=progress)
+    return _key(mechanism, rotation, result, source.encoding), result
+
+
+def _key(mechanism: RandomRotation, rotation: Matrix, result: SearchResult, encoding: Encoding) -> Key:
+    if result.weak_columns and mechanism.noise is None and mechanism.epsilon_record is None:
+        _warn(result)
+    return mechanism.key_around(rotation, encoding, searched=result.iterations)
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """Up to MOST_ROWS rows with the lowest of independent random marks: a uniform part of whatever was added up."""
+
+    rows: Matrix
+    marks: Matrix
+
+    @classmethod
+    def of(cls, X: Matrix) -> _Drawn:
+        return cls(X, secret_generator().random(len(X)))._lowest()
+
+    def __add__(self, other: _Drawn) -> _Drawn:
+        return _Drawn(np.vstack([self.rows, other.rows]), np.concatenate([self.marks, other.marks]))._lowest()
+
+    def _lowest(self) -> _Drawn:
+        if len(self.marks) <= MOST_ROWS:
+            return self
+        lowest = np.argpartition(self.marks, MOST_ROWS)[:MOST_ROWS]
+        return _Drawn(self.rows[lowest], self.marks[lowest])
+
+
+def sample_of(rows: Matrix, moments: Moments, encoding: Encoding) -> Sample:
+    """Rows and covariance with the weights of the schema, scaled to the mean 1: equal ones change nothing."""
+    weights = np.repeat([group.column.weight for group in encoding.groups], [g.width for g in encoding.groups])
+    names = tuple(group.column.name for group in encoding.groups for _ in range(group.width))
+    return Sample(rows, moments.covariance(ddof=0), weights / weights.mean(), names)
+
+
+def search_rotation(
+    sample: Sample,
+    *,
+    iterations: int = 50,
+    goal: str = "minimum",
+    scoring: str = "measured",
+    rng: np.random.Generator | None = None,
+    progress: Progress = silent,
+) -> tuple[Matrix, SearchResult]:
+    """The best rotation of `iterations`; without `rng` drawn from the operating system's entropy.
+
+    `goal` is the guarantee to maximise: the "minimum" over all columns (a bottleneck assignment for every rotation) or
+    their "average" (a linear one).
+    """
+    for name, value, choices in (("goal", goal, GOALS), ("scoring", scoring, SCORINGS)):
+        if value not in choices:
+            raise UsageError(
+                f"The {name!r} of a rotation search must be {' or '.join(choices)}. Got {value!r} instead."
+            )
+    if isinstance(iterations, bool) or not isinstance(iterations, int) or iterations < 1:
+        raise UsageError(
+            f"A rotation search needs at least 1 iteration, as in --search 50. Got {iterations!r} instead."
+        )
+    if not np.nansum(sample.deviations):
+        raise TableError("No column varies, so every rotation is as good as any other. Leave --search out.")
+    search = _Search(sample, goal, scoring == "published", rng or secret_generator())
+    with threadpool_limits(1, user_api="blas"):  # many small products: threads would only wait for each other
+        for iteration in range(iterations):
+            search.step()
+            progress("Searching", iteration + 1, iterations)
+    return search.rotation, search.result(iterations, scoring)
+
+
+class _Search:
+    """The state of Algorithm 1 between two rotations."""
+
+    def __init__(self, sample: Sample, goal: str, published: bool, rng: np.random.Generator):
+        self.sample, self.goal, self.published, self.rng = sample, goal, published, rng
+        self.best = -np.inf
+        self.rotation = np.empty((0, 0))
+        self.naive = np.empty(0)
+        self.trial: Trial | None = None
+        self.trials: list[Trial] = []
+        self.first: float | None = None
+
+    def step(self) -> None:
+        rotation = haar_rotation(self.sample.width, self.rng)
+        sigma = np.sqrt(vod_matrix(rotation, self.sample.covariance, published=self.published))
+        order = best_order(sigma / self.sample.weights, self.goal)
+        naive = sigma[order, np.arange(len(order))]
+        level = getattr(unified_privacy(naive, self.sample.weights), self.goal)
+        self.first = float(level) if self.first is None else self.first
+        if self.published and level <= self.best:
+            return
+        trial = ica_trial(self.sample, rotation[order], self.rng, published=self.published)
+        self.trials.append(trial)
+        score = min(level, getattr(trial.privacy, self.goal)) if self.published else level
+        if score > self.best:
+            self.best, self.rotation, self.naive, self.trial = score, rotation[order], naive, trial
+
+    def result(self, iterations: int, scoring: str) -> SearchResult:
+        assert self.trial is not None
+        deviations, weights = self.sample.deviations, self.sample.weights
+        naive = self.naive if self.published else np.minimum(self.naive, deviations)
+        left = np.min([np.minimum(self.naive, deviations), *(trial.sigma for trial in self.trials)], axis=0)
+        weak = (left / weights < ENOUGH) & (left < AS_THE_MEAN * deviations)
+        return SearchResult(
+            iterations=iterations,
+            goal=self.goal,
+            scoring=scoring,
+            naive=unified_privacy(naive, weights),
+            ica=self.trial.privacy if self.trial.converged or self.published else None,
+            ica_anywhere=Unified(
+                min(trial.privacy.minimum for trial in self.trials), min(trial.privacy.average for trial in self.trials)
+            ),
+            mean_guess=unified_privacy(deviations, weights),
+            ica_runs=len(self.trials),
+            ica_not_converged=sum(not trial.converged for trial in self.trials),
+            optimised=Optimised(
+                float(self.first or 0.0), float(getattr(unified_privacy(self.naive, weights), self.goal))
+            ),
+            weak_columns=tuple(dict.fromkeys(np.array(self.sample.names, dtype=object)[weak].tolist())),
+        )
+
+
+def _warn(result: SearchResult) -> None:
+    warnings.warn(
+        f"Attackers miss {counted(len(result.weak_columns), 'column')} by a standard deviation below {ENOUGH} of the "
+        "range, and come nearer than the mean alone, whichever rotation is kept. Noise helps here, another "
+        "rotation does not: --param noise=laplace, or --epsilon-record.",
+        WeakRotationWarning,
+        stacklevel=4,
+    )

@@ -1,0 +1,395 @@
+"""What can be asked of `sanitize`; the same words on the command line and in Python."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sfumato.core.as_published import as_published
+from sfumato.core.errors import PrivacyLeakWarning, SchemaError, TableError, UsageError
+from sfumato.guarantee import Key
+from sfumato.guarantee.borrowed import is_reason
+from sfumato.guarantee.person_hash import Fingerprint, Prints
+from sfumato.ledger import Ledger
+from sfumato.ledger.roll import Roll
+from sfumato.mechanisms import MECHANISMS, Mechanism, PrincipalLaplace, RandomRotation, make_mechanism
+from sfumato.mechanisms.basis import principal_components
+from sfumato.release.config import Config
+from sfumato.release.source import Source
+from sfumato.release.strength import MECHANISM, NAMES_STRENGTH, Strength, Terms, Wanted
+from sfumato.table import Encoding, Schema, SqlQuery, open_table
+from sfumato.table.statistics import Moments
+from sfumato.table.writers import RELEASE_FORMATS
+
+# A basis from rows that are public: people whom the release does not speak of shape the directions it uses.
+#
+# That rows are public is the owner's word, and it is checked where it can be: rows that are those of the table, or of a
+# table that the ledger knows as released, are private ones. Two tables of different people share rows by chance, so
+# that only an overlap beyond chance counts (docs/decisions/0092).
+
+
+HARDLY_EVER = 1e-4
+"""How probable an overlap of different people may be at most, to be held against them: 14 rows that nobody repeats."""
+THE_TABLE, RELEASED = "the table itself", "a table that your ledger knows as released"
+
+
+@dataclass(frozen=True)
+class PublicRows:
+    """A table that anybody may have, and why; `conditional` where no proof is wanted."""
+
+    table: Any
+    reason: str | None
+    conditional: bool = False
+
+    def check(self, mechanism: Mechanism, parameters: Any) -> None:
+        """What can be refused before any table is read."""
+        if not isinstance(mechanism, PrincipalLaplace):
+            raise UsageError(f"--basis-from gives principal-laplace its basis, but {mechanism.name} has none.")
+        for given in ("basis", "basis_reason"):
+            if given in parameters:
+                raise UsageError(f"The basis comes from --basis-from and the reason from --reason. Leave {given} out.")
+        if not self.conditional and not is_reason(self.reason):
+            raise UsageError(
+                "--basis-from needs a --reason: say in one sentence why these rows are public (who published them)."
+            )
+
+    def shape(self, mechanism: Mechanism, encoding: Encoding, ledger: Ledger) -> ShapedBy:
+        """Give the mechanism the principal components of the public rows; returns what they are known again by."""
+        only_private = Encoding(Schema(encoding.schema.private))
+        source = Source(open_table(self.table), only_private, labelled=False)
+        source.roll = roll = ledger.new_roll(source.known_by, people=False)
+        fingerprint = ledger.fingerprint(encoding.width)
+        parts = []
+        try:
+            for block in source.blocks():
+                parts.append(Moments.of(block.X))
+                fingerprint.add(block.X)
+                assert block.told is not None
+                roll.add(block.told)
+        except (TableError, SchemaError) as error:
+            raise type(error)(f"The public rows of --basis-from cannot be used: {error}") from None
+        moments = reduce(add, parts, Moments.empty(encoding.width))
+        # A release that is to be conditional is so whatever is found: its card is no test for who is in a table.
+        reason = None if self.conditional else self.reason
+        mechanism.set_params(basis=principal_components(moments), basis_reason=reason)
+        return ShapedBy(roll, fingerprint.hexdigest(), self.conditional)
+
+
+class ShapedBy(NamedTuple):
+    """The rows that shaped a basis, as the ledger would know them again."""
+
+    roll: Roll
+    fingerprint: str
+    conditional: bool
+
+    def holds_private_rows(self, fingerprint: Fingerprint, roll: Roll | None, ledger: Ledger) -> bool:
+        """Whether there are rows of the table or of one released before: refused, unless no proof is wanted. How many
+        they are is for the owner's eyes only."""
+        found = self._private(fingerprint, roll, ledger)
+        if found is None:
+            return False
+        rows, whose = found
+        told = (
+            f"{rows:,} of the {len(self.roll):,} rows of --basis-from are rows of {whose}, more than chance explains. "
+            "Those are private, and a basis made from them reveals something about the people in them."
+        )
+        if not self.conditional:
+            raise UsageError(f"{told} Give rows that anybody may have, or go on without a proof (--conditional).")
+        warnings.warn(f"{told} Nothing is proved, and the card does not tell why.", PrivacyLeakWarning, stacklevel=2)
+        return True
+
+    def _private(self, fingerprint: Fingerprint, roll: Roll | None, ledger: Ledger) -> tuple[int, str] | None:
+        """How many of the rows are private ones, and whose; None where chance explains what there is."""
+        if self.fingerprint == fingerprint.hexdigest():
+            return len(self.roll), THE_TABLE
+        if roll is not None and (rows := shared_beyond_chance(self._over(self.roll.tags), _over(roll, self.roll.tags))):
+            return rows, THE_TABLE
+        for known, entry in ledger.entries():
+            if known == self.fingerprint:
+                return len(self.roll), RELEASED
+            kept = ledger.roll_of(entry)
+            tags = () if kept is None else tuple(tag for tag in self.roll.tags if tag in kept.tags)
+            if kept is None or not tags:
+                continue
+            theirs = kept.rows() if tags == kept.tags else kept.over(tags)
+            if rows := shared_beyond_chance(self._over(tags), theirs):
+                return rows, RELEASED
+        return None
+
+    def _over(self, tags: tuple[str, ...]) -> Prints:
+        return _over(self.roll, tags)
+
+
+def _over(roll: Roll, tags: tuple[str, ...]) -> Prints:
+    return np.concatenate([np.empty(0, dtype=np.uint64), *roll.over(tags)])
+
+
+def shared_beyond_chance(public: Prints, private: Prints) -> int:
+    """How many public rows are among the private ones; 0 where two tables of different people may share as many.
+
+    Let a row occur Poisson(a) times in one table and Poisson(b) times in the other. Given that it occurs an even number
+    of times in both together, it occurs equally often in each with probability at most 1/2, whatever a and b are: given
+    the sum t, one count is binomial, and C(t, t/2) / 2^t <= 1/2. A copied row does so always. And whichever rows are
+    public, each of them occurs exactly once among the private ones with probability a exp(-a) <= 1/e: that also finds
+    rows that were copied several times.
+    """
+    from scipy.special import bdtrc  # slow to load
+
+    theirs, their_counts = np.unique(public, return_counts=True)
+    ours, our_counts = np.unique(private, return_counts=True)
+    _, left, right = np.intersect1d(theirs, ours, assume_unique=True, return_indices=True)
+    in_public, in_private = their_counts[left], our_counts[right]
+    only_in_one = sum(
+        int((counts % 2 == 0).sum() - (shared % 2 == 0).sum())
+        for counts, shared in ((their_counts, in_public), (our_counts, in_private))
+    )
+    even = only_in_one + int(((in_public + in_private) % 2 == 0).sum())
+    equal, once = int((in_public == in_private).sum()), int((in_private == 1).sum())
+    chances = [bdtrc(equal - 1, even, 0.5) if equal else 1.0, bdtrc(once - 1, len(theirs), np.exp(-1)) if once else 1.0]
+    return int(in_public.sum()) if min(chances) < HARDLY_EVER else 0
+
+
+ENGINES = ("memory", "stream", "spark")
+OUT_OF_BOUNDS = ("clip", "refuse")
+
+
+SCORINGS = ("measured", "published")
+"""How a search for a rotation scores: by what attacks leave, or by the paper's Eq. 6 to the letter."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to sanitize. `sfumato.sanitize` describes every field."""
+
+    mechanism: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    label: str | None = None
+    schema: Path | str | Schema | None = None
+    engine: str = "memory"
+    master: str | None = None
+    key: Path | Key | None = None
+    format: str = "parquet"
+    like_original: bool = False
+    out_of_bounds: str = "clip"
+    max_rows_per_person: int | None = None
+    unlabelled: bool = False
+    private_label: bool = False
+    label_epsilon: float | None = None
+    search: int | None = None
+    search_goal: str = "minimum"
+    search_scoring: str = "measured"
+    seed: int | None = None
+    ledger: Path | None = None
+    cohort: str | None = None
+    only_new: bool = False
+    again: bool = False
+    force: bool = False
+    resume: bool = False
+    epsilon_record: float | None = None
+    epsilon: float | None = None
+    epsilon_presence: float | None = None
+    delta: float | None = None
+    trust: str = "owner"
+    measured_only: bool = False
+    max_posterior: float | None = None
+    privacy_loss: float | None = None
+    prior: float | None = None
+    terms: Terms | None = None
+    basis_from: Any = None
+    reason: str | None = None
+    conditional: bool = False
+    columns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    published: bool = False
+    config: Config | Path | str | None = None
+    dry_run: bool = False
+    unprotected: bool = False
+    person: str | None = None
+    target: str | None = None
+    trial: int | None = None
+    """Seed of a trial whose rows never leave the program: a dry run whose card is that of a release without a seed."""
+
+    @property
+    def leaves_no_mark(self) -> bool:
+        """Whether neither ledger nor key file may be written: nothing is released."""
+        return self.dry_run or self.trial is not None
+
+    @property
+    def noise_seed(self) -> int | None:
+        """Where repeatable noise starts; None for the operating system's entropy."""
+        return self.seed if self.trial is None else self.trial
+
+    def with_own_noise(self, schema: Schema) -> Schema:
+        """The schema with what the owner chose for single columns; a study has settled that for all."""
+        if self.columns and self.terms is not None:
+            raise UsageError("The study settles how every column is blurred. Leave --column-param out.")
+        return schema.with_noise(self.columns)
+
+    def public_rows(self) -> PublicRows | None:
+        """The rows that a basis is made from, where some were given."""
+        if self.basis_from is None and self.reason is not None:
+            raise UsageError("--reason says why the rows of --basis-from are public. Give both, or neither.")
+        if self.basis_from is None and self.conditional:
+            raise UsageError("--conditional goes on without a proof where rows of --basis-from are private. Give both.")
+        return None if self.basis_from is None else PublicRows(self.basis_from, self.reason, self.conditional)
+
+    def strength(self) -> Strength:
+        """How strong the noise is to be, under the terms of a study where there are any."""
+        others = (self.epsilon, self.epsilon_record, self.max_posterior, self.terms)
+        if self.privacy_loss is not None and any(one is not None for one in others):
+            raise UsageError(
+                "--privacy-loss settles how strong the noise is. Leave it out, or leave out --epsilon, "
+                "--epsilon-record, --max-posterior and --study."
+            )
+        wanted = Wanted(
+            self.mechanism,
+            self._parameters(),
+            self.epsilon_record,
+            self.max_posterior,
+            self.prior,
+            self.private_label,
+            self.label_epsilon,
+            self.epsilon,
+            self.delta,
+            self.epsilon_presence,
+            self.trust,
+            self._needs_rows(),
+            self.max_rows_per_person or 1,
+        )
+        if self.config is None:
+            return wanted.under(self.terms, self.schema)
+        config = self.config if isinstance(self.config, Config) else Config.load(self.config)
+        return config.settle(wanted, self.terms, self.schema)
+
+    def _needs_rows(self) -> str | None:
+        """The first option that only rows of people can follow, where one was given."""
+        given = {
+            "--private-label": self.private_label,
+            "--only-new": self.only_new,
+            "--like-original": self.like_original,
+            "--target": self.target is not None,
+            "--out-of-bounds refuse": self.out_of_bounds == "refuse",
+            "--measured-only": self.measured_only,
+        }
+        return next((option for option, wanted in given.items() if wanted), None)
+
+    def _parameters(self) -> Mapping[str, Any]:
+        """The owner's own, with the paper's where it is to be as published."""
+        if not self.published:
+            return self.parameters
+        if self.terms is not None:
+            raise UsageError("The study settles the method and its parameters. Leave --as-published out.")
+        name = self.mechanism or MECHANISM
+        known = MECHANISMS.get(name)  # an unknown one is refused later, with the names of all
+        return as_published(name, known.published if known else {}, self.parameters, MECHANISMS)
+
+    def names_strength(self, schema: Schema) -> bool:
+        """Whether somebody said how strong the noise is to be: by an option, a parameter, a config, a study, or for
+        every column."""
+        wanted = (self.epsilon_record, self.epsilon, self.epsilon_presence, self.max_posterior, self.privacy_loss)
+        if (
+            any(one is not None for one in (*wanted, self.config, self.terms))
+            or NAMES_STRENGTH & self._parameters().keys()
+        ):
+            return True
+        return all(NAMES_STRENGTH & column.choices.chosen.keys() for column in schema.private)
+
+    def agreed_schema(self) -> Path | str | Schema | None:
+        """The study's schema, or the owner's own."""
+        return self.schema if self.terms is None else self.terms.schema
+
+    def checked_mechanism(self, strength: Strength) -> Mechanism:
+        """The mechanism, once all that can be checked without a table was."""
+        if self.engine not in ENGINES:
+            raise UsageError(f"There is no engine {self.engine!r}. Choose one of: {', '.join(ENGINES)}.")
+        if self.format not in RELEASE_FORMATS:
+            known = ", ".join(RELEASE_FORMATS)
+            raise UsageError(f"There is no format {self.format!r}. Choose one of: {known}.")
+        cap = self.max_rows_per_person
+        if cap is not None and cap < 1:
+            raise UsageError(f"--max-rows-per-person must be at least 1. Got {cap} instead.")
+        if self.cohort is not None and not (0 < len(self.cohort.strip()) <= 100 and self.cohort.isprintable()):
+            raise UsageError("--cohort must be a name of at most 100 characters, on one line.")
+        self._check_spark()
+        mechanism = make_mechanism(strength.mechanism, dict(strength.parameters))
+        if mechanism.whole_table and self.engine != "memory":
+            raise UsageError(f"{mechanism.name} needs the whole table at once. Use --engine memory.")
+        self._check_search(mechanism)
+        if (public := self.public_rows()) is not None:
+            public.check(mechanism, strength.parameters)
+        if self.again and not self.only_new:
+            raise UsageError(
+                "--again concerns --only-new alone: without that, everybody is released, known or not. Leave it out."
+            )
+        if self.leaves_no_mark and self.only_new:
+            raise UsageError(
+                "--only-new marks rows in the ledger, and a dry run leaves no mark. Leave out one of them."
+            )
+        if self.out_of_bounds not in OUT_OF_BOUNDS:
+            raise UsageError(
+                f"--out-of-bounds must be {' or '.join(OUT_OF_BOUNDS)}. Got {self.out_of_bounds!r} instead."
+            )
+        return mechanism
+
+    def _check_spark(self) -> None:
+        if self.engine != "spark":
+            if self.master is not None:
+                raise UsageError("--master says where Spark runs. Add --engine spark.")
+            return
+        wrong = {
+            "--only-new": self.only_new,
+            "--search": self.search is not None,
+            "--privacy-loss": self.privacy_loss is not None,
+            "--max-rows-per-person": self.max_rows_per_person is not None,
+            "--basis-from without --conditional": self.basis_from is not None and not self.conditional,
+        }
+        for option, given in wrong.items():
+            if given:
+                raise UsageError(
+                    f"{option} goes through the rows on one machine. Use --engine stream, or leave it out."
+                )
+
+    @property
+    def key_is_given(self) -> bool:
+        """Whether there is a key already, and not only a place for a new one."""
+        return isinstance(self.key, Key) or (self.key is not None and self.key.exists())
+
+    def _check_search(self, mechanism: Mechanism) -> None:
+        if self.search_scoring not in SCORINGS:
+            raise UsageError(
+                f"--search-scoring must be {' or '.join(SCORINGS)}. Got {str(self.search_scoring)[:60]!r} instead."
+            )
+        if self.search is None:
+            if self.search_scoring != SCORINGS[0]:
+                raise UsageError("--search-scoring says how a search judges rotations. Add --search N.")
+            return
+        if not isinstance(mechanism, RandomRotation):
+            raise UsageError(f"--search looks for a rotation, but {mechanism.name} has none. Leave --search out.")
+        if self.search < 1:
+            raise UsageError(f"--search must be the number of rotations to try, at least 1. Got {self.search} instead.")
+        if self.key_is_given:
+            which = "the given key" if isinstance(self.key, Key) else str(self.key)
+            raise UsageError(f"--search draws a new key, but {which} is an existing one. Leave out --search or --key.")
+
+    def table_for_comparison(self, table: Any) -> Any:
+        """Rows can be compared with earlier ones only under the same schema, and only if they stay what they are."""
+        if not self.only_new:
+            return table
+        if self.agreed_schema() is None:
+            raise UsageError(
+                "--only-new compares rows under one schema, month after month. Give that schema with --schema."
+            )
+        if not isinstance(table, SqlQuery):
+            return table
+        if self.engine == "stream":
+            raise UsageError(
+                "--only-new reads the table several times, and a query may answer differently each time. "
+                "Use --engine memory, or write the answer to a file first."
+            )
+        return open_table(table).read()

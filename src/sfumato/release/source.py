@@ -1,0 +1,235 @@
+"""A private table as encoded blocks, read as often as a fit needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sfumato.core.array_types import Codes, Flags, Floats, Hashes
+from sfumato.core.errors import TableError
+from sfumato.core.wording import counted
+from sfumato.ledger.roll import Roll, Told
+from sfumato.table import Encoding, Table
+from sfumato.table.cell_sets import cell_words
+from sfumato.table.filling import BLIND, REFUSE, column_of
+
+BLOCK_CELLS = 1 << 21
+"""Encoded cells of a block: 16 MB, so that a few blocks in flight fit any memory, however wide the table is."""
+MOST_BLOCK_ROWS = 1 << 16
+READ_BLOCKS = 2
+"""Blocks that are read at a time and then cut without copying: Parquet prefers long reads."""
+
+
+def block_rows_for(width: int) -> int:
+    """Rows of a block with `width` encoded columns: a power of two, by the width alone, as blocks are numbered."""
+    rows = max(1, BLOCK_CELLS // max(1, width))
+    return max(256, min(MOST_BLOCK_ROWS, 1 << (rows.bit_length() - 1)))
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows as they were read, to be encoded by whoever has time: `rows` are their numbers in the table."""
+
+    number: int
+    rows: Codes
+    batch: pa.RecordBatch
+    first_row: int
+
+
+@dataclass(frozen=True)
+class SourceBlock:
+    """Encoded rows with the number of their block and their own numbers in the table; columns lie together."""
+
+    number: int
+    rows: Codes
+    X: Floats
+    y: Codes | None
+    clipped: dict[str, int] = field(default_factory=dict)
+    told: Told | None = None
+    """Whose rows these are, where the ledger is to know them again."""
+    ends: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """The smallest and the largest value of each column of numbers, for the owner alone."""
+
+    def without_rows(self) -> SourceBlock:
+        """What is left to note once the rows were worked through: their memory is free for the next block."""
+        return replace(self, X=np.empty((0, self.X.shape[1])), y=None, told=None)
+
+
+class KeptSums(Protocol):
+    """Sums of whole passes, kept for a run that is killed and goes on."""
+
+    def saved_sum(self) -> Any:
+        """The sum of the next pass, if an earlier run finished it."""
+
+    def save_sum(self, found: Any) -> None:
+        """Keep the sum of the pass that was just made."""
+
+
+@dataclass
+class Source:
+    """The owner's table, block by block; at most `max_rows_per_person` rows of each person are used.
+
+    `blind`: nothing about single cells may be told, not even by an error. A table of any number of rows is taken, a
+    cell that does not fit counts as missing (or as the middle of its column), a row without a listed class is left out.
+
+    `new` says of every row of the table whether it is to be used at all; None stands for all rows.
+
+    A pass is `pieces()`, then `encode` of every piece (in any thread), then `note` of every block in order.
+    """
+
+    table: Table
+    encoding: Encoding
+    out_of_bounds: str = "clip"
+    max_rows_per_person: int | None = None
+    block_rows: int | None = None
+    keep_in_memory: bool = False
+    labelled: bool = True
+    new: Flags | None = None
+    blind: bool = False
+    roll: Roll | None = None
+    """Where the next pass tells whose rows these are."""
+    clipped: dict[str, int] = field(default_factory=dict)
+    ends: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """The smallest and the largest value of each column of numbers, once a fit has gone through the table."""
+    most_rows_of_a_person: int = 0
+    kept: KeptSums | None = field(default=None, repr=False)
+    _kept: list[SourceBlock] = field(default_factory=list, repr=False)
+    _complete: bool = field(default=False, repr=False)
+
+    @property
+    def rows(self) -> int | None:
+        """Number of rows where it is known without reading."""
+        return self.table.rows
+
+    def no_rows(self) -> SourceBlock:
+        """A block of a table without rows."""
+        return SourceBlock(0, np.empty(0, dtype=np.int64), np.empty((0, self.encoding.width)), None)
+
+    def blocks(self) -> Iterator[SourceBlock]:
+        """All blocks, in order, one after the other."""
+        for piece in self.pieces():
+            yield self.note(self.encode(piece))
+
+    def pieces(self) -> Iterator[Piece | SourceBlock]:
+        """A pass over the table: what is to be encoded, or the blocks that an earlier pass kept."""
+        if self._complete:
+            yield from self._kept
+            return
+        self.clipped = {}
+        self._kept = []
+        seen: dict[int, int] = {}
+        first, number, used = 0, 0, 0
+        size = self.block_rows or block_rows_for(self.encoding.width)
+        for batch in self.table.blocks(size if size > MOST_BLOCK_ROWS else size * READ_BLOCKS):
+            for start in range(0, batch.num_rows, size):
+                piece = self._piece(number, first, batch.slice(start, size), seen)
+                used += len(piece.rows)
+                if len(piece.rows):
+                    yield piece
+                    number += 1
+                first += min(size, batch.num_rows - start)
+        fewest = 0 if self.blind else 2
+        if first < fewest:
+            raise TableError(f"The table has {counted(first, 'row')}; at least two are needed.")
+        if used < fewest:
+            raise TableError("Only one row is new, and at least two are needed. It can be released with the next ones.")
+
+    def _piece(self, number: int, first: int, batch: pa.RecordBatch, seen: dict[int, int]) -> Piece:
+        rows = np.arange(first, first + batch.num_rows)
+        if self.new is not None:
+            keep = self.new[first : first + batch.num_rows]
+            rows, batch = rows[keep], batch.filter(pa.array(keep))
+        if self.encoding.schema.person is not None:
+            keep = self._within_cap(self.encoding.person_codes(batch, first_row=first), seen)
+            if not keep.all():
+                rows, batch = rows[keep], batch.filter(pa.array(keep))
+        return Piece(number, rows, batch, first)
+
+    def person_hashes(self, key: bytes) -> Iterator[tuple[Hashes, Hashes]]:
+        """Whom every row belongs to, block by block, now and as version 0.1.0 hashed it; no other column is read."""
+        first = 0
+        for batch in self.table.blocks(MOST_BLOCK_ROWS):
+            yield self.encoding.person_hashes(batch, key, first_row=first)
+            first += batch.num_rows
+
+    def encode(self, piece: Piece | SourceBlock) -> SourceBlock:
+        """The encoded rows of a piece; changes nothing, so that several threads may encode."""
+        if isinstance(piece, SourceBlock):
+            return piece
+        try:
+            return self._encoded(piece)
+        except TableError as error:
+            raise TableError(self.table.told_where(str(error))) from None
+
+    def _encoded(self, piece: Piece) -> SourceBlock:
+        room = np.empty((piece.batch.num_rows, self.encoding.width), order="F")
+        unknown = BLIND if self.blind else REFUSE
+        encoded = self.encoding.encode(
+            piece.batch, self.out_of_bounds, unknown=unknown, first_row=piece.first_row, out=room
+        )
+        told_people = self.told(piece)
+        if not self.labelled or self.encoding.schema.label is None:
+            return SourceBlock(piece.number, piece.rows, encoded.X, None, encoded.clipped, told_people, encoded.ends)
+        codes = self.encoding.encode_label(
+            piece.batch, unknown=unknown, may_be_empty=self.blind, first_row=piece.first_row
+        )
+        if self.blind and not (told := codes >= 0).all():
+            rows, X, codes = piece.rows[told], encoded.X[told], codes[told]
+            return SourceBlock(piece.number, rows, X, codes, encoded.clipped, ends=encoded.ends)
+        return SourceBlock(piece.number, piece.rows, encoded.X, codes, encoded.clipped, told_people, encoded.ends)
+
+    @property
+    def known_by(self) -> tuple[str, ...]:
+        """Names of the columns by which a row is known again."""
+        label = self.encoding.schema.label
+        named = [column.name for column in self.encoding.schema.private]
+        return (*named, *([label.name] if label is not None and self.labelled else []))
+
+    def told(self, piece: Piece) -> Told | None:
+        """Whose rows those of a piece are, where somebody asks."""
+        if self.roll is None:
+            return None
+        words = np.empty((len(self.known_by), piece.batch.num_rows), dtype=np.uint32)  # one large piece of memory
+        for column, name in zip(words, self.known_by, strict=True):
+            column[:] = cell_words(column_of(piece.batch, name), name)
+        if self.encoding.schema.person is None:
+            return self.roll.told(list(words), None)
+        hasher = self.roll.hasher
+        hashes, _ = self.encoding.person_hashes(piece.batch, hasher.name_key, first_row=piece.first_row)
+        return self.roll.told(list(words), hasher.of_people(hashes))
+
+    def note(self, block: SourceBlock) -> SourceBlock:
+        """Count what was clipped, once per pass; keep the block for the next pass where that was asked for."""
+        if self._complete:
+            return block
+        for name, count in block.clipped.items():
+            self.clipped[name] = self.clipped.get(name, 0) + count
+        if self.keep_in_memory:
+            self._kept.append(replace(block, told=None))
+        return block
+
+    def finish_pass(self) -> None:
+        """All blocks of a pass were noted."""
+        self._complete = self.keep_in_memory
+
+    def _within_cap(self, persons: NDArray[np.uint64], seen: dict[int, int]) -> Flags:
+        """Which rows are among the first `max_rows_per_person` of their person."""
+        unique, inverse, counts = np.unique(persons, return_inverse=True, return_counts=True)
+        before = np.array([seen.get(int(person), 0) for person in unique], dtype=np.int64)
+        order = np.argsort(inverse, kind="stable")
+        starts = np.cumsum(counts) - counts
+        rank = np.empty(len(persons), dtype=np.int64)
+        rank[order] = np.arange(len(persons)) - np.repeat(starts, counts)
+        rank += before[inverse]
+        cap = self.max_rows_per_person
+        keep = rank < cap if cap is not None else np.ones(len(persons), dtype=bool)
+        for person, total in zip(unique, before + counts, strict=True):
+            seen[int(person)] = int(total)
+        used = before + counts if cap is None else np.minimum(before + counts, cap)
+        self.most_rows_of_a_person = max(self.most_rows_of_a_person, int(used.max(initial=0)))
+        return keep

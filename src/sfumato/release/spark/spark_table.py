@@ -1,0 +1,218 @@
+"""A table whose rows stay with Spark's executors: they observe it, and only what was found comes to the driver.
+
+Every partition gives one sealed finding. Findings are merged as a tree, a few partitions at a time, and the last merge
+is made by an executor too: the driver gets one row, whatever the size of the table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.core import errors
+from sfumato.core.array_types import Codes
+from sfumato.core.errors import SfumatoError, TableError
+from sfumato.release.spark.sealed import Seal
+from sfumato.table import BLOCK_ROWS, Table
+from sfumato.table.tables import bare, resized
+
+Found = TypeVar("Found")
+Batches = Iterator[pa.RecordBatch]
+FINDINGS = "part long, found binary"
+FINDINGS_SCHEMA = pa.schema({"part": pa.int64(), "found": pa.binary()})
+FAN = 16
+"""Findings that are merged at a time."""
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A user's mistake that a task met; it becomes an error on the driver, without Java's long story."""
+
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True)
+class AsTheyAre:
+    """The rows that Spark hands over are the table's."""
+
+    def __call__(self, batches: Batches) -> Batches:
+        return batches
+
+
+class SparkTable(Table):
+    """A data frame of Spark, or files that its executors read: `read` turns what a task is given into rows."""
+
+    def __init__(
+        self,
+        frame: Any,
+        schema: pa.Schema,
+        seal: Seal,
+        *,
+        read: Callable[[Batches], Batches] | None = None,
+        where: str = "The data frame",
+        rows: int | None = None,
+        files: tuple[Path, ...] = (),
+        folders: tuple[Path, ...] = (),
+    ) -> None:
+        super().__init__(where)
+        self.frame, self.seal = frame, seal
+        self.reader = read or AsTheyAre()
+        self.files, self.folders = files, folders
+        self.partitions: int = frame.rdd.getNumPartitions()
+        self._rows, self._schema = rows, bare(schema)
+        self._select(self._schema.names)
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        return self._schema
+
+    @property
+    def rows(self) -> int | None:
+        return self._rows
+
+    def _batches(self, rows: int) -> Batches:  # noqa: ARG002
+        raise TypeError("The rows of this table stay with Spark's executors.")
+
+    def gather(
+        self,
+        observe: Callable[[Batches], Found],
+        merge: Callable[[Found, Found], Found],
+        finish: Callable[[Found], Found],
+    ) -> Found:
+        """What `observe` finds in every partition, merged and finished by the executors."""
+
+        def of_partition(number: int, batches: Batches) -> Found:  # noqa: ARG001
+            return observe(resized(batches, BLOCK_ROWS))
+
+        return self.run(of_partition, merge, finish)
+
+    def rows_at(self, wanted: Codes) -> tuple[pa.Table, int]:
+        """Rows by their numbers (sorted): every partition is counted, and those that hold any are asked for them."""
+        counts = self.run(_count_rows, _united, as_it_is)
+        starts, total = {}, 0
+        for number in sorted(counts):
+            starts[number] = total
+            total += counts[number]
+
+        def pick(number: int, batches: Batches) -> dict[int, list[pa.RecordBatch]]:
+            found, row = [], starts[number]
+            for batch in batches:
+                here = wanted[np.searchsorted(wanted, row) : np.searchsorted(wanted, row + batch.num_rows)]
+                if len(here):
+                    found.append(batch.take(pa.array(here - row)))
+                row += batch.num_rows
+            return {number: found}
+
+        picked = self.run(pick, _united, as_it_is)
+        batches = [batch for number in sorted(picked) for batch in picked[number]]
+        return pa.Table.from_batches(batches).cast(
+            self.arrow_schema
+        ) if batches else self.arrow_schema.empty_table(), total
+
+    def run(
+        self,
+        observe: Callable[[int, Batches], Found],
+        merge: Callable[[Found, Found], Found],
+        finish: Callable[[Found], Found],
+    ) -> Found:
+        """The same, for what has to know the number of its partition."""
+        seal = self.seal
+        observing, merging = seal.close((self.reader, observe)), seal.close((merge, finish))
+
+        def look(batches: Batches) -> Batches:
+            return observed(seal, observing, partition_number(), batches)
+
+        level, parts = self.frame.mapInArrow(look, FINDINGS), self.partitions
+        while parts > FAN:
+            parts = -(-parts // FAN)
+            level = level.repartition(parts, "part").mapInArrow(lambda b: merged(seal, merging, b, FAN), FINDINGS)
+        level = level.repartition(1).mapInArrow(lambda b: merged(seal, merging, b, None), FINDINGS)
+        with tasks_errors():
+            [row] = level.collect()
+        found = seal.open(bytes(row["found"]))
+        if isinstance(found, Failed):
+            kind = getattr(errors, found.kind, TableError)
+            raise kind(found.message)
+        return found  # type: ignore[no-any-return]
+
+
+@contextmanager
+def tasks_errors() -> Iterator[None]:
+    """Our own error that a task raised becomes that error again, without Java's long story of it."""
+    try:
+        yield
+    except Exception as error:  # py4j's errors have no common parent that is importable without it
+        found = re.search(rf"\b{re.escape(errors.__name__)}\.(\w+): (.+)", str(error))
+        if found is None:
+            raise
+        kind = getattr(errors, found[1], TableError)
+        raise kind(found[2].strip()) from None
+
+
+def _count_rows(number: int, batches: Batches) -> dict[int, int]:
+    return {number: sum(batch.num_rows for batch in batches)}
+
+
+def _united(one: dict[int, Found], other: dict[int, Found]) -> dict[int, Found]:
+    return {**one, **other}
+
+
+def as_it_is(found: Found) -> Found:
+    """Nothing is left behind where it was found."""
+    return found
+
+
+def partition_number() -> int:
+    """Which partition a task works on: the same for every attempt at it."""
+    from pyspark import TaskContext
+
+    return int(TaskContext.get().partitionId())
+
+
+def observed(seal: Seal, sealed: bytes, number: int, batches: Batches) -> Batches:
+    """One partition's finding, as the one row that the task returns."""
+    read, observe = seal.open(sealed)
+    try:
+        found = observe(number, read(batches))
+    except SfumatoError as error:
+        found = Failed(type(error).__name__, told_where(str(error), number, read))
+    yield _row(number // FAN, seal.close((number, found)))
+
+
+def told_where(message: str, number: int, read: Any) -> str:
+    """An error of a task, with the place from which it counts rows."""
+    names_a_row = re.search(r"\brow \d", message) is not None
+    begins = f", which begins in {read.first_file(number)}" if hasattr(read, "first_file") else ""
+    return f"{message} ({'Rows are counted within' if names_a_row else 'In'} partition {number}{begins}.)"
+
+
+def merged(seal: Seal, sealed: bytes, batches: Batches, fan: int | None) -> Batches:
+    """Findings that met in one task, in the order of their partitions: one for every group, or the last one."""
+    merge, finish = seal.open(sealed)
+    groups: dict[int, list[tuple[int, Any]]] = {}
+    for batch in batches:
+        for part, found in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+            groups.setdefault(part if fan else 0, []).append(seal.open(found))
+    for part, findings in groups.items():
+        findings.sort(key=lambda finding: finding[0])
+        first, total = findings[0]
+        for _, found in findings[1:]:
+            if isinstance(total, Failed):
+                break
+            total = found if isinstance(found, Failed) else merge(total, found)
+        if fan:
+            yield _row(part // fan, seal.close((first, total)))
+        else:
+            yield _row(0, seal.close(total if isinstance(total, Failed) else finish(total)))
+
+
+def _row(part: int, found: bytes) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"part": [part], "found": [found]}, schema=FINDINGS_SCHEMA)

@@ -1,0 +1,218 @@
+"""How strong the noise is: the one place that weighs what an owner asks for against what a study has settled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sfumato.core.errors import UsageError
+from sfumato.guarantee import epsilon_for_posterior
+from sfumato.guarantee.concentrated import Central, rho_for
+from sfumato.guarantee.posterior import PRIOR
+from sfumato.mechanisms import make_mechanism
+from sfumato.table import Schema
+
+MECHANISM = "principal-laplace"
+"""What is used where nobody chooses, and no epsilon is named."""
+MADE_UP, SMALL, LARGE, LARGE_FROM = "tree-resampling", "square-wave", "piecewise-noise", 3.0
+"""What an epsilon alone gets: made-up rows where the owner holds the table; else each row is blurred by itself, by one
+method below this epsilon and by another from it on (docs/decisions/0106-one-epsilon.md)."""
+OWNER, NOBODY = "owner", "nobody"
+TRUSTS = (OWNER, NOBODY)
+STRENGTHS = frozenset({"b", "scale", "epsilon", "epsilon_record"})
+"""Parameters that settle how strong the noise is; a wanted epsilon replaces them."""
+NAMES_STRENGTH = STRENGTHS | {"category_epsilon", "floor", "high", "k", "low"}
+"""Parameters by which somebody says how strong the noise is, of any mechanism that can state an epsilon."""
+LABEL_EPSILON = 1.0
+
+
+class Presence(NamedTuple):
+    """The weakest guarantee about somebody's presence in a table that a study takes."""
+
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a study settles for a site that sanitizes, and the weakest guarantee that it takes: for a record that is
+    perturbed, or for somebody's presence in the table."""
+
+    name: str
+    hash: str
+    schema: Schema
+    mechanism: str
+    parameters: Mapping[str, Any]
+    epsilon_record: float | None
+    presence: Presence | None = None
+
+
+@dataclass(frozen=True)
+class Strength:
+    """What was chosen: a mechanism with its parameters, the label's share, and how it came about, for the card."""
+
+    mechanism: str
+    parameters: Mapping[str, Any]
+    label_epsilon: float
+    chosen_by: str
+    note: str = ""
+    """Why the rule chose another method than usual, for the owner's terminal."""
+    ruled: bool = False
+    """Whether nothing but an epsilon was asked for: it must be proved then, or nothing is released."""
+    in_the_way: tuple[str, ...] = ()
+    """Why figures hold only conditionally, where the choice itself tells something of private rows."""
+    on_release: bool = False
+    """Whether it was chosen on rows that were released before: their proof, and so this one's, is the ledger's word."""
+    model: str | None = None
+    """The model that those rows were drawn from, by its digest."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What an owner asks for; a field that is None leaves the choice to the study, or to the defaults."""
+
+    mechanism: str | None
+    parameters: Mapping[str, Any]
+    epsilon_record: float | None = None
+    max_posterior: float | None = None
+    prior: float | None = None
+    private_label: bool = False
+    label_epsilon: float | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    epsilon_presence: float | None = None
+    trust: str = OWNER
+    needs_rows: str | None = None
+    """The option, if any, that only rows of people can follow."""
+    rows_per_person: int = 1
+
+    @property
+    def asks_for_epsilon_alone(self) -> bool:
+        """Whether nothing but an epsilon was asked for, so that the method is chosen by the rule."""
+        named = self.epsilon is not None or self.epsilon_presence is not None
+        return self.mechanism is None and named and self.parameters.keys() <= {"rows"}
+
+    def by_rule(self) -> tuple[str, str]:
+        """Which method an epsilon alone gets, and why another than usual."""
+        for_drawn = "--epsilon-presence" if self.epsilon is None else "--rows" if self.parameters else None
+        if for_drawn is not None and (self.trust != OWNER or self.needs_rows):
+            other = self.needs_rows or f"--trust {self.trust}"
+            raise UsageError(f"{for_drawn} is for made-up rows, and {other} needs each row itself. Leave one out.")
+        if self.trust == OWNER and self.needs_rows is None:
+            return MADE_UP, ""
+        assert self.epsilon is not None
+        method = SMALL if self.epsilon < LARGE_FROM else LARGE
+        why = f"{method}, since {self.needs_rows} needs each row itself" if self.needs_rows else ""
+        return method, why
+
+    def under(self, terms: Terms | None, schema: object) -> Strength:
+        """The strength under a study's terms: what they fix is fixed, what they leave open is the owner's choice.
+
+        `schema` is the owner's own, which must be None where the study has one.
+        """
+        if self.label_epsilon is not None and not self.private_label:
+            raise UsageError("--label-epsilon says how the column to predict is blurred. Add --private-label.")
+        label = LABEL_EPSILON if self.label_epsilon is None else self.label_epsilon
+        if self.trust not in TRUSTS:
+            raise UsageError(f"--trust must be {' or '.join(TRUSTS)}. Got {str(self.trust)[:60]!r} instead.")
+        epsilon, note, ruled = self._one_epsilon(), "", False
+        if epsilon is not None and self.epsilon_presence is not None:
+            raise UsageError("--epsilon bounds values and --epsilon-presence presence. Give one: the other follows.")
+        if self.trust != OWNER and self.epsilon is None:
+            raise UsageError("--trust chooses the method for --epsilon. Give both, or neither.")
+        if terms is None:
+            mechanism, parameters = self.mechanism or MECHANISM, dict(self.parameters)
+            if self.asks_for_epsilon_alone:
+                (mechanism, note), ruled = self.by_rule(), True
+        else:
+            mechanism, parameters = self._mechanism(terms, schema), self._parameters(terms)
+            if leaves_strength_open(parameters) and epsilon is None and self.max_posterior is None:
+                epsilon = terms.epsilon_record
+        for option, name, value in (
+            ("epsilon-presence", "epsilon", self.epsilon_presence),
+            ("delta", "delta", self.delta),
+        ):
+            if value is not None:
+                if name in parameters:
+                    raise UsageError(f"--{option} is given twice, or fixed by the study. Leave one of them out.")
+                parameters[name] = value
+        wanted, chosen_by = self._epsilon(epsilon)
+        if wanted is not None:
+            left = _left_for_the_columns(wanted, parameters, label * self.private_label)
+            made = make_mechanism(mechanism, parameters)
+            sure = self.max_posterior is not None
+            # A record's epsilon, as a study states it too, stays one; --epsilon bounds all rows of a person together.
+            rows = self.rows_per_person if self.epsilon is not None else 1
+            parameters |= made.strength_for_values(left, rows=rows, sure=sure)
+        if terms is not None and terms.presence is not None:
+            parameters = {**terms.presence._asdict(), **parameters}
+            _check_presence(terms.presence, parameters)
+        return Strength(mechanism, parameters, label, chosen_by, note=note, ruled=ruled)
+
+    def _one_epsilon(self) -> float | None:
+        """`--epsilon` and `--epsilon-record` are the same number."""
+        if self.epsilon is not None and self.epsilon_record not in (None, self.epsilon):
+            raise UsageError("--epsilon and --epsilon-record are the same bound. Give one of them.")
+        return self.epsilon_record if self.epsilon is None else self.epsilon
+
+    def _mechanism(self, terms: Terms, schema: object) -> str:
+        if schema is not None:
+            raise UsageError("The study already has a schema. Leave out --study or --schema.")
+        if self.mechanism not in (None, terms.mechanism):
+            raise UsageError(f"The study asks for {terms.mechanism}. Leave --mechanism out.")
+        return terms.mechanism
+
+    def _parameters(self, terms: Terms) -> dict[str, Any]:
+        for name in self.parameters:
+            if name in terms.parameters:
+                raise UsageError(f"The study fixes the parameter {name}. Leave --param {name} out.")
+        return {**terms.parameters, **self.parameters}
+
+    def _epsilon(self, epsilon: float | None) -> tuple[float | None, str]:
+        """The epsilon that is wanted for the record and the label together, and how it was said."""
+        if epsilon is not None and self.max_posterior is not None:
+            raise UsageError("Give --epsilon or --max-posterior, not both.")
+        if self.max_posterior is None:
+            if self.prior is not None:
+                raise UsageError("--prior belongs to --max-posterior. Give both, or neither.")
+            return epsilon, "parameters" if epsilon is None else f"epsilon {epsilon:.9g}"
+        prior = PRIOR if self.prior is None else self.prior
+        said = f"max-posterior {self.max_posterior:.9g} at prior {prior:g}"
+        return epsilon_for_posterior(prior, self.max_posterior), said
+
+
+def _check_presence(asked: Presence, parameters: Mapping[str, Any]) -> None:
+    """Refuse what the study would not take, before a fit is charged for it; what is no number is refused elsewhere."""
+    epsilon, delta = parameters["epsilon"], parameters["delta"]
+    numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in (epsilon, delta))
+    if (
+        not numbers
+        or not (0 < epsilon <= 100 and 0 <= delta < 1)
+        or (epsilon <= asked.epsilon and delta <= asked.delta)
+    ):
+        return
+    planned = Central(rho=rho_for(epsilon, delta), delta=asked.delta) if delta else Central(pure=epsilon)
+    if planned.epsilon > asked.epsilon * (1 + 1e-9):
+        raise UsageError(
+            f"The study asks for an epsilon of at most {asked.epsilon:.9g} at delta {asked.delta:g} for a person's "
+            "presence, and would not take a release with more. Leave --epsilon and --delta out, or give smaller ones."
+        )
+
+
+def leaves_strength_open(parameters: Mapping[str, Any]) -> bool:
+    """Whether these parameters do not settle how strong the noise is."""
+    return not STRENGTHS & parameters.keys()
+
+
+def _left_for_the_columns(epsilon: float, parameters: Mapping[str, Any], label: float) -> float:
+    if not leaves_strength_open(parameters):
+        name = min(STRENGTHS & parameters.keys())
+        raise UsageError(f"The strength is derived from the target epsilon: leave --param {name} out.")
+    if not epsilon > 0:
+        raise UsageError(f"--epsilon must be a positive number. Got {epsilon:g} instead.")
+    if not epsilon > label:
+        raise UsageError(
+            f"The record's epsilon ({epsilon:g}) must exceed that of the private column to predict ({label:g})."
+        )
+    return epsilon - label

@@ -1,0 +1,274 @@
+"""What a streaming run keeps so that, killed, it can go on where it stopped: beside the release, private, until commit.
+
+A pass that is finished left its sums, a block that is perturbed lies in the file of buckets, both under a hash. The run
+key rests with them (0600) and is overwritten and removed right before the release gets its name. Streams depend on what
+a block holds, so even a table that changed unnoticed meets no noise a second time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import pickle
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sfumato import __version__
+from sfumato.core.errors import InterruptedRunError, OutputError, UsageError
+from sfumato.core.files import check_folder, explained, new_folder, sole_writer, sync_file, write_whole
+from sfumato.core.moved import module_now
+from sfumato.guarantee import Key
+from sfumato.noise import Streams
+from sfumato.release.engines import DiskShuffle
+from sfumato.release.sanitize_options import Options
+from sfumato.table import Table
+from sfumato.table.tables import FileMark
+
+WORK, PLAN, KEY, SECRET = ".run", "plan.json", "noise.key", "key.json"
+
+
+@dataclass
+class Unfinished:
+    """The private files of one run that may be resumed, inside the folder that is not yet the release."""
+
+    work: Path
+    plan: dict[str, Any] = field(default_factory=dict)
+    spend: Callable[[], None] | None = None
+    """Tells the ledger that the run ended, so that nobody goes on with it from a copy of these files."""
+    _passes: int = 0
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is anything to go on with."""
+        return (self.work / PLAN).is_file()
+
+    def begin(self, plan: Mapping[str, Any], seed: int | None) -> Streams:
+        """Start a run of this plan, or go on with it; returns its streams. Another plan than the first is refused."""
+        self._clear_debris()
+        if not self.begun:
+            streams = Streams() if seed is None else Streams.seeded(seed)
+            self.work.mkdir(mode=0o700, exist_ok=True)
+            if seed is None:
+                write_whole(self.work / KEY, streams.export_key().hex(), private=True)
+            self._note({**plan, "run": secrets.token_hex(8)})
+            return streams
+        try:
+            self.plan = json.loads((self.work / PLAN).read_text())
+            streams = Streams(bytes.fromhex((self.work / KEY).read_text())) if seed is None else Streams.seeded(seed)
+        except (OSError, ValueError, UsageError):
+            raise self._hopeless("its notes are damaged") from None
+        self._check(json.loads(json.dumps(plan)))
+        return streams
+
+    def check_owner(self) -> None:
+        """What others could have put there is not read: sums are Python objects, and the key decides the noise."""
+        if not hasattr(os, "geteuid"):
+            return
+        for folder in (self.work.parent, self.work):
+            if folder.is_symlink() or folder.exists():
+                about = folder.lstat()
+                if about.st_mode & 0o077 or about.st_uid != os.geteuid():
+                    raise self._hopeless(f"others than you may have written into {folder}, which is not yours alone")
+
+    def _note(self, plan: Mapping[str, Any]) -> None:
+        self.plan = dict(plan)
+        write_whole(self.work / PLAN, json.dumps(self.plan), private=True)
+
+    def _check(self, plan: Mapping[str, Any]) -> None:
+        before = {path: mark for path, *mark in self.plan.get("files", [])}
+        for path, *mark in plan["files"]:
+            if before.get(path) != mark:
+                raise self._hopeless(f"{path} changed since it began, or is new")
+        if len(before) != len(plan["files"]):
+            raise self._hopeless("a file of the table is gone")
+        for what, value in plan.items():
+            if _without_comments(self.plan.get(what)) != _without_comments(value):
+                also = " or with other parameters" if what == "mechanism" else ""
+                raise self._hopeless(f"it was begun with another {what}{also}")
+
+    def check_fit(self, recipe: Mapping[str, Any]) -> None:
+        """Blocks of one release have one recipe."""
+        digest = hashlib.sha256(json.dumps(recipe, sort_keys=True, default=str).encode()).hexdigest()
+        if self.plan.setdefault("recipe", digest) != digest:
+            raise self._hopeless("what was fitted differs, so a file that it rests on changed")
+        self._note(self.plan)
+
+    def _hopeless(self, why: str) -> UsageError:
+        return UsageError(
+            f"The unfinished run in {self.work.parent} cannot go on: {why}. Undo that, or start again with --force "
+            "instead of --resume."
+        )
+
+    def _clear_debris(self) -> None:
+        """Files that were being written when the run died."""
+        for path in self.work.parent.iterdir():
+            if path != self.work:
+                path.unlink()
+
+    def saved_sum(self) -> Any:
+        """The sum of the pass that comes next, if the killed run finished it; None otherwise."""
+        path = self._pass_file()
+        if path.name not in self.plan:  # not finished, or killed before it was noted
+            return None
+        self._passes += 1
+        try:
+            content = path.read_bytes()
+            if hashlib.sha256(content).hexdigest() != self.plan[path.name]:
+                raise self._hopeless(f"{path} is not what it wrote")
+            return _SumsOnly(io.BytesIO(content)).load()
+        except (OSError, pickle.UnpicklingError):
+            raise self._hopeless("its notes are damaged") from None
+
+    def save_sum(self, found: Any) -> None:
+        """Keep the sum of the pass that was just made."""
+        path, content = self._pass_file(), pickle.dumps(found)
+        write_whole(path, content, private=True)
+        self._note({**self.plan, path.name: hashlib.sha256(content).hexdigest()})
+        self._passes += 1
+
+    def _pass_file(self) -> Path:
+        return self.work / f"pass-{self._passes}"
+
+    def secret(self, draw: Callable[[], Key]) -> Key:
+        """The mechanism's key: that of the killed run, or a new one."""
+        path = self.work / SECRET
+        if not path.exists():
+            draw().save(path)
+        return Key.load(path)
+
+    def shuffle(self, rows: int, width: int) -> DiskShuffle:
+        """Buckets that remember which blocks they hold."""
+        return DiskShuffle(self.work / "buckets", rows, width, lasting=True)
+
+    def finish(self) -> None:
+        """The release gets its name now. Spent comes first: a run that could end twice would be paid for once."""
+        if self.spend is not None:
+            self.spend()
+        self.destroy()
+
+    def destroy(self) -> None:
+        """The run key is overwritten first, then everything goes."""
+        key = self.work / KEY
+        if key.exists():
+            with key.open("r+b") as file:
+                file.write(bytes(key.stat().st_size))
+                file.flush()
+                os.fsync(file.fileno())
+        if self.work.exists():
+            shutil.rmtree(self.work)
+
+
+class _SumsOnly(pickle.Unpickler):
+    """Reads arrays and our own classes, and calls nothing else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        module = module_now(module)
+        array = module.partition(".")[0] == "numpy" and name in ("_reconstruct", "ndarray", "dtype", "scalar")
+        if array or module.startswith("sfumato."):
+            found = super().find_class(module, name)
+            if array or (isinstance(found, type) and found.__module__ == module):  # not what a module of ours imports
+                return found
+        raise pickle.UnpicklingError("something that is no sum")
+
+
+@contextmanager
+def release_folder(out: Path, options: Options) -> Iterator[tuple[Path, Unfinished | None]]:
+    """The folder in which a run works, which becomes `out`, and nobody else writes there meanwhile.
+
+    That of a streaming run can be gone on with. With `resume` what is finished stays there whenever the run stops;
+    without, only if it had no time to clean up.
+    """
+    check_folder(out, force=options.force)
+    with sole_writer(out):
+        if options.engine != "stream":
+            with new_folder(out, force=options.force) as folder:
+                yield folder, None
+            return
+        folder = out.with_name(f".{out.name}.unfinished")
+        unfinished = Unfinished(folder / WORK)
+        if folder.exists() and options.resume:
+            unfinished.check_owner()
+        elif folder.exists():
+            _remove(folder, unfinished, out, options.force)
+        try:
+            with new_folder(
+                out, force=options.force, aside=folder, keep=lambda: options.resume and unfinished.begun
+            ) as folder:
+                yield folder, unfinished
+                for file in folder.iterdir():
+                    sync_file(file)
+                unfinished.finish()  # last, so that hardly a moment is left in which nobody can go on
+        except KeyboardInterrupt:
+            if not folder.exists():
+                raise
+            raise InterruptedRunError(f"Interrupted. {_kept(folder)}") from None
+        except OutputError as error:
+            if not folder.exists():
+                raise
+            raise OutputError(f"{error} {_kept(folder)}") from error
+
+
+def _remove(folder: Path, unfinished: Unfinished, out: Path, force: bool) -> None:
+    """What a killed run left goes only if somebody says so, or if nothing can be made of it."""
+    if unfinished.begun and not force:
+        raise OutputError(
+            f"An earlier run into {out} was killed, and its work lies in {folder}. Go on with it: the same command "
+            "with --resume. Or start again with --force."
+        )
+    with explained(folder):
+        unfinished.destroy()
+        shutil.rmtree(folder)
+
+
+def _kept(folder: Path) -> str:
+    return f"What is finished is kept in {folder}, readable by you alone: go on with the same command."
+
+
+def check_resumable(options: Options, table: Table) -> None:
+    """Refuse to resume what cannot be gone on with, before any work."""
+    if not options.resume:
+        return
+    if options.engine != "stream":
+        raise UsageError("--resume goes on with a run of --engine stream. Add that, or leave --resume out.")
+    if options.only_new or options.search is not None:
+        which = "--only-new" if options.only_new else "--search"
+        raise UsageError(f"--resume cannot go on with a run with {which}. Leave out one of them.")
+    if not table.files:
+        raise UsageError("--resume needs a table of files, which can be recognised. Write it to a file first.")
+
+
+def plan_of(options: Options, table: Table, **about: Any) -> dict[str, Any]:
+    """All that must be the same when a run goes on, under the words that a refusal uses."""
+    marks = [FileMark.of(path.absolute()) for path in table.files]
+    given = options.key if options.key is not None and options.key_is_given else None
+    key = given if given is None or isinstance(given, Key) else Key.load(given)
+    return {
+        "files": [[str(mark.path), mark.size, mark.changed, mark.node] for mark in marks],
+        "version of sfumato": __version__,
+        "type of a column": [f"{one.name}: {one.type}" for one in table.arrow_schema],
+        "--missing": list(table.missing),
+        "--format": options.format,
+        "--like-original": options.like_original,
+        "--out-of-bounds": options.out_of_bounds,
+        "--max-rows-per-person": options.max_rows_per_person,
+        "--unlabelled": options.unlabelled,
+        "--private-label": options.private_label,
+        "--seed": options.seed,
+        "--cohort": options.cohort,
+        "--key": None if key is None else key.commitment(),
+        **about,
+    }
+
+
+def _without_comments(value: Any) -> Any:
+    """What a schema's text says, whichever version explained it in the comments above."""
+    if not isinstance(value, str):
+        return value
+    return [line for line in value.splitlines() if not line.startswith("#")]

@@ -1,0 +1,343 @@
+"""Where a release goes: into a folder, block by block, or into memory, to be saved as the same folder later."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato import __version__
+from sfumato.channels import Channel, HidesMissing, Identity, Recipe, Sampled, Unstated
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.as_published import follows
+from sfumato.core.errors import OutputError, UsageError
+from sfumato.core.files import write_whole
+from sfumato.guarantee import Card, Guarantee, ThreatModel, space_of
+from sfumato.guarantee.consistency import LABEL_CLASSES, label_state
+from sfumato.ledger.row_memory import RowMemory
+from sfumato.mechanisms import Mechanism
+from sfumato.mechanisms.central.model_file import model_text
+from sfumato.release.engines import DiskShuffle, MemoryShuffle, Shuffle
+from sfumato.release.unfinished import Unfinished
+from sfumato.table import Encoding, Schema, Table, open_table, table_writer, write_table
+
+# How a release is written: which columns, in which units, and back into a matrix.
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Column-wise mechanisms keep names and raw units, mixing ones have c000...; the label comes last.
+
+    With `like_original` the release is mapped back to the source's columns, rounded and clipped to their kinds:
+    post-processing, which costs no privacy.
+    """
+
+    mechanism: Mechanism
+    encoding: Encoding
+    like_original: bool = False
+
+    def __post_init__(self) -> None:
+        self.mechanism.recipe_.check_writable()
+        if self.like_original and self.mechanism.restore(np.zeros((1, self.mechanism.recipe_.width))) is None:
+            raise UsageError(f"{self.mechanism.name} cannot be written like the original: its map is a secret key.")
+        if self.like_original and self.mechanism.recipe_.left_out and not self.mechanism.recipe_.is_columnwise:
+            raise UsageError(
+                f"{self.mechanism.name} cannot be written like the original: it mixes columns and leaves cells out."
+            )
+
+    def table(self, Z: Matrix, y: Codes | None, *, overwrite: bool = False) -> pa.Table:
+        """Release rows as a table; with `overwrite` in the memory of Z, as far as that goes."""
+        if self.like_original:
+            restored = self.mechanism.restore(Z)
+            assert restored is not None  # checked when the layout was made
+            table = self.encoding.decode(restored, like_original=True)
+        elif self.mechanism.recipe_.is_columnwise:
+            drawn = self.mechanism.recipe_.rows == "nobody"
+            table = self.encoding.decode(Z, like_original=drawn, overwrite=overwrite)
+        else:
+            names = self.mechanism.recipe_.names()
+            columns = np.ascontiguousarray(Z.T)
+            gaps = bool(self.mechanism.recipe_.left_out)  # only then a NaN can be there, and is looked for
+            table = pa.table([pa.array(column, from_pandas=gaps) for column in columns], names=names)
+        label = self.encoding.schema.label
+        if label is not None and y is not None:
+            table = table.append_column(label.name, self.encoding.decode_label(y))
+        return table
+
+    def columns(self) -> list[dict[str, Any]]:
+        """The written columns, for the card."""
+        if self.recipe().is_columnwise:
+            columns = self.encoding.schema.private
+            return [{"name": column.name, "kind": column.kind, "units": "source"} for column in columns]
+        return [{"name": name, "kind": "numeric", "units": "encoded"} for name in self.recipe().names()]
+
+    def recipe(self) -> Recipe:
+        """How the written rows came about; what rounding and clipping make of noise has no stated law."""
+        if not self.like_original:
+            return self.mechanism.recipe_
+        made = self.mechanism.recipe_
+        channels: list[Channel] = [Unstated(group.width) for group in self.encoding.groups]
+        if made.left_out:  # which columns are reported stays as it was, and so does whether "missing" is told
+            channels = [_unstated(was) for was, _ in made.of_columns()]
+        identity = Identity(self.encoding.width)
+        return Recipe(self.encoding, identity, tuple(channels), made.rows, reports=made.reports)
+
+
+def _unstated(was: Channel) -> Channel:
+    """What is left of a channel that may leave cells out, once its law is gone."""
+    found: Channel = HidesMissing(Unstated(was.width - 1)) if was.hides_missing else Unstated(was.width)
+    return Sampled(found, was.reported) if was.leaves_out else found
+
+
+# From a fitted mechanism to the card of its release.
+
+
+LIKE_ORIGINAL = "like-original"
+
+
+def today() -> str:
+    """The date, and no finer: a time would help to link releases."""
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
+
+
+def make_card(
+    layout: Layout,
+    guarantee: Guarantee,
+    *,
+    rows: int,
+    label_keep: float = 1.0,
+    earlier: dict[str, Any] | None = None,
+    labelled: bool = True,
+    reproducible: bool = False,
+    chosen_by: str = "parameters",
+) -> Card:
+    """Every field is computed from what was fitted; nothing is typed in."""
+    mechanism, encoding = layout.mechanism, layout.encoding
+    label = encoding.schema.label if labelled else None
+    target = encoding.schema.target
+    nobodys = mechanism.recipe_.rows == "nobody"
+    state = label_state(None if label is None else label_keep, nobodys)
+    post_processing = LIKE_ORIGINAL if layout.like_original else None
+    recipe = layout.recipe()
+    transform = recipe.map.to_dict()
+    travelling = tuple(column for column in encoding.schema.columns if column.role in ("private", "label", "target"))
+    used = mechanism.parameters_used()
+    # no paper lets single columns choose their own noise
+    own = any(column.choices.chosen for column in encoding.schema.private)
+    published = follows(mechanism.published, used) and not own
+    card = Card(
+        mechanism={"name": mechanism.name, "parameters": used, **({"as_published": True} if published else {})},
+        source_schema=Schema(travelling).to_dict(),
+        release_schema={
+            "columns": layout.columns(),
+            "label": label and {"name": label.name, "classes": list(encoding.classes), "keep": label_keep},
+            **({} if target is None else {"target": {"name": target.name}}),
+        },
+        space=space_of(encoding, transform, post_processing=post_processing),
+        rows=rows,
+        learned_from_data=list(
+            dict.fromkeys([*mechanism.learned(), *(learned_classes(encoding.schema) if labelled else [])])
+        ),
+        label=state,
+        guarantee=guarantee.to_dict(),
+        transform=transform,
+        recipe=recipe.to_dict(),
+        threat_model=ThreatModel.of(
+            label=state,
+            nobodys=nobodys,
+            rows=f"{rows:,}",
+            learned_bounds=not encoding.public,
+            mechanism=mechanism.not_protected,
+            target=None if target is None else target.name,
+        ).to_dict(),
+        reproducible="not for release" if reproducible else None,
+        chosen_by=chosen_by,
+        post_processing=post_processing,
+        earlier_releases=earlier or {"count": None, "total_epsilon_record": None},
+        papers=list(mechanism.papers),
+        created=today(),
+        versions={"sfumato": __version__, **{name: version(name) for name in ("numpy", "scipy")}},
+    )
+    return card.in_own_words()
+
+
+def learned_classes(schema: Schema) -> list[str]:
+    """The classes of a label are public in the papers; where they were learned, the card says so."""
+    label = schema.label
+    return [f"{LABEL_CLASSES} {label.name!r}"] if label is not None and label.source == "learned" else []
+
+
+CARD_METADATA = b"sfumato.card"
+"""Under this name a Parquet release carries its card."""
+MODEL = "model.json"
+"""What rows that belong to nobody were drawn from: to share, like the release."""
+COUNTS = "counts.parquet"
+"""Of a fit under a plan: noisy counts that can be added to those of other sites; to share, like the release."""
+Laid = tuple[pa.Table, Codes | None]
+"""Released rows as they are written, and which source row each came from (private)."""
+
+
+class Landing(Protocol):
+    """Where the rows of one release go."""
+
+    unfinished: Unfinished | None
+    """Where a run keeps what it needs to go on after it was killed, if it can."""
+
+    @property
+    def target(self) -> Path | None:
+        """The folder that the release will be, if it is to be one."""
+
+    def shuffle(self, rows: int, width: int) -> Shuffle:
+        """Something that puts all rows in random order."""
+
+    def take(self, card: Card, laid: Iterable[Laid]) -> None:
+        """Keep the rows with their card."""
+
+    def take_model(self, model: Mapping[str, Any]) -> None:
+        """Keep what rows that belong to nobody were drawn from, beside them."""
+
+    def take_counts(self, card: Card, counts: Codes) -> None:
+        """Keep noisy counts that were measured under a plan, with their card inside."""
+
+    def remembered(self, memory: RowMemory, note: Mapping[str, Any]) -> None:
+        """Tell the ledger's memory of rows where the release is."""
+
+
+@dataclass
+class InFolder:
+    """A folder that is written aside and will stand at `target`."""
+
+    folder: Path
+    target: Path
+    format: str
+    engine: str
+    unfinished: Unfinished | None = None
+
+    def shuffle(self, rows: int, width: int) -> Shuffle:
+        if self.unfinished is not None and self.unfinished.begun:
+            return self.unfinished.shuffle(rows, width)
+        return MemoryShuffle() if self.engine == "memory" else DiskShuffle(self.folder / ".buckets", rows, width)
+
+    def take(self, card: Card, laid: Iterable[Laid]) -> None:
+        write_release(self.folder, self.format, card, laid)
+
+    def take_model(self, model: Mapping[str, Any]) -> None:
+        write_whole(self.folder / MODEL, model_text(model))
+
+    def take_counts(self, card: Card, counts: Codes) -> None:
+        write_counts(self.folder / COUNTS, card, counts)
+
+    def remembered(self, memory: RowMemory, note: Mapping[str, Any]) -> None:
+        name = f"release.{self.format}"
+        memory.announce(self.folder / name, self.target / name, note)
+
+
+@dataclass
+class InMemory:
+    """The same rows on an object: nothing of them is written until it is saved."""
+
+    tables: list[pa.Table] = field(default_factory=list)
+    sources: list[Codes] = field(default_factory=list)
+    note: Path | None = None
+    model: Mapping[str, Any] | None = None
+    counts: Codes | None = None
+    target: Path | None = None
+    unfinished: Unfinished | None = None
+
+    def shuffle(self, rows: int, width: int) -> Shuffle:  # noqa: ARG002 - all of them fit
+        return MemoryShuffle()
+
+    def take(self, card: Card, laid: Iterable[Laid]) -> None:  # noqa: ARG002 - the object holds it beside the rows
+        for table, source in laid:
+            self.tables.append(table)
+            if source is not None:
+                self.sources.append(source)
+
+    def take_model(self, model: Mapping[str, Any]) -> None:
+        self.model = model
+
+    def take_counts(self, card: Card, counts: Codes) -> None:  # noqa: ARG002 - the object holds it beside them
+        self.counts = counts
+
+    def remembered(self, memory: RowMemory, note: Mapping[str, Any]) -> None:
+        self.note = memory.keep(note)
+
+
+def write_release(folder: Path, format: str, card: Card, laid: Iterable[Laid]) -> None:
+    """release.parquet (or .csv) and card.json; where the source rows are known, trace.parquet for the owner alone."""
+    told = never_empty(card.made_by())
+    with ExitStack() as until:
+        traces: list[Any] = []
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for table, source in laid:
+                if source is not None:
+                    if not traces:
+                        schema = pa.schema([pa.field("source", pa.int64(), nullable=False)])
+                        writer = table_writer(folder / "trace.parquet", schema, private=True)
+                        traces.append(until.enter_context(writer))
+                    traces[0].write(pa.table([source], schema=schema))
+                fields = [field.with_nullable(field.name not in told) for field in table.schema]
+                yield from pa.Table.from_arrays(table.columns, schema=pa.schema(fields)).to_batches()
+
+        write_table(batches(), folder / f"release.{format}", metadata={CARD_METADATA.decode(): card.to_json()})
+    card.save(folder / "card.json")
+
+
+def never_empty(recipe: Recipe) -> frozenset[str]:
+    """Names of the written numbers that every row has. A file that knows this is written in half the time."""
+    if not recipe.is_columnwise:
+        return frozenset(recipe.names()) - recipe.left_out
+    numbers = (group.column for group in recipe.encoding.groups if not group.is_onehot)
+    return frozenset(column.name for column in numbers if not column.missing) - recipe.left_out
+
+
+def write_counts(path: Path, card: Card, counts: Codes) -> None:
+    """One column of whole numbers, and the card inside."""
+    write_table(pa.table({"count": counts}), path, metadata={CARD_METADATA.decode(): card.to_json()})
+
+
+def pipe_release(folder: Path, format: str, stream: IO[bytes]) -> None:
+    """The released rows as an Arrow stream with their card in its metadata, block by block.
+
+    Only what stands is piped: a run that fails has written no byte.
+    """
+    table = open_table(folder / f"release.{format}")
+    card = Card.load(folder).to_json()
+    schema = table.arrow_schema.with_metadata({CARD_METADATA: card})
+    with pa.ipc.new_stream(stream, schema) as writer:
+        for block in table.blocks():
+            writer.write_batch(block.replace_schema_metadata(schema.metadata))
+    stream.flush()
+
+
+def check_replaceable(out: Path, force: bool) -> None:
+    """--force replaces an earlier release or an empty folder, never a folder of other things."""
+    if force and out.is_dir() and any(out.iterdir()) and not (out / "card.json").is_file():
+        raise OutputError(
+            f"{out} contains something other than a release, and --force would remove it. Choose another folder."
+        )
+
+
+def check_apart(out: Path, table: Table) -> None:
+    """A release inside its own input would be read as input by the next run; --force would remove what lies in it."""
+    place = out.resolve()
+    for folder in table.folders:
+        if place.is_relative_to(folder.resolve()):
+            raise OutputError(f"{out} lies inside {folder}, which is read as the table. Choose a folder beside it.")
+    for file in table.files:
+        if file.resolve().is_relative_to(place):
+            raise OutputError(f"{out} holds the table itself ({file.name}). Choose another folder.")
+
+
+def check_in_memory(engine: str) -> None:
+    """A release in memory is made by the engine of that name."""
+    if engine != "memory":
+        raise UsageError(f"--engine {engine} writes to a folder as it goes. Say where, with --out, or use memory.")

@@ -1,0 +1,287 @@
+"""One request after the other, tried again where that is safe and can help."""
+
+from __future__ import annotations
+
+import email.utils
+import ipaddress
+import os
+import random
+import re
+import socket
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from sfumato import __version__
+from sfumato.core.errors import CoordinatorError, PrivacyLeakWarning, UsageError
+from sfumato.core.files import is_private
+from sfumato.study.client.answers import BrokenOffError, body_of, json_of, refusal
+
+if TYPE_CHECKING:
+    import httpx
+
+
+# Where a coordinator is, and whether a token may be sent there.
+
+
+TOKEN_VARIABLE = "SFUMATO_TOKEN"
+_TOKEN = re.compile(r"sfu_[a-z]+_[A-Za-z0-9_-]{20,200}")
+
+
+@dataclass(frozen=True)
+class Address:
+    """The base of all addresses of a coordinator, without a slash at its end."""
+
+    base: str
+    host: str
+    loopback: bool
+
+    @classmethod
+    def read(cls, url: str, *, insecure_http: bool = False) -> Address:
+        """Check an address that somebody typed; plain http is for this machine only, unless that is asked for."""
+        try:
+            parts = urlsplit(url.strip())
+            host, port = parts.hostname or "", parts.port
+        except ValueError:
+            raise UsageError(
+                "The coordinator's address cannot be understood. Write https://host or https://host:port."
+            ) from None
+        if parts.scheme not in ("http", "https") or not host:
+            raise UsageError("The coordinator's address must begin with https:// and name a host.")
+        if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+            raise UsageError(
+                "The coordinator's address must be https://host[:port][/path] alone. A token goes into "
+                f"{TOKEN_VARIABLE} or --token-file, never into an address."
+            )
+        loopback = _is_loopback(host)
+        if parts.scheme == "http" and not loopback and not insecure_http:
+            raise UsageError(
+                f"http://{host} is not encrypted: everybody along the way could read the token and the release. "
+                "Use https://, or add --insecure-http if you know that the connection is safe (a private network, a "
+                "tunnel)."
+            )
+        shown = f"[{host}]" if ":" in host else host
+        netloc = shown if port is None else f"{shown}:{port}"
+        return cls(f"{parts.scheme}://{netloc}{parts.path.rstrip('/')}", host, loopback)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def read_token(file: Path | None = None) -> str:
+    """The token in `file`, or in the environment; never quoted in an error."""
+    if file is not None:
+        if not file.is_file():
+            raise UsageError(f"There is no token file {file}.")
+        if not is_private(file):
+            warnings.warn(
+                f"The token file {file} can be read by others on this machine. Fix it: chmod 600 {file}",
+                PrivacyLeakWarning,
+                stacklevel=2,
+            )
+        text, where = file.read_text(encoding="utf-8", errors="replace"), f"The file {file}"
+    else:
+        text, where = os.environ.get(TOKEN_VARIABLE, ""), f"The variable {TOKEN_VARIABLE}"
+        if not text.strip():
+            raise UsageError(f"A token is needed. Give its file with --token-file, or set {TOKEN_VARIABLE}.")
+    return check_token(text.strip(), where)
+
+
+def check_token(token: str, where: str = "The token") -> str:
+    if not _TOKEN.fullmatch(token):
+        raise UsageError(
+            f"{where} does not contain a token. Tokens begin with sfu_ and are shown once, when they are created."
+        )
+    return token
+
+
+Content = Callable[[], Iterator[bytes]]
+"""Makes the body from its beginning, once for every attempt."""
+
+AGAIN = {408, 500, 502, 503, 504}
+NOT_DONE = {429, 503}
+"""The server did nothing, so that even what must happen once only may be asked for again."""
+LONGEST_WAIT = 120.0
+
+
+class UnansweredError(CoordinatorError):
+    """Something was sent, and no answer came: whether it was done is not known."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Waits of 0.5, 1, 2, 4, ... seconds, shortened by up to half at random: sites that failed together spread out."""
+
+    attempts: int = 7
+    first: float = 0.5
+    longest: float = 30.0
+    sleep: Callable[[float], None] = time.sleep
+
+    def wait(self, attempt: int, asked: float | None) -> None:
+        doubled = min(self.longest, self.first * 2.0**attempt)
+        pause = doubled * (0.5 + 0.5 * random.random())
+        self.sleep(max(pause, asked or 0.0))
+
+
+class Connection:
+    """Sends requests with the token; keeps sockets open between them. Close it, or use it in a `with` block."""
+
+    def __init__(self, address: Address, token: str | None, *, patience: Patience | None = None, transport: Any = None):
+        import httpx
+
+        self.address, self._patience = address, patience or Patience()
+        self._met = False
+        headers = {"User-Agent": f"sfumato/{__version__}", "Accept": "application/json"}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {check_token(token)}"
+        self._client = httpx.Client(
+            headers=headers,
+            # The server looks at a whole release before it answers.
+            timeout=httpx.Timeout(60.0, connect=15.0, read=900.0),
+            follow_redirects=False,  # a token or a release never goes where the user did not send it
+            trust_env=not address.loopback,  # proxies and certificates of the environment; none to reach ourselves
+            transport=transport,
+        )
+
+    def close(self) -> None:
+        self._client.close()
+
+    def ask(self, method: str, path: str, *, json: Any = None, once: bool = False, **words: Any) -> Any:
+        """Send and read the JSON that comes back (None without a body); `once`: it must not happen twice."""
+        for attempt in range(self._patience.attempts):
+            try:
+                with self.answer(method, path, json=json, once=once, **words) as response:
+                    body = body_of(response)
+                return json_of(body) if body else None
+            except BrokenOffError:
+                if once or attempt == self._patience.attempts - 1:
+                    raise
+                self._patience.wait(attempt, None)
+        raise AssertionError("the last attempt returns or raises")
+
+    @contextmanager
+    def answer(
+        self,
+        method: str,
+        path: str,
+        *,
+        json: Any = None,
+        content: Content | None = None,
+        headers: Mapping[str, str] | None = None,
+        parameters: Mapping[str, str] | None = None,
+        once: bool = False,
+    ) -> Iterator[httpx.Response]:
+        """The first answer that is not to be tried again, if it is a good one; its body is not read yet."""
+        for attempt in range(self._patience.attempts):
+            last = attempt == self._patience.attempts - 1
+            request = self._client.build_request(
+                method,
+                self.address.base + path,
+                json=json,
+                content=content() if content else None,
+                headers=dict(headers or {}),
+                params=dict(parameters or {}),
+            )
+            response = self._send(request, once, last)
+            if response is None:
+                self._patience.wait(attempt, None)
+                continue
+            try:
+                if response.is_success:
+                    yield response
+                    return
+                failed = self._failure(response)
+                asked = _seconds(response.headers.get("Retry-After"))
+                if last or not _again(failed.status, once, asked):
+                    raise failed
+            finally:
+                response.close()
+            self._patience.wait(attempt, asked)
+
+    def _failure(self, response: httpx.Response) -> Any:
+        if response.is_redirect:
+            raise CoordinatorError(
+                f"{self.address.base} redirects to another address, which is not followed: a token or a release "
+                "goes only where you send it. If the coordinator has moved, give the new address with --to."
+            )
+        return refusal(response.status_code, body_of(response))
+
+    def _send(self, request: httpx.Request, once: bool, last: bool) -> httpx.Response | None:
+        """An answer, or None where none came and another attempt is allowed."""
+        import httpx
+
+        try:
+            response = self._client.send(request, stream=True)
+            self._met = True
+            return response
+        except httpx.UnsupportedProtocol:
+            raise CoordinatorError(f"{self.address.base} cannot be contacted: check the address.") from None
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            sent_nothing = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+            certificate = "certificate" in str(error).lower()
+            self._met = self._met or not sent_nothing
+            # A server that was there and refuses now is being restarted; one that never was is not there.
+            absent = None if self._met else _absent(error)
+            if certificate or absent:
+                raise CoordinatorError(self._words(error, certificate, absent)) from None
+            if last or (once and not sent_nothing):
+                raise UnansweredError(self._words(error, certificate, absent)) from None
+            return None
+
+    def _words(self, error: Exception, certificate: bool, absent: str | None) -> str:
+        if certificate:
+            return (
+                f"The certificate of {self.address.base} is not trusted, so nothing was sent. If your organization has "
+                "its own authority, name its file in SSL_CERT_FILE."
+            )
+        if absent:
+            return f"{self.address.base} cannot be reached: {absent}. Nothing was sent. Check the address and the port."
+        return (
+            f"{self.address.base} cannot be reached ({type(error).__name__}). Check the address, the network and the "
+            "proxy (HTTPS_PROXY), and try again: what was already sent is not sent or counted twice."
+        )
+
+
+def _absent(error: BaseException | None) -> str | None:
+    """Why nobody is there, where waiting would not help: the port is closed, or there is no such name."""
+    while error is not None:
+        if isinstance(error, ConnectionRefusedError):
+            return "no server listens there"
+        if isinstance(error, socket.gaierror) and error.errno == socket.EAI_NONAME:
+            return "no machine has that name"
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _again(status: int, once: bool, asked: float | None) -> bool:
+    if asked is not None and asked > LONGEST_WAIT:
+        return False
+    if status in NOT_DONE:
+        return True
+    # A conflict that ends by itself says when: an earlier attempt of ours is still being looked at.
+    return not once and (status in AGAIN or (status == 409 and asked is not None))
+
+
+def _seconds(text: str | None) -> float | None:
+    """Retry-After: seconds, or a date."""
+    if not text:
+        return None
+    try:
+        return max(0.0, float(text))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
+    except (TypeError, ValueError):
+        return None

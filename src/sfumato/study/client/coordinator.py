@@ -1,0 +1,301 @@
+"""A coordinator as a Python object: every call of the server's interface, for sites and owners."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import quote
+
+from sfumato.core.errors import CoordinatorError, TableError, UsageError
+from sfumato.core.files import check_free, new_file, new_folder
+from sfumato.core.progress import Progress
+from sfumato.learn.classifiers.factory import read_choice
+from sfumato.study.client.answers import BrokenOffError, RefusedError, message_of, messages_of, misshapen, pieces_of
+from sfumato.study.client.connection import Address, Connection, Patience, UnansweredError
+from sfumato.study.client.parcel import Parcel
+from sfumato.study.protocol.messages import (
+    ALL_SITES,
+    PURPOSES,
+    TRAINED_ON,
+    AddedCounts,
+    DensityInfo,
+    Invitation,
+    Invited,
+    ModelInfo,
+    Receipt,
+    Reconstruction,
+    ReleaseInfo,
+    SharedRows,
+    SiteInfo,
+    StudyInfo,
+    Training,
+)
+
+PIECE = 1 << 20
+PAGE = 100
+"""Releases that are asked for at a time; a server may give fewer, and gives none when there are no more."""
+UNACKNOWLEDGED = (
+    "The release was not acknowledged, but may have arrived: its receipt may have been lost on the way. "
+    "Push it again. What has already arrived is not counted twice, and you get its receipt."
+)
+
+
+class Coordinator:
+    """Speaks to the coordinator at `url` with a site's or an owner's `token`.
+
+    >>> with Coordinator("http://127.0.0.1:8000", token) as coordinator:            # doctest: +SKIP
+    ...     coordinator.push("k3f9", Parcel.open("release"))
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        insecure_http: bool = False,
+        patience: Patience | None = None,
+        transport: Any = None,
+    ):
+        self.address = Address.read(url, insecure_http=insecure_http)
+        self._connection = Connection(self.address, token, patience=patience, transport=transport)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Coordinator at {self.address.base}>"
+
+    def close(self) -> None:
+        self._connection.close()
+
+    # What sites do
+
+    def study(self, study: str) -> StudyInfo:
+        """What the server says the study is; `plan_push` holds it against what was agreed."""
+        return message_of(StudyInfo, self._connection.ask("GET", _path(study)))
+
+    def push(self, study: str, parcel: Parcel, *, purpose: str = "train", progress: Progress | None = None) -> Receipt:
+        """Send a release; returns once the server has it durably. Sent before, it is not sent again."""
+        if purpose not in PURPOSES:
+            raise UsageError(f"A release is pushed to {' or '.join(PURPOSES)}. Got {purpose!r} instead.")
+        path = _path(study, "releases", parcel.sha256)
+        headers = {"Content-Type": "application/vnd.apache.parquet", "Content-Length": str(parcel.bytes)}
+        try:
+            found = self._connection.ask(
+                "PUT",
+                path,
+                content=lambda: _pieces(parcel.file, parcel.bytes, progress),
+                headers=headers,
+                parameters={"purpose": purpose},
+            )
+        except (UnansweredError, BrokenOffError) as error:
+            raise type(error)(f"{error} {UNACKNOWLEDGED}") from None
+        receipt = message_of(Receipt, found)
+        if receipt.sha256 != parcel.sha256 or receipt.rows != parcel.rows:
+            raise CoordinatorError(
+                "The coordinator's receipt is for something other than what was sent. Ask its owner."
+            )
+        return receipt
+
+    def releases(self, study: str) -> list[ReleaseInfo]:
+        """A site's own releases; all of them for the owner. They are asked for page by page."""
+        found: dict[str, ReleaseInfo] = {}
+        while True:
+            page = self._page(study, next(reversed(found), None))
+            known = len(found)
+            found |= {release.sha256: release for release in page}
+            if len(found) == known:
+                return list(found.values())
+
+    def _page(self, study: str, after: str | None) -> list[ReleaseInfo]:
+        asked = {"limit": str(PAGE)} | ({"after": after} if after else {})
+        return messages_of(ReleaseInfo, self._connection.ask("GET", _path(study, "releases"), parameters=asked))
+
+    def release(self, study: str, sha256: str) -> ReleaseInfo | None:
+        """One release, or None where the server has none of that content from this token."""
+        try:
+            return message_of(ReleaseInfo, self._connection.ask("GET", _path(study, "releases", sha256)))
+        except RefusedError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def withdraw(self, study: str, sha256: str) -> None:
+        """Take a release back: the server removes its file and marks the models that used it."""
+        self._connection.ask("DELETE", _path(study, "releases", sha256))
+
+    # What the owner does
+
+    def invite(self, study: str, site: str, days: int = 365) -> Invited:
+        """Let a site in; its token is in the answer, and nowhere else."""
+        wish = Invitation(site, days).to_dict()
+        return message_of(Invited, self._connection.ask("POST", _path(study, "sites"), json=wish, once=True))
+
+    def sites(self, study: str) -> list[SiteInfo]:
+        return messages_of(SiteInfo, self._connection.ask("GET", _path(study, "sites")))
+
+    def revoke(self, study: str, site: str) -> None:
+        """Let a site in no longer; what it pushed stays until it is withdrawn."""
+        self._connection.ask("DELETE", _path(study, "sites", site))
+
+    def shared_rows(self, study: str) -> list[SharedRows]:
+        """Pairs of releases that share rows beyond chance; none where the server does not know."""
+        try:
+            return messages_of(SharedRows, self._connection.ask("GET", _path(study, "shared-rows")))
+        except RefusedError as error:
+            if error.status == 404:
+                return []
+            raise
+
+    def put_test(self, study: str, table: Path, *, progress: Progress | None = None) -> Any:
+        """Give a PUBLIC table with the label, on which models are tested: its plain rows are sent."""
+        if not table.is_file():
+            raise TableError(f"There is no table {table}.")
+        kind = "application/vnd.apache.parquet" if table.suffix == ".parquet" else "text/csv"
+        size = table.stat().st_size
+        return self._connection.ask(
+            "PUT",
+            _path(study, "test"),
+            content=lambda: _pieces(table, size, progress),
+            headers={"Content-Type": kind, "Content-Length": str(size)},
+        )
+
+    def train(
+        self, study: str, classifier: str, sites: str = ALL_SITES, parameters: Mapping[str, Any] | None = None
+    ) -> str:
+        """Queue a training, on all sites or on those that agree; returns the id of the model to come.
+
+        `classifier` may hold parameters itself ("svm kernel=sigmoid"), as a study's definition does.
+        """
+        if sites not in TRAINED_ON:
+            raise UsageError(f"Models are trained on sites that are one of: {', '.join(TRAINED_ON)}. Got {sites!r}.")
+        name, stated = read_choice(classifier)
+        stated |= parameters or {}
+        wish = Training(name, sites, stated).to_dict()
+        if sites == ALL_SITES:
+            del wish["sites"]  # which a server of 0.1 does not know
+        if not stated:
+            del wish["parameters"]  # which an older server does not know either
+        found = self._connection.ask("POST", _path(study, "models"), json=wish, once=True)
+        if not isinstance(found, dict) or not isinstance(found.get("id"), str):
+            raise misshapen()
+        return str(found["id"])
+
+    def models(self, study: str) -> list[ModelInfo]:
+        return messages_of(ModelInfo, self._connection.ask("GET", _path(study, "models")))
+
+    def model(self, study: str, model: str) -> ModelInfo:
+        return message_of(ModelInfo, self._connection.ask("GET", _path(study, "models", model)))
+
+    def reconstruct(self, study: str, column: str, method: str = "parzen-program") -> DensityInfo:
+        """Ask for the distribution of a column behind the noise of all releases; `density` tells when it is there."""
+        wish = Reconstruction(column, method).to_dict()
+        return message_of(DensityInfo, self._connection.ask("POST", _path(study, "densities"), json=wish, once=True))
+
+    def added(self, study: str) -> AddedCounts:
+        """The sum of all sites' noisy counts, as a model to draw rows from."""
+        return message_of(AddedCounts, self._connection.ask("GET", _path(study, "counts")))
+
+    def density(self, study: str, density: str) -> DensityInfo:
+        return message_of(DensityInfo, self._connection.ask("GET", _path(study, "densities", density)))
+
+    def densities(self, study: str) -> list[DensityInfo]:
+        return messages_of(DensityInfo, self._connection.ask("GET", _path(study, "densities")))
+
+    def download(
+        self, study: str, model: str, out: Path, *, force: bool = False, progress: Progress | None = None
+    ) -> None:
+        """Write a model's file; whole, or not at all."""
+        check_free(out, force=force)
+        with (
+            new_file(out) as file,
+            self._connection.answer("GET", _path(study, "models", model, "file")) as response,
+        ):
+            length = response.headers.get("Content-Length")
+            total, done = int(length) if length else None, 0
+            for piece in pieces_of(response, PIECE):
+                file.write(piece)
+                done += len(piece)
+                if progress is not None:
+                    progress("Receiving", done, total)
+
+    # Surveys, for their owner
+
+    def survey_progress(self, study: str) -> dict[str, Any]:
+        """How a survey goes."""
+        found = self._connection.ask("GET", _path(study, "survey"))
+        if not isinstance(found, dict) or not found.get("versions"):
+            raise CoordinatorError("The coordinator's answer does not describe a survey.")
+        return found
+
+    def survey_codes(self, study: str, number: int) -> list[str]:
+        """New codes of invitation."""
+        found = self._connection.ask("POST", _path(study, "survey", "codes"), json={"number": number}, once=True)
+        return [str(code) for code in found["codes"]]
+
+    def survey_close(self, study: str) -> None:
+        """Accept no more answers."""
+        self._connection.ask("POST", _path(study, "survey", "close"))
+
+    def survey_parts(self, study: str) -> Iterator[bytes]:
+        """The received bits as a zip file, piece by piece."""
+        with self._connection.answer("GET", _path(study, "survey", "export")) as response:
+            yield from pieces_of(response, PIECE)
+
+
+def _path(study: str, *parts: str) -> str:
+    return "/api/v1/studies/" + "/".join(quote(part, safe="") for part in (study, *parts))
+
+
+def _pieces(path: Path, size: int, progress: Progress | None) -> Iterator[bytes]:
+    """The file piece by piece: memory does not depend on its size."""
+    done = 0
+    with path.open("rb") as file:
+        while piece := file.read(PIECE):
+            yield piece
+            done += len(piece)
+            if progress is not None:
+                progress("Sending", done, size)
+
+
+# Fetch a survey's received bits: a zip file of parts, unpacked with suspicion.
+
+
+_MEMBER = re.compile(r"(part-\d{5,})/(release\.parquet|card\.json)")
+EXPORT_PIECE = 1 << 20
+
+
+def export_survey(coordinator: Coordinator, study: str, out: Path, *, force: bool = False) -> list[Path]:
+    """Write every part as a folder inside `out`; all of them or nothing."""
+    with tempfile.TemporaryFile() as packed:
+        for piece in coordinator.survey_parts(study):
+            packed.write(piece)
+        with new_folder(out, force=force) as folder:
+            try:
+                with zipfile.ZipFile(packed) as archive:
+                    names = [_unpacked(archive, member, folder) for member in archive.infolist()]
+            except zipfile.BadZipFile:
+                raise CoordinatorError(
+                    "What the coordinator sent is damaged. Nothing was written; try again."
+                ) from None
+    return [out / name for name in sorted(set(names))]
+
+
+def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Path) -> str:
+    """Only names that an export has are ever written."""
+    named = _MEMBER.fullmatch(member.filename)
+    if named is None:
+        raise CoordinatorError("What the coordinator sent contains files that no export has. Nothing was written.")
+    part = folder / named[1]
+    part.mkdir(exist_ok=True)
+    with archive.open(member) as source, (part / named[2]).open("wb") as target:
+        while piece := source.read(EXPORT_PIECE):
+            target.write(piece)
+    return named[1]

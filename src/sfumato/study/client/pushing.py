@@ -1,0 +1,209 @@
+"""A push in two steps: a plan that shows exactly what would leave the site and to whom, then the sending."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sfumato.core.errors import CardError, CoordinatorError, SfumatoError
+from sfumato.core.files import write_whole
+from sfumato.core.progress import Progress
+from sfumato.guarantee.words import card_in_words
+from sfumato.mechanisms.central.agreed import AgreedPlan
+from sfumato.release.counts_file import noisy_counts, read_cells
+from sfumato.study.client.answers import plain
+from sfumato.study.client.coordinator import Coordinator
+from sfumato.study.client.parcel import Parcel
+from sfumato.study.client.private_notes import Agreements, default_agreements
+from sfumato.study.far_cells import far_cells
+from sfumato.study.protocol.acceptance import COUNTS_TRAIN, objections
+from sfumato.study.protocol.messages import Receipt
+from sfumato.study.protocol.pool_study import PoolStudy
+from sfumato.study.protocol.study_file import study_from_dict
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What would leave, to which study, and every reason against it. `agreed`: this study was agreed to before."""
+
+    parcel: Parcel
+    study_id: str
+    study: PoolStudy
+    address: str
+    purpose: str
+    agreed: bool
+    objections: tuple[str, ...]
+
+    def in_words(self) -> str:
+        """All of it, for somebody who has to decide."""
+        label = self.parcel.card.release_schema["label"]
+        if self.study.plan is not None:
+            return self._counts_in_words()
+        columns = [f"{name} (label)" if label and name == label["name"] else name for name in self.parcel.columns]
+        return "\n".join(
+            [
+                "This leaves the site, and nothing else:",
+                f"  file       {self.parcel.file} ({self.parcel.bytes:,} bytes)",
+                f"  sha256     {self.parcel.sha256}",
+                f"  columns    {', '.join(columns)}",
+                f"  rows       {self.parcel.rows:,}, to {self.purpose}",
+                *self._where(),
+            ]
+        )
+
+    def _where(self) -> list[str]:
+        return [
+            f"  guarantee  {self.parcel.card.guarantee['words']}",
+            "It goes to:",
+            f"  server     {self.address}",
+            f"  study      {plain(self.study.name)} ({self.study_id})",
+            f"  hash       {self.study.hash}",
+            "The card, which is inside the file:",
+            *(f"  {line}" for line in card_in_words(self.parcel.card).splitlines()),
+        ]
+
+    def _counts_in_words(self) -> str:
+        assert self.study.plan is not None
+        counts = self.study.plan.cells(max(1, len(self.parcel.card.classes)))
+        return "\n".join(
+            [
+                "This leaves the site, and nothing else:",
+                f"  file       {self.parcel.file} ({self.parcel.bytes:,} bytes)",
+                f"  sha256     {self.parcel.sha256}",
+                f"  counts     {counts:,} with noise, of about {self.parcel.rows:,} rows; no row leaves",
+                f"  plan       {self.study.plan.digest}",
+                f"             ({self.study.plan.chosen_by})",
+                *self._where(),
+            ]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "file": str(self.parcel.file),
+            "bytes": self.parcel.bytes,
+            "sha256": self.parcel.sha256,
+            "columns": list(self.parcel.columns),
+            "rows": self.parcel.rows,
+            "purpose": self.purpose,
+            "card": self.parcel.card.to_dict(),
+            "server": self.address,
+            "study": self.study_id,
+            "study_name": plain(self.study.name),
+            "study_hash": self.study.hash,
+            "agreed_before": self.agreed,
+            "objections": list(self.objections),
+        }
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """The server's receipt, and where it is kept beside the release."""
+
+    receipt: Receipt
+    receipt_file: Path
+
+
+def plan_push(
+    coordinator: Coordinator,
+    folder: Path | str,
+    study_id: str,
+    *,
+    purpose: str = "train",
+    study_hash: str | None = None,
+    agreements: Agreements | None = None,
+) -> Plan:
+    """Look at the release and at the study; refuses a study that is not the one that was agreed to."""
+    study = agreed_study(coordinator, study_id, study_hash)
+    parcel = Parcel.open(folder) if study.plan is None else Parcel.of_counts(folder)
+    known = (agreements or Agreements(default_agreements())).hash_of(coordinator.address.base, study_id)
+    if known is not None and known != study.hash and study_hash is None:
+        raise CoordinatorError(
+            f"The study {study_id} is no longer the one that you agreed to: its hash was {known}, and now it is "
+            f"{study.hash}. Ask its owner what changed. If you agree to the new one, push once with --study-hash and "
+            "the new hash."
+        )
+    return Plan(
+        parcel,
+        study_id,
+        study,
+        coordinator.address.base,
+        purpose,
+        agreed=known == study.hash,
+        objections=_against(study, parcel, purpose),
+    )
+
+
+def _against(study: PoolStudy, parcel: Parcel, purpose: str) -> tuple[str, ...]:
+    """The card first; cells are read only where the study takes the card."""
+    found = objections(study, parcel.card)
+    if study.plan is not None:
+        return tuple(found or _against_counts(study.plan, parcel, purpose))
+    if not found and (far := far_cells(parcel.file, parcel.card)):
+        found = [far]
+    return tuple(found)
+
+
+def _against_counts(plan: AgreedPlan, parcel: Parcel, purpose: str) -> list[str]:
+    if purpose != "train":
+        return [COUNTS_TRAIN]
+    try:
+        noisy_counts(read_cells(parcel.file), plan, parcel.card)
+    except SfumatoError as error:
+        return [str(error)]
+    return []
+
+
+def agreed_study(coordinator: Coordinator, study_id: str, study_hash: str | None) -> PoolStudy:
+    """The study as the server describes it; its hash is computed here, and is the one agreed on out of band."""
+    info = coordinator.study(study_id)
+    try:
+        study = study_from_dict(info.definition)
+    except SfumatoError as error:
+        raise CoordinatorError(
+            f"The coordinator's description of the study cannot be used: {plain(str(error))}"
+        ) from None
+    if study.hash != info.hash:
+        raise CoordinatorError(
+            f"The coordinator says that the study's hash is {plain(info.hash, 80)}, and its description has "
+            f"{study.hash}. One of the two programs is out of date, or the description was changed. Nothing was sent."
+        )
+    if study_hash is not None and study_hash != study.hash:
+        raise CoordinatorError(
+            f"The study on the server is not the one that was agreed: expected {study_hash}, found {study.hash}. "
+            "Nothing was sent."
+        )
+    if not isinstance(study, PoolStudy):
+        raise CoordinatorError(f"{study_id} is a study of kind {study.kind}, which accepts no releases.")
+    return study
+
+
+def carry_out(
+    plan: Plan, coordinator: Coordinator, *, agreements: Agreements | None = None, progress: Progress | None = None
+) -> Pushed:
+    """Send what the plan shows, remember the agreement, and keep the receipt beside the release."""
+    if plan.objections:
+        raise CardError(
+            "The study does not accept this release:\n" + "\n".join(f"  - {line}" for line in plan.objections)
+        )
+    (agreements or Agreements(default_agreements())).agree(plan.address, plan.study_id, plan.study.hash)
+    receipt = coordinator.push(plan.study_id, plan.parcel, purpose=plan.purpose, progress=progress)
+    kept = plan.parcel.file.with_name(f"receipt-{receipt_name(plan.study_id)}.json")
+    about = {"server": plan.address, "study_hash": plan.study.hash, "receipt": receipt.to_dict()}
+    write_whole(kept, json.dumps(about, indent=1), private=True)
+    return Pushed(receipt, kept)
+
+
+def pushed_before(folder: Path, study_id: str) -> str | None:
+    """What a folder's receipt says was pushed to a study: rows, or counts."""
+    try:
+        kept = json.loads((folder / f"receipt-{receipt_name(study_id)}.json").read_text(encoding="utf-8"))
+        return str(kept["receipt"]["sha256"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+def receipt_name(study_id: str) -> str:
+    """The study's id as part of a file's name."""
+    return "".join(character if character.isalnum() or character in "-_" else "_" for character in study_id)[:80]

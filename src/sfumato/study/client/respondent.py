@@ -1,0 +1,283 @@
+"""A respondent's program: does what the page does, and decides on the device how much leaves it.
+
+The order is the protocol's: inquiry, accept or wait, guidance, checks, one draw of the bits, send the same bits however
+often it must be tried. The respondent's own limit never leaves this program.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import os
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sfumato.channels.guidance import perturb_bits, survey_epsilon, uniforms_from_bytes
+from sfumato.core.array_types import Codes
+from sfumato.core.errors import CoordinatorError, NothingNewError, SchemaError, UsageError
+from sfumato.core.files import exclusive, write_whole
+from sfumato.guarantee.rounding import epsilon_at_most
+from sfumato.study.client.answers import RefusedError
+from sfumato.study.client.private_notes import RememberedHeads
+from sfumato.study.client.survey_checks import check_log
+from sfumato.study.client.survey_server import Inquiry, SurveyServer
+from sfumato.study.protocol.survey_file import SurveyStudy
+from sfumato.study.protocol.survey_guidance import answer_space
+from sfumato.study.protocol.survey_log import blind, read_key, read_number, unblinded, write_number
+
+# Where a respondent's program keeps its ticket: the same name is asked for however often the exchange breaks off.
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """The name of one answer and, once the server has signed it unseen, what proves that somebody was invited."""
+
+    survey: str
+    name: str
+    hidden: str
+    inverse: str
+    ticket: str | None = None
+
+
+def new_name() -> str:
+    """128 random bits: the name of an answer, known to nobody else."""
+    return base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode("ascii")
+
+
+class TicketBox:
+    """One private file; it is written before the invitation is used up, so that nothing can be lost in between."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def obtain(self, server: SurveyServer, survey: SurveyStudy, code: str | None, name: str | None = None) -> Ticket:
+        """The ticket kept here, or a new one in exchange for the invitation."""
+        kept = self._read()
+        if kept is None or kept.survey != survey.hash or (name is not None and kept.name != name):
+            kept = self._blinded(survey, name or new_name())
+        if kept.ticket is not None:
+            return kept
+        if not code:
+            raise UsageError("This survey is by invitation: give the code that you were sent.")
+        self._write(kept)
+        assert survey.ticket_key is not None
+        signature = server.exchange(code, kept.hidden)
+        ticket = unblinded(read_key(survey.ticket_key), survey.hash, kept.name, read_number(kept.inverse), signature)
+        done = replace(kept, ticket=ticket)
+        self._write(done)
+        return done
+
+    def clear(self) -> None:
+        """The ticket was used."""
+        self.path.unlink(missing_ok=True)
+
+    def _blinded(self, survey: SurveyStudy, name: str) -> Ticket:
+        if survey.ticket_key is None:
+            raise UsageError("This survey asks for invitations and names no key to check tickets by. Nothing was sent.")
+        made = blind(read_key(survey.ticket_key), survey.hash, name)
+        return Ticket(survey.hash, name, write_number(made.hidden), write_number(made.inverse))
+
+    def _write(self, ticket: Ticket) -> None:
+        write_whole(self.path, json.dumps(asdict(ticket)), private=True)
+
+    def _read(self) -> Ticket | None:
+        try:
+            found: Any = json.loads(self.path.read_text(encoding="utf-8"))
+            return Ticket(**found)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError) as error:
+            raise UsageError(f"{self.path} does not contain a ticket. Remove it to start again.") from error
+
+
+MEAN_WAIT = 60.0
+SENT = {"sent": True}
+Bytes = Callable[[int], bytes]
+
+
+class NotYetError(CoordinatorError):
+    """The survey asks for more than the respondent's limit allows; nothing was sent."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What will be sent, drawn once: kept until the server has acknowledged it."""
+
+    id: str
+    version: int
+    label: int
+    bits: list[int]
+    ticket: str | None = None
+
+    def message(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An answer before it is sent, with what it gives away."""
+
+    survey: SurveyStudy
+    drawn: Drawn
+    k: int
+    epsilon: float
+    witnesses: str
+
+
+def choices_of(survey: SurveyStudy, answers: Mapping[str, Any], *, randomness: Bytes = os.urandom) -> tuple[Codes, int]:
+    """Choice numbers of every question, and the class; a question left out gets a random choice, drawn here."""
+    unknown = sorted(set(answers) - {question.name for question in survey.questions} - {survey.label.name})
+    if unknown:
+        raise SchemaError(f"The survey does not ask {unknown[0]!r}. It asks: {_names(survey)}.")
+    if answers.get(survey.label.name) is None:
+        raise SchemaError(f"The answers lack {survey.label.name!r}, which the survey needs in order to predict it.")
+    drawn = uniforms_from_bytes(randomness(8 * len(survey.questions)))
+    chosen = [
+        int(drawn[place] * len(question.choices))
+        if answers.get(question.name) is None
+        else question.choice_of(answers[question.name])
+        for place, question in enumerate(survey.questions)
+    ]
+    return np.array(chosen, dtype=np.int64), survey.label.choice_of(answers[survey.label.name])
+
+
+def _names(survey: SurveyStudy) -> str:
+    return ", ".join(question.name for question in survey.questions[:20])
+
+
+def prepare(
+    server: SurveyServer,
+    answers: Mapping[str, Any],
+    max_level: int,
+    *,
+    heads: RememberedHeads | None = None,
+    wait: float = 0.0,
+    code: str | None = None,
+    tickets: TicketBox | None = None,
+    max_epsilon: float | None = None,
+    pinned: Sequence[str] = (),
+    randomness: Bytes = os.urandom,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Prepared:
+    """Wait until the level is acceptable, check the guidance, and draw the bits.
+
+    An invitation is exchanged first, as long before the answer as can be; without `tickets` it is not, and what is
+    drawn can only be looked at. Without `max_epsilon` any finite epsilon is accepted. `pinned` witnesses must agree.
+    """
+    if max_level < 1:
+        raise UsageError(f"--max-level must be at least 1. Got {max_level} instead.")
+    survey, state = server.describe()
+    if state != "open":
+        raise CoordinatorError("The survey is closed. Nothing was sent.")
+    chosen, label = choices_of(survey, answers, randomness=randomness)
+    ticket = tickets.obtain(server, survey, code) if survey.invitations and tickets is not None else None
+    asked = _acceptable(server, max_level, wait, sleep)
+    guidance = server.guidance(asked, survey.width)
+    witnesses = check_log(server, survey, guidance, asked, heads, pinned)
+    space = answer_space(survey)
+    epsilon = survey_epsilon(guidance.V, space, survey.floor, survey.link).record
+    if max_epsilon is None and not math.isfinite(epsilon):
+        raise NotYetError(
+            "The survey has no floor: your answers could be read with certainty, and no epsilon holds. Nothing was "
+            "sent. Add --max-epsilon inf if you want to answer anyway."
+        )
+    if max_epsilon is not None and epsilon > max_epsilon:
+        raise NotYetError(
+            f"The guidance would let its reader learn as much as epsilon {epsilon_at_most(epsilon)} of your answers, "
+            f"more than the {max_epsilon:.9g} that you allow. Nothing was sent."
+        )
+    uniforms = uniforms_from_bytes(randomness(8 * survey.width))
+    bits = perturb_bits(space.onehot(chosen[None, :])[0], guidance.V, uniforms, survey.floor, survey.link)
+    ones = [int(place) for place in np.flatnonzero(bits)]
+    name, proof = (new_name(), None) if ticket is None else (ticket.name, ticket.ticket)
+    drawn = Drawn(name, guidance.version, label, ones, proof)
+    return Prepared(survey, drawn, guidance.k, epsilon, witnesses)
+
+
+def _acceptable(server: SurveyServer, max_level: int, wait: float, sleep: Callable[[float], None]) -> Inquiry:
+    """Ask for k* until it is low enough; pauses are random, so that they tell little about the limit."""
+    end = time.monotonic() + wait
+    while True:
+        asked = server.inquire()
+        if asked.k <= max_level:
+            return asked
+        pause = jittered(MEAN_WAIT)
+        if time.monotonic() + pause > end:
+            raise NotYetError(
+                f"The survey asks for level {asked.k} at present, above your limit of {max_level}. Nothing was sent. "
+                "Try again later, or give --wait."
+            )
+        sleep(pause)
+
+
+def jittered(mean: float) -> float:
+    """A floor and an exponential part: requests form no pattern."""
+    return min(mean * (0.2 + 0.8 * random.SystemRandom().expovariate(1.0)), 5 * mean)
+
+
+def alone(pending: Path) -> AbstractContextManager[None]:
+    """One program at a time answers from a file, from the look at what was drawn before to the receipt."""
+    words = "Another `sfumato respond` is answering from this file at present. Nothing was sent from here."
+    return exclusive(pending, busy=NothingNewError(words))
+
+
+def send(server: SurveyServer, prepared: Prepared, pending: Path | None = None) -> bool:
+    """Send the drawn bits; they are kept (0600) until acknowledged, and a second attempt sends the same ones."""
+    return _bring_over(server, prepared.drawn, pending)
+
+
+def resend(server: SurveyServer, pending: Path, tickets: TicketBox | None = None, code: str | None = None) -> bool:
+    """Send what an earlier attempt drew and could not bring over."""
+    found = _waiting(pending)
+    try:
+        before = found.pop("code", None)  # version 0.1.0 sent the invitation with the answer
+        drawn = Drawn(**found)
+    except (TypeError, AttributeError) as error:
+        raise _unreadable(pending) from error
+    if before and tickets is not None:
+        drawn = replace(drawn, ticket=tickets.obtain(server, server.describe()[0], code or before, drawn.id).ticket)
+    return _bring_over(server, drawn, pending)
+
+
+def was_sent(pending: Path) -> bool:
+    """Whether the answer that waited here was acknowledged: of that answer nothing else is kept."""
+    return pending.exists() and _waiting(pending) == SENT
+
+
+def _bring_over(server: SurveyServer, drawn: Drawn, pending: Path | None) -> bool:
+    if pending is None:
+        return server.send(drawn.message())
+    write_whole(pending, json.dumps(asdict(drawn)), private=True)
+    try:
+        new = server.send(drawn.message())
+    except RefusedError as error:  # a server that could make us draw again would learn more each time
+        words = f"{error} The drawn bits wait in {pending}; the same command sends them again."
+        raise RefusedError(words, error.status, error.code, error.objections) from error
+    write_whole(pending, json.dumps(SENT), private=True)
+    return new
+
+
+def _waiting(pending: Path) -> Any:
+    try:
+        return json.loads(pending.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise _unreadable(pending) from error
+
+
+def _unreadable(pending: Path) -> UsageError:
+    return UsageError(f"{pending} does not contain an answer that waits to be sent. Remove it to start again.")
+
+
+def pending_path(folder: Path, server: SurveyServer, answers_file: Path) -> Path:
+    """Where the drawn bits of one answers file wait, and later that they were sent: a name that says nothing."""
+    name = hashlib.sha256(f"{server.name}\n{answers_file.resolve()}".encode()).hexdigest()[:24]
+    return folder / f"answer-{name}.json"

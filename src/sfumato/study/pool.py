@@ -1,0 +1,204 @@
+"""What the coordinator does with pushed releases: pool, train, measure, and say on the model's card what was used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sfumato.core.errors import UsageError
+from sfumato.core.progress import Progress, silent
+from sfumato.learn.classifiers.factory import choose_classifier, make_classifier
+from sfumato.learn.classifiers.training import Part, answers_plain_rows, fit_on_parts
+from sfumato.learn.model import Model
+from sfumato.learn.train import about_model, settled
+from sfumato.study.pooling.gather import DRAWN_AGAIN, EMBEDDED, PUBLIC, Pool, gather
+from sfumato.study.pooling.request import Request
+from sfumato.study.pooling.shuffled import shuffled_pool
+from sfumato.study.pooling.trials import (
+    FOLDS,
+    Plan,
+    Queries,
+    answers_released,
+    by_number_of_sites,
+    cross_validation,
+    dealt,
+    joined,
+    plan_of,
+    split,
+)
+from sfumato.study.pooling.trust import Trust, left_out_in_turn
+
+SEED = 0
+"""Folds, samples and choices of sites are the same for the same pool; no privacy rests on them."""
+HELD_OUT = "rows held out of the pool"
+TESTED_ON = {
+    PUBLIC: "Plain rows of a public test table, embedded by the public map of the releases' card.",
+    EMBEDDED: "Rows that sites pushed for testing, in the space of the releases and perturbed as their cards say.",
+    HELD_OUT: "A fifth of every site's rows, held out. They are perturbed, like the training rows.",
+}
+FOLDED = (
+    f"Each of {FOLDS} folds of the pool is classified after training on the others. The rows are perturbed: "
+    "plain rows, without noise, are usually classified with fewer errors."
+)
+
+
+PLAIN_ONLY = (
+    "This classifier learned the distribution of plain rows and would misjudge perturbed ones: its error can be "
+    "measured only on a public test table, or by the sites at home."
+)
+
+
+def train_pool(request: Request, out: Path, progress: Progress = silent) -> tuple[Model, dict[str, Any]]:
+    """Train on the pool, write the model to `out`, and return it with how well it does."""
+    made = make_classifier(request.classifier)  # an unknown name is refused before anything is read
+    if not request.releases:
+        raise UsageError("No site has pushed a release to train on yet.")
+    rng = np.random.default_rng(SEED)
+    count = _Count(progress)
+    count.begin("Reading the releases")
+    pool = gather(
+        request.releases,
+        request.test_releases,
+        request.test_table,
+        lambda width: request.limits.rows(request.classifier, width),
+        request.limits.tested_rows,
+        rng,
+        count,
+        plain=answers_plain_rows(made),
+        largest_share=request.largest_share,
+    )
+    trust = Trust.of(request, pool, rng, count)
+    results = _measured(request, pool, trust, rng, count)
+    count.begin("Training on the whole pool")
+    fitted = fit_on_parts(made, pool.parts)
+    results["test"] = [
+        _tested(fitted, kind, queries)
+        for kind, queries in pool.tests.items()
+        if kind == PUBLIC or answers_released(request.classifier, pool.parts)
+    ]
+    if (shuffled := None if request.agreeing else shuffled_pool(pool)) is not None:  # who agrees is told by site
+        results["shuffled"] = shuffled
+    model = Model(fitted, _about(request, pool, trust, fitted, results))
+    model.save(out)
+    count()
+    return model, results
+
+
+def _measured(request: Request, pool: Pool, trust: Trust, rng: np.random.Generator, count: _Count) -> dict[str, Any]:
+    sites = pool.thinned(request.limits.measured_rows, rng)
+    parts = [part for mine in sites.values() for part in mine]
+    kind, left, held = _to_compare_sites(pool, sites, rng)
+    queries = pool.tests[kind] if kind in pool.tests else joined(held.values())
+    plan = plan_of(left, rng)
+    released = answers_released(request.classifier, pool.parts)
+    comparing = released or kind == PUBLIC
+    one_less = len(left_out_in_turn(left))
+    count.known(FOLDS * released + (plan.trainings(len(left)) + (one_less + 1) * (one_less > 0)) * comparing + 1)
+    folded = compared = None
+    without: list[dict[str, Any]] = []
+    if released:
+        count.begin("Cross-validation")
+        rate, commonest = cross_validation(request.classifier, parts, pool.classes, rng, count)
+        folded = {**rate.to_dict(), "commonest": commonest.to_dict()["error"], "folds": FOLDS, "words": FOLDED}
+    if comparing and one_less:
+        count.begin("Error without each site")
+        others = held if kind == HELD_OUT else None
+        without = trust.influence(request.classifier, left, queries, others, sites if released else None, rng, count)
+    if comparing:
+        count.begin("Error by number of sites")
+        points, alone = by_number_of_sites(request.classifier, left, queries, plan, rng, count)
+        compared = {
+            "tested_on": kind,
+            "words": TESTED_ON[kind],
+            "rows": queries.rows,
+            "commonest": queries.commonest().to_dict()["error"],
+            "points": points,
+            "alone": alone,
+        }
+    return {
+        "classifier": choose_classifier(request.classifier).name,
+        "parameters": choose_classifier(request.classifier).parameters,
+        "sites": len({pushed.site for _, pushed in request.made_from}) or len(pool.sites),
+        "releases": len(request.made_from) or len(request.releases),
+        "rows": sum(card.rows for card in pool.cards),
+        "trained_rows": pool.rows,
+        "cross_validation": folded,
+        "by_sites": compared,
+        "trust": trust.told(pool, without, kind),
+        "notes": [*request.notes, *pool.notes, *trust.notes, *_notes(pool, parts, plan, released=released)],
+    }
+
+
+def _to_compare_sites(
+    pool: Pool, sites: Mapping[str, Sequence[Part]], rng: np.random.Generator
+) -> tuple[str, dict[str, list[Part]], dict[str, Queries]]:
+    """What sites are compared on, and what each learns from: the public table, else embedded rows, else a fold of
+    every site, which is then held out."""
+    for kind in (PUBLIC, EMBEDDED):
+        if kind in pool.tests:
+            return kind, {site: list(parts) for site, parts in sites.items()}, {}
+    kept: dict[str, list[Part]] = {}
+    held: dict[str, Queries] = {}
+    for site, parts in sites.items():
+        left, queries = split(parts, [dealt(part, FOLDS, rng) for part in parts], 0, pool.classes)
+        if any(len(part.y) for part in left):
+            kept[site] = [part for part in left if len(part.y)]
+        if queries.parts:
+            held[site] = queries
+    return HELD_OUT, kept, held
+
+
+def _notes(pool: Pool, measured: Sequence[Part], plan: Plan, *, released: bool) -> list[str]:
+    notes = [] if released else [PLAIN_ONLY]
+    if pool.rows > (rows := sum(len(part.y) for part in measured)):
+        notes.append(f"Cross-validation and comparison of sites used a random sample of {rows:,} rows.")
+    if len(plan.alone) < len(pool.sites):
+        notes.append(f"{len(plan.alone)} of {len(pool.sites)} sites, chosen at random, were measured alone.")
+    if any(part.label_keep < 1.0 for part in pool.parts):
+        notes.append("Labels were randomized by the sites. Errors are corrected for it, which widens their intervals.")
+    drawn = sorted({card.mechanism["name"] for card in pool.cards} & DRAWN_AGAIN)
+    if drawn and released:
+        notes.append(
+            f"With {drawn[0]} several rows can come from one person, and then lie in different folds: "
+            "the cross-validation error may be too low. Trust a test table more."
+        )
+    return notes
+
+
+def _tested(fitted: Any, kind: str, queries: Queries) -> dict[str, Any]:
+    rate, commonest = queries.error_rate(queries.wrong(fitted)), queries.commonest()
+    return {"kind": kind, **rate.to_dict(), "commonest": commonest.to_dict()["error"], "words": TESTED_ON[kind]}
+
+
+def _about(request: Request, pool: Pool, trust: Trust, fitted: Any, results: Mapping[str, Any]) -> dict[str, Any]:
+    """The model's card, with the site and the content hash of every release used."""
+    used = list(request.made_from) or [
+        (card, pushed) for card, pushed in zip(pool.cards, request.releases, strict=True) if pushed.site in pool.sites
+    ]
+    about = about_model(request.classifier, [card for card, _ in used]) | settled(fitted)
+    for entry, (_, pushed) in zip(about["releases"], used, strict=True):
+        entry |= {"site": pushed.site, "sha256": pushed.sha256}
+    shuffled = {"shuffled": results["shuffled"]} if "shuffled" in results else {}
+    return {**about, "trained_rows": pool.rows, "trust": trust.on_card(results["trust"]), **shuffled}
+
+
+class _Count:
+    """A call is one more file read; once the number of trainings is `known`, one more of them."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress, self._done, self._step = progress, 0, ""
+        self._total: int | None = None
+
+    def known(self, total: int) -> None:
+        self._done, self._total = 0, total
+
+    def begin(self, step: str) -> None:
+        self._step = step
+        self._progress(step, self._done, self._total)
+
+    def __call__(self) -> None:
+        self._done += 1
+        self._progress(self._step, self._done, self._total)

@@ -1,0 +1,284 @@
+"""The pool in memory: the parts of every site, the rows to test with, and what has to be said about both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from sfumato.channels.recipe import Reach
+from sfumato.core.array_types import Matrix
+from sfumato.core.errors import CardError, SchemaError, TableError, UsageError
+from sfumato.guarantee import Card
+from sfumato.learn.classifiers.embedding import public_map
+from sfumato.learn.classifiers.training import Part, noise_summary
+from sfumato.learn.train import check_one_space
+from sfumato.study.pooling.pushed import (
+    BLOCK_ROWS,
+    Pushed,
+    chosen_rows,
+    embedded_card,
+    picked_blocks,
+    read_part,
+    sampled_part,
+    thinned_part,
+)
+from sfumato.study.pooling.trials import Queries
+from sfumato.table import open_table
+
+# No cell of the pool weighs more than noise can make it: what lies further out is taken at the end of the reach.
+#
+# A site states its own noise, and might state a thousand times more than the others to carry a single cell as far. So
+# every site has one vote on where each column ends, and the median counts: fewer than half of the sites cannot move it
+# beyond what the others state. Heavy tails, and releases that were received before such cells were refused at the
+# door, end there too.
+
+
+Ends = tuple[Matrix, Matrix]
+
+
+def ends_of(cards: Mapping[str, Sequence[Card]]) -> Ends:
+    """Lowest and highest value of every column: the median over sites, the narrower of two in the middle."""
+    lows, highs = [], []
+    for mine in cards.values():
+        reaches = [Reach.of(card.made_by(), card.rows) for card in mine]
+        lows.append(np.min([reach.low for reach in reaches], axis=0))
+        highs.append(np.max([reach.high for reach in reaches], axis=0))
+    return np.quantile(lows, 0.5, axis=0, method="higher"), np.quantile(highs, 0.5, axis=0, method="lower")
+
+
+def within(part: Part, ends: Ends) -> tuple[Part, int]:
+    """The part with its far cells taken at the ends, and how many these were."""
+    low, high = ends
+    taken = np.clip(part.Z, low, high)
+    far = int(np.count_nonzero((taken != part.Z) & ~np.isnan(part.Z)))
+    return (replace(part, Z=taken), far) if far else (part, 0)
+
+
+def far_note(cells: int) -> list[str]:
+    if not cells:
+        return []
+    were = "1 cell lies" if cells == 1 else f"{cells:,} cells lie"
+    return [f"{were} further out than the noise of most sites can move any value; training used that distance."]
+
+
+# How many rows of every site a pool is trained on, where no site may be more than a stated share of it.
+
+
+def capped_rows(rows: Mapping[str, int], share: float | None) -> dict[str, int]:
+    """Rows to use of every site, so that none has more than `share` of all that are used; small sites are used whole.
+
+    Large sites are cut to one number m. With t of them cut and R rows of the others, ``m = share (t m + R)``. Fewer
+    than 1 / share sites cannot keep to it: then all have the same number.
+
+    >>> capped_rows({"a": 4000, "b": 400, "c": 400, "d": 400}, 0.4)
+    {'a': 800, 'b': 400, 'c': 400, 'd': 400}
+    >>> capped_rows({"a": 4000, "b": 30}, 0.4)
+    {'a': 30, 'b': 30}
+    """
+    there = sorted((count for count in rows.values() if count), reverse=True)
+    if share is None or len(there) < 2:
+        return dict(rows)
+    share = max(share, 1.0 / len(there))
+    most = float(there[-1])
+    for cut in range(len(there)):
+        left = 1.0 - share * cut
+        if left <= 0:
+            break
+        most = share * sum(there[cut:]) / left
+        if there[cut] <= most * (1 + 1e-9):
+            break
+    most = max(1.0, most * (1 + 1e-9))
+    return {site: min(count, int(most)) for site, count in rows.items()}
+
+
+def spread(rows: Sequence[int], total: int) -> list[int]:
+    """`total` rows over releases in proportion to their rows. Many small releases get no more than one large one.
+
+    >>> spread([10, 10, 10], 4), spread([1] * 6, 2)
+    ([1, 1, 2], [0, 0, 1, 0, 0, 1])
+    """
+    there, seen, given, found = max(1, sum(rows)), 0, 0, []
+    for count in rows:
+        seen += count
+        found.append(seen * total // there - given)
+        given += found[-1]
+    return found
+
+
+PUBLIC, EMBEDDED = "public test table", "rows embedded by sites"
+DRAWN_AGAIN = frozenset({"kernel-resampling", "condensation"})
+"""Mechanisms whose rows are drawn: several of them can come from one person."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much is held in memory and trained on; what is above is sampled, and the results say so."""
+
+    trained_cells: int = 60_000_000
+    trained_rows: int = 500_000
+    measured_rows: int = 10_000
+    tested_rows: int = 10_000
+    slow: dict[str, int] = field(default_factory=lambda: {"svm": 20_000, "kernel-smoother": 50_000})
+    """Rows of classifiers whose time grows faster than the number of rows."""
+
+    def rows(self, classifier: str, width: int) -> int:
+        most = min(self.trained_rows, self.slow.get(classifier.split()[0], self.trained_rows))
+        return max(1, min(most, self.trained_cells // max(width, 1)))
+
+
+@dataclass
+class Pool:
+    """Parts of every site (a site pushes every month: several parts), tests by their name, notes for the reader."""
+
+    cards: list[Card]
+    sites: dict[str, list[Part]]
+    tests: dict[str, Queries]
+    notes: list[str]
+
+    @property
+    def classes(self) -> int:
+        return len(self.cards[0].classes)
+
+    @property
+    def parts(self) -> list[Part]:
+        return [part for parts in self.sites.values() for part in parts]
+
+    @property
+    def rows(self) -> int:
+        return sum(len(part.y) for part in self.parts)
+
+    def thinned(self, rows: int, rng: np.random.Generator) -> dict[str, list[Part]]:
+        """A random sample of about `rows` rows in all, the same share of every part and at least one of each."""
+        share = min(1.0, rows / max(self.rows, 1))
+        return {site: [thinned_part(part, share, rng) for part in parts] for site, parts in self.sites.items()}
+
+    def keep(self, sites: Sequence[str]) -> None:
+        """Forget the others."""
+        self.sites = {site: parts for site, parts in self.sites.items() if site in sites}
+
+    def cap(self, share: float | None, rng: np.random.Generator) -> None:
+        """Let no site be more than `share` of the pool."""
+        rows = {site: [len(part.y) for part in parts] for site, parts in self.sites.items()}
+        capped = capped_rows({site: sum(counts) for site, counts in rows.items()}, share)
+        for site, parts in self.sites.items():
+            if capped[site] < sum(rows[site]):
+                wanted = spread(rows[site], capped[site])
+                self.sites[site] = [sampled_part(part, n, rng) for part, n in zip(parts, wanted, strict=True) if n]
+
+
+def gather(
+    releases: Sequence[Pushed],
+    test_releases: Sequence[Pushed],
+    test_table: Path | None,
+    most_rows: Callable[[int], int],
+    tested_rows: int,
+    rng: np.random.Generator,
+    read: Callable[[], None],
+    *,
+    plain: bool,
+    largest_share: float | None = None,
+) -> Pool:
+    """Read everything that was pushed; `most_rows` says, for the width of the space, how many rows to keep.
+
+    `plain`: the classifier answers for plain rows as they are, wherever a release keeps the source's columns. No site
+    is more than `largest_share` of what is kept.
+    """
+    cards = checked_cards([*releases, *test_releases])
+    mine, theirs = cards[: len(releases)], cards[len(releases) :]
+    by_site = _by_site(releases, mine)
+    capped = capped_rows({site: sum(card.rows for card in own) for site, own in by_site.items()}, largest_share)
+    there = sum(capped.values())
+    share = min(1.0, most_rows(mine[0].made_by().width) / max(there, 1))
+    wanted = {
+        site: iter(spread([card.rows for card in own], max(1, int(share * capped[site]))))
+        for site, own in by_site.items()
+    }
+    ends = ends_of(by_site)
+    sites: dict[str, list[Part]] = {}
+    far = 0
+    for pushed, card in zip(releases, mine, strict=True):
+        part, beyond = within(read_part(pushed, card, next(wanted[pushed.site]), rng), ends)
+        far += beyond
+        if len(part.y):
+            sites.setdefault(pushed.site, []).append(part)
+        read()
+    pool = Pool(mine, sites, {}, far_note(far))
+    if not sites:
+        raise TableError("The releases contain no rows: there is nothing to learn from.")
+    if share < 1.0:
+        pool.notes.append(f"The pool holds {there:,} rows; the model was trained on a random sample of {pool.rows:,}.")
+    if test_table is not None:
+        _add_public(pool, test_table, tested_rows, rng, plain=plain)
+        read()
+    if theirs:
+        _add_embedded(pool, test_releases, theirs, tested_rows, rng, read)
+    return pool
+
+
+def _by_site(releases: Sequence[Pushed], cards: Sequence[Card]) -> dict[str, list[Card]]:
+    found: dict[str, list[Card]] = {}
+    for pushed, card in zip(releases, cards, strict=True):
+        found.setdefault(pushed.site, []).append(card)
+    return found
+
+
+def checked_cards(pushed: Sequence[Pushed]) -> list[Card]:
+    """All cards, if their rows mean the same numbers and the same classes."""
+    cards = [embedded_card(one) for one in pushed]
+    check_one_space(cards, [one.name for one in pushed])
+    for card, one in zip(cards, pushed, strict=True):
+        if not card.classes:
+            raise SchemaError(f"{one.name} has no column to predict.")
+        if card.classes != cards[0].classes:
+            raise CardError(f"{one.name} has other classes than {pushed[0].name[0].lower()}{pushed[0].name[1:]}.")
+    return cards
+
+
+def _add_public(pool: Pool, path: Path, rows: int, rng: np.random.Generator, *, plain: bool) -> None:
+    """Plain rows, carried by the card's public map to where the releases lie."""
+    as_they_are = plain and pool.cards[0].is_columnwise
+    try:
+        affine = None if as_they_are else public_map(pool.cards[0].made_by())
+    except UsageError as error:
+        pool.notes.append(f"The public test table was not used. {error}")
+        return
+    if affine is None and not as_they_are:
+        pool.notes.append(
+            "The public test table was not used: plain rows can be embedded only with the key, which is the sites' "
+            "secret. Sites can push test rows instead (purpose: test)."
+        )
+        return
+    table = open_table(path)
+    there = sum(block.num_rows for block in table.blocks(BLOCK_ROWS)) if table.rows is None else table.rows
+    if not there:
+        raise TableError("The public test table contains no rows. Upload one that does.")
+    encoding = pool.cards[0].source_encoding()
+    X, y = [], []
+    for picked in picked_blocks(table, chosen_rows(there, rows, rng)):
+        X.append(encoding.encode(picked).X)
+        y.append(encoding.encode_label(picked))
+    Z = np.concatenate(X)
+    if affine is not None:
+        Z = Z @ affine[0].T + affine[1]
+    exact = noise_summary(None, Z.shape[1])
+    pool.tests[PUBLIC] = Queries([Part(Z, np.concatenate(y), exact)], pool.classes)
+
+
+def _add_embedded(
+    pool: Pool,
+    pushed: Sequence[Pushed],
+    cards: Sequence[Card],
+    rows: int,
+    rng: np.random.Generator,
+    read: Callable[[], None],
+) -> None:
+    share = min(1.0, rows / max(sum(card.rows for card in cards), 1))
+    parts = []
+    for one, card in zip(pushed, cards, strict=True):
+        parts.append(read_part(one, card, max(1, int(share * card.rows)), rng))
+        read()
+    if parts := [part for part in parts if len(part.y)]:
+        pool.tests[EMBEDDED] = Queries(parts, pool.classes)

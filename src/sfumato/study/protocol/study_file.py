@@ -1,0 +1,118 @@
+"""Study files: what a study asks of everybody who takes part, whatever its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from sfumato.core.as_published import as_published
+from sfumato.core.errors import SchemaError, SfumatoError, UsageError
+from sfumato.core.files import other_version
+from sfumato.learn.classifiers.factory import CLASSIFIERS, choose_classifier, read_choice
+from sfumato.mechanisms import MECHANISMS
+from sfumato.release.strength import MADE_UP
+from sfumato.study.protocol.pool_study import DEFAULT_CLASSIFIERS, PoolStudy, trains
+from sfumato.study.protocol.survey_file import SurveyStudy
+from sfumato.table.schema import read_yaml
+
+# `as_published: true` in a study file: the papers' own variants, written out before the file is read.
+#
+# What follows from it stands in the study that everybody compares by its hash; the word itself does not.
+
+
+AS_PUBLISHED = "as_published"
+SURVEY = {"order": "value", "balance": False, "floor": 0.0, "link": "square"}
+"""Guidance by the eigenvalues' own order, classes as large as they are, and no floor [guided-survey]."""
+
+
+def published_study(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The same study with the word written out."""
+    study = {key: value for key, value in found.items() if key != AS_PUBLISHED}
+    if found[AS_PUBLISHED] is False:
+        return study
+    if found[AS_PUBLISHED] is not True:
+        raise SchemaError("`as_published` must be true or false.")
+    try:
+        return _survey(study) if study.get("kind") == "survey" else _pool(study)
+    except UsageError as error:
+        raise SchemaError(str(error).replace("--as-published", "`as_published`")) from None
+
+
+def _survey(study: dict[str, Any]) -> dict[str, Any]:
+    as_published("a survey", SURVEY, study)  # refuses what contradicts it
+    return {**study, **SURVEY}
+
+
+def _pool(study: dict[str, Any]) -> dict[str, Any]:
+    mechanism = study.get("mechanism")
+    if isinstance(mechanism, Mapping) and isinstance(mechanism.get("name"), str):
+        known = MECHANISMS.get(mechanism["name"])
+        paper, given = known.published if known else {}, mechanism.get("parameters") or {}
+        if isinstance(given, Mapping):
+            study["mechanism"] = {**mechanism, "parameters": as_published(mechanism["name"], paper, given)}
+    named = study.get("classifiers")
+    if named is None and trains(study):
+        named = list(DEFAULT_CLASSIFIERS)
+    if isinstance(named, list):
+        study["classifiers"] = [_classifier(one) for one in named]
+    return study
+
+
+def _classifier(named: Any) -> Any:
+    if not isinstance(named, str) or read_choice(named)[0] not in CLASSIFIERS:
+        return named  # whoever reads the study says what is wrong
+    return choose_classifier(named, published=CLASSIFIERS[read_choice(named)[0]].published is not None).text
+
+
+VERSION = 1
+
+
+class Study(Protocol):
+    """What all kinds have: `hash` is what people compare out of band."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def hash(self) -> str: ...
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+KINDS: dict[str, Callable[[Mapping[str, Any]], Study]] = {
+    PoolStudy.kind: PoolStudy.from_dict,
+    SurveyStudy.kind: SurveyStudy.from_dict,
+}
+"""A new kind of study adds its reader here."""
+
+
+def study_from_dict(found: Any) -> Study:
+    """A study of any kind, checked."""
+    kind = found.get("kind") if isinstance(found, Mapping) else None
+    if isinstance(found, Mapping) and "version" in found:  # left out where it is 1, so that hashes stay what they are
+        if why := other_version(found["version"], VERSION, older="Ask the study's owner for a new one."):
+            raise SchemaError(f"The study file {why}")
+        found = {key: value for key, value in found.items() if key != "version"}
+    if isinstance(found, Mapping) and AS_PUBLISHED in found:
+        found = published_study(found)
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise SchemaError(f"A study file needs a `kind`, one of: {', '.join(KINDS)}.")
+    return KINDS[kind](found)
+
+
+def load_study(path: Path | str, *, published: bool = False, to_plan: bool = False) -> Study:
+    """Read a study file (YAML or JSON); `published` is its `as_published: true`, said elsewhere. `to_plan`: it may lack
+    a plan and a mechanism."""
+    try:
+        found = read_yaml(Path(path))
+        if to_plan and isinstance(found, Mapping) and found.get("kind") == PoolStudy.kind:
+            found = {"mechanism": {"name": MADE_UP}, **found}
+        if published and isinstance(found, Mapping):
+            found = {**found, AS_PUBLISHED: True}
+        return study_from_dict(found)
+    except SfumatoError as error:
+        raise type(error)(f"{path}: {error}") from None

@@ -1,0 +1,385 @@
+"""The survey file: what is asked, of whom it is learned, and how much the respondents' own devices blur it.
+
+Everything that a respondent's program needs to perturb an answer stands here or in the guidance: nothing else is asked
+of the server.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, ClassVar, cast
+
+from sfumato.channels.guidance import FLOOR, LINKS, MU, ORDERS, Link, Order
+from sfumato.core.errors import SchemaError
+from sfumato.core.wording import counted
+from sfumato.study.protocol.canonical import hash_of
+from sfumato.study.protocol.start_up import RANDOM, read_start_up
+from sfumato.study.protocol.survey_log import read_key
+from sfumato.table.column import checked_edges, interval_names
+
+# One question of a survey: its kind, its choices and its words in every language.
+
+
+KINDS = ("choice", "number", "yesno")
+MOST_CHOICES = 500
+_KEYS = frozenset({"name", "kind", "text", "choices", "classes", "edges", "low", "high"})
+
+Text = tuple[tuple[str, str], ...]
+"""The same words in every language: (code, text) pairs in the survey's order of languages."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One possible answer."""
+
+    value: str
+    text: Text
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked; a number is cut at public `edges` (the same for everybody) into ``len(edges) + 1`` choices."""
+
+    name: str
+    kind: str
+    text: Text
+    choices: tuple[Choice, ...]
+    edges: tuple[float, ...] = ()
+
+    def choice_of(self, answer: Any) -> int:
+        """Number of the choice that a plain answer falls into; an edge belongs to the upper interval."""
+        if self.kind == "number":
+            try:
+                value = float(answer)
+            except (TypeError, ValueError, OverflowError):
+                raise SchemaError(f"The answer to {self.name!r} must be a number.") from None
+            if not math.isfinite(value):
+                raise SchemaError(f"The answer to {self.name!r} must be a number.")
+            return sum(value >= edge for edge in self.edges)
+        for number, choice in enumerate(self.choices):
+            if str(answer) == choice.value:
+                return number
+        values = ", ".join(choice.value for choice in self.choices[:8])
+        raise SchemaError(f"The answer to {self.name!r} is not one of its choices ({values}).")
+
+    def to_dict(self) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "name": self.name,
+            "kind": self.kind,
+            "text": text_dict(self.text),
+            "choices": [{"value": choice.value, "text": text_dict(choice.text)} for choice in self.choices],
+        }
+        if self.edges:
+            found["edges"] = list(self.edges)
+        return found
+
+    @classmethod
+    def from_dict(cls, found: Any, languages: tuple[str, ...], where: str) -> Question:
+        if not isinstance(found, Mapping):
+            raise SchemaError(f"The {where} must have a name, a kind and a text.")
+        for key in found:
+            if key not in _KEYS:
+                raise SchemaError(f"The {where} has an unknown key {key!r}.")
+        name = found.get("name")
+        if not isinstance(name, str) or not name.strip() or len(name) > 100:
+            raise SchemaError(f"The {where} needs a short `name`.")
+        kind = found.get("kind", "choice")
+        if kind not in KINDS:
+            raise SchemaError(f"The kind of {name!r} must be {', '.join(KINDS)}. Got {kind!r} instead.")
+        text = read_text(found.get("text", name), languages, f"text of {name!r}")
+        edges = _edges(found.get("edges"), name) if kind == "number" else ()
+        choices = _choices(found.get("choices", found.get("classes")), kind, edges, name, languages)
+        if not 2 <= len(choices) <= MOST_CHOICES:
+            raise SchemaError(
+                f"The question {name!r} has {counted(len(choices), 'choice')}; a question needs 2 to {MOST_CHOICES}. "
+                "With one choice there is nothing to ask."
+            )
+        values = [choice.value for choice in choices]
+        if len(set(values)) < len(values):
+            raise SchemaError(f"Two choices of {name!r} have the same value.")
+        return cls(name.strip(), kind, text, choices, edges)
+
+
+def read_text(found: Any, languages: tuple[str, ...], where: str) -> Text:
+    """One text for all languages, or one for each."""
+    if isinstance(found, int | float) and not isinstance(found, bool):
+        found = f"{found:g}" if isinstance(found, float) else str(found)
+    if isinstance(found, str):
+        return tuple((code, found.strip()) for code in languages)
+    if not isinstance(found, Mapping):
+        raise SchemaError(f"The {where} must be text, or one text for each language.")
+    for code in languages:
+        if not isinstance(found.get(code), str):
+            raise SchemaError(f"The {where} has no text in the language {code!r}.")
+    return tuple((code, found[code].strip()) for code in languages)
+
+
+def text_dict(text: Text) -> dict[str, str]:
+    return dict(text)
+
+
+def _edges(found: Any, name: str) -> tuple[float, ...]:
+    if not isinstance(found, Sequence) or isinstance(found, str) or not found:
+        raise SchemaError(
+            f"The number {name!r} needs `edges`: where it is cut into intervals. Declare them from what is publicly "
+            "known, not from answers."
+        )
+    return checked_edges(found, repr(name))
+
+
+def _choices(
+    found: Any, kind: str, edges: tuple[float, ...], name: str, languages: tuple[str, ...]
+) -> tuple[Choice, ...]:
+    if kind == "number":
+        return tuple(Choice(label, tuple((code, label) for code in languages)) for label in interval_names(edges))
+    if kind == "yesno" and found is None:
+        found = ["no", "yes"]
+    if not isinstance(found, Sequence) or isinstance(found, str):
+        raise SchemaError(f"The question {name!r} needs a list of `choices`.")
+    choices = []
+    for choice in found:
+        if isinstance(choice, Mapping):
+            value = choice.get("value")
+            if not isinstance(value, str | int | float) or isinstance(value, bool):
+                raise SchemaError(f"Every choice of {name!r} needs a `value`.")
+            choices.append(Choice(str(value), read_text(choice.get("text", value), languages, f"choice of {name!r}")))
+        else:
+            choices.append(Choice(str(choice), read_text(str(choice), languages, f"choice of {name!r}")))
+    return tuple(choices)
+
+
+MOST_ANSWERS = 20_000  # of one batch: they lie in memory while their guidance is computed
+MOST_BITS = 2000  # counts grow with the square of the bits, guidance with the cube: 8 MB and seconds for each batch
+MOST_CELLS = 2 * MOST_BITS**2  # of the matrices of all classes: many classes leave room for fewer bits
+_HASH = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class SurveyStudy:
+    """A study of kind `survey`.
+
+    `mu`, `order`, `link`, `balance` fix the guidance (`k` its level, instead of `mu`), `floor` the least probability of
+    every bit, `batch` how many answers change it; `start_up` is "random" or counts of the owner's rows, as text. The
+    server adds `ticket_key` (where there are invitations: what tickets are checked by) and `origin` (the hash that an
+    older version gave to this survey).
+    """
+
+    kind: ClassVar[str] = "survey"
+
+    name: str
+    by: str
+    about: Text
+    consent: Text
+    languages: tuple[str, ...]
+    questions: tuple[Question, ...]
+    label: Question
+    mu: float = MU
+    batch: int = 100
+    floor: float = FLOOR
+    link: Link = "square"
+    order: Order = "magnitude"
+    balance: bool = True
+    k: int | None = None
+    start_up: str = RANDOM
+    closes: str | None = None
+    witnesses: tuple[str, ...] = ()
+    invitations: bool = False
+    ticket_key: str | None = None
+    origin: str | None = None
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of choices of every question: the one-hot groups of an answer, in order."""
+        return tuple(len(question.choices) for question in self.questions)
+
+    @property
+    def width(self) -> int:
+        """Bits of an answer."""
+        return sum(self.sizes)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return tuple(choice.value for choice in self.label.choices)
+
+    def closed(self, today: datetime.date) -> bool:
+        """Whether the closing date lies behind us; the date itself is the last day of answers."""
+        return self.closes is not None and today > datetime.date.fromisoformat(self.closes)
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the canonical file: what respondents and witnesses compare."""
+        return hash_of(self.to_dict())
+
+    @property
+    def root(self) -> str:
+        """What the log begins from and random start-up rows follow from: the hash, or the one it had at first."""
+        return self.origin or self.hash
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "by": self.by,
+            "about": text_dict(self.about),
+            "consent": text_dict(self.consent),
+            "languages": list(self.languages),
+            "questions": [question.to_dict() for question in self.questions],
+            "label": self.label.to_dict(),
+            "mu": self.mu,
+            "batch": self.batch,
+            "floor": self.floor,
+            "link": self.link,
+            "order": self.order,
+            "start_up": RANDOM if self.start_up == RANDOM else json.loads(self.start_up),
+            "closes": self.closes,
+            "witnesses": list(self.witnesses),
+            "invitations": self.invitations,
+            # Only where they are: files without them keep the hash that they always had.
+            **({} if self.balance else {"balance": False}),
+            **({} if self.k is None else {"k": self.k}),
+            **({} if self.ticket_key is None else {"ticket_key": self.ticket_key}),
+            **({} if self.origin is None else {"origin": self.origin}),
+        }
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> SurveyStudy:
+        """Read and check; a `SchemaError` says what is wrong and where."""
+        keys = ["kind", *(field.name for field in fields(cls))]
+        for key in found:
+            if key not in keys:
+                raise SchemaError(f"The survey has an unknown key {key!r}. It may have: {', '.join(keys)}.")
+        languages = _languages(found.get("languages", ["en"]))
+        questions = _questions(found.get("questions"), languages)
+        if not isinstance(found.get("label"), Mapping):
+            raise SchemaError("The survey needs a `label`: the question whose answer is to be predicted.")
+        label = Question.from_dict(found["label"], languages, "label")
+        if label.kind == "number":
+            raise SchemaError("The question to predict must be a choice, not a number: classes are to be predicted.")
+        if label.name in {question.name for question in questions}:
+            raise SchemaError(f"The question to predict {label.name!r} is also one of the questions. Ask it once.")
+        sizes, classes = [len(question.choices) for question in questions], len(label.choices)
+        most = min(MOST_BITS, math.isqrt(MOST_CELLS // classes))
+        if sum(sizes) > most:
+            raise SchemaError(
+                f"The questions have {sum(sizes)} choices together; at most {most} are possible where the question to "
+                f"predict has {classes}. Merge choices or drop questions."
+            )
+        return cls(
+            name=_line(found, "name"),
+            by=_line(found, "by"),
+            about=read_text(found.get("about", ""), languages, "about"),
+            consent=read_text(found.get("consent", ""), languages, "consent"),
+            languages=languages,
+            questions=questions,
+            label=label,
+            mu=_number(found, "mu", MU, 0.0, 0.9999),
+            batch=_whole(found, "batch", 100, 1, MOST_ANSWERS),
+            floor=_number(found, "floor", FLOOR, 0.0, 0.4999),
+            link=cast(Link, _word(found, "link", LINKS)),
+            order=cast(Order, _word(found, "order", ORDERS)),
+            balance=_truth(found, "balance", default=True),
+            k=None if found.get("k") is None else _whole(found, "k", 1, 1, sum(sizes)),
+            start_up=read_start_up(found.get("start_up", RANDOM), sizes, classes),
+            closes=_date(found.get("closes")),
+            witnesses=_addresses(found.get("witnesses", ())),
+            invitations=_truth(found, "invitations"),
+            ticket_key=_ticket_key(found),
+            origin=_origin(found.get("origin")),
+        )
+
+
+def _languages(found: Any) -> tuple[str, ...]:
+    if not isinstance(found, Sequence) or isinstance(found, str) or not found:
+        raise SchemaError("`languages` must be a list of language codes, for example [en, de].")
+    codes = tuple(str(code) for code in found)
+    if len(set(codes)) < len(codes) or not all(code.isascii() and 2 <= len(code) <= 8 for code in codes):
+        raise SchemaError("`languages` must be different short codes, for example [en, de].")
+    return codes
+
+
+def _questions(found: Any, languages: tuple[str, ...]) -> tuple[Question, ...]:
+    if not isinstance(found, Sequence) or isinstance(found, str) or not found:
+        raise SchemaError("The survey needs a list of `questions`.")
+    read = tuple(Question.from_dict(q, languages, f"question {n}") for n, q in enumerate(found, start=1))
+    names = [question.name for question in read]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise SchemaError(f"Two questions are called {twice[0]!r}. Names must differ.")
+    return read
+
+
+def _line(found: Mapping[str, Any], key: str) -> str:
+    value = found.get(key)
+    if not isinstance(value, str) or not value.strip() or len(value) > 200:
+        raise SchemaError(f"The survey needs `{key}`: one line of text.")
+    return value.strip()
+
+
+def _word(found: Mapping[str, Any], key: str, words: tuple[str, ...]) -> str:
+    value = found.get(key, words[0])
+    if value not in words:
+        raise SchemaError(f"`{key}` must be {' or '.join(words)}. Got {value!r} instead.")
+    return str(value)
+
+
+def _number(found: Mapping[str, Any], key: str, default: float, low: float, high: float) -> float:
+    value = found.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise SchemaError(f"`{key}` must be a number. Got {value!r} instead.")
+    if not low <= value <= high:
+        raise SchemaError(f"`{key}` must lie between {low:g} and {high:g}. Got {value!s:.20} instead.")
+    return float(value)
+
+
+def _whole(found: Mapping[str, Any], key: str, default: int, low: int, high: int) -> int:
+    value = found.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise SchemaError(f"`{key}` must be a whole number from {low} to {high}. Got {value!r} instead.")
+    return value
+
+
+def _truth(found: Mapping[str, Any], key: str, *, default: bool = False) -> bool:
+    value = found.get(key, default)
+    if not isinstance(value, bool):
+        raise SchemaError(f"`{key}` must be true or false. Got {value!r} instead.")
+    return value
+
+
+def _ticket_key(found: Mapping[str, Any]) -> str | None:
+    key = found.get("ticket_key")
+    if key is None:
+        return None
+    if not found.get("invitations"):
+        raise SchemaError("`ticket_key` belongs to a survey by invitation; the server writes it there.")
+    read_key(key)
+    return str(key)
+
+
+def _origin(found: Any) -> str | None:
+    if found is not None and not (isinstance(found, str) and _HASH.fullmatch(found)):
+        raise SchemaError("`origin` must be the hash that the survey had before; the server writes it there.")
+    return found
+
+
+def _date(found: Any) -> str | None:
+    if found is None:
+        return None
+    try:
+        return datetime.date.fromisoformat(str(found)).isoformat()
+    except ValueError:
+        raise SchemaError(f"`closes` must be a date such as 2027-01-31. Got {found!s:.40} instead.") from None
+
+
+def _addresses(found: Any) -> tuple[str, ...]:
+    if not isinstance(found, Sequence) or isinstance(found, str):
+        raise SchemaError("`witnesses` must be a list of addresses.")
+    for address in found:
+        if not isinstance(address, str) or not address.startswith(("https://", "http://127.0.0.1", "http://localhost")):
+            raise SchemaError("A witness must be an https address.")
+    return tuple(address.rstrip("/") for address in found)

@@ -1,0 +1,157 @@
+"""The public log of a survey's guidance: append-only, each entry holds the hash of the one before.
+
+A miner who shows different guidance to different people must keep two logs; heads that are compared (with a remembered
+one, with witnesses) then differ. A client that sees one view alone cannot detect a fork.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sfumato.core.errors import CardError, SchemaError
+
+# Tickets: an invitation is exchanged for a signature that the server cannot recognise when it comes back.
+#
+# Blind RSA signatures, RSABSSA-SHA384-PSSZERO-Deterministic of RFC 9474 with a key of 2048 bits and exponent 65537. The
+# respondent's device hides the name of its future answer behind a random factor, the server signs what it cannot read,
+# the device takes the factor out. What the server signed is independent of the name: every name could have been behind
+# it, so that nobody, whatever he computes, can say whose ticket an answer carries. The name has 128 random bits, hence
+# no random prefix is needed.
+#
+# `key` is the modulus throughout, a whole number. Numbers travel as base64url of 256 bytes.
+
+
+EXPONENT = 65537
+KEY_BITS = 2048
+KEY_BYTES = KEY_BITS // 8
+LETTERS = 342  # of such a number in base64url
+_HASH_BYTES = 48
+
+
+@dataclass(frozen=True)
+class Blinded:
+    """A ticket that is being asked for: `hidden` is what the server sees, `inverse` what takes the factor out."""
+
+    hidden: int
+    inverse: int
+
+
+def read_number(text: str) -> int:
+    """A number as it travels; `ValueError` where it is not one."""
+    if not isinstance(text, str) or len(text) != LETTERS:
+        raise ValueError("not 256 bytes")
+    return int.from_bytes(base64.b64decode(text + "==", altchars=b"-_", validate=True), "big")
+
+
+def write_number(number: int) -> str:
+    return base64.urlsafe_b64encode(number.to_bytes(KEY_BYTES, "big")).rstrip(b"=").decode("ascii")
+
+
+def read_key(text: str) -> int:
+    """The public key of a survey file."""
+    try:
+        key = read_number(text)
+    except ValueError:
+        key = 0
+    if key.bit_length() != KEY_BITS or key % 2 == 0 or write_number(key) != text:
+        raise SchemaError(f"`ticket_key` must be an RSA modulus of {KEY_BITS} bits, which the server writes there.")
+    return key
+
+
+def message(survey_hash: str, name: str) -> bytes:
+    """What a ticket says: this survey, this answer's random name."""
+    return f"sfumato ticket|{survey_hash}|{name}".encode("ascii")
+
+
+def encoded(signed: bytes, bits: int = KEY_BITS) -> int:
+    """EMSA-PSS of RFC 8017 with SHA-384, MGF1 and no salt, for a modulus of so many bits."""
+    size = (bits + 6) // 8  # of bits - 1 bits
+    digest = hashlib.sha384(bytes(8) + hashlib.sha384(signed).digest()).digest()
+    block = bytes(size - _HASH_BYTES - 2) + b"\x01"
+    pieces = (hashlib.sha384(digest + n.to_bytes(4, "big")).digest() for n in range(-(-len(block) // _HASH_BYTES)))
+    mask = b"".join(pieces)[: len(block)]
+    masked = int.from_bytes(block, "big") ^ int.from_bytes(mask, "big")
+    masked &= (1 << (8 * len(block) - (8 * size - (bits - 1)))) - 1
+    return int.from_bytes(masked.to_bytes(len(block), "big") + digest + b"\xbc", "big")
+
+
+def blind(key: int, survey_hash: str, name: str, factor: int | None = None) -> Blinded:
+    """Hide a name from whoever signs it; `factor` is random unless a test gives it."""
+    factor = 2 + secrets.randbelow(key - 2) if factor is None else factor
+    hidden = encoded(message(survey_hash, name)) * pow(factor, EXPONENT, key) % key
+    return Blinded(hidden, pow(factor, -1, key))
+
+
+def unblinded(key: int, survey_hash: str, name: str, inverse: int, signature: int) -> str:
+    """The ticket, once it has been checked: a key that cannot sign every name could tell respondents apart."""
+    ticket = signature * inverse % key
+    if not is_good(key, survey_hash, name, ticket):
+        raise CardError("The server signed something other than what this program asked for. Nothing was sent.")
+    return write_number(ticket)
+
+
+def is_good(key: int, survey_hash: str, name: str, ticket: int) -> bool:
+    """Whether the holder of the key signed this name for this survey."""
+    return 0 <= ticket < key and pow(ticket, EXPONENT, key) == encoded(message(survey_hash, name))
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """One version of the guidance: its k, SHA-256 of V and of the counts it was computed from, answers counted so far.
+
+    ``hash = SHA-256("version|k|sha256|inputs_sha256|answers|previous")``; the entry before the first is the survey
+    file itself, so that the log cannot be moved to another survey.
+    """
+
+    version: int
+    k: int
+    sha256: str
+    inputs_sha256: str
+    answers: int
+    previous: str
+    hash: str
+
+    @classmethod
+    def chained(cls, previous: str, *, version: int, k: int, sha256: str, inputs_sha256: str, answers: int) -> LogEntry:
+        line = f"{version}|{k}|{sha256}|{inputs_sha256}|{answers}|{previous}"
+        digest = hashlib.sha256(line.encode("ascii")).hexdigest()
+        return cls(version, k, sha256, inputs_sha256, answers, previous, digest)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> LogEntry:
+        """Read one entry as the server sent it; a hash that does not fit is refused."""
+        try:
+            entry = cls.chained(
+                str(found["previous"]),
+                version=int(found["version"]),
+                k=int(found["k"]),
+                sha256=str(found["sha256"]),
+                inputs_sha256=str(found["inputs_sha256"]),
+                answers=int(found["answers"]),
+            )
+            stated = str(found["hash"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CardError("The log of guidance contains an entry that cannot be read. Do not answer.") from error
+        if entry.hash != stated:
+            raise CardError(f"Entry {entry.version} of the log of guidance was changed: its hash does not match.")
+        return entry
+
+
+def check_chain(entries: Iterable[LogEntry], previous: str, *, first: int = 1) -> str:
+    """Whether the entries follow each other without a gap from `previous`; returns the last hash (the head)."""
+    answers = 0
+    for number, entry in enumerate(entries, start=first):
+        if entry.version != number or entry.previous != previous:
+            raise CardError(f"The log of guidance has a gap or a fork before version {number}. Do not answer.")
+        if entry.answers < answers:
+            raise CardError(f"Version {number} of the guidance counts fewer answers than the version before.")
+        previous, answers = entry.hash, entry.answers
+    return previous

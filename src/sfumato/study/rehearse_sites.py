@@ -1,0 +1,277 @@
+"""Deal one's own table to L sites, and see what sharing would cost and hide [kernel-resampling, Figs 3-7].
+
+A quarter of the rows is held apart. The others are dealt to L sites at random, class by class; every site perturbs its
+own rows, and a classifier learns from all of them together. Nothing leaves the machine and nothing is released, so
+nothing is counted in a ledger.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from sfumato.attacks.base import Knowledge, MembershipScores
+from sfumato.attacks.metrics import RowDensity, auc, dapl, source_hit_rate
+from sfumato.attacks.row_ratios import Membership
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.errors import TableError, UsageError
+from sfumato.core.progress import Progress, silent
+from sfumato.learn.classifiers.embedding import public_map
+from sfumato.learn.classifiers.factory import choose_classifier, make_classifier
+from sfumato.learn.classifiers.training import Part, answers_plain_rows, fit_on_parts, noise_summary
+from sfumato.mechanisms import KernelResampling, Mechanism, make_mechanism
+from sfumato.reconstruction.picture import BOTTOM, LEFT, TOP, Size, framed, text, ticks
+from sfumato.table import Encoding, Schema, open_table
+
+TEST_SHARE = 0.25
+DRAWS = 200
+MOST_ROWS = 5_000
+"""Rows that are dealt: of a larger table a random part, since distances grow with the square."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows to be dealt, and rows held apart."""
+
+    X: Matrix
+    y: Codes
+    held: Matrix
+    held_y: Codes
+    encoding: Encoding
+
+
+@dataclass(frozen=True)
+class AtSites:
+    """Means over the repeats, for one number of sites.
+
+    original: error after training on all original rows; pooled: on what all sites release; alone: on one site's own
+    original rows. phi = pooled - original [Eq. 20], with its standard deviation over the repeats. density_gap:
+    half the L1 distance of the sites' density estimates to the same estimate from the rows held apart, which is Eq. 18
+    with an estimate in place of the truth; None for mechanisms without a density. hits: share of released
+    rows that lie nearest to the row they come from. membership: AUC of telling a row that was released from one held
+    apart, .5 for a coin toss.
+    """
+
+    sites: int
+    original: float
+    pooled: float
+    alone: float
+    phi: float
+    spread: float
+    density_gap: float | None
+    hits: float
+    membership: float
+
+    @property
+    def worth_it(self) -> bool:
+        """Whether pooled releases err no more than one site's own rows."""
+        return self.pooled <= self.alone
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "worth_it": self.worth_it}
+
+
+def rehearse_sites(
+    table: Any,
+    sites: Sequence[int],
+    *,
+    label: str | None = None,
+    schema: Schema | None = None,
+    mechanism: str = KernelResampling.name,
+    parameters: Mapping[str, Any] | None = None,
+    classifier: str = "knn",
+    repeats: int = 10,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> list[AtSites]:
+    """One entry for each number of sites, in the order given."""
+    if not sites or min(sites) < 1 or len(set(sites)) < len(sites):
+        raise UsageError("--sites must be different numbers of sites, each at least 1, such as 1,2,4,8.")
+    if repeats < 1:
+        raise UsageError(f"--repeats must be at least 1. Got {repeats} instead.")
+    choose_classifier(classifier)
+    made = make_mechanism(mechanism, dict(parameters or {}))
+    if not made.columnwise or made.whole_table:
+        raise UsageError(f"{mechanism} does not keep the table's columns, so its sites cannot be compared row by row.")
+    rows = open_table(table).read()
+    found = schema or Schema.infer(rows, label=label)
+    if found.label is None:
+        raise UsageError("A rehearsal needs classes to predict: give --label COL, or a schema with such a column.")
+    encoding = Encoding(found)
+    X, y = encoding.encode(rows).X, encoding.encode_label(rows)
+    _check_size(y, max(sites), encoding)
+    trials: dict[int, list[dict[str, float | None]]] = {count: [] for count in sites}
+    for repeat in range(repeats):
+        train, test = _apart(y, np.random.default_rng([seed, repeat]))  # the same people for every number of sites
+        table_of = Split(X[train], y[train], X[test], y[test], encoding)
+        for count in sites:
+            progress("Rehearsing", repeat * len(sites) + sites.index(count), repeats * len(sites))
+            rng = np.random.default_rng([seed, repeat, count])
+            trials[count].append(_trial(table_of, count, made, classifier, rng))
+    return [_mean(count, trials[count]) for count in sites]
+
+
+def _check_size(y: Codes, most: int, encoding: Encoding) -> None:
+    counts = np.bincount(y, minlength=len(encoding.classes))
+    least = int((counts[counts > 0] * (1 - TEST_SHARE)).min())
+    if least // most < 2:
+        raise TableError(
+            f"The rarest class has too few rows for {most} sites: each site needs at least two of every class, and a "
+            f"quarter of the rows is held apart. At most {max(1, least // 2)} sites are possible."
+        )
+
+
+def dealt(y: Codes, sites: int, rng: np.random.Generator) -> list[Codes]:
+    """Rows dealt to sites at random, class by class, as evenly as can be."""
+    order = np.concatenate([rng.permutation(np.flatnonzero(y == code)) for code in np.unique(y)])
+    return [np.sort(order[start::sites]) for start in range(sites)]
+
+
+def _apart(y: Codes, rng: np.random.Generator) -> tuple[Codes, Codes]:
+    """Rows to deal and rows to hold apart, a share of every class."""
+    test = np.concatenate(
+        [
+            rng.permutation(members)[: max(1, round(TEST_SHARE * len(members)))]
+            for members in (np.flatnonzero(y == code) for code in np.unique(y))
+        ]
+    )
+    return rng.permutation(np.setdiff1d(np.arange(len(y)), test))[:MOST_ROWS], np.sort(test)[:MOST_ROWS]
+
+
+def _trial(
+    split: Split, sites: int, mechanism: Mechanism, classifier: str, rng: np.random.Generator
+) -> dict[str, float | None]:
+    X, y, held, held_y, encoding = split.X, split.y, split.held, split.held_y, split.encoding
+    exact = noise_summary(None, encoding.width)
+    parts, alone, sources, fits = [], [], [], []
+    for members in dealt(y, sites, rng):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a column that is constant at a site is nothing to decide here
+            fit = type(mechanism)(**mechanism.get_params()).fit(X[members], y[members], encoding)
+        block = fit.perturb(X[members], y[members], rng)
+        assert block.y is not None
+        parts.append(Part(block.X, block.y, noise_summary(fit.recipe_, encoding.width), source=fit.recipe_))
+        sources.append(members[block.source])
+        fits.append((members, fit))
+        alone.append(_error(classifier, [Part(X[members], y[members], exact)], held, held_y))
+    released, source = np.vstack([part.Z for part in parts]), np.concatenate(sources)
+    original = _error(classifier, [Part(X, y, exact)], held, held_y)
+    pooled = _error(classifier, parts, held, held_y)
+    return {
+        "original": original,
+        "pooled": pooled,
+        "alone": float(np.mean(alone)),
+        "phi": pooled - original,
+        "density_gap": _density_gap(split, fits, rng),
+        "hits": source_hit_rate(released, X, source).rate,
+        "membership": _membership(released, X, held, encoding),
+    }
+
+
+def _error(classifier: str, parts: list[Part], X: Matrix, y: Codes) -> float:
+    made = make_classifier(classifier)
+    source = parts[0].source
+    queries = X
+    if source is not None and not answers_plain_rows(made):
+        placed = public_map(source)
+        queries = X if placed is None else np.asarray(X @ placed[0].T + placed[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return float((fit_on_parts(made, parts).predict(queries) != y).mean())
+
+
+def _membership(released: Matrix, inside: Matrix, outside: Matrix, encoding: Encoding) -> float:
+    known = Knowledge(released, encoding, candidates=np.vstack([inside, outside]))
+    found = Membership("distance").run(known)
+    assert isinstance(found, MembershipScores)
+    return auc(found.scores[: len(inside)], found.scores[len(inside) :])
+
+
+def _density_gap(split: Split, fits: list[tuple[Codes, Mechanism]], rng: np.random.Generator) -> float | None:
+    """Over the classes, weighted by rows; against the estimate from the rows held apart."""
+    X, y, held, held_y = split.X, split.y, split.held, split.held_y
+    first = fits[0][1]
+    if not isinstance(first, KernelResampling) or np.bincount(held_y)[np.unique(held_y)].min() < 2:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        apart = KernelResampling(**first.get_params()).fit(held, held_y, split.encoding)
+    losses, weights = [], []
+    for code in np.unique(y).tolist():
+        densities = [
+            RowDensity.of(fit, X[rows], y[rows], code) for rows, fit in fits if isinstance(fit, KernelResampling)
+        ]
+        counts = [len(density.rows) for density in densities]
+        losses.append(dapl(RowDensity.of(apart, held, held_y, code), densities, counts, rng, DRAWS).loss)
+        weights.append(sum(counts))
+    return float(np.average(losses, weights=weights))
+
+
+def _mean(sites: int, trials: list[dict[str, float | None]]) -> AtSites:
+    def mean(name: str) -> float:
+        return float(np.array([trial[name] for trial in trials], dtype=float).mean())
+
+    phis = np.array([trial["phi"] for trial in trials], dtype=float)
+    return AtSites(
+        sites=sites,
+        **{name: mean(name) for name in ("original", "pooled", "alone", "phi", "hits", "membership")},
+        spread=float(np.std(phis, ddof=1)) if len(phis) > 1 else 0.0,
+        density_gap=None if trials[0]["density_gap"] is None else mean("density_gap"),
+    )
+
+
+# What sharing costs and shows against the number of sites, as a picture [kernel-resampling, Figs 3-7].
+
+
+COLOURS = ("#1f5f8b", "#b35900", "#5b5b5b")
+DASHES = ("", "7 4", "2 3")
+SIZE = Size(720, 330, 5)
+NAMES_WIDTH = 150
+"""Room at the right for the names of the lines, so that no legend is needed."""
+
+
+def rehearsal_picture(found: Sequence[AtSites]) -> str:
+    """Errors above, exposure below, as one SVG."""
+    errors = {
+        "pooled releases": [one.pooled for one in found],
+        "one site's own rows": [one.alone for one in found],
+        "all original rows": [one.original for one in found],
+    }
+    shown = {"membership": [one.membership for one in found], "source hits": [one.hits for one in found]}
+    if all(one.density_gap is not None for one in found):
+        shown["density gap"] = [one.density_gap or 0.0 for one in found]
+    sites = [one.sites for one in found]
+    upper = _panel("What it costs: error on other people", "error", sites, errors)
+    lower = _panel("What it shows: exposure, and the gap of densities", "share", sites, shown)
+    width, height = SIZE.width, SIZE.height
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{2 * height}" '
+        f'viewBox="0 0 {width} {2 * height}">\n{upper}<g transform="translate(0 {height})">\n{lower}</g>\n</svg>\n'
+    )
+
+
+def _panel(title: str, measure: str, sites: Sequence[int], lines: dict[str, list[float]]) -> str:
+    base, right = SIZE.height - BOTTOM, SIZE.width - NAMES_WIDTH
+    top = max(1e-9, *(max(values) for values in lines.values())) * 1.05
+    step = (right - LEFT) / max(1, len(sites) - 1)
+
+    def up(value: float) -> float:
+        return base - value / top * (base - TOP)
+
+    shapes = [text(LEFT - 6, up(tick) + 4, words, "end") for tick, words in ticks(0.0, top, SIZE.marks)]
+    shapes += [text(LEFT + place * step, base + 18, str(count), "middle") for place, count in enumerate(sites)]
+    shapes.append(text(0.5 * (LEFT + right), SIZE.height - 10, "sites", "middle"))
+    lowest = float("inf")  # names are put from the bottom up, and none on another
+    ordered = sorted(lines.items(), key=lambda line: line[1][-1])
+    for number, (name, values) in enumerate(ordered):
+        at = [(LEFT + place * step, up(value)) for place, value in enumerate(values)]
+        style = f'stroke="{COLOURS[number]}" stroke-width="2" stroke-dasharray="{DASHES[number]}"'
+        shapes.append(f'<polyline points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in at)}" fill="none" {style}/>')
+        shapes += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{COLOURS[number]}"/>' for x, y in at]
+        lowest = min(at[-1][1] + 4, lowest - 15)
+        shapes.append(f'<g fill="{COLOURS[number]}">{text(right + 10, lowest, name, "start")}</g>')
+    return framed(title, measure, shapes, base, SIZE)

@@ -1,0 +1,161 @@
+"""The server as one ASGI application: two applications side by side inside one shell, and refusals in one shape."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from sqlalchemy.exc import DataError, DBAPIError, SQLAlchemyError
+from starlette.exceptions import HTTPException
+
+from sfumato import __version__
+from sfumato.core.errors import SfumatoError
+from sfumato.study.protocol.messages import ErrorMessage
+from sfumato.study.server.context import Context
+from sfumato.study.server.logs import fault, log
+from sfumato.study.server.problems import ApiError, disk_full, not_found, unavailable, wrong_method
+from sfumato.study.server.routes import (
+    counts,
+    densities,
+    models,
+    page_forms,
+    pages,
+    releases,
+    service,
+    studies,
+    survey_owner,
+)
+from sfumato.study.server.settings import Settings
+from sfumato.study.server.shell import Receive, Scope, Send, Shell, path_of
+from sfumato.study.server.survey.api_description import described
+from sfumato.study.server.survey.desks import SurveyDesks
+from sfumato.study.server.survey.survey_app import PREFIX, SurveyApp
+from sfumato.study.server.web.rendering import ROOT, error_page
+from sfumato.study.server.web.respondent_files import RespondentFiles
+
+ROUTERS = (
+    service.router,
+    studies.router,
+    releases.router,
+    models.router,
+    densities.router,
+    counts.router,
+    survey_owner.router,
+    pages.router,
+    page_forms.router,
+)
+
+
+class Coordinator:
+    """What uvicorn serves, and what a foreign application may mount.
+
+    `api` answers owners, sites and people at a browser; respondents come by the thousand and have an application of
+    their own beside it (decision 0029). `state` holds `context`, `store`, `settings` and `surveys`.
+    """
+
+    def __init__(self, api: FastAPI, surveys: SurveyApp, context: Context) -> None:
+        self.api, self.state = api, api.state
+        self._surveys = surveys
+        self._shell = Shell(self._mounted, context.settings, context.metrics, _refused)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        ROOT.set(scope.get("root_path", ""))  # where a foreign application has mounted this one, for the pages
+        await self._shell(scope, receive, send)
+
+    async def _mounted(self, scope: Scope, receive: Receive, send: Send) -> None:
+        asked_of_a_survey = scope["type"] == "http" and path_of(scope).startswith(PREFIX)
+        await (self._surveys if asked_of_a_survey else self.api)(scope, receive, send)
+
+
+def create_app(settings: Settings) -> Coordinator:
+    """The application for one data folder and database, both opened here; `app.state.store` is the store."""
+    context = Context.open(settings)
+    surveys = SurveyDesks(context.store, settings.respondent_rate)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        context.start()
+        log("started", version=__version__)
+        try:
+            yield
+        finally:
+            await surveys.close()
+            context.close()
+            log("stopped")
+
+    api = FastAPI(
+        title="Sfumato coordinator",
+        version=__version__,
+        summary="Studies to which sites push sanitized releases, one way.",
+        lifespan=lifespan,
+        redirect_slashes=False,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/v1/openapi.json",
+        separate_input_output_schemas=False,
+    )
+    api.state.context, api.state.store, api.state.settings = context, context.store, settings
+    api.state.surveys = surveys
+    for router in ROUTERS:
+        api.include_router(router)
+    api.mount("/survey", RespondentFiles())
+    for kind in (HTTPException, RequestValidationError, SfumatoError, SQLAlchemyError, Exception):
+        api.add_exception_handler(kind, _refused)
+    _describe_surveys(api)
+    return Coordinator(api, SurveyApp(surveys), context)
+
+
+def _describe_surveys(api: FastAPI) -> None:
+    """Add the routes of surveys to the description, when somebody first asks for it."""
+    describe = api.openapi
+
+    def with_surveys() -> dict[str, Any]:
+        if api.openapi_schema is None:
+            api.openapi_schema = describe()
+            api.openapi_schema["paths"] |= described()
+        return api.openapi_schema
+
+    api.openapi = with_surveys  # type: ignore[method-assign]
+
+
+# Every refusal has the same shape, whichever application raised it
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    refusal = _worded(request, error)
+    if (shown := error_page(request, refusal)) is not None:
+        return shown
+    message = ErrorMessage(refusal.code, str(refusal.detail), request.state.request_id, refusal.objections)
+    return JSONResponse(message.to_dict(), refusal.status_code, refusal.headers)
+
+
+def _worded(request: Request, error: Exception) -> ApiError:
+    """What a client is told of an error."""
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, HTTPException):
+        return _of_framework(error)
+    if isinstance(error, RequestValidationError):  # where and what was expected; never what was sent
+        places = [f"{'.'.join(str(part)[:40] for part in item['loc'])}: {item['msg']}" for item in error.errors()[:10]]
+        return ApiError(422, "invalid", "The request does not match the API's description.", objections=places)
+    if isinstance(error, SfumatoError):
+        return ApiError(422, "invalid", str(error))
+    if isinstance(error, DataError):  # what was sent is no text or number that a database has: nothing of ours is away
+        return ApiError(422, "invalid", "The request contains characters that cannot be stored.")
+    if isinstance(error, SQLAlchemyError):
+        log("database", 40, request=request.state.request_id, **fault(error))
+        full = isinstance(error, DBAPIError) and "full" in str(error.orig).lower()
+        return disk_full() if full else unavailable()
+    return ApiError(500, "fault", "The server failed. Its log has an entry with the id of this request.")
+
+
+def _of_framework(error: HTTPException) -> ApiError:
+    if error.status_code == 404:
+        return not_found()
+    if error.status_code == 405:
+        return wrong_method((error.headers or {}).get("Allow", "").split(", "))
+    return ApiError(error.status_code, "bad-request", "The request cannot be understood.")

@@ -1,0 +1,130 @@
+"""Where files lie in the data folder, and how a pushed one becomes durable.
+
+    data/incoming/<random>/      what one process is receiving; gone when the process is
+    data/releases/<study>/       <sha256>.parquet
+    data/tests/<study>/          <sha256>.parquet or .csv: public test tables
+    data/models/<study>/         <model>.skops
+
+A release is visible once its row is committed. Files come first: body, fsync, rename, fsync of the folder, then the
+row. Between rename and commit a shared lock is held; who sweeps away files without a row takes it exclusively, so that
+no process removes what another is about to acknowledge.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from sfumato.core.files import PRIVATE, put_in_place, sync_folder
+
+NAME = "in-use"
+
+
+class DataFolder:
+    """Paths of one data folder, and this process's corner of `incoming`."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        for part in (data, data / "incoming", data / "releases", data / "tests", data / "models"):
+            part.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._incoming: Path | None = None
+        self._in_use: int | None = None
+
+    def release(self, study: str, sha256: str) -> Path:
+        return self.data / "releases" / study / f"{sha256}.parquet"
+
+    def test_table(self, study: str, sha256: str, format: str) -> Path:
+        return self.data / "tests" / study / f"{sha256}.{format}"
+
+    def model(self, study: str, model: str) -> Path:
+        return self.data / "models" / study / f"{model}.skops"
+
+    def free_bytes(self) -> int:
+        return shutil.disk_usage(self.data).free
+
+    # This process's own corner
+
+    def open(self) -> None:
+        """Take a corner of `incoming`, and remove those of processes that are gone."""
+        with self.settling(exclusive=True):
+            for old in (self.data / "incoming").iterdir():
+                if not _is_held(old / NAME):
+                    shutil.rmtree(old, ignore_errors=True)
+            corner = self.data / "incoming" / secrets.token_hex(8)
+            corner.mkdir(mode=0o700)
+            self._in_use = os.open(corner / NAME, os.O_RDWR | os.O_CREAT, PRIVATE)
+            fcntl.flock(self._in_use, fcntl.LOCK_EX)
+            self._incoming = corner
+
+    def close(self) -> None:
+        if self._incoming is not None:
+            shutil.rmtree(self._incoming, ignore_errors=True)
+        if self._in_use is not None:
+            os.close(self._in_use)
+        self._incoming = self._in_use = None
+
+    def incoming(self) -> Path:
+        """A new name to receive into."""
+        if self._incoming is None:
+            self.open()
+        assert self._incoming is not None
+        return self._incoming / secrets.token_hex(16)
+
+    @contextlib.contextmanager
+    def borrowed(self, place: Path) -> Iterator[Path]:
+        """A kept file among the received ones: those who check see nothing else."""
+        path = self.incoming()
+        with contextlib.suppress(OSError):  # it may be gone: who checks will say so
+            os.link(place, path)
+        try:
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
+
+    # From received to durable
+
+    @contextlib.contextmanager
+    def settling(self, *, exclusive: bool = False) -> Iterator[None]:
+        """Held (shared) from rename to commit, and (exclusively) by who sweeps."""
+        descriptor = os.open(self.data / ".settling", os.O_RDWR | os.O_CREAT, PRIVATE)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def settle(self, received: Path, place: Path) -> None:
+        """Rename a received and synced file to its place, durably."""
+        if not place.parent.exists():
+            place.parent.mkdir(exist_ok=True, mode=0o700)
+            sync_folder(place.parent.parent)
+        put_in_place(received, place)
+
+    def sweep(self, kept: set[tuple[str, str]]) -> int:
+        """Remove release files that no row speaks of: pushes that died before they were acknowledged, withdrawals."""
+        removed = 0
+        for path in (self.data / "releases").glob("*/*.parquet"):
+            if (path.parent.name, path.stem) not in kept:
+                path.unlink(missing_ok=True)
+                removed += 1
+        return removed
+
+
+def _is_held(lock: Path) -> bool:
+    """Whether a living process holds the corner."""
+    try:
+        descriptor = os.open(lock, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

@@ -1,0 +1,108 @@
+"""Every refusal of the server: a status, a short code for programs, and words that say what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from starlette.exceptions import HTTPException
+
+from sfumato.study.protocol.messages import ErrorMessage
+
+
+class ApiError(HTTPException):
+    """A refusal; `objections` lists every reason where there are several."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        objections: list[str] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(status, message, headers)
+        self.code = code
+        self.objections = objections or []
+
+
+def unauthorized() -> ApiError:
+    """One message for all invalid tokens: the difference would only help a thief."""
+    return ApiError(
+        401,
+        "unauthorized",
+        "The token is missing, unknown, revoked or expired. Ask the owner of the study for a new one.",
+        headers={"WWW-Authenticate": "Bearer"},
+    )
+
+
+def not_found(what: str = "page") -> ApiError:
+    return ApiError(404, "not-found", f"There is no such {what} here.")
+
+
+def wrong_method(allowed: Iterable[str]) -> ApiError:
+    return ApiError(
+        405, "wrong-method", "This address does not support that method.", headers={"Allow": ", ".join(allowed)}
+    )
+
+
+def forbidden(needs: str) -> ApiError:
+    return ApiError(403, "forbidden", f"Only {needs} may do this.")
+
+
+def too_large(most: int, what: str = "body") -> ApiError:
+    return ApiError(
+        413, "too-large", f"The {what} is larger than {most} bytes, the most that this server accepts.", headers=CLOSE
+    )
+
+
+def too_slow() -> ApiError:
+    return ApiError(408, "too-slow", "The client sent nothing for too long. Try again.", headers=CLOSE)
+
+
+def busy(seconds: float, what: str = "requests") -> ApiError:
+    wait = max(1, round(seconds + 0.5))
+    return ApiError(
+        429, "too-many", f"Too many {what} in a short time. Try again in {wait} s.", headers={"Retry-After": str(wait)}
+    )
+
+
+def disk_full() -> ApiError:
+    return ApiError(507, "disk-full", "The server's disk is full. Nothing was kept. Try again when there is space.")
+
+
+def unavailable(what: str = "database") -> ApiError:
+    return ApiError(
+        503,
+        "unavailable",
+        f"The server's {what} does not respond. Try again in a moment.",
+        headers={"Retry-After": "5"},
+    )
+
+
+CLOSE = {"Connection": "close"}
+_WORDS = {
+    400: "The request cannot be understood.",
+    401: "The token is missing or not valid.",
+    403: "The token is for another role.",
+    404: "There is nothing with this name, or it belongs to another study.",
+    408: "The client sent nothing for too long.",
+    409: "The same rows were pushed before: by another site, in another file or for another purpose.",
+    410: "The content was withdrawn earlier.",
+    413: "The body is too large, or exceeds the site's quota.",
+    422: "The content is refused; `objections` says why.",
+    429: "Too many requests; Retry-After says when to try again.",
+    500: "The server failed.",
+    503: "The database does not respond; try again later.",
+    507: "The disk is full.",
+}
+
+
+def declared(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What a route may return besides success, for the API's description."""
+    return {status: {"model": ErrorMessage, "description": _WORDS[status]} for status in statuses}
+
+
+USUAL = declared(401, 404, 422, 429, 503)
+"""What any route of a study may answer."""

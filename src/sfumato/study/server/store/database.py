@@ -1,0 +1,161 @@
+"""One database behind the store: SQLite in the data folder, or PostgreSQL by URL."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from alembic.util.exc import CommandError
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError
+
+from sfumato.core.errors import OutputError, UsageError
+from sfumato.core.files import exclusive
+from sfumato.study.server.settings import Settings
+
+FILE = "sfumato.db"
+NEWEST = "head"
+"""The revision that a database is brought to."""
+BUSY_SECONDS = 15
+_LOCK = 0x5F0_A70  # any number that no other program uses for its advisory locks
+
+
+class Database:
+    """Connections and transactions; the parts of the store are built on it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection for queries."""
+        with self.engine.connect() as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction that is durable when the block ends, and did nothing if it raises."""
+        with self.engine.connect().execution_options(writes=True) as connection, connection.begin():
+            yield connection
+
+    def is_alive(self) -> bool:
+        """Whether the database answers."""
+        try:
+            with self.reading() as connection:
+                return connection.execute(text("SELECT 1")).scalar() == 1
+        except DBAPIError:
+            return False
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    # Clocks, in one place for tests
+
+    def now(self) -> float:
+        return time.time()
+
+    def today(self) -> str:
+        """The date in UTC, and no finer."""
+        return self.day_of(self.now())
+
+    @staticmethod
+    def day_of(seconds: float) -> str:
+        return datetime.fromtimestamp(seconds, UTC).date().isoformat()
+
+
+def open_engine(settings: Settings) -> Engine:
+    """An engine for the settings' database, its schema brought up to date."""
+    engine = _engine(_url(settings))
+    try:
+        upgrade(engine, settings.data)
+    except DBAPIError as error:
+        engine.dispose()
+        where = engine.url.render_as_string(hide_password=True)
+        if engine.url.get_backend_name() == "sqlite":
+            advice = "Its disk is full, you may not write it, or it is not a database: then restore the backup."
+        else:
+            advice = "Check that it runs, that the address and password are right, and that the user may create tables."
+        raise OutputError(f"The database {where} cannot be used: {type(error.orig).__name__}. {advice}") from None
+    except CommandError:  # a revision that these migrations do not know
+        engine.dispose()
+        raise OutputError(
+            "A newer version of sfumato has used this database. Upgrade sfumato, or restore the backup "
+            "from before that version was started."
+        ) from None
+    return engine
+
+
+def _url(settings: Settings) -> URL:
+    if settings.database is None:
+        settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with contextlib.suppress(
+            FileNotFoundError
+        ):  # SQLite makes the files beside it as open as it is: a restored one
+            (settings.data / FILE).chmod(0o600)
+        return URL.create("sqlite", database=str(settings.data.resolve() / FILE))
+    try:
+        url = make_url(settings.database)
+    except ArgumentError:
+        raise UsageError("The database must be a URL like postgresql://user:password@host/name.") from None
+    if url.get_backend_name() not in ("postgresql", "sqlite"):
+        raise UsageError("The database must be PostgreSQL (postgresql://...), or be left out for SQLite.")
+    return url.set(drivername="postgresql+psycopg") if url.get_backend_name() == "postgresql" else url
+
+
+def _engine(url: URL) -> Engine:
+    if url.get_backend_name() == "postgresql":
+        options = f"-c lock_timeout={BUSY_SECONDS}s -c statement_timeout=60s -c idle_in_transaction_session_timeout=60s"
+        return create_engine(
+            url,
+            pool_size=10,
+            max_overflow=20,
+            pool_timeout=BUSY_SECONDS,
+            pool_pre_ping=True,
+            connect_args={"connect_timeout": 5, "options": options},
+            hide_parameters=True,
+        )
+    engine = create_engine(url, pool_size=10, max_overflow=30, pool_timeout=BUSY_SECONDS, hide_parameters=True)
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: Any, _: Any) -> None:
+    connection.isolation_level = None  # transactions begin where we say so
+    for pragma in (
+        f"busy_timeout = {BUSY_SECONDS * 1000}",
+        "journal_mode = WAL",
+        "synchronous = FULL",
+        "foreign_keys = ON",
+        "secure_delete = ON",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    """A writer takes its place in the queue at once: a reader that later wants to write could only fail."""
+    writes = connection.get_execution_options().get("writes")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def upgrade(engine: Engine, data: Path) -> None:
+    """Bring the schema up to date; of several processes that start together, one does it and the others wait."""
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent.parent / "migrations"))
+    sqlite = engine.url.get_backend_name() == "sqlite"
+    lock = exclusive(data / FILE) if sqlite else contextlib.nullcontext()
+    with lock, engine.connect().execution_options(writes=True) as connection, connection.begin():
+        if not sqlite:
+            connection.execute(text("SET LOCAL lock_timeout = '120s'"))
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+        config.attributes["connection"] = connection
+        command.upgrade(config, NEWEST)
+    if sqlite and engine.url.database:
+        Path(engine.url.database).chmod(0o600)

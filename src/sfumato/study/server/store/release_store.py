@@ -1,0 +1,451 @@
+"""Releases: counts and cards of what the sites pushed, and the public test table. Rows lie in files, never here."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, case, delete, func, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
+
+from sfumato.core.array_types import Flags
+from sfumato.guarantee.all_releases import hidden_presence, total_without_delta
+from sfumato.guarantee.rounding import rounded_up
+from sfumato.study.protocol.messages import Receipt, ReleaseInfo, SharedRows
+from sfumato.study.protocol.pool_study import Quota
+from sfumato.study.server.store.database import Database
+from sfumato.study.server.store.sql_tables import model_releases, models, releases, shared_rows, studies, test_tables
+from sfumato.study.server.validation.row_identity import Sketch
+
+# Which rows releases hold in common, and how many would coincide by chance.
+#
+# Rows of continuous columns with noise never coincide. Rows of a few categories do, even in honest releases of
+# different people. Each release tells how often: the share of its rows that occur in it more than once estimates the
+# chance that another row drawn from the same people is among them [Good 1953]. Whatever is shared beyond that, and
+# beyond the uncertainty of so few rows, is shown to the study's owner: somebody pushed the same rows twice, or tests
+# models with rows that they are trained on.
+
+
+UNKNOWN = ""
+"""The identity of a release whose file could not be read: nobody tries again."""
+
+DEVIATIONS = 4.0
+"""Standard deviations beyond what is expected: fewer than one honest pair of releases in ten thousand is shown."""
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """The share of rows of the one and of the other release that occur in both, and what chance would give."""
+
+    mine: float
+    theirs: float
+    expected: float
+    beyond_chance: bool
+
+
+class SharedRowStore:
+    """The part of the store that knows shared rows."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def unidentified(self, study: str) -> list[str]:
+        """Hashes of releases that were received before identities were kept, and are not withdrawn."""
+        old = (releases.c.study == study, releases.c.identity.is_(None), releases.c.withdrawn.is_(None))
+        with self._database.reading() as connection:
+            return [row.sha256 for row in connection.execute(select(releases.c.sha256).where(*old))]
+
+    def identify(self, study: str, sha256: str, identity: str, sketch: bytes | None) -> None:
+        """Note which rows an older release holds."""
+        here = (releases.c.study == study, releases.c.sha256 == sha256, releases.c.withdrawn.is_(None))
+        with self._database.writing() as connection:
+            connection.execute(update(releases).where(*here).values(identity=identity or UNKNOWN, sketch=sketch))
+
+    def compare(self, study: str, sha256: str) -> None:
+        """Compare a release with all others of the study that stand, and note those that share rows beyond chance."""
+        standing = (releases.c.study == study, releases.c.withdrawn.is_(None), releases.c.sketch.is_not(None))
+        query = select(releases.c.sha256, releases.c.sketch).where(*standing)
+        with self._database.reading() as connection:
+            sketches = {row.sha256: Sketch.from_bytes(row.sketch) for row in connection.execute(query)}
+        mine = sketches.pop(sha256, None)
+        if mine is None:
+            return
+        found = {other: overlap(mine, theirs) for other, theirs in sketches.items()}
+        values = [
+            {"other": other, "mine": one.mine, "theirs": one.theirs, "expected": one.expected}
+            for other, one in found.items()
+            if one.beyond_chance
+        ]
+        with self._database.writing() as connection:
+            connection.execute(delete(shared_rows).where(shared_rows.c.study == study, shared_rows.c.sha256 == sha256))
+            for one in values:
+                connection.execute(insert(shared_rows).values(study=study, sha256=sha256, **one))
+
+    def pairs(self, study: str) -> list[SharedRows]:
+        """Pairs of releases that share rows beyond chance, the largest share first; each pair once."""
+        first, second = releases.alias(), releases.alias()
+        query = (
+            select(
+                shared_rows,
+                first.c.site.label("site"),
+                first.c.purpose.label("purpose"),
+                second.c.site.label("other_site"),
+                second.c.purpose.label("other_purpose"),
+            )
+            .join(first, (first.c.study == shared_rows.c.study) & (first.c.sha256 == shared_rows.c.sha256))
+            .join(second, (second.c.study == shared_rows.c.study) & (second.c.sha256 == shared_rows.c.other))
+            .where(shared_rows.c.study == study)
+        )
+        with self._database.reading() as connection:
+            found = [
+                SharedRows(
+                    sha256=row.sha256,
+                    site=row.site,
+                    purpose=row.purpose,
+                    share=row.mine,
+                    other=row.other,
+                    other_site=row.other_site,
+                    other_purpose=row.other_purpose,
+                    other_share=row.theirs,
+                    expected=row.expected,
+                )
+                for row in connection.execute(query)
+            ]
+        return _each_once(sorted(found, key=lambda one: -max(one.share, one.other_share)))
+
+
+def _each_once(pairs: Iterable[SharedRows]) -> list[SharedRows]:
+    """Two pushes at once may each have found the other."""
+    kept = {frozenset((one.sha256, one.other)): one for one in reversed(list(pairs))}
+    return list(reversed(kept.values()))
+
+
+def overlap(mine: Sketch, theirs: Sketch) -> Overlap:
+    """Estimated from the rows with small hashes, which both sketches know completely; exact for small releases."""
+    a, b = _known_to_both(mine, theirs)
+    shared_a, shared_b = np.isin(a["hash"], b["hash"]), np.isin(b["hash"], a["hash"])
+    expected = max(_twins(mine), _twins(theirs))
+    shares = _share(a, shared_a), _share(b, shared_b)
+    beyond = any(
+        share > expected + DEVIATIONS * math.sqrt((expected * (1 - expected) + 1 / rows) / rows)
+        for share, rows in zip(shares, (len(a), len(b)), strict=True)
+        if rows
+    )
+    return Overlap(*shares, expected, beyond)
+
+
+def _known_to_both(mine: Sketch, theirs: Sketch) -> tuple[NDArray[np.void], NDArray[np.void]]:
+    """Up to the smaller of the largest hashes, each sketch holds every row of its release."""
+    ends = [one.entries["hash"][-1] for one in (mine, theirs) if not one.whole and len(one.entries)]
+    end = min(ends, default=np.uint64(2**64 - 1))
+    a, b = mine.entries, theirs.entries
+    return a[a["hash"] <= end], b[b["hash"] <= end]
+
+
+def _share(entries: NDArray[np.void], chosen: Flags) -> float:
+    """By rows, not by different rows."""
+    rows = int(entries["times"].sum(dtype=np.int64))
+    return int(entries["times"][chosen].sum(dtype=np.int64)) / rows if rows else 0.0
+
+
+def _twins(sketch: Sketch) -> float:
+    return _share(sketch.entries, sketch.entries["times"] > 1)
+
+
+PAGE_BYTES = 8 << 20
+"""Cards on one page, or a single one."""
+NEW, SAME, SAME_ROWS, ELSEWHERE, WITHDRAWN = "new", "same", "same-rows", "elsewhere", "withdrawn"
+MOST_EARLIER = 2**31 - 1
+"""The largest number that a column of the database holds; a card may say anything."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What became of a push: `new`, `same` (pushed before), `same-rows` (pushed before in another file), `elsewhere`
+    (another site's), `withdrawn` (before). The receipt is that of the first."""
+
+    outcome: str
+    receipt: Receipt
+
+
+@dataclass(frozen=True)
+class TestTable:
+    """A public table of plain rows that models are tested on."""
+
+    __test__ = False  # not a test, whatever its name
+
+    sha256: str
+    format: str
+    bytes: int
+    rows: int
+    received: str
+
+
+class QuotaExceededError(Exception):
+    """A release too many, or too large; `quota` says which of the three it exceeds."""
+
+    def __init__(self, quota: str) -> None:
+        super().__init__(quota)
+        self.quota = quota
+
+
+class ReleaseStore:
+    """The part of the store that knows releases and test tables."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def record(
+        self,
+        study: str,
+        site: str,
+        sha256: str,
+        *,
+        purpose: str,
+        size: int,
+        rows: int,
+        epsilon: float | None,
+        card: dict[str, Any],
+        identity: str | None = None,
+        sketch: bytes | None = None,
+        quota: Quota | None = None,
+    ) -> Recorded:
+        """Make a release visible. Of concurrent pushes of one content, or of the same rows in other files, one is new.
+
+        `quota` is the most that the site may have with it. `identity` and `sketch` say which rows
+        it holds (`sfumato.study.server.validation.row_identity`).
+        """
+        values = {
+            "study": study,
+            "site": site,
+            "sha256": sha256,
+            "purpose": purpose,
+            "bytes": size,
+            "rows": rows,
+            "received": self._database.today(),
+            "epsilon": epsilon,
+            **_all_releases(epsilon, card),
+            "card": json.dumps(card, ensure_ascii=False, allow_nan=False),
+            "identity": identity,
+            "sketch": sketch,
+        }
+        try:
+            with self._database.writing() as connection:
+                _one_at_a_time(connection, study)
+                if identity is not None and (known := _same_rows(connection, study, site, identity, sha256)):
+                    return known
+                if quota is not None and _find(connection, study, sha256) is None:
+                    _check_quota(connection, quota, study, site, size, rows)
+                connection.execute(insert(releases).values(**values))
+                row = _find(connection, study, sha256)
+                assert row is not None
+            return Recorded(NEW, _receipt(row))
+        except IntegrityError:
+            known = self.pushed_before(study, site, sha256)
+            if known is None:
+                raise
+            return known
+
+    def kept_of(self, study: str, site: str) -> Quota:
+        """What one site has here."""
+        with self._database.reading() as connection:
+            return _kept_of(connection, study, site)
+
+    def pushed_before(self, study: str, site: str, sha256: str) -> Recorded | None:
+        """What is known of this content, before anything is uploaded."""
+        with self._database.reading() as connection:
+            row = _find(connection, study, sha256)
+        if row is None:
+            return None
+        outcome = ELSEWHERE if row.site != site else WITHDRAWN if row.withdrawn else SAME
+        return Recorded(outcome, _receipt(row))
+
+    def all(
+        self,
+        study: str,
+        site: str | None = None,
+        *,
+        withdrawn: bool = True,
+        after: str | None = None,
+        most: int | None = None,
+    ) -> list[ReleaseInfo]:
+        """Releases in the order of their coming, or those of one site; a page: `most`, `after` one of a hash."""
+        query = select(releases).where(releases.c.study == study).order_by(releases.c.number).limit(most)
+        if after is not None:
+            last = select(releases.c.number).where(releases.c.study == study, releases.c.sha256 == after)
+            query = query.where(releases.c.number > last.scalar_subquery())
+        if site is not None:
+            query = query.where(releases.c.site == site)
+        if not withdrawn:
+            query = query.where(releases.c.withdrawn.is_(None))
+        found: list[ReleaseInfo] = []
+        size = 0
+        with self._database.reading() as connection:
+            for row in connection.execute(query):
+                size += len(row.card)
+                if found and most is not None and size > PAGE_BYTES:
+                    break
+                found.append(_release(row))
+        return found
+
+    def unproved_cards(self, study: str) -> list[dict[str, Any]]:
+        """Cards of releases that prove nothing, withdrawn ones too: what they learned stays learned."""
+        query = select(releases.c.card).where(releases.c.study == study, releases.c.epsilon.is_(None))
+        with self._database.reading() as connection:
+            return [json.loads(row.card) for row in connection.execute(query)]
+
+    def find(self, study: str, sha256: str, site: str | None = None) -> ReleaseInfo | None:
+        """One release; for a `site`, only its own."""
+        with self._database.reading() as connection:
+            row = _find(connection, study, sha256)
+        return None if row is None or (site is not None and row.site != site) else _release(row)
+
+    def withdraw(self, study: str, sha256: str, site: str | None = None) -> bool:
+        """Mark a release as withdrawn, and the models that used it; whether there is such a release.
+
+        Of its rows one hash of them all is kept, by which they are known again.
+
+        The file is removed by whoever calls, afterwards: should that fail, the next start removes it.
+        """
+        with self._database.writing() as connection:
+            row = _find(connection, study, sha256, lock=True)
+            if row is None or (site is not None and row.site != site):
+                return False
+            if row.withdrawn is None:
+                here = (releases.c.study == study, releases.c.sha256 == sha256)
+                connection.execute(update(releases).where(*here).values(withdrawn=self._database.today(), sketch=None))
+                shared = or_(shared_rows.c.sha256 == sha256, shared_rows.c.other == sha256)
+                connection.execute(delete(shared_rows).where(shared_rows.c.study == study, shared))
+                used = select(model_releases.c.model).where(model_releases.c.sha256 == sha256)
+                trained = (models.c.study == study, models.c.id.in_(used))
+                connection.execute(update(models).where(*trained).values(uses_withdrawn=True))
+        return True
+
+    def kept_files(self) -> set[tuple[str, str]]:
+        """Study and hash of every release whose file must be there."""
+        with self._database.reading() as connection:
+            query = select(releases.c.study, releases.c.sha256).where(releases.c.withdrawn.is_(None))
+            return {(row.study, row.sha256) for row in connection.execute(query)}
+
+    # The public test table
+
+    def set_test_table(self, study: str, table: TestTable) -> None:
+        """The newest one counts."""
+        with self._database.writing() as connection:
+            connection.execute(
+                insert(test_tables).values(
+                    study=study,
+                    sha256=table.sha256,
+                    format=table.format,
+                    bytes=table.bytes,
+                    rows=table.rows,
+                    received=table.received,
+                )
+            )
+
+    def test_table(self, study: str) -> TestTable | None:
+        query = select(test_tables).where(test_tables.c.study == study).order_by(test_tables.c.number.desc()).limit(1)
+        with self._database.reading() as connection:
+            row = connection.execute(query).one_or_none()
+        return None if row is None else TestTable(row.sha256, row.format, row.bytes, row.rows, row.received)
+
+
+def _all_releases(epsilon: float | None, card: dict[str, Any]) -> dict[str, Any]:
+    """What the card says of earlier releases of the same rows; never less than what was recomputed for this one."""
+    stated = card.get("earlier_releases") or {}
+    hidden = hidden_presence(card)
+    presence = {} if hidden is None else {"presence_epsilon": hidden.epsilon, "presence_delta": hidden.delta}
+    earlier = min(int(stated.get("count") or 0), MOST_EARLIER)
+    return {"earlier": earlier, "total_epsilon": total_without_delta(epsilon, stated), **presence}
+
+
+def _find(connection: Connection, study: str, sha256: str, *, lock: bool = False) -> Any:
+    query = select(releases).where(releases.c.study == study, releases.c.sha256 == sha256)
+    return connection.execute(query.with_for_update() if lock else query).one_or_none()
+
+
+def _one_at_a_time(connection: Connection, study: str) -> None:
+    """Pushes to one study are recorded one after the other, so that of two with the same rows the second finds the
+    first. SQLite has one writer anyway."""
+    connection.execute(select(studies.c.id).where(studies.c.id == study).with_for_update(key_share=True))
+
+
+def _same_rows(connection: Connection, study: str, site: str, identity: str, sha256: str) -> Recorded | None:
+    """A release of the same rows in another file: the site's own before another's, one that stands before others."""
+    known = (releases.c.study == study, releases.c.identity == identity, releases.c.sha256 != sha256)
+    order = (releases.c.site != site, releases.c.withdrawn.is_not(None), releases.c.number)
+    row = connection.execute(select(releases).where(*known).order_by(*order).limit(1)).one_or_none()
+    if row is None:
+        return None
+    outcome = ELSEWHERE if row.site != site else WITHDRAWN if row.withdrawn else SAME_ROWS
+    return Recorded(outcome, _receipt(row))
+
+
+def _receipt(row: Any) -> Receipt:
+    return Receipt(row.sha256, row.bytes, row.rows, row.purpose, row.site, row.study, row.received)
+
+
+def _release(row: Any) -> ReleaseInfo:
+    return ReleaseInfo(
+        sha256=row.sha256,
+        site=row.site,
+        purpose=row.purpose,
+        bytes=row.bytes,
+        rows=row.rows,
+        received=row.received,
+        withdrawn=row.withdrawn is not None,
+        guarantee=guarantee_words(row.epsilon, row.earlier, row.total_epsilon, presence_of(row)),
+        epsilon=row.epsilon,
+        earlier=row.earlier,
+        total_epsilon=row.total_epsilon,
+        presence=presence_of(row),
+        card=json.loads(row.card),
+    )
+
+
+def _kept_of(connection: Connection, study: str, site: str) -> Quota:
+    """Releases that were ever pushed; rows and bytes of those that were not withdrawn."""
+    there = releases.c.withdrawn.is_(None)
+    query = select(
+        func.count().label("releases"),
+        func.sum(case((there, releases.c.rows), else_=0)).label("rows"),
+        func.sum(case((there, releases.c.bytes), else_=0)).label("bytes"),
+    ).where(releases.c.study == study, releases.c.site == site)
+    row = connection.execute(query).one()
+    return Quota(bytes=int(row.bytes or 0), rows=int(row.rows or 0), releases=row.releases)
+
+
+def _check_quota(connection: Connection, quota: Quota, study: str, site: str, size: int, rows: int) -> None:
+    """Refuse one more release of this size; the caller lets in one push of a study at a time."""
+    exceeded = quota.exceeded(_kept_of(connection, study, site), more_bytes=size, more_rows=rows)
+    if exceeded is not None:
+        raise QuotaExceededError(exceeded)
+
+
+def presence_of(row: Any) -> dict[str, float] | None:
+    """Epsilon and delta of somebody's presence, where they were recorded."""
+    if row.presence_epsilon is None:
+        return None
+    return {"epsilon": row.presence_epsilon, "delta": row.presence_delta}
+
+
+def guarantee_words(
+    epsilon: float | None, earlier: int, total: float | None, presence: dict[str, float] | None = None
+) -> str:
+    """What was recomputed, in short, for people; programs have the numbers."""
+    if presence is not None:
+        with_earlier = ", with earlier releases" if earlier else ""
+        delta = f", delta {presence['delta']:g}" if presence["delta"] else ""
+        return f"epsilon at most {rounded_up(presence['epsilon'])}{delta} for presence{with_earlier}"
+    if epsilon is None:
+        return "no formal guarantee"
+    if not earlier:
+        return f"epsilon at most {rounded_up(epsilon)} for the record"
+    if total is None:
+        return "no bound with earlier releases"
+    return f"epsilon at most {rounded_up(total)} for the record, with earlier releases"

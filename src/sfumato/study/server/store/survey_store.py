@@ -1,0 +1,206 @@
+"""What a survey keeps: answers and the log of guidance. The same statements on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import IntegrityError
+
+from sfumato.study.protocol.survey_file import MOST_ANSWERS
+from sfumato.study.protocol.survey_log import LogEntry
+from sfumato.study.server.store.database import Database
+from sfumato.study.server.store.sql_tables import CLOSED, studies, survey_answers, survey_versions
+from sfumato.study.server.store.token_store import CodeStore
+from sfumato.study.server.survey.received_answer import Answer
+
+NEW, SAME, DIFFERENT = "new", "same", "different"
+AT_ONCE = 500  # names in one statement: SQLite allows 32,766 parameters
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version of the guidance with what it was computed from; `inputs` is the published text."""
+
+    entry: LogEntry
+    matrix: bytes
+    inputs: str
+    hour: str
+
+
+class _CountedBeforeError(Exception):
+    """Some of the answers belong to another version already."""
+
+
+class SurveyStore:
+    """The part of the store that knows surveys; methods may be called from any thread."""
+
+    def __init__(self, database: Database):
+        self._database = database
+        self.codes = CodeStore(database)
+        dialect, place = (postgresql, "%s") if database.engine.dialect.name == "postgresql" else (sqlite, "?")
+        self._insert = dialect.insert(survey_answers).on_conflict_do_nothing().returning(survey_answers.c.id)
+        places = ", ".join([place] * 5)
+        self._insert_new = f"INSERT INTO survey_answers (study, id, version, label, bits) VALUES ({places})"
+
+    # Answers
+
+    def add(self, study: str, answers: Sequence[Answer]) -> list[str]:
+        """Keep answers in one transaction; for each one whether it is new, the same as before, or not to be kept."""
+        if self._add_new(study, answers):
+            return [NEW] * len(answers)
+        with self._database.writing() as connection:
+            first: dict[bytes, Answer] = {}
+            for answer in answers:
+                first.setdefault(answer.id, answer)
+            rows = [_row(study, first[name]) for name in sorted(first)]  # one order: no two groups wait for each other
+            kept = set(connection.execute(self._insert, rows).scalars()) if rows else set()
+            known = self._known(connection, study, [name for name in first if name not in kept])
+        outcomes = []
+        for answer in answers:
+            if answer.id in kept:
+                outcomes.append(NEW)
+                kept.remove(answer.id)  # a second one of the same group is a repetition
+            else:
+                before = known.get(answer.id) or _content(first[answer.id])
+                outcomes.append(SAME if before == _content(answer) else DIFFERENT)
+        return outcomes
+
+    def _add_new(self, study: str, answers: Sequence[Answer]) -> bool:
+        """The usual case, by the driver itself: nobody repeats an answer. False: not that case.
+
+        Of a group that holds a repetition nothing is kept here; the careful way does it again.
+        """
+        if not answers:
+            return False
+        rows = sorted((study, answer.id, answer.version, answer.label, answer.bits) for answer in answers)
+        try:
+            with self._database.writing() as connection:
+                connection.exec_driver_sql(self._insert_new, rows)
+        except IntegrityError:
+            return False
+        return True
+
+    def _known(self, connection: Connection, study: str, names: Sequence[bytes]) -> dict[bytes, tuple[Any, ...]]:
+        found: dict[bytes, tuple[Any, ...]] = {}
+        table = survey_answers.c
+        for start in range(0, len(names), AT_ONCE):
+            some = names[start : start + AT_ONCE]
+            query = select(table.id, table.version, table.label, table.bits)
+            for row in connection.execute(query.where(table.study == study, table.id.in_(some))):
+                found[bytes(row.id)] = (row.version, row.label, bytes(row.bits))
+        return found
+
+    def count(self, study: str, *, waiting: bool = False) -> int:
+        """How many answers there are, or how many no guidance has counted yet."""
+        query = select(func.count()).select_from(survey_answers).where(survey_answers.c.study == study)
+        if waiting:
+            query = query.where(survey_answers.c.batch.is_(None))
+        with self._database.reading() as connection:
+            return int(connection.execute(query).scalar_one())
+
+    def waiting(self, study: str) -> list[Answer]:
+        """Answers that no guidance has counted yet, in the order of their random names."""
+        table = survey_answers.c
+        query = select(table.id, table.version, table.label, table.bits).where(
+            table.study == study, table.batch.is_(None)
+        )
+        with self._database.reading() as connection:
+            rows = connection.execute(query.order_by(table.id).limit(MOST_ANSWERS))
+            return [Answer(bytes(row.id), row.version, row.label, bytes(row.bits)) for row in rows]
+
+    def answers(self, study: str, version: int) -> Iterator[tuple[int, bytes]]:
+        """(class, bits) of every answer that was perturbed by one version, in the order of their random names."""
+        table = survey_answers.c
+        query = select(table.label, table.bits).where(table.study == study, table.version == version).order_by(table.id)
+        with self._database.reading() as connection:
+            for row in connection.execute(query):
+                yield row.label, bytes(row.bits)
+
+    def closed(self, study: str) -> bool:
+        """Whether the owner closed the survey by hand."""
+        with self._database.reading() as connection:
+            return connection.execute(select(studies.c.state).where(studies.c.id == study)).scalar() == CLOSED
+
+    # The log of guidance
+
+    def add_version(self, study: str, version: Version, counted: Sequence[bytes]) -> bool:
+        """Append a version and mark the answers it counts, all or nothing; False if somebody else was first."""
+        entry = version.entry
+        try:
+            with self._database.writing() as connection:
+                connection.execute(
+                    insert(survey_versions).values(
+                        study=study,
+                        **entry.to_dict(),
+                        hour=version.hour,
+                        matrix=version.matrix,
+                        inputs=zlib.compress(version.inputs.encode("ascii")),
+                    )
+                )
+                marked = 0
+                for start in range(0, len(counted), AT_ONCE):
+                    named = survey_answers.c.id.in_(counted[start : start + AT_ONCE])
+                    mine = (survey_answers.c.study == study, survey_answers.c.batch.is_(None), named)
+                    marked += connection.execute(
+                        update(survey_answers).where(*mine).values(batch=entry.version)
+                    ).rowcount
+                if marked != len(counted):
+                    raise _CountedBeforeError
+        except (IntegrityError, _CountedBeforeError):
+            return False
+        return True
+
+    def version(self, study: str, number: int | None = None) -> Version | None:
+        """One version, or the latest."""
+        table = survey_versions.c
+        query = select(survey_versions).where(table.study == study).order_by(table.version.desc()).limit(1)
+        if number is not None:
+            query = query.where(table.version == number)
+        with self._database.reading() as connection:
+            row = connection.execute(query).one_or_none()
+        if row is None:
+            return None
+        return Version(_entry(row), bytes(row.matrix), zlib.decompress(row.inputs).decode("ascii"), row.hour)
+
+    def latest(self, study: str) -> int:
+        """Number of the newest version; 0 before the first."""
+        with self._database.reading() as connection:
+            query = select(func.max(survey_versions.c.version)).where(survey_versions.c.study == study)
+            return int(connection.execute(query).scalar() or 0)
+
+    def log(self, study: str, after: int = 0, limit: int = 1000) -> list[tuple[LogEntry, str]]:
+        """Entries after a version, each with the hour it was written."""
+        table = survey_versions.c
+        wanted = [table[name] for name in (*LogEntry.__dataclass_fields__, "hour")]
+        query = select(*wanted).where(table.study == study, table.version > after).order_by(table.version).limit(limit)
+        with self._database.reading() as connection:
+            return [(_entry(row), row.hour) for row in connection.execute(query)]
+
+    def hour(self) -> str:
+        """The hour in UTC: what pages show answers by, and no finer."""
+        return datetime.fromtimestamp(self._database.now(), UTC).strftime("%Y-%m-%dT%H")
+
+
+def _row(study: str, answer: Answer) -> dict[str, Any]:
+    return {
+        "study": study,
+        "id": answer.id,
+        "version": answer.version,
+        "label": answer.label,
+        "bits": answer.bits,
+        "batch": None,
+    }
+
+
+def _content(answer: Answer) -> tuple[Any, ...]:
+    return answer.version, answer.label, answer.bits
+
+
+def _entry(row: Any) -> LogEntry:
+    return LogEntry(**{name: getattr(row, name) for name in LogEntry.__dataclass_fields__})

@@ -1,0 +1,225 @@
+"""Who may do what: bearer tokens of owners and sites, and sessions of people at a browser.
+
+A token is 256 random bits with a prefix that says what it is, should one ever be found somewhere. A session is a random
+id that stands for a token, for some hours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+
+from sfumato.core.errors import UsageError
+from sfumato.study.server.store.database import BUSY_SECONDS, Database
+from sfumato.study.server.store.sql_tables import sessions, studies, survey_codes, survey_keys, tokens
+from sfumato.study.server.survey.ticket_key import TicketKey
+
+# Codes of invitation: which are used, and for which blinded name. Nothing here meets an answer, in value or in time.
+#
+# A code is used up in a transaction of its own. What could still tell the order in which codes were used is taken away:
+#
+# - A used code is an overwritten row of the same size, so that SQLite writes it where it was.
+# - Used codes are written anew, a hundred at random with every exchange and in the order of their hashes: on PostgreSQL
+#   `xmin` and `ctid` of a code say when it was written last, not when it was used.
+# - SQLite's write-ahead log, which does keep an order, is emptied after every exchange (`forget_order`).
+
+
+MIXED = 100  # used codes that are written anew with every exchange
+PATIENCE = 250  # milliseconds that emptying the log waits for readers; it is tried again a second later
+UNUSED = bytes(32)
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A code, and the hash of the blinded name that its holder wants signed."""
+
+    code: bytes
+    blinded: bytes
+
+
+class CodeStore:
+    """The part of the store that knows invitations; methods may be called from any thread."""
+
+    def __init__(self, database: Database):
+        self._database = database
+
+    def add(self, study: str, number: int) -> list[str]:
+        """New single-use codes; only their hashes are kept."""
+        codes = [secrets.token_urlsafe(12) for _ in range(number)]
+        rows = [{"study": study, "hash": _hash(code.encode()), "used": False, "blinded": UNUSED} for code in codes]
+        with self._database.writing() as connection:
+            connection.execute(insert(survey_codes), rows)
+        return codes
+
+    def counts(self, study: str) -> tuple[int, int]:
+        """How many codes there are, and how many were used."""
+        query = select(survey_codes.c.used, func.count()).where(survey_codes.c.study == study)
+        with self._database.reading() as connection:
+            found = {bool(used): int(n) for used, n in connection.execute(query.group_by(survey_codes.c.used))}
+        return sum(found.values()), found.get(True, 0)
+
+    def exchange(self, study: str, asked: Sequence[Exchange]) -> list[bool]:
+        """Use up codes in one transaction; for each whether its blinded name may be signed.
+
+        A code is good for one blinded name for ever: who lost the signature asks again and gets the same.
+        """
+        table = survey_codes.c
+        wanted = {_hash(one.code) for one in asked}
+        with self._database.writing() as connection:
+            used = select(table.hash).where(table.study == study, table.used).order_by(func.random()).limit(MIXED)
+            wanted |= {bytes(found) for found in connection.execute(used).scalars()}
+            # One order for everybody: no two groups wait for each other.
+            rows = select(table.hash, table.used, table.blinded).where(table.study == study, table.hash.in_(wanted))
+            state: dict[bytes, bytes | None] = {
+                bytes(row.hash): bytes(row.blinded) if row.used else None
+                for row in connection.execute(rows.order_by(table.hash).with_for_update())
+            }
+            outcomes, new = [], False
+            for one in asked:
+                name = _hash(one.code)
+                if name in state and state[name] is None:
+                    state[name], new = one.blinded, True
+                outcomes.append(state.get(name) == one.blinded)
+            if new:
+                mine = (table.study == study, table.hash == bindparam("name"))
+                written: list[dict[str, Any]] = [
+                    {"name": name, "for_name": blinded}
+                    for name, blinded in sorted(state.items())
+                    if blinded is not None
+                ]
+                connection.execute(
+                    update(survey_codes).where(*mine).values(used=True, blinded=bindparam("for_name")), written
+                )
+        return outcomes
+
+    def forget_order(self) -> bool:
+        """Empty SQLite's write-ahead log, which tells what was written when; False if a reader was in the way.
+
+        PostgreSQL has no such call: its log is the operator's to keep or not.
+        """
+        if self._database.engine.dialect.name != "sqlite":
+            return True
+        connection = self._database.engine.raw_connection()
+        try:
+            cursor = connection.cursor()
+            cursor.execute(f"PRAGMA busy_timeout = {PATIENCE}")
+            busy = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            cursor.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
+            return not busy
+        finally:
+            connection.close()
+
+    def key(self, study: str) -> TicketKey:
+        """The key that signs the tickets of a survey by invitation."""
+        with self._database.reading() as connection:
+            found = connection.execute(select(survey_keys.c.private).where(survey_keys.c.study == study)).scalar_one()
+        return TicketKey(bytes(found))
+
+
+def _hash(code: bytes) -> bytes:
+    return hashlib.sha256(code).digest()
+
+
+OWNER, SITE = ROLES = ("owner", "site")
+_TOKEN = re.compile(r"sfu_(owner|site|session)_[A-Za-z0-9_-]{43}")
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who a token belongs to: the owner of one study, or one of its sites. `token` is the stored hash."""
+
+    study: str
+    role: str
+    site: str | None
+    token: str
+
+
+class TokenStore:
+    """The part of the store that knows tokens and sessions."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def new_owner_token(self, study: str) -> str:
+        """A new token for an owner who lost hers; it ends the older ones. To be called at the server itself."""
+        token = new_token(OWNER)
+        with self._database.writing() as connection:
+            if connection.execute(select(studies.c.id).where(studies.c.id == study)).one_or_none() is None:
+                raise UsageError("There is no study with this id here.")
+            connection.execute(
+                update(tokens).where(tokens.c.study == study, tokens.c.role == OWNER).values(revoked=True)
+            )
+            add_token(connection, token, study, OWNER)
+        return token
+
+    def authenticate(self, token: str) -> Caller | None:
+        """The caller, or None for a token that is unknown, revoked or expired: nobody is told which."""
+        return self._caller(token_hash(token)) if looks_like_a_token(token) else None
+
+    def _caller(self, hashed: str) -> Caller | None:
+        with self._database.reading() as connection:
+            row = connection.execute(select(tokens).where(tokens.c.hash == hashed)).one_or_none()
+        if row is None or row.revoked or (row.expires is not None and row.expires <= self._database.now()):
+            return None
+        return Caller(row.study, row.role, row.site, row.hash)
+
+    def open_session(self, token: str, hours: float = 8.0) -> str | None:
+        """A session id for the cookie, or None for a token that is not good."""
+        caller = self.authenticate(token)
+        if caller is None:
+            return None
+        session, now = new_token("session"), self._database.now()
+        expires = int(now + hours * 3600)
+        with self._database.writing() as connection:
+            connection.execute(delete(sessions).where(sessions.c.expires <= now))
+            connection.execute(insert(sessions).values(hash=token_hash(session), token=caller.token, expires=expires))
+        return session
+
+    def session(self, session: str) -> Caller | None:
+        """Who the session belongs to; None once it is over, or its token revoked or expired."""
+        if not looks_like_a_token(session):
+            return None
+        query = select(sessions).where(sessions.c.hash == token_hash(session))
+        with self._database.reading() as connection:
+            row = connection.execute(query).one_or_none()
+        return None if row is None or row.expires <= self._database.now() else self._caller(row.token)
+
+    def close_session(self, session: str) -> None:
+        with self._database.writing() as connection:
+            connection.execute(delete(sessions).where(sessions.c.hash == token_hash(session)))
+
+
+def add_token(
+    connection: Connection, token: str, study: str, role: str, site: str | None = None, expires: int | None = None
+) -> None:
+    """Keep the hash of a new token."""
+    connection.execute(
+        insert(tokens).values(hash=token_hash(token), study=study, role=role, site=site, expires=expires, revoked=False)
+    )
+
+
+def new_token(role: str) -> str:
+    """`sfu_owner_...`: a prefix and 43 letters, digits, hyphens and underscores."""
+    return f"sfu_{role}_{secrets.token_urlsafe(32)}"
+
+
+def looks_like_a_token(text: str) -> bool:
+    """Whether it is worth asking the database."""
+    return _TOKEN.fullmatch(text) is not None
+
+
+def token_hash(token: str) -> str:
+    """What is stored: 256 random bits need no salt and no slow hash."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def new_id() -> str:
+    """A short name for a study or model, hard to guess and easy to read out: 59 random bits."""
+    letters = "abcdefghjkmnpqrstuvwxyz23456789"  # without those that look like others
+    return "".join(secrets.choice(letters) for _ in range(12))

@@ -1,0 +1,297 @@
+"""One survey in one process: takes answers in, hands guidance out from memory, closes batches.
+
+Several processes share a database. Each one's answers are kept by its own transactions, without a lock that another
+would wait for; whoever finds a batch full computes the next version and appends it to the log. The log's primary key
+lets one of them win, and only the winner's answers are marked as counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from sfumato.channels.guidance import Guidance, SurveyCounts, encode_matrix
+from sfumato.study.protocol.survey_file import SurveyStudy
+from sfumato.study.protocol.survey_guidance import guidance_for, inputs_hash
+from sfumato.study.protocol.survey_log import LogEntry, read_number, write_number
+from sfumato.study.server.store.survey_store import NEW, SurveyStore, Version
+from sfumato.study.server.store.token_store import CodeStore, Exchange
+from sfumato.study.server.survey.group_commit import GroupCommit
+from sfumato.study.server.survey.received_answer import (
+    LONGEST_CODE,
+    UNKNOWN_VERSION,
+    Answer,
+    AnswerError,
+    read_answer,
+    unpack,
+)
+
+# Where an invitation becomes a ticket: the code is used up, durably, before the blinded name is signed.
+
+
+class TicketAsked(msgspec.Struct, forbid_unknown_fields=True):
+    """An invitation, and the name of a future answer behind a random factor."""
+
+    code: str
+    blinded: str
+
+
+_decoder = msgspec.json.Decoder(TicketAsked)
+
+
+class TicketDesk:
+    """`exchange` codes for signatures; `is_good` recognises a ticket, and nothing else about it."""
+
+    def __init__(self, codes: CodeStore, study: str, survey: SurveyStudy):
+        self._codes, self._study, self._survey_hash = codes, study, survey.hash
+        self._key = codes.key(study)
+        if self._key.public != survey.ticket_key:
+            raise RuntimeError("the key of this survey's tickets is not the one that its file names")
+        self._commit: GroupCommit[Exchange, bool] = GroupCommit(self._write)
+        self._signer = ThreadPoolExecutor(1, thread_name_prefix="tickets")
+        self._tidying, self._order_shows = threading.Lock(), False
+
+    async def exchange(self, body: bytes) -> bytes | None:
+        """The signature as JSON; None where the code is unknown, or was used for another name."""
+        code, hidden = self._read(body)
+        blinded = hashlib.sha256(write_number(hidden).encode("ascii")).digest()
+        if not await self._commit.put(Exchange(code, blinded)):
+            return None
+        signature = await asyncio.get_running_loop().run_in_executor(self._signer, self._key.sign, hidden)
+        return msgspec.json.encode({"signature": write_number(signature)})
+
+    def _read(self, body: bytes) -> tuple[bytes, int]:
+        try:
+            asked = _decoder.decode(body)
+            code, hidden = asked.code.encode(), read_number(asked.blinded)
+        except (msgspec.MsgspecError, ValueError):
+            code, hidden = b"", 0
+        if not self._key.fits(hidden) or not 0 < len(code) <= LONGEST_CODE:
+            raise AnswerError(
+                "malformed", "Send `code`, your invitation, and `blinded`, 256 bytes that are below the key."
+            )
+        return code, hidden
+
+    def _write(self, asked: Sequence[Exchange]) -> list[bool]:
+        outcomes = self._codes.exchange(self._study, asked)
+        self.tidy(now=True)
+        return outcomes
+
+    def tidy(self, *, now: bool = False) -> None:
+        """Take away what the database's own log tells about the order of codes; `now`, or if it did not work before."""
+        with self._tidying:
+            if now or self._order_shows:
+                self._order_shows = not self._codes.forget_order()
+
+    def is_good(self, name: str, ticket: str) -> bool:
+        return self._key.is_good(self._survey_hash, name, ticket)
+
+    async def close(self) -> None:
+        """Finish what is under way."""
+        await self._commit.close()
+        self._signer.shutdown(wait=True)
+        self.tidy()
+
+
+Result = TypeVar("Result")
+
+LOOK_SECONDS = 1.0  # how often a process looks for versions and answers of other processes
+LOOK_AGAIN_SECONDS = 0.05
+REMEMBERED = 64  # older versions whose guidance stays in memory
+
+
+class SurveyDesk:
+    """`take` answers, `inquiry` and `ready` tell guidance; `look` sees what other processes did."""
+
+    def __init__(self, store: SurveyStore, study: str, survey: SurveyStudy):
+        self.store, self.study, self.survey = store, study, survey
+        self._commit: GroupCommit[Answer, str] = GroupCommit(self._write)
+        self.tickets = TicketDesk(store.codes, study, survey) if survey.invitations else None
+        self._closer = ThreadPoolExecutor(2, thread_name_prefix="survey")
+        self._closing = threading.Lock()
+        self._fresh = 0
+        self._looked = 0.0
+        self._ready: dict[int, bytes] = {}
+        self._day, self._open = "", True
+        self._closed = store.closed(study)
+        self._current = self._first_version()
+        self._inquiry = b""
+        self._show(self._current)
+
+    # What respondents ask
+
+    @property
+    def version(self) -> int:
+        return self._current.entry.version
+
+    @property
+    def head(self) -> LogEntry:
+        return self._current.entry
+
+    def is_open(self) -> bool:
+        """Whether the closing day lies ahead and nobody closed it by hand: seen at every `look`, within a second."""
+        today = datetime.datetime.now(datetime.UTC).date()
+        if self._day != str(today):
+            self._day, self._open = str(today), not self.survey.closed(today)
+        return self._open and not self._closed
+
+    def inquiry(self) -> bytes:
+        """Round 1: k* and its version, as JSON."""
+        return self._inquiry
+
+    async def ready(self, version: int) -> bytes | None:
+        """Round 2: guidance of a version, as JSON; None where there is no such version."""
+        if version > self.version:
+            await self.look(LOOK_AGAIN_SECONDS)
+        found = self._ready.get(version)
+        if found is None and 1 <= version <= self.version:
+            stored = await self.in_thread(self.store.version, self.study, version)
+            assert stored is not None
+            found = self._remember(stored)
+        return found
+
+    def _remember(self, version: Version) -> bytes:
+        message = self._ready[version.entry.version] = _guidance_message(version, self.survey.width)
+        for oldest in sorted(self._ready)[:-REMEMBERED]:
+            self._ready.pop(oldest, None)
+        return message
+
+    async def in_thread(self, work: Callable[..., Result], *given: Any) -> Result:
+        """Ask the database without holding up those who are answered from memory."""
+        return await asyncio.get_running_loop().run_in_executor(self._closer, work, *given)
+
+    async def take(self, body: bytes) -> tuple[Answer, str]:
+        """Keep one answer; returns when it is durable, with what became of it."""
+        try:
+            answer = self._read(body)
+        except AnswerError as error:
+            if error.code != UNKNOWN_VERSION:
+                raise
+            await self.look(LOOK_AGAIN_SECONDS)  # another process may have issued it a moment ago
+            answer = self._read(body)
+        return answer, await self._commit.put(answer)
+
+    def _read(self, body: bytes) -> Answer:
+        return read_answer(
+            body,
+            width=self.survey.width,
+            classes=len(self.survey.classes),
+            latest=self.version,
+            good_ticket=None if self.tickets is None else self.tickets.is_good,
+        )
+
+    # Batches
+
+    def _write(self, answers: Sequence[Answer]) -> list[str]:
+        outcomes = self.store.add(self.study, answers)
+        self._fresh += outcomes.count(NEW)
+        if self._fresh >= self.survey.batch:
+            self._fresh = 0
+            self._closer.submit(self.close_batches)
+        return outcomes
+
+    def close_batches(self) -> int:
+        """Count every full batch that waits; returns the number of versions that this process added."""
+        added = 0
+        with self._closing:
+            while True:
+                # In this order: answers that somebody counts meanwhile belong to a version that then exists already.
+                latest, waiting = self.store.version(self.study), self.store.waiting(self.study)
+                if latest is None or len(waiting) < self.survey.batch:
+                    return added
+                full = waiting[: len(waiting) - len(waiting) % self.survey.batch]
+                version = self._next(latest, full)
+                won = self.store.add_version(self.study, version, [answer.id for answer in full])
+                added += won
+                self._show(version if won else self.store.version(self.study) or latest)
+
+    def _next(self, latest: Version, answers: Sequence[Answer]) -> Version:
+        bits = unpack([answer.bits for answer in answers], self.survey.width)
+        labels = np.array([answer.label for answer in answers], dtype=np.int64)
+        # One thread: matrices are small, and several would only keep the processors from those who answer.
+        with threadpool_limits(1):
+            counts = SurveyCounts.from_json(latest.inputs) + SurveyCounts.of(bits, labels)
+            return self._version(guidance_for(self.survey, counts), counts, latest.entry)
+
+    def _version(self, guidance: Guidance, counts: SurveyCounts, previous: LogEntry | None) -> Version:
+        inputs = counts.to_json()
+        entry = LogEntry.chained(
+            previous.hash if previous else self.survey.root,
+            version=previous.version + 1 if previous else 1,
+            k=guidance.k,
+            sha256=guidance.sha256,
+            inputs_sha256=inputs_hash(inputs),
+            answers=counts.n,
+        )
+        return Version(entry, np.ascontiguousarray(guidance.V, dtype="<f8").tobytes(), inputs, self.store.hour())
+
+    def _first_version(self) -> Version:
+        found = self.store.version(self.study)
+        if found is None:
+            empty = SurveyCounts.empty(self.survey.width)
+            # Of several processes that start together, one appends; all of them then read the same.
+            self.store.add_version(self.study, self._version(guidance_for(self.survey, empty), empty, None), [])
+            found = self.store.version(self.study)
+        assert found is not None
+        return found
+
+    def _show(self, version: Version) -> None:
+        entry = version.entry
+        self._remember(version)
+        self._inquiry = msgspec.json.encode({"version": entry.version, "k": entry.k, "head": entry.hash})
+        self._current = version
+
+    async def look(self, patience: float = LOOK_SECONDS) -> None:
+        """See versions that other processes added, and close a batch that they and we filled together.
+
+        Nothing is done if that was done less than `patience` seconds ago: nobody can make us ask the database often.
+        """
+        if time.monotonic() - self._looked < patience:
+            return
+        self._looked = time.monotonic()
+        await self.in_thread(self._look)
+
+    def _look(self) -> None:
+        if self.tickets is not None:
+            self.tickets.tidy()
+        self._closed = self.store.closed(self.study)
+        if self.store.latest(self.study) > self.version:
+            found = self.store.version(self.study)
+            if found is not None:
+                self._show(found)
+        if self.store.count(self.study, waiting=True) >= self.survey.batch:
+            self.close_batches()
+
+    async def close(self) -> None:
+        """Finish what is under way."""
+        await self._commit.close()
+        if self.tickets is not None:
+            await self.tickets.close()
+        with contextlib.suppress(RuntimeError):
+            self._closer.shutdown(wait=True)
+
+
+def _guidance_message(version: Version, width: int) -> bytes:
+    entry = version.entry
+    V = np.frombuffer(version.matrix, dtype="<f8").reshape(width, entry.k)
+    return msgspec.json.encode(
+        {
+            "version": entry.version,
+            "k": entry.k,
+            "width": width,
+            "v": encode_matrix(V),
+            "sha256": entry.sha256,
+            "head": entry.hash,
+        }
+    )

@@ -1,0 +1,232 @@
+"""What respondents and auditors ask of a survey, as an ASGI application of its own; see docs/survey-protocol.md.
+
+It stands beside the application for owners and sites, inside the same shell: limits on bodies, headers, refusals and
+metrics are the shell's. A framework between the two would cost more than the answer itself (decision 0029): inquiry and
+guidance are ready-made bytes, and an answer is decoded in one step and waits for nothing but its transaction.
+
+Any page may call these routes: they know no cookie and no token.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+from urllib.parse import parse_qs
+
+import msgspec
+from starlette.responses import Response
+
+from sfumato.study.protocol.canonical import canonical_json
+from sfumato.study.server.problems import ApiError, busy, not_found, too_slow, unavailable, wrong_method
+from sfumato.study.server.shell import DRESSED, FOR_PAGES, Receive, Scope, Send, dressed, path_of
+from sfumato.study.server.store.survey_store import DIFFERENT, NEW
+from sfumato.study.server.survey.desk import SurveyDesk
+from sfumato.study.server.survey.desks import SurveyDesks
+from sfumato.study.server.survey.group_commit import OverloadError
+from sfumato.study.server.survey.received_answer import BAD_TICKET, AnswerError, spelled
+
+PREFIX = "/api/v1/surveys/"
+PAGE = 1000
+"""Entries of the log in one answer."""
+OPEN_TO_ALL = {"Access-Control-Allow-Origin": "*", "Cross-Origin-Resource-Policy": "cross-origin"}
+PREFLIGHT = OPEN_TO_ALL | {
+    "Access-Control-Allow-Methods": "GET, POST",
+    "Access-Control-Allow-Headers": "content-type",
+    "Access-Control-Max-Age": "86400",
+}
+_JSON = dressed(
+    [
+        *((name.lower().encode(), value.encode()) for name, value in OPEN_TO_ALL.items()),
+        (b"content-type", b"application/json"),
+    ],
+    without=FOR_PAGES,
+)
+
+
+class Asked:
+    """One request: the survey it is about, what follows in its address, and its body."""
+
+    __slots__ = ("_receive", "rest", "scope", "survey")
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self.scope, self._receive = scope, receive
+        self.survey, _, self.rest = path_of(scope)[len(PREFIX) :].partition("/")
+
+    async def body(self) -> bytes:
+        """The whole body; the shell limits its size and its pauses."""
+        body, more = b"", True
+        while more:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise too_slow()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        return body
+
+
+Handler = Callable[[SurveyDesk, Asked], Awaitable[tuple[int, bytes]]]
+
+
+class ReadyMessage(msgspec.Struct, forbid_unknown_fields=True):
+    """Round 2 names the version of round 1; it says nothing else."""
+
+    version: int
+
+
+_ready = msgspec.json.Decoder(ReadyMessage)
+
+
+async def inquiry(desk: SurveyDesk, _: Asked) -> tuple[int, bytes]:
+    """Round 1: k* at present."""
+    return 200, desk.inquiry()
+
+
+async def ready(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
+    """Round 2: guidance of a version."""
+    try:
+        version = _ready.decode(await asked.body()).version
+    except msgspec.MsgspecError:
+        raise ApiError(422, "malformed", 'Send {"version": n}, the version that the inquiry named.') from None
+    found = await desk.ready(version)
+    if found is None:
+        raise ApiError(404, "unknown-version", "There is no such version of the guidance. Send an inquiry again.")
+    return 200, found
+
+
+async def answer(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
+    """Count one answer: 201, or 200 if it was counted before."""
+    _must_be_open(desk)
+    try:
+        kept, outcome = await desk.take(await asked.body())
+    except AnswerError as error:
+        raise ApiError(403 if error.code == BAD_TICKET else 422, error.code, str(error)) from None
+    except OverloadError:
+        raise unavailable("disk") from None
+    if outcome == DIFFERENT:
+        raise ApiError(409, "other-answer", "Another answer has this id. Every answer needs its own 128 random bits.")
+    return 201 if outcome == NEW else 200, b'{"id":"%s"}' % spelled(kept.id).encode()
+
+
+async def ticket(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
+    """Exchange an invitation for the signature of a blinded name: once, and the same one however often it is asked."""
+    _must_be_open(desk)
+    if desk.tickets is None:
+        raise ApiError(404, "no-invitations", "This survey needs no invitation. Answer it without a ticket.")
+    try:
+        signed = await desk.tickets.exchange(await asked.body())
+    except AnswerError as error:
+        raise ApiError(422, error.code, str(error)) from None
+    except OverloadError:
+        raise unavailable("disk") from None
+    if signed is None:
+        raise ApiError(403, "bad-code", "The code of this invitation is unknown or already used.")
+    return 200, signed
+
+
+def _must_be_open(desk: SurveyDesk) -> None:
+    if not desk.is_open():
+        raise ApiError(410, "closed", "The survey is closed and accepts no more answers.")
+
+
+async def describe(desk: SurveyDesk, _: Asked) -> tuple[int, bytes]:
+    """The survey itself: what is asked, by whom, until when."""
+    found = {
+        "id": desk.study,
+        "hash": desk.survey.hash,
+        "state": "open" if desk.is_open() else "closed",
+        "closes": desk.survey.closes,
+        "survey": desk.survey.to_dict(),
+        "file": canonical_json(desk.survey.to_dict()),
+    }
+    return 200, msgspec.json.encode(found)
+
+
+async def log(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
+    """The public log of guidance, page by page."""
+    text = parse_qs(asked.scope["query_string"].decode("latin-1")).get("after", ["0"])[-1]
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise ApiError(422, "malformed", "`after` must be the number of a version, 0 for the beginning.")
+    entries = await desk.in_thread(desk.store.log, desk.study, int(text), PAGE)
+    return 200, msgspec.json.encode({"entries": [entry.to_dict() for entry, _ in entries]})
+
+
+async def inputs(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
+    """The counts that a version was computed from."""
+    version = int(asked.rest.split("/")[1])
+    found = await desk.in_thread(desk.store.version, desk.study, version) if version <= desk.version else None
+    if found is None:
+        raise ApiError(404, "unknown-version", "There is no such version of the guidance.")
+    return 200, found.inputs.encode("ascii")
+
+
+async def head(desk: SurveyDesk, _: Asked) -> tuple[int, bytes]:
+    """The newest entry of the log, for witnesses."""
+    found = {"survey": desk.survey.hash, "version": desk.head.version, "hash": desk.head.hash}
+    return 200, msgspec.json.encode(found)
+
+
+class Route(NamedTuple):
+    """`path` is the address with `{survey_id}` for the survey's id: what metrics count requests by."""
+
+    path: str
+    method: str
+    handler: Handler
+
+
+ROUTES = {
+    rest: Route(f"{PREFIX}{{survey_id}}/{rest}".rstrip("/"), method, handler)
+    for rest, method, handler in (
+        ("", "GET", describe),
+        ("inquiry", "GET", inquiry),
+        ("ready", "POST", ready),
+        ("tickets", "POST", ticket),
+        ("answers", "POST", answer),
+        ("log", "GET", log),
+        ("log/{version}/inputs", "GET", inputs),
+        ("head", "GET", head),
+    )
+}
+_INPUTS = re.compile(r"log/[0-9]{1,18}/inputs")
+
+
+class SurveyApp:
+    """Finds the survey, limits the client, and answers; what it cannot answer it raises, for the shell to word."""
+
+    def __init__(self, desks: SurveyDesks) -> None:
+        self._desks = desks
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            asked = Asked(scope, receive)
+            route = self._route(asked)
+            if scope["method"] == "OPTIONS":
+                await Response(status_code=204, headers=PREFLIGHT)(scope, receive, send)
+                return
+            status, body = await self._answer(asked, route)
+        except Exception as error:
+            refusal = error if isinstance(error, ApiError) else self._desks.faults.note(error)
+            refusal.headers = {**OPEN_TO_ALL, **(refusal.headers or {})}
+            raise refusal from None
+        headers = [*_JSON, (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": status, "headers": headers, DRESSED: True})
+        await send({"type": "http.response.body", "body": body})
+
+    def _route(self, asked: Asked) -> Route:
+        found = ROUTES.get("log/{version}/inputs" if _INPUTS.fullmatch(asked.rest) else asked.rest)
+        if found is None:
+            raise not_found()
+        asked.scope["route"] = found
+        allowed = ("GET", "HEAD", "OPTIONS") if found.method == "GET" else (found.method, "OPTIONS")
+        if asked.scope["method"] not in allowed:
+            raise wrong_method(allowed)
+        return found
+
+    async def _answer(self, asked: Asked, route: Route) -> tuple[int, bytes]:
+        client = asked.scope.get("client")
+        if seconds := self._desks.too_many(client[0] if client else ""):
+            raise busy(seconds)
+        desk = await self._desks.find(asked.survey[:64])
+        if desk is None:
+            raise not_found("survey")
+        return await route.handler(desk, asked)

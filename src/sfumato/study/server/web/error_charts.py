@@ -1,0 +1,223 @@
+"""Error rates as pictures: the scale, the sign of each classifier, rows side by side, and curves over sites.
+
+Each classifier has its own shape and its own colour, so that neither is needed alone. Positions across are shares of
+the width: type and signs keep their size on a phone.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from sfumato.auditing.report.markup import tag, trimmed
+from sfumato.learn.classifiers.factory import CLASSIFIERS
+
+STEPS = (0.01, 0.02, 0.05, 0.1, 0.2)
+MOST_STEPS = 5
+SHAPES = (
+    "M0-5a5 5 0 1 1 0 10a5 5 0 1 1 0-10z",  # disc
+    "M-4.5-4.5h9v9h-9z",  # square
+    "M0-6l6 6l-6 6l-6-6z",  # diamond
+    "M0-6l5.8 10h-11.6z",  # triangle
+    "M0 6l5.8-10h-11.6z",  # triangle on its tip
+    "M-6-2h4v-4h4v4h4v4h-4v4h-4v-4h-4z",  # cross
+    "M0-6.2l5.9 4.3l-2.3 6.9h-7.2l-2.3-6.9z",  # pentagon
+)
+COLOURS = 7
+_PLACES = {name: place for place, name in enumerate(CLASSIFIERS)}
+ROW_HEIGHT = 26
+MIDDLE = ROW_HEIGHT / 2
+CURVE_HEIGHT = 240
+DODGE = 6
+"""Pixels between whiskers of the same number of sites."""
+
+Lines = Sequence[tuple[str, Mapping[str, Any]]]
+"""Classifier and the `by_sites` of its results."""
+
+
+# The scale
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Zero is always there: a difference looks as large as it is."""
+
+    top: float
+    step: float
+
+    @classmethod
+    def of(cls, values: Iterable[float | None]) -> Scale:
+        """
+        >>> Scale.of([0.03, 0.17]).ticks
+        [0.0, 0.05, 0.1, 0.15, 0.2]
+        """
+        largest = min(1.0, max((value for value in values if value is not None), default=1.0))
+        step = next((step for step in STEPS if largest <= MOST_STEPS * step), STEPS[-1])
+        count = max(1, -int(-(largest - 1e-9) // step))
+        return cls(round(count * step, 10), step)
+
+    @property
+    def ticks(self) -> list[float]:
+        return [round(number * self.step, 10) for number in range(round(self.top / self.step) + 1)]
+
+    def share(self, value: float) -> float:
+        """Position between 0 and 1."""
+        return min(1.0, max(0.0, value / self.top))
+
+
+def percent(value: float | None) -> str:
+    """An error as people say it; None is a dash, never a zero.
+
+    >>> percent(0.0834), percent(0.5), percent(0.0), percent(None)
+    ('8.3%', '50%', '0%', '–')
+    """
+    if value is None:
+        return "–"
+    text = f"{100 * value:.1f}"
+    return f"{text.removesuffix('.0')}%"
+
+
+# Signs of classifiers
+
+
+def series(classifier: str) -> str:
+    """The classes that give a classifier its colour; when colours come round again, lines are dashed."""
+    place = _PLACES.get(classifier, 0)
+    return f"s{place % COLOURS}{' again' if place >= COLOURS else ''}"
+
+
+def mark(classifier: str) -> Markup:
+    """Its sign, drawn around the origin: no two have both shape and colour in common."""
+    place = _PLACES.get(classifier, 0)
+    return tag("path", d=SHAPES[(place + 3 * (place // COLOURS)) % len(SHAPES)], class_="mark")
+
+
+def sign(classifier: str) -> Markup:
+    """Its sign in the middle of text."""
+    return tag(
+        "svg",
+        mark(classifier),
+        viewBox="-8 -8 16 16",
+        width=16,
+        height=16,
+        class_=f"sign {series(classifier)}",
+        aria_hidden="true",
+    )
+
+
+# One error a row: a sign where it is, a whisker for its interval, a bar to be beaten
+
+
+def error_row(words: str, rate: Mapping[str, Any], scale: Scale, drawn: Markup, kind: str = "") -> Markup:
+    """`drawn` is put where the error is; nothing is where there is none."""
+    shapes = [tag("line", x1=0, x2="100%", y1=MIDDLE, y2=MIDDLE, class_="rail")]
+    commonest = rate.get("commonest")
+    if commonest is not None:
+        shapes.append(_at(commonest, scale, tag("path", d="M0-9v18", class_="commonest")))
+        words += f", always answering the commonest class {percent(commonest)}"
+    if rate["error"] is not None:
+        low, high = (_part(scale.share(end)) for end in rate["interval"])
+        shapes.append(tag("line", x1=low, x2=high, y1=MIDDLE, y2=MIDDLE, class_="whisker"))
+        shapes += [_at(end, scale, tag("path", d="M0-4v8", class_="whisker")) for end in rate["interval"]]
+        shapes.append(_at(rate["error"], scale, drawn))
+    return tag(
+        "svg", tag("title", words), *shapes, class_=f"row {kind}".strip(), role="img", width="100%", height=ROW_HEIGHT
+    )
+
+
+def _at(value: float, scale: Scale, child: Markup) -> Markup:
+    return tag("svg", child, x=_part(scale.share(value)), y=MIDDLE, overflow="visible")
+
+
+# Error against the number of sites
+
+
+def curve(lines: Lines) -> Markup | None:
+    """The picture, or None where no line has two numbers of sites to join.
+
+    Positions across are shares of the width, so that type and signs keep their size on a phone. The numbers of sites
+    that were measured stand at equal distances: where sites are many, they are steps of a ladder.
+    """
+    lines = [(name, found) for name, found in lines if any(p["error"] is not None for p in found["points"])]
+    if not any(len(found["points"]) > 1 for _, found in lines):
+        return None
+    points = [point for _, found in lines for point in found["points"]]
+    worst = [found.get("commonest") for _, found in lines]
+    scale = Scale.of([*[point["interval"][1] for point in points], *worst])
+    counts = sorted({int(point["sites"]) for point in points})
+    places = {count: (number + 0.5) / len(counts) for number, count in enumerate(counts)}
+    shapes = [*_grid(scale), *_counts(places)]
+    if (commonest := max((value for value in worst if value is not None), default=None)) is not None:
+        shapes.append(_line("commonest", 0, 1, commonest, commonest, scale))
+    for number, (name, found) in enumerate(lines):
+        shift = f"translate({trimmed(DODGE * (number - (len(lines) - 1) / 2))} 0)"
+        shapes.append(tag("g", *_series(name, found, places, scale), class_=series(name), transform=shift))
+    return tag(
+        "svg", tag("title", _words(lines)), *shapes, class_="curve", role="img", width="100%", height=CURVE_HEIGHT
+    )
+
+
+def _y(value: float, scale: Scale) -> float:
+    return CURVE_HEIGHT * (1 - scale.share(value))
+
+
+def _line(kind: str, x1: float, x2: float, first: float, second: float, scale: Scale) -> Markup:
+    return tag("line", x1=_part(x1), x2=_part(x2), y1=_y(first, scale), y2=_y(second, scale), class_=kind)
+
+
+def _part(share: float) -> str:
+    return f"{trimmed(100 * share)}%"
+
+
+def _grid(scale: Scale) -> list[Markup]:
+    drawn = []
+    for tick in scale.ticks:
+        drawn.append(_line("grid", 0, 1, tick, tick, scale))
+        drawn.append(tag("text", percent(tick), x=-8, y=_y(tick, scale) + 4, class_="tick side"))
+    return drawn
+
+
+def _counts(places: Mapping[int, float]) -> list[Markup]:
+    return [
+        tag("text", str(count), x=_part(place), y=CURVE_HEIGHT + 18, class_="tick middle")
+        for count, place in places.items()
+    ]
+
+
+def _series(name: str, found: Mapping[str, Any], places: Mapping[int, float], scale: Scale) -> list[Markup]:
+    points = [point for point in found["points"] if point["error"] is not None]
+    drawn = [
+        _line("join", places[a["sites"]], places[b["sites"]], a["error"], b["error"], scale)
+        for a, b in itertools.pairwise(points)
+    ]
+    for point in points:
+        low, high = point["interval"]
+        place = places[point["sites"]]
+        drawn.append(_line("whisker", place, place, low, high, scale))
+        for end in (low, high):
+            drawn.append(_put(place, _y(end, scale), tag("path", d="M-3 0h6", class_="whisker")))
+        drawn.append(_put(place, _y(point["error"], scale), mark(name)))
+    return drawn
+
+
+def _put(place: float, y: float, child: Markup) -> Markup:
+    return tag("svg", child, x=_part(place), y=y, overflow="visible")
+
+
+def _words(lines: Lines) -> str:
+    parts = []
+    for name, found in lines:
+        first, last = found["points"][0], found["points"][-1]
+        parts.append(
+            f"{name}: {percent(first['error'])} with {_sites(first['sites'])}, "
+            f"{percent(last['error'])} with {_sites(last['sites'])}"
+        )
+    return "Error by number of sites. " + "; ".join(parts)
+
+
+def _sites(count: int) -> str:
+    return "1 site" if count == 1 else f"{count} sites"

@@ -1,0 +1,200 @@
+"""Templates to pages, and pages as answers: everything is escaped, and nothing is loaded from another server.
+
+Where a browser asked, a refusal is a page too.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from functools import cache
+from importlib.resources import files
+from typing import Annotated, Any
+from urllib.parse import parse_qsl, urlsplit
+
+import jinja2
+from fastapi import Depends, Request
+from fastapi.responses import HTMLResponse, Response
+
+from sfumato.auditing.report.markup import templates
+from sfumato.guarantee.rounding import epsilon_at_most
+from sfumato.study.server.access import Ctx, StudyId
+from sfumato.study.server.context import Context
+from sfumato.study.server.problems import ApiError, busy, forbidden, not_found
+from sfumato.study.server.store import Caller
+from sfumato.study.server.store.token_store import OWNER
+from sfumato.study.server.web.error_charts import percent
+
+# Who sits at the browser: a random id in a cookie stands for a token, and forms are taken from our own pages only.
+
+
+COOKIE = "sfumato-session"
+MOST_FIELDS = 10
+
+
+class SignInError(ApiError):
+    """Nobody is signed in, or no longer."""
+
+    def __init__(self) -> None:
+        super().__init__(401, "signed-out", "You are not signed in, or your session has ended. Sign in again.")
+
+
+def signed_in(request: Request, context: Context) -> Caller | None:
+    """The caller of a session that still lasts, within the rates of her token."""
+    found = context.store.tokens.session(request.cookies.get(COOKIE, ""))
+    if found is None:
+        return None
+    if seconds := context.token_rates.wait(found.token) or context.study_rates.wait(found.study):
+        raise busy(seconds)
+    request.state.caller = found
+    return found
+
+
+def visitor(request: Request, context: Ctx, study_id: StudyId) -> Caller:
+    """Who looks at a page of a study: 401 without a session, 404 for what belongs to another study."""
+    found = signed_in(request, context)
+    if found is None:
+        raise SignInError
+    if found.study != study_id:
+        raise not_found("study")
+    return found
+
+
+def owning_visitor(found: Annotated[Caller, Depends(visitor)]) -> Caller:
+    if found.role != OWNER:
+        raise forbidden("the owner of the study")
+    return found
+
+
+async def form(request: Request) -> dict[str, str]:
+    """The fields of a form that one of our own pages sent; anything else is refused unread."""
+    check_origin(request)
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
+        raise ApiError(415, "not-a-form", "This address accepts only forms from these pages.")
+    try:
+        body = (await request.body()).decode("ascii")
+        return dict(parse_qsl(body, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict"))
+    except ValueError:
+        raise ApiError(400, "bad-form", "The form cannot be read.") from None
+
+
+def check_origin(request: Request) -> None:
+    """Browsers say from which page a form comes. A form of another site is refused, whatever cookie comes with it."""
+    origin = request.headers.get("origin")
+    own = request.headers.get("sec-fetch-site") == "same-origin" if origin is None else _is_own(request, origin)
+    if not own:
+        raise ApiError(403, "foreign-form", "This form was not sent by a page of this server. Open the page again.")
+
+
+def _is_own(request: Request, origin: str) -> bool:
+    """Hosts are compared and not schemes: TLS may end at a proxy in front of us."""
+    try:
+        parts = urlsplit(origin)
+    except ValueError:  # "http://[": no address at all
+        return False
+    return parts.scheme in ("http", "https") and parts.netloc == request.headers.get("host")
+
+
+def start_session(response: Response, session: str, request: Request, hours: float) -> None:
+    response.set_cookie(
+        COOKIE,
+        session,
+        max_age=int(hours * 3600),
+        path="/",
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+    )
+
+
+def end_session(response: Response, request: Request) -> None:
+    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict", secure=request.url.scheme == "https")
+
+
+Visitor = Annotated[Caller, Depends(visitor)]
+OwningVisitor = Annotated[Caller, Depends(owning_visitor)]
+Form = Annotated[dict[str, str], Depends(form)]
+
+
+STATIC = {
+    "page.css": "text/css; charset=utf-8",
+    "fresh.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+"""All files that pages load, with their types."""
+HEADERS = {"Referrer-Policy": "same-origin", "Cache-Control": "no-store"}
+"""Browsers name no origin for forms of pages that have `no-referrer`."""
+TITLES = {
+    400: "Bad request",
+    401: "Signed out",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Method not allowed",
+    409: "Not possible now",
+    413: "Too large",
+    421: "Wrong host name",
+    422: "Not accepted",
+    429: "Too many requests",
+    500: "The server failed",
+    503: "The database does not respond",
+    507: "The disk is full",
+}
+ROOT: ContextVar[str] = ContextVar("root", default="")
+"""Where a foreign app has mounted this one, for example /study: every address on a page begins with it."""
+
+
+def render(template: str, **values: Any) -> str:
+    return environment().get_template(f"{template}.html.j2").render(**values)
+
+
+@cache
+def environment() -> jinja2.Environment:
+    made = templates(
+        "sfumato.study.server.web",
+        thousands="{:,}".format,
+        short_hash=short_hash,
+        share=percent,
+        epsilon_at_most=epsilon_at_most,
+    )
+    made.globals["root"] = ROOT.get
+    return made
+
+
+@cache
+def static_file(name: str) -> bytes:
+    return files("sfumato.study.server.web").joinpath("static", name).read_bytes()
+
+
+def short_hash(text: str) -> str:
+    """Enough of a content hash to tell releases apart by eye."""
+    return text.removeprefix("sha256:")[:12]
+
+
+def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    return HTMLResponse(render(template, **values), status, HEADERS)
+
+
+def address_of(request: Request) -> str:
+    """Where people reach this server, mounted or not, without a slash at the end."""
+    return str(request.url.replace(path=ROOT.get(), query="", fragment="")).rstrip("/")
+
+
+def error_page(request: Request, error: ApiError) -> HTMLResponse | None:
+    """The refusal as a page, where a browser asked for one; None where a program did."""
+    wanted = "text/html" in request.headers.get("accept", "")
+    if not wanted or request.scope["path"].removeprefix(ROOT.get()).startswith(("/api/", "/survey/")):
+        return None
+    signed_out = error.status_code == 401
+    response = page(
+        "error",
+        error.status_code,
+        caller=None,
+        code=error.status_code,
+        title=TITLES.get(error.status_code, "That did not work"),
+        message=str(error.detail),
+        request_id=request.state.request_id if error.status_code >= 500 else "",
+        back=f"{ROOT.get()}/",
+        back_words="Sign in" if signed_out else "Back to the start",
+    )
+    for name, value in (error.headers or {}).items():
+        response.headers[name] = value
+    return response

@@ -1,0 +1,148 @@
+"""One training as both ends of the pipe know it: JSON, so that the child needs neither database nor secrets."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from sfumato.study.pooling.added import with_added_counts
+from sfumato.study.pooling.pushed import Pushed
+from sfumato.study.pooling.request import Request
+from sfumato.study.protocol.messages import AGREEING_SITES, ALL_SITES, ReleaseInfo
+from sfumato.study.protocol.pool_study import PoolStudy
+from sfumato.study.protocol.study_file import study_from_dict
+from sfumato.study.protocol.survey_file import SurveyStudy
+
+if TYPE_CHECKING:  # the child has no use for a database
+    from sfumato.study.server.folder import DataFolder
+    from sfumato.study.server.store import Store
+
+RESPONDENTS = "respondents"
+
+
+@dataclass(frozen=True)
+class Job:
+    """Releases and test rows as (path, site, hash); where the model goes; what the child may take of the machine."""
+
+    classifier: str
+    out: str
+    memory: int
+    niceness: int
+    train: list[list[str]]
+    test: list[list[str]] = field(default_factory=list)
+    test_table: str | None = None
+    scratch: str | None = None
+    largest_share: float | None = None
+    sites: str = ALL_SITES
+    column: str | None = None
+    """To be reconstructed by the method that `classifier` names; no model is made then."""
+    study: dict[str, Any] | None = None
+    """Of a study whose sites push counts: they are added, and rows are drawn from the sum into `scratch`."""
+
+    @classmethod
+    def of(
+        cls,
+        store: Store,
+        folder: DataFolder,
+        study: str,
+        classifier: str,
+        *,
+        memory: int,
+        niceness: int = 10,
+        sites: str = ALL_SITES,
+        column: str | None = None,
+    ) -> Self:
+        """Everything that the study's sites have pushed by now and not withdrawn, or that a survey has received."""
+        info = store.studies.find(study)
+        survey = None if info is None else study_from_dict(info.definition)
+        if isinstance(survey, SurveyStudy):
+            return cls._of_survey(store, folder, study, survey, classifier, memory, niceness)
+        releases = store.releases.all(study, withdrawn=False)
+        table = store.releases.test_table(study)
+        counts = isinstance(survey, PoolStudy) and survey.plan is not None
+        place = folder.incoming()
+        if counts:
+            place.mkdir(mode=0o700)
+        return cls(
+            classifier=classifier,
+            out=str(place.with_suffix(".skops")),
+            memory=memory,
+            niceness=niceness,
+            train=_files(folder, study, [one for one in releases if one.purpose == "train"]),
+            test=_files(folder, study, [one for one in releases if one.purpose == "test"]),
+            test_table=None if table is None else str(folder.test_table(study, table.sha256, table.format)),
+            largest_share=survey.largest_site_share if isinstance(survey, PoolStudy) else None,
+            sites=sites,
+            column=column,
+            scratch=str(place) if counts else None,
+            study=None if not counts or info is None else dict(info.definition),
+        )
+
+    @classmethod
+    def _of_survey(
+        cls,
+        store: Store,
+        folder: DataFolder,
+        study: str,
+        survey: SurveyStudy,
+        classifier: str,
+        memory: int,
+        niceness: int,
+    ) -> Self:
+        """The received bits, written into a folder beside the model; nothing else is known about respondents."""
+        from sfumato.study.server.survey.export import write_parts
+
+        place = folder.incoming()
+        place.mkdir(mode=0o700)
+        parts = write_parts(store.surveys, study, survey, place)
+        files = [[str(part / "release.parquet"), RESPONDENTS, part.name] for part in parts]
+        return cls(classifier, str(place.with_suffix(".skops")), memory, niceness, files, scratch=str(place))
+
+    def used(self, card: Mapping[str, Any]) -> list[str]:
+        """Hashes of the releases trained on, by the model's card: some sites may have been left out."""
+        return [] if self.scratch and self.study is None else [str(entry["sha256"]) for entry in card["releases"]]
+
+    def clean(self) -> None:
+        """Remove what was written for the child."""
+        Path(self.out).unlink(missing_ok=True)
+        if self.scratch is not None:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def request(self) -> Request:
+        asked = Request(
+            releases=_pushed(self.train),
+            classifier=self.classifier,
+            test_table=None if self.test_table is None else Path(self.test_table),
+            test_releases=_pushed(self.test),
+            largest_share=self.largest_share,
+            agreeing=self.sites == AGREEING_SITES,
+        )
+        if self.study is None:
+            return asked
+        plan = PoolStudy.from_dict(self.study).plan
+        assert plan is not None and self.scratch is not None  # noqa: PT018 - both or none
+        return with_added_counts(asked, plan, Path(self.scratch))
+
+    def without_paths(self, message: str) -> str:
+        """A message in which no place on the server's disk is named."""
+        for path, _, sha256 in (*self.train, *self.test):
+            message = message.replace(path, f"The release {sha256[:12]}")
+        return message.replace(self.test_table or "\0", "The public test table").replace(self.out, "The model")
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Self:
+        return cls(**found)
+
+
+def _files(folder: DataFolder, study: str, releases: Sequence[ReleaseInfo]) -> list[list[str]]:
+    return [[str(folder.release(study, one.sha256)), one.site, one.sha256] for one in releases]
+
+
+def _pushed(files: Sequence[Sequence[str]]) -> list[Pushed]:
+    return [Pushed(Path(path), site, sha256) for path, site, sha256 in files]

@@ -1,0 +1,323 @@
+"""How many respondents a guided survey needs: simulated before anybody is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sfumato.channels.guidance import (
+    AnswerSpace,
+    SurveyCounts,
+    SurveyRules,
+    SurveyRun,
+    disclosure,
+    mixed_limits,
+    random_startup,
+    record_epsilon,
+    simulate,
+    whole_tuple_disclosure,
+    whole_tuple_response,
+)
+from sfumato.channels.guidance.simulation import PUBLIC
+from sfumato.core.array_types import Bits, Codes, Matrix
+from sfumato.core.errors import TableError, UsageError
+from sfumato.core.progress import Progress, silent
+
+# The public of a survey: people who let more or less show, who waits for how long, and who never sends.
+
+
+KINDS = ("fundamentalists", "pragmatists", "marginally concerned")
+
+
+@dataclass(frozen=True)
+class Public:
+    """How much people let show: `shares` of fundamentalists, pragmatists and people who hardly mind [2.2].
+
+    The first accept level `levels[0]` at most, the second `levels[1]`, the last any.
+    """
+
+    shares: tuple[float, float, float] = PUBLIC
+    levels: tuple[int, int] = (1, 4)
+
+    def __post_init__(self) -> None:
+        if len(self.shares) != 3 or min(self.shares) < 0 or abs(sum(self.shares) - 1) > 1e-6:
+            raise UsageError("A public needs three shares that add up to 1, or to 100%: for example 17/56/27.")
+        if len(self.levels) != 2 or min(self.levels) < 1:
+            raise UsageError("A public needs two levels of at least 1: for example 1/4.")
+
+    @classmethod
+    def read(cls, shares: str, levels: str = "1/4") -> Public:
+        """Shares in percent as the paper has them, "17/56/27", and levels, "1/4"."""
+        try:
+            parts = tuple(float(part) / 100 for part in shares.split("/"))
+            limits = tuple(int(part) for part in levels.split("/"))
+        except ValueError:
+            raise UsageError(
+                f"Limits are numbers between slashes, such as 17/56/27 and 1/4. Got {shares!s:.40}."
+            ) from None
+        return cls(parts, limits)  # type: ignore[arg-type]  # their number is checked above
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of people in a simulated survey, the mean over repeats.
+
+    sent, never: shares of them whose answer was sent, and whose limit was never met. waited, waited_95: how many people
+    arrived between a respondent and the sending, the mean and the 95% quantile of those who sent (None: nobody did).
+    """
+
+    name: str
+    level: int | None
+    sent: float
+    never: float
+    waited: float | None
+    waited_95: float | None
+
+
+def waiting_of(run: SurveyRun, limits: Codes, public: Public, width: int) -> list[Kind]:
+    """The kinds of people in one simulated survey; of whom there are none, nothing is said."""
+    found = []
+    for name, level, share in zip(KINDS, (*public.levels, None), public.shares, strict=True):
+        if not share:
+            continue
+        mine = limits == (width if level is None else level)
+        there = max(int(mine.sum()), 1)
+        waited = run.waited[mine[run.who]]
+        mean, late = (float(waited.mean()), float(np.quantile(waited, 0.95))) if len(waited) else (None, None)
+        found.append(Kind(name, level, len(waited) / there, float(mine[run.never].sum()) / there, mean, late))
+    return found
+
+
+def mean_kind(repeats: list[Kind]) -> Kind:
+    """The mean over several surveys; waiting is that of the surveys in which somebody sent."""
+    waited, late = (_mean([getattr(one, name) for one in repeats]) for name in ("waited", "waited_95"))
+    share, never = (float(np.mean([getattr(one, name) for one in repeats])) for name in ("sent", "never"))
+    return Kind(repeats[0].name, repeats[0].level, share, never, waited, late)
+
+
+def _mean(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
+
+
+SIZES = (200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
+FLOORS = (0.1, 0.25, 0.35)
+TEST_ROWS = 2_000
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One floor with one number of respondents, over several simulated surveys.
+
+    accuracy, spread: mean and standard deviation over repeats, on plain answers of other people.
+    disclosure_by_question: bits that an answer tells at the end, over the sum of the questions' entropies. epsilon: of
+    the last guidance, the mean. level: last k*, the mean. kinds: who waited, where people have limits.
+    """
+
+    floor: float
+    respondents: int
+    accuracy: float
+    spread: float
+    disclosure_by_question: float
+    epsilon: float
+    level: float
+    kinds: tuple[Kind, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All simulated cases, and the accuracies they lie between: of guessing the larger class, and of plain answers.
+
+    whole_tuple: the older scheme as a baseline (`respondents`, `theta`, `accuracy`, `disclosure_by_question`), where
+    asked for.
+    warnings: what the simulation shows to be wrong with the survey itself.
+    """
+
+    target: float
+    majority: float
+    plain: float
+    cases: tuple[Planned, ...]
+    whole_tuple: dict[str, float] | None = None
+    warnings: tuple[str, ...] = ()
+
+    def needed(self, floor: float) -> int | None:
+        """The least simulated number of respondents that reaches the target at this floor; None: none of them does."""
+        enough = [case.respondents for case in self.cases if case.floor == floor and case.accuracy >= self.target]
+        return min(enough, default=None)
+
+
+def plan_survey(
+    space: AnswerSpace,
+    target: float,
+    population: tuple[ArrayLike, ArrayLike],
+    *,
+    rules: SurveyRules | None = None,
+    floors: Sequence[float] = FLOORS,
+    sizes: Sequence[int] = SIZES,
+    repeats: int = 3,
+    startup: SurveyCounts | None = None,
+    classifier: Any = "naive-bayes",
+    public: Public | None = None,
+    theta: float | None = None,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> Plan:
+    """Simulate surveys of every size at every floor until the `target` accuracy is reached.
+
+    `population` are plain answers (m x questions) with classes: of an earlier study, or assumed (`assumed_population`).
+    Half of them respond (drawn with replacement), the other half are classified. Larger sizes are not tried at a floor
+    that has reached the target. With `public` people have limits, wait, and some never send. With `theta` the largest
+    of these surveys is also asked by whole-tuple response [Eq. 2].
+    """
+    codes, y = np.atleast_2d(np.asarray(population[0])), np.asarray(population[1], dtype=np.int64)
+    classes = len(np.unique(y))
+    if not 0 < target <= 1:
+        raise UsageError(f"The target accuracy must be a share between 0 and 1. Got {target!r} instead.")
+    if len(codes) < 40 or y.shape != (len(codes),) or classes < 2:
+        raise TableError("A plan needs at least 40 plain answers, of two classes or more, each with its class.")
+    base = rules or SurveyRules()
+    cases: list[Planned] = []
+    total = len(floors) * len(sizes)
+    for row, floor in enumerate(floors):
+        for column, size in enumerate(sorted(sizes)):
+            progress("Simulating", row * len(sizes) + column, total)
+            with_floor = replace(base, floor=floor)
+            cases.append(_case(codes, y, space, with_floor, size, repeats, startup, classifier, public, seed))
+            if cases[-1].accuracy >= target:
+                break
+    progress("Simulating", total, total)
+    majority = float(np.bincount(y).max() / len(y))
+    plain = _plain_accuracy(codes, y, space, classifier, repeats, seed)
+    largest = max(case.respondents for case in cases)
+    baseline = None if theta is None else _whole_tuple(codes, y, space, largest, theta, classifier, repeats, seed)
+    found = Plan(target, majority, plain, tuple(cases), baseline)
+    return found if startup is not None else replace(found, warnings=_of_random_start_up(found, base.k))
+
+
+def _of_random_start_up(plan: Plan, fixed: int | None) -> tuple[str, ...]:
+    """Guidance of one direction that began at random learns only about that direction, and so stays where it was.
+
+    A level that is fixed to 1 begins so for certain; one that follows from mu is judged by what it came to.
+    """
+    last = max(plan.cases, key=lambda case: case.respondents)
+    stuck = last.level == 1 and last.accuracy < (plan.majority + plan.plain) / 2
+    if fixed != 1 and not stuck:
+        return ()
+    return (
+        "With `start_up: random` at level 1 the guidance is one direction drawn at random, and bits tell nothing "
+        f"about any other: accuracy stays near guessing however many respond ({last.accuracy:.3f} with "
+        f"{last.respondents:,}; guessing {plan.majority:.3f}, plain answers {plan.plain:.3f}). Give real rows as "
+        "`start_up`, or a higher level (`k`, or a smaller `mu`).",
+    )
+
+
+def _case(
+    codes: Codes,
+    y: Codes,
+    space: AnswerSpace,
+    rules: SurveyRules,
+    size: int,
+    repeats: int,
+    startup: SurveyCounts | None,
+    classifier: Any,
+    public: Public | None,
+    seed: int,
+) -> Planned:
+    found, kinds = [], []
+    for repeat in range(repeats):
+        ask, test, rng = _halves(len(codes), seed + repeat)
+        who = rng.choice(ask, size)
+        start = random_startup(space, int(y.max()) + 1, seed=seed + repeat) if startup is None else startup
+        limits = None
+        if public is not None:
+            limits = mixed_limits(size, space.width, shares=public.shares, levels=public.levels, seed=seed + repeat)
+        run = simulate(codes[who], y[who], space, rules, limits=limits, startup=start, seed=seed + repeat)
+        if public is not None and limits is not None:
+            kinds.append(waiting_of(run, limits, public, space.width))
+        V = run.versions[-1].guidance.V
+        hit = _accuracy(classifier, V, rules, run.bits, run.y, space.onehot(codes[test]), y[test])
+        told = disclosure(codes[ask], space, V, rules.floor, rules.link, draws=500, seed=repeat).by_question
+        record = record_epsilon(V, space, rules.floor, rules.link).value
+        found.append((hit, told, record, float(V.shape[1])))
+    accuracy, told, epsilon, level = np.mean(found, axis=0)
+    spread = float(np.std([row[0] for row in found]))
+    who_waited = tuple(mean_kind(list(one)) for one in zip(*kinds, strict=True))
+    return Planned(rules.floor, size, float(accuracy), spread, float(told), float(epsilon), float(level), who_waited)
+
+
+def _accuracy(
+    classifier: Any, V: Matrix | None, rules: SurveyRules, bits: Bits, labels: Codes, test: Bits, y: Codes
+) -> float:
+    """On plain answers; where people of at most one class sent, nothing is learned and everybody is taken for it."""
+    from sfumato.learn.classifiers.survey_bits import SurveyClassifier  # brings scikit-learn with it
+
+    if len(np.unique(labels)) < 2:
+        return float((y == (labels[0] if len(labels) else 0)).mean())
+    model = SurveyClassifier(classifier, V, rules.floor, rules.link).fit(bits, labels)
+    return float((model.predict(test) == y).mean())
+
+
+def _whole_tuple(
+    codes: Codes, y: Codes, space: AnswerSpace, size: int, theta: float, classifier: Any, repeats: int, seed: int
+) -> dict[str, float]:
+    """The same people asked by whole-tuple response; a classifier on what they send, for plain answers."""
+    hits = []
+    for repeat in range(repeats):
+        ask, test, rng = _halves(len(codes), seed + repeat)
+        who = rng.choice(ask, size)
+        sent = whole_tuple_response(space.onehot(codes[who]), rng.random(size), theta)
+        hits.append(_accuracy(classifier, None, SurveyRules(), sent, y[who], space.onehot(codes[test]), y[test]))
+    told = whole_tuple_disclosure(codes, space, theta)
+    return {
+        "respondents": size,
+        "theta": theta,
+        "accuracy": float(np.mean(hits)),
+        "disclosure_by_question": told.by_question,
+    }
+
+
+def _plain_accuracy(codes: Codes, y: Codes, space: AnswerSpace, classifier: Any, repeats: int, seed: int) -> float:
+    from sfumato.learn.classifiers.survey_bits import SurveyClassifier
+
+    hits = []
+    for repeat in range(repeats):
+        ask, test, _ = _halves(len(codes), seed + repeat)
+        model = SurveyClassifier(classifier, queries="plain").fit(space.onehot(codes[ask]), y[ask])
+        hits.append(float((model.predict(space.onehot(codes[test])) == y[test]).mean()))
+    return float(np.mean(hits))
+
+
+def _halves(count: int, seed: int) -> tuple[Codes, Codes, np.random.Generator]:
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(count)
+    return order[count // 2 :], order[: count // 2][:TEST_ROWS], rng
+
+
+def assumed_population(
+    space: AnswerSpace,
+    classes: int = 2,
+    *,
+    informative: int = 3,
+    strength: float = 0.5,
+    rows: int = 10_000,
+    seed: int = 0,
+) -> tuple[Codes, Codes]:
+    """People as an owner may imagine them who has no earlier study: answers are random but for `informative` questions.
+
+    To each of these, a person gives with probability `strength` the answer that is typical of the class.
+    """
+    if not 0 <= strength <= 1 or classes < 2:
+        raise UsageError("Assume at least two classes, and a strength between 0 and 1.")
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, classes, rows)
+    codes = np.column_stack([rng.integers(0, size, rows) for size in space.sizes])
+    open_questions = [question for question, size in enumerate(space.sizes) if size > 1]
+    for question in rng.permutation(open_questions)[:informative]:
+        typical = rng.permutation(space.sizes[question])[np.arange(classes) % space.sizes[question]]
+        follows = rng.random(rows) < strength
+        codes[follows, question] = typical[y[follows]]
+    return codes, y

@@ -1,0 +1,232 @@
+"""All pairs of queries and rows, in tiles that fit a core's cache: constant memory, any number of rows.
+
+Rows are prepared in chunks (16 MB of double-precision operands, and the same in single precision); blocks of
+queries are then spread over the workers, and every worker walks the chunk tile by tile. A query belongs to one
+worker, so results do not depend on how the threads were scheduled.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import ThreadpoolController
+
+from sfumato.core.array_types import Codes, Flags, Floats
+from sfumato.table.neighbours.frame import Frame, Real, as_query, error_bound, pair_squares
+
+# Blocks of work on a few threads, each with one BLAS thread.
+#
+# Two threads that each multiply their own block beat one product on two BLAS threads: the element-wise steps
+# between the products run in parallel as well, and no thread waits for another inside a product.
+
+
+MOST_WORKERS = 8
+SMALL = 1 << 22
+"""Multiplications below which threads cost more than they save."""
+
+
+class _OneBlasThread:
+    """Limits BLAS to one thread while anybody is inside, and restores it when the last one leaves.
+
+    The limit is a property of the process, not of a thread, so overlapping users must share it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limit: AbstractContextManager[object] = nullcontext()
+        self._controller: ThreadpoolController | None = None
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            if self._inside == 0:
+                self._controller = self._controller or ThreadpoolController()
+                self._limit = self._controller.limit(limits=1, user_api="blas")
+                self._limit.__enter__()
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if self._inside == 0:
+                    self._limit.__exit__(None, None, None)
+
+
+one_blas_thread = _OneBlasThread()
+
+
+def worker_count(workers: int | None, multiplications: float) -> int:
+    """How many threads to use: as asked, else one for small work and the machine's cores (at most 8) otherwise."""
+    if workers is not None:
+        if workers < 1:
+            raise ValueError(f"The 'workers' parameter must be at least 1. Got {workers} instead.")
+        return workers
+    return 1 if multiplications < SMALL else min(os.cpu_count() or 1, MOST_WORKERS)
+
+
+@contextmanager
+def crew(workers: int) -> Iterator[Callable[[Callable[[slice], None], list[slice]], None]]:
+    """Yields `run(work, blocks)`, which calls `work` once for every block and returns when all are done."""
+    if workers == 1:
+        yield _one_after_another
+        return
+    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
+
+        def run(work: Callable[[slice], None], blocks: list[slice]) -> None:
+            for done in [pool.submit(work, block) for block in blocks]:
+                done.result()
+
+        yield run
+
+
+def _one_after_another(work: Callable[[slice], None], blocks: list[slice]) -> None:
+    for block in blocks:
+        work(block)
+
+
+def slices(count: int, size: int) -> list[slice]:
+    """0 .. count cut into consecutive blocks of at most `size`."""
+    return [slice(start, min(start + size, count)) for start in range(0, count, size)]
+
+
+QUERY_BLOCK = 256
+ROW_TILE = 1024
+CHUNK_BYTES = 1 << 24
+NEAR = 2.0**30
+"""Products below NEAR times their error bound are computed again, so every distance is right to about 1e-9."""
+
+
+@dataclass(frozen=True)
+class RowChunk:
+    """Consecutive rows (in the order asked for) with their operands in both precisions."""
+
+    start: int
+    double: Floats
+    single: npt.NDArray[np.float32]
+    square: float
+
+    def tiles(self) -> list[slice]:
+        return slices(len(self.double), ROW_TILE)
+
+
+class Room:
+    """Scratch space of one worker, used again for every tile: fresh memory costs more than the arithmetic on it."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Real] = {}
+
+    def take(self, name: str, shape: tuple[int, int], dtype: npt.DTypeLike) -> Real:
+        size = shape[0] * shape[1]
+        if name not in self._kept or self._kept[name].size < size:
+            self._kept[name] = np.empty(size, dtype)
+        return self._kept[name][:size].reshape(shape)
+
+
+class QueryBlock:
+    """A few queries and their operands."""
+
+    def __init__(self, where: slice, operand: Floats, room: Room) -> None:
+        self.where, self.room = where, room
+        self.columns = operand.shape[1] - 2
+        self.square = float(operand[:, self.columns].max())
+        self.double = as_query(operand)
+        self.single = self.double.astype(np.float32)
+
+    def squares(
+        self, chunk: RowChunk, tile: slice, single: bool, who: Codes | slice = slice(None)
+    ) -> tuple[Real, float]:
+        """Squared distances of all (or some) queries to one tile of rows in scaled units, and their error bound.
+
+        The next call in the same precision overwrites them.
+        """
+        rows = chunk.single[tile] if single else chunk.double[tile]
+        queries = (self.single if single else self.double)[who]
+        product = self.room.take(queries.dtype.name, (len(queries), len(rows)), queries.dtype)
+        np.matmul(queries, rows.T, out=product)
+        return product, error_bound(self.columns, self.square, chunk.square, queries.dtype)
+
+    def at_most(self, product: Real, ceiling: float | Real, name: str) -> Flags:
+        """Which products do not exceed the ceiling. The next call of this name overwrites."""
+        return np.less_equal(product, ceiling, out=self.room.take(name, product.shape, np.bool_))
+
+
+def walk(
+    queries: Floats,
+    rows: Floats,
+    visit: Callable[[QueryBlock, RowChunk, float], None],
+    *,
+    order: Codes | None = None,
+    frame: Frame | None = None,
+    workers: int | None = None,
+) -> None:
+    """Call `visit(block, chunk, scale)` for every block of queries and every chunk of rows, chunks in order.
+
+    `order` takes the rows in another order than stored; positions in a chunk then mean positions in `order`.
+    Products are in units scaled by `scale`: a squared distance is scale^2 times the true one.
+    """
+    if queries.ndim != 2 or queries.shape[1] != rows.shape[1]:
+        raise ValueError(f"Queries must have the {rows.shape[1]} columns of the rows. Got shape {queries.shape}.")
+    frame = frame or Frame.of(rows)
+    scale = frame.scale_for(queries)
+    n, d = rows.shape
+    threads = worker_count(workers, float(len(queries)) * n * d)
+    size = max(1, min(QUERY_BLOCK, -(-len(queries) // threads)))
+    # Whole tiles per chunk, so that no tile is cut short in the middle of a walk.
+    length = max(1, CHUNK_BYTES // (8 * (d + 2) * ROW_TILE)) * ROW_TILE
+    double = np.empty((min(length, n), d + 2))
+    single = np.empty(double.shape, dtype=np.float32)
+    own = threading.local()
+    with crew(threads) as run:
+        for part in slices(n, length):
+            count = part.stop - part.start
+
+            def prepare(block: slice, first: int = part.start) -> None:
+                at = slice(first + block.start, first + block.stop)
+                frame.operand(rows[at] if order is None else rows[order[at]], scale, out=double[block])
+                single[block] = double[block]
+
+            run(prepare, slices(count, ROW_TILE))
+            chunk = RowChunk(part.start, double[:count], single[:count], float(double[:count, d].max()))
+
+            def work(block: slice, chunk: RowChunk = chunk) -> None:
+                if not hasattr(own, "room"):
+                    own.room = Room()
+                visit(QueryBlock(block, frame.operand(queries[block], scale), own.room), chunk, scale)
+
+            run(work, slices(len(queries), size))
+
+
+def distance_blocks(
+    queries: npt.ArrayLike, rows: npt.ArrayLike, *, frame: Frame | None = None
+) -> Iterator[tuple[slice, slice, Floats]]:
+    """Squared Euclidean distances as `(query slice, row slice, block)`, right to about nine digits, never negative.
+
+    Row tiles vary fastest. Blocks have at most 256 x 1024 entries and are the caller's to keep or change.
+
+    >>> import numpy as np
+    >>> [(q, r, block)] = distance_blocks([[0.0, 0.0]], [[3.0, 4.0], [0.0, 0.0]])
+    >>> block.tolist()
+    [[25.0, 0.0]]
+    """
+    a, b = np.asarray(queries, dtype=np.float64), np.asarray(rows, dtype=np.float64)
+    frame = frame or Frame.of(b)
+    scale = frame.scale_for(a)
+    for at in slices(len(a), QUERY_BLOCK):
+        block = QueryBlock(at, frame.operand(a[at], scale), Room())
+        for tile in slices(len(b), ROW_TILE):
+            operand = frame.operand(b[tile], scale)
+            chunk = RowChunk(tile.start, operand, np.empty((0, 0), np.float32), float(operand[:, block.columns].max()))
+            product, bound = block.squares(chunk, slice(0, len(operand)), single=False)
+            squares = product / scale**2
+            near_query, near_row = np.nonzero(product <= NEAR * bound)
+            squares[near_query, near_row] = pair_squares(a[at], b[tile], near_query, near_row)
+            yield at, tile, squares
