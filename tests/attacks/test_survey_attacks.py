@@ -123,7 +123,7 @@ def test_sybils_who_fill_a_batch_read_the_one_left_in_it(survey):
     assert np.array_equal(found.bits, bits[victim])
     with pytest.raises(UsageError, match="two versions"):
         RogueRespondent().from_counts(after, before)
-    with pytest.raises(UsageError, match="Nobody else"):
+    with pytest.raises(UsageError, match="No other person"):
         RogueRespondent().from_counts(before, before)
 
 

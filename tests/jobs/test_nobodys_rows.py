@@ -120,7 +120,7 @@ def test_learned_domains_are_refused_before_a_row_is_released(tmp_path, ledger):
     [
         ({"epsilon_presence": 0.0}, "positive"),
         ({"epsilon_presence": math.inf}, "positive"),
-        ({"epsilon_presence": 1000.0}, "protects nobody"),
+        ({"epsilon_presence": 1000.0}, "protects no one"),
         ({"delta": 1.0}, "'delta'"),
         ({"delta": -1e-9}, "'delta'"),
         ({"private_label": True}, "--private-label"),

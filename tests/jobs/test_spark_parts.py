@@ -187,7 +187,9 @@ def test_a_users_mistake_in_a_task_is_one_sentence(batches, spark, tmp_path):
 
 
 def test_an_error_of_ours_comes_out_of_javas_story_of_it():
-    told = "Job aborted:\nsfumato.errors.TableError: in/p1.parquet vanished. Nothing was released.\n\tat org.apache"
+    told = (
+        "Job aborted:\nsfumato.core.errors.TableError: in/p1.parquet vanished. Nothing was released.\n\tat org.apache"
+    )
     with (
         pytest.raises(TableError, match=r"^in/p1.parquet vanished. Nothing was released.$"),
         spark_table.tasks_errors(),

@@ -116,7 +116,7 @@ def test_what_cannot_be_is_refused_in_words():
         sf.sanitize(frame, target="smokes", seed=1)
     with pytest.raises(TableError, match="missing in 1 row, first in row 4"):
         sf.sanitize(frame.assign(cost=frame["cost"].where(frame.index != 3)), schema=schema(), seed=1)
-    with pytest.raises(UsageError, match="belong to nobody"):
+    with pytest.raises(UsageError, match="are made up"):
         sf.sanitize(frame, schema=schema(), mechanism="tree-resampling", seed=1)
     with pytest.raises(SchemaError, match="studies do not pool"):
         PoolStudy.from_dict(
