@@ -29,10 +29,14 @@ def made(tmp_path_factory):
     """One of everything that users hold in their hands."""
     folder = tmp_path_factory.mktemp("reprs")
     table = people()
-    sanitized = sanitize(table, folder / "r", Options("random-rotation", {}, "label", seed=1))
+    sanitized = sanitize(
+        table, folder / "r", Options(mechanism="random-rotation", parameters={}, label="label", seed=1)
+    )
     release = Release.open(folder / "r")
     train([folder / "r"], "knn", folder / "m.skops")
-    sanitize(table, folder / "a", Options("additive-noise", {}, "label", seed=1, unprotected=True))
+    sanitize(
+        table, folder / "a", Options(mechanism="additive-noise", parameters={}, label="label", seed=1, unprotected=True)
+    )
     noisy = Release.open(folder / "a")
     values = np.random.default_rng(1).normal(size=60)
     encoding = release.encoding

@@ -84,7 +84,11 @@ def home(tmp_path_factory, registered):  # noqa: ARG001
         ("clear", "sampled-columns", {}),
     ):
         parameters = {} if mechanism == "sampled-components" else {"scale": 0.1 if name == "clear" else 0.3}
-        sanitize(table(), folder / name, Options(mechanism, parameters, "ill", SCHEMA, seed=1, **more))
+        sanitize(
+            table(),
+            folder / name,
+            Options(mechanism=mechanism, parameters=parameters, label="ill", schema=SCHEMA, seed=1, **more),
+        )
     return folder
 
 
@@ -146,7 +150,9 @@ class TestAudit:
         ):
             parameters = {} if name == "mixed" else {"scale": 0.05}
             folder = home / f"audited-{name}"
-            sanitize(own, folder, Options(mechanism, parameters, "ill", SCHEMA, seed=2))
+            sanitize(
+                own, folder, Options(mechanism=mechanism, parameters=parameters, label="ill", schema=SCHEMA, seed=2)
+            )
             found[name] = audit(AuditRequest(own, folder=folder, holdout=others, repeats=2))
         return found
 
@@ -246,7 +252,11 @@ class TestLearners:
         train([home / "mixed"], name, tmp_path / "m.skops")
 
     def test_pairs_that_nobody_reports_are_not_invented(self, tmp_path):
-        sanitize(table(), tmp_path / "one", Options("sampled-columns", {"columns": 1}, "ill", SCHEMA, seed=1))
+        sanitize(
+            table(),
+            tmp_path / "one",
+            Options(mechanism="sampled-columns", parameters={"columns": 1}, label="ill", schema=SCHEMA, seed=1),
+        )
         with pytest.raises(UsageError, match="no row reports two of the columns together"):
             train([tmp_path / "one"], "noise-aware-lda", tmp_path / "m.skops")
         train([tmp_path / "one"], "reconstructed-naive-bayes", tmp_path / "m.skops")
@@ -315,7 +325,11 @@ class TestSilence:
     @pytest.mark.parametrize("engine", ["memory", "stream"])
     def test_sanitize(self, tmp_path, engine):
         with pytest.raises(TableError, match="'age', and its channels do not say"):
-            sanitize(table(), tmp_path / "out", Options("silent", {}, "ill", SCHEMA, seed=1, engine=engine))
+            sanitize(
+                table(),
+                tmp_path / "out",
+                Options(mechanism="silent", parameters={}, label="ill", schema=SCHEMA, seed=1, engine=engine),
+            )
         assert not (tmp_path / "out").exists()
 
     def test_in_memory(self):
@@ -379,5 +393,5 @@ class TestMissingAndLeftOut:
     def test_nothing_is_written(self, tmp_path):
         gone = table(100).assign(age=lambda frame: frame["age"].where(frame.index > 5))
         with pytest.raises(UsageError, match=r"'age' can be missing.*would mean two things"):
-            sanitize(gone, tmp_path / "out", Options("sampled-columns", {}, "ill", seed=1))
+            sanitize(gone, tmp_path / "out", Options(mechanism="sampled-columns", parameters={}, label="ill", seed=1))
         assert not (tmp_path / "out").exists()

@@ -46,7 +46,9 @@ def released(wine, tmp_path_factory):
         name = f"{mechanism}-{like_original}-{parameters}".replace("/", "")
         if name not in made:
             made[name] = tmp_path_factory.mktemp("release") / "out"
-            options = Options(mechanism, parameters, label="label", seed=2, like_original=like_original)
+            options = Options(
+                mechanism=mechanism, parameters=parameters, label="label", seed=2, like_original=like_original
+            )
             sanitize(wine[0], made[name], options)
         return made[name]
 
@@ -338,7 +340,14 @@ def test_a_release_like_the_original_is_attacked_with_the_strength_of_its_change
 
 
 def test_randomized_labels_are_corrected_for_and_tested_on_true_ones(wine, tmp_path):
-    options = Options("additive-noise", {"scale": 0.01}, "label", seed=1, private_label=True, label_epsilon=2.0)
+    options = Options(
+        mechanism="additive-noise",
+        parameters={"scale": 0.01},
+        label="label",
+        seed=1,
+        private_label=True,
+        label_epsilon=2.0,
+    )
     sanitize(wine[0], tmp_path / "out", options)
     found = audit(AuditRequest(wine[0], folder=tmp_path / "out", repeats=3))
     entries = {entry["classifier"]: entry for entry in found.data["utility"]}
@@ -398,7 +407,7 @@ def test_mixed_tables_with_missing_values_work_end_to_end(data_folder, tmp_path)
         # Numbers alone need no second mechanism here: other tests have it.
         for mechanism in ("additive-noise",) if name in ("wine", "pima") else ("principal-laplace", "additive-noise"):
             folder = tmp_path / f"{name}-{mechanism}"
-            sanitize(members, folder, Options(mechanism, label="label", seed=1, unprotected=True))
+            sanitize(members, folder, Options(mechanism=mechanism, label="label", seed=1, unprotected=True))
             found = audit(AuditRequest(members, folder=folder, holdout=strangers, repeats=1 if name == "votes" else 0))
             failed = [entry["name"] for entry in found.data["attacks"] if "failed" in entry]
             assert not failed, (name, mechanism, failed)

@@ -46,7 +46,11 @@ def test_an_identical_copy_scores_worst_on_every_attack(name, strengths, data_fo
     assert min(scores.values()) > 0.9
     for number, (mechanism, parameters, like) in enumerate(strengths):
         folder = tmp_path / str(number)
-        sanitize(members, folder, Options(mechanism, parameters, "label", seed=1, like_original=like))
+        sanitize(
+            members,
+            folder,
+            Options(mechanism=mechanism, parameters=parameters, label="label", seed=1, like_original=like),
+        )
         found = audit(AuditRequest(members, folder=folder, holdout=strangers, repeats=0))
         for attack, score in found.scores.items():
             assert score <= scores.get(attack, 1.0) + 1e-12, (attack, mechanism, parameters)
@@ -141,7 +145,11 @@ class TestGuess:
     @pytest.fixture
     def folder(self, data_folder, tmp_path):
         members, _ = some(data_folder, "credit_a_crx")
-        sanitize(members, tmp_path / "out", Options("additive-noise", {"scale": 0.2}, "label", seed=1))
+        sanitize(
+            members,
+            tmp_path / "out",
+            Options(mechanism="additive-noise", parameters={"scale": 0.2}, label="label", seed=1),
+        )
         return members, tmp_path / "out"
 
     def test_the_truth_itself_scores_one(self, folder, tmp_path):

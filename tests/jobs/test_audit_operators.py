@@ -94,7 +94,11 @@ def test_distributions_are_compared_after_the_mean_factor_is_taken_out(audited):
 def test_a_release_with_the_quartic_operator_is_audited_exactly_too(tables):
     numbers = people(150, 2)[["income", "wealth"]] / 50
     out = tables / "quartic"
-    sanitize(numbers, out, Options("noisy-operator", {"operator": "quartic", "law": "uniform", "low": -1, "high": 1}))
+    sanitize(
+        numbers,
+        out,
+        Options(mechanism="noisy-operator", parameters={"operator": "quartic", "law": "uniform", "low": -1, "high": 1}),
+    )
     result = audit(AuditRequest(numbers, folder=out, repeats=2)).data
     found = entries(result)
     assert found["hard-interval"]["details"]["bounds_hold"] == 1
@@ -106,7 +110,11 @@ def test_an_operator_of_ones_own_is_audited_by_its_strength_with_a_note(tables):
     numbers = people(150, 2)[["income", "wealth"]]
     power = Operator.of(lambda e, x: x**e, lambda z, x: np.log(z) / np.log(x), lambda z, x: 1 / (z * np.log(x)))
     out = tables / "own"
-    sanitize(numbers, out, Options("noisy-operator", {"operator": power, "law": "uniform", "low": 0.9, "high": 1.1}))
+    sanitize(
+        numbers,
+        out,
+        Options(mechanism="noisy-operator", parameters={"operator": power, "law": "uniform", "low": 0.9, "high": 1.1}),
+    )
     result = audit(AuditRequest(numbers, folder=out, repeats=2)).data
     assert OPERATOR_NOTE in result["notes"]
     assert entries(result)["linear-estimate"]["score"] is not None
@@ -116,7 +124,9 @@ def test_an_operator_of_ones_own_is_audited_by_its_strength_with_a_note(tables):
 def test_a_release_that_looks_like_the_original_is_not_divided_twice(tables):
     numbers = people(300, 2)[["income", "wealth"]]
     out = tables / "like"
-    sanitize(numbers, out, Options("multiplicative-noise", {"low": 1, "high": 3}, like_original=True))
+    sanitize(
+        numbers, out, Options(mechanism="multiplicative-noise", parameters={"low": 1, "high": 3}, like_original=True)
+    )
     found = entries(audit(AuditRequest(numbers, folder=out, repeats=2)).data)
     columns = {one["name"]: one for one in found["linear-estimate"]["columns"]}
     assert columns["income"]["rmse"] < columns["income"]["rmse_of_mean"]

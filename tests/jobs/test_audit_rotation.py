@@ -31,7 +31,7 @@ def audited(pima, tmp_path_factory):
             folder = tmp_path_factory.mktemp("release") / "out"
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                sanitize(pima[0], folder, Options(mechanism, parameters, label="label", seed=1))
+                sanitize(pima[0], folder, Options(mechanism=mechanism, parameters=parameters, label="label", seed=1))
             for name in without:
                 (folder / name).unlink()
             request = AuditRequest(

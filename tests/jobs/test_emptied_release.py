@@ -47,7 +47,7 @@ def home(tmp_path_factory):
         ("colour", "additive-noise", "colour"),
         ("mixed", "principal-laplace", "c001"),
     ):
-        options = Options(mechanism, {}, "ill", seed=1)
+        options = Options(mechanism=mechanism, parameters={}, label="ill", seed=1)
         sanitize(table(), folder / f"{name}-whole", options)
         sanitize(table(), folder / name, options)
         empty(folder / name, column, row=7)

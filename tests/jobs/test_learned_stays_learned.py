@@ -40,7 +40,7 @@ def release(tmp_path):
     counter = iter(range(100))
 
     def run(mechanism, schema, ledger=None, seed=None, key=None, rows=0, **parameters):
-        options = Options(mechanism, parameters, schema=schema, ledger=ledger, seed=seed, key=key)
+        options = Options(mechanism=mechanism, parameters=parameters, schema=schema, ledger=ledger, seed=seed, key=key)
         folder = tmp_path / f"release{next(counter)}"
         return sanitize(people(schema, seed=rows), folder, options).card
 
@@ -176,7 +176,7 @@ def test_a_ledger_of_an_earlier_version_is_read_and_kept(tmp_path):
 def test_secret_directions_are_kept_as_hashes_alone(release, tmp_path):
     """A ledger that is stolen must not undo a rotation."""
     ledger = tmp_path / "own.json"
-    options = Options("random-rotation", schema=NUMBERS, ledger=ledger, search=2, key=tmp_path / "key.json")
+    options = Options(mechanism="random-rotation", schema=NUMBERS, ledger=ledger, search=2, key=tmp_path / "key.json")
     sanitize(people(NUMBERS), tmp_path / "rotated", options)
     kept = json.loads(ledger.read_text())
     assert kept["learned"]

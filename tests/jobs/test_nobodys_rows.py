@@ -153,7 +153,7 @@ def test_the_ledger_keeps_kinds_apart_and_adds_up_rho(tmp_path, ledger):
     assert second.earlier_releases["count"] == 1
     assert second.all_releases().central.rho == pytest.approx(2 * first.all_releases().central.rho, rel=1e-6)
     assert "epsilon 1.46, delta 1e-06" in second.guarantee["words"]
-    local = Options("additive-noise", schema=SCHEMA, epsilon_record=2.0, ledger=ledger)
+    local = Options(mechanism="additive-noise", schema=SCHEMA, epsilon_record=2.0, ledger=ledger)
     third = sanitize(frame, tmp_path / "3", local).card
     assert third.earlier_releases["total_epsilon_record"] == pytest.approx(2.0)
     assert "Some blur real rows (epsilon 2 in all) and show who is there" in third.guarantee["words"]

@@ -343,7 +343,7 @@ def test_a_release_that_never_left_can_be_forgotten(release, tmp_path):
     assert Ledger().releases == 1
     with pytest.raises(UsageError, match="no run with --only-new"):
         forget_release(tmp_path / "b")
-    sanitize(people(30), tmp_path / "plain", Options("additive-noise", label="ill"))
+    sanitize(people(30), tmp_path / "plain", Options(mechanism="additive-noise", label="ill"))
     listed = Ledger().releases
     with pytest.raises(UsageError, match=r"only such a release can be forgotten.*goes on counting"):
         forget_release(tmp_path / "plain")

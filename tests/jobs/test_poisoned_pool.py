@@ -39,7 +39,9 @@ def pool(tmp_path_factory):
 
     def push(site, frame, name=None):
         name = name or site
-        sanitize(frame, folder / name, Options("additive-noise", {"scale": 0.05}, schema=SCHEMA, seed=1))
+        sanitize(
+            frame, folder / name, Options(mechanism="additive-noise", parameters={"scale": 0.05}, schema=SCHEMA, seed=1)
+        )
         return Pushed(folder / name / "release.parquet", site, f"sha256:{name}")
 
     honest = [push(site, people(100, seed)) for seed, site in enumerate(("north", "south", "east"))]
@@ -129,7 +131,13 @@ def test_flipped_labels_are_left_out_also_where_honest_sites_hardly_agree(tmp_pa
     """Under strong noise three honest sites disagreed by .27 to .41, so the flipped one, at .76, was within 2 r."""
 
     def push(site, frame):
-        options = Options("additive-noise", {"scale": 0.3}, schema=SCHEMA, seed=1, ledger=tmp_path / f"{site}.json")
+        options = Options(
+            mechanism="additive-noise",
+            parameters={"scale": 0.3},
+            schema=SCHEMA,
+            seed=1,
+            ledger=tmp_path / f"{site}.json",
+        )
         sanitize(frame, tmp_path / site, options)
         return Pushed(tmp_path / site / "release.parquet", site, f"sha256:{site}")
 

@@ -52,7 +52,11 @@ def tables(tmp_path_factory):
 
 def release(tables, out, mechanism, table=0, **parameters):
     like = parameters.pop("like_original", False)
-    sanitize(tables / f"{table}.parquet", out, Options(mechanism, parameters, seed=5, like_original=like))
+    sanitize(
+        tables / f"{table}.parquet",
+        out,
+        Options(mechanism=mechanism, parameters=parameters, seed=5, like_original=like),
+    )
     return out
 
 
@@ -101,7 +105,7 @@ def test_several_folders_are_one_joint_estimate(tables, multiplied, tmp_path):
     schema = Card.load(multiplied).source_schema
     (tmp_path / "schema.json").write_text(json.dumps(schema))
     other = tmp_path / "other"
-    options = Options("additive-noise", {"scale": 0.1}, schema=tmp_path / "schema.json", seed=6)
+    options = Options(mechanism="additive-noise", parameters={"scale": 0.1}, schema=tmp_path / "schema.json", seed=6)
     sanitize(tables / "1.parquet", other, options)
     both = pd.concat([people(0), people(1)])
     both.to_parquet(tmp_path / "both.parquet")
@@ -114,7 +118,7 @@ def test_several_folders_are_one_joint_estimate(tables, multiplied, tmp_path):
 
 def test_a_component_of_a_mixing_release_comes_back(tables, tmp_path):
     folder = tmp_path / "r"
-    sanitize(tables / "0.parquet", folder, Options("principal-laplace", {"b": 0.05}, seed=3))
+    sanitize(tables / "0.parquet", folder, Options(mechanism="principal-laplace", parameters={"b": 0.05}, seed=3))
     found = reconstruct_column([folder], "c000", tmp_path / "d", resamples=0).found
     card = Card.load(folder)
     X = card.source_encoding().encode(pq.read_table(tables / "0.parquet")).X
@@ -286,6 +290,6 @@ def test_categories_that_the_card_does_not_name_are_refused(multiplied):
 
 def test_a_constant_column_is_refused(tmp_path):
     pd.DataFrame({"a": np.full(50, 3.0), "b": np.linspace(1, 2, 50)}).to_csv(tmp_path / "t.csv", index=False)
-    sanitize(tmp_path / "t.csv", tmp_path / "r", Options("multiplicative-noise", seed=1))
+    sanitize(tmp_path / "t.csv", tmp_path / "r", Options(mechanism="multiplicative-noise", seed=1))
     with pytest.raises(TableError, match="constant"):
         reconstruct_column([tmp_path / "r"], "a", tmp_path / "d")

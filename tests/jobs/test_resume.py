@@ -166,7 +166,12 @@ def stopped(tmp_path):
     pq.write_table(pa.table({"a": rng.random(ROWS), "ill": ["no", "yes"] * (ROWS // 2)}), tmp_path / "t.parquet")
     schema = Schema(tuple(SCHEMA[name] for name in ("a", "ill")))
     given = Options(
-        "additive-noise", {"epsilon_record": 2.0}, schema=schema, engine="stream", ledger=tmp_path / "l", resume=True
+        mechanism="additive-noise",
+        parameters={"epsilon_record": 2.0},
+        schema=schema,
+        engine="stream",
+        ledger=tmp_path / "l",
+        resume=True,
     )
 
     def interrupt(step, done, _):
@@ -310,7 +315,11 @@ def test_what_cannot_be_resumed_is_refused_with_words(tmp_path, words, why):
     schema = Schema(tuple(SCHEMA[name] for name in ("a", "ill")))
     given = {"engine": "stream", "schema": schema, "ledger": tmp_path / "l", "resume": True, **words}
     with pytest.raises(UsageError, match=why):
-        sanitize(tmp_path / "t.parquet", tmp_path / "out", Options("additive-noise", {"scale": 1.0}, **given))
+        sanitize(
+            tmp_path / "t.parquet",
+            tmp_path / "out",
+            Options(mechanism="additive-noise", parameters={"scale": 1.0}, **given),
+        )
     with pytest.raises(UsageError, match="a table of files"):
         sanitize(pa.table({"a": [0.1, 0.2]}), tmp_path / "out", Options(engine="stream", resume=True))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["t.parquet"]

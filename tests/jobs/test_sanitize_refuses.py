@@ -87,7 +87,7 @@ def test_cells_of_mixed_types(people, schema, refused):
 def test_values_outside_the_bounds_are_refused_or_clipped_as_the_user_chooses(people, schema, refused, tmp_path):
     far = marked(people, "height", NUMBER)
     refused(TableError, "'height' in 1 row", far, schema=schema, out_of_bounds="refuse")
-    done = sanitize(far, tmp_path / "clipped", Options("additive-noise", schema=schema, out_of_bounds="clip"))
+    done = sanitize(far, tmp_path / "clipped", Options(mechanism="additive-noise", schema=schema, out_of_bounds="clip"))
     assert done.clipped == {"height": 1}
     for file in (tmp_path / "clipped").iterdir():
         assert b"98765" not in file.read_bytes()
@@ -155,8 +155,8 @@ def test_labels_that_are_none(people, schema, refused):
         (UsageError, "'scale' parameter", {"parameters": {"scale": -0.1}}),
         (UsageError, "'law' parameter", {"parameters": {"law": "magic"}}),
         (SchemaError, "works on categories only", {"mechanism": "randomized-response"}),
-        (UsageError, "no engine 'cloud'", {"engine": "cloud"}),
-        (UsageError, "no format 'pdf'", {"format": "pdf"}),
+        (UsageError, "--engine must be memory, stream or spark. Got 'cloud'", {"engine": "cloud"}),
+        (UsageError, "--format must be parquet, .* or ods. Got 'pdf'", {"format": "pdf"}),
         (UsageError, "--max-rows-per-person must be at least 1", {"max_rows_per_person": 0}),
         (UsageError, "--max-rows-per-person needs a column", {"max_rows_per_person": 2}),
         (UsageError, "'seed' parameter", {"seed": -1}),
@@ -174,7 +174,7 @@ def test_nothing_private_to_release(people, schema, refused):
 
 def test_a_constant_column_is_told_and_released(people, tmp_path):
     with pytest.warns(ConstantWarning, match="flat"):
-        done = sanitize(people.assign(flat=3.5), tmp_path / "out", Options("additive-noise", label="ill"))
+        done = sanitize(people.assign(flat=3.5), tmp_path / "out", Options(mechanism="additive-noise", label="ill"))
     assert set(pd.read_parquet(tmp_path / "out" / "release.parquet")["flat"]) == {3.5}
     assert done.card.made_by().of_columns()[2][0].is_exact
 
@@ -195,7 +195,9 @@ def test_an_interruption_leaves_nothing(people, schema, tmp_path):
 
     for engine in ("memory", "stream"):
         with pytest.raises(KeyboardInterrupt):
-            sanitize(people, tmp_path / "out", Options("additive-noise", schema=schema, engine=engine), interrupt)
+            sanitize(
+                people, tmp_path / "out", Options(mechanism="additive-noise", schema=schema, engine=engine), interrupt
+            )
         assert list(tmp_path.iterdir()) == []
-    done = sanitize(people, tmp_path / "out", Options("additive-noise", schema=schema))
+    done = sanitize(people, tmp_path / "out", Options(mechanism="additive-noise", schema=schema))
     assert done.card.earlier_releases["count"] == 0

@@ -4,7 +4,8 @@ import pytest
 
 from sfumato.core.errors import UsageError
 from sfumato.guarantee import epsilon_for_posterior
-from sfumato.release.strength import MECHANISM, Presence, Terms, Wanted
+from sfumato.release.asked import Presence, Terms
+from sfumato.release.strength import MECHANISM, Wanted
 from sfumato.table import Column, Schema
 
 SCHEMA = Schema((Column("age", "integer", low=0, high=120, source="public", reason="human ages"),))
@@ -15,7 +16,7 @@ def terms(parameters=None, epsilon=4.0):
 
 
 def wanted(mechanism=None, parameters=None, **words):
-    return Wanted(mechanism, parameters or {}, **words)
+    return Wanted(mechanism=mechanism, parameters=parameters or {}, **words)
 
 
 def test_without_any_word_the_default_is_used_as_it_is():

@@ -39,9 +39,13 @@ def people(rows=300, seed=0):
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("unknown")
-    options = Options("additive-noise", {"scale": 0.05}, "label", seed=1)
+    options = Options(mechanism="additive-noise", parameters={"scale": 0.05}, label="label", seed=1)
     sanitize(people(), folder / "r", options)
-    sanitize(people(), folder / "mixed", Options("principal-laplace", {"b": 0.05}, "label", seed=1))
+    sanitize(
+        people(),
+        folder / "mixed",
+        Options(mechanism="principal-laplace", parameters={"b": 0.05}, label="label", seed=1),
+    )
     for name in CLASSIFIERS:
         train([folder / "r"], name, folder / f"{name}.skops")
     train([folder / "mixed"], "radius-vote", folder / "mixed.skops")
@@ -155,7 +159,9 @@ def test_a_real_table_with_a_rare_category(data_folder, tmp_path):
     column = next(name for name in words if words[name].nunique() > 3)
     rare = table[column].value_counts().index[-1]
     seen = table[table[column] != rare]
-    sanitize(seen, tmp_path / "r", Options("additive-noise", {"scale": 0.3}, "label", seed=1))
+    sanitize(
+        seen, tmp_path / "r", Options(mechanism="additive-noise", parameters={"scale": 0.3}, label="label", seed=1)
+    )
     train([tmp_path / "r"], "forest", tmp_path / "m.skops")
     with pytest.warns(UnknownCategoryWarning, match=column):
         found = predict(tmp_path / "m.skops", table[table[column] == rare].head(5), tmp_path / "p.csv")

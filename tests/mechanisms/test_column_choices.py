@@ -228,7 +228,7 @@ def test_choices_survive_files_and_stand_on_the_card(tmp_path):
     assert hash(again) == hash(schema)
     assert Encoding(again).fingerprint() == Encoding(numbers(None, None)).fingerprint(), "noise is no part of the space"
     table = {"x0": [0.1, 0.9] * 20, "x1": [0.5, 0.2] * 20, "ill": ["no", "yes"] * 20}
-    options = Options("additive-noise", schema=again, parameters={"scale": 1.4})
+    options = Options(mechanism="additive-noise", schema=again, parameters={"scale": 1.4})
     card = sanitize_in_memory(table, options).card
     assert card.source_schema["columns"][0]["noise"] == {"law": "laplace", "scale": 0.7}
     assert recomputed(card).record == card.guarantee["epsilon_record"] == pytest.approx(1 / 0.7 + 1 / 1.4)
@@ -238,10 +238,10 @@ def test_the_door_and_the_command_line_choose_for_columns(tmp_path):
     schema = numbers(None, {"scale": 9.0})
     table = {"x0": [0.1, 0.9] * 20, "x1": [0.5, 0.2] * 20, "ill": ["no", "yes"] * 20}
     chosen = {"x0": {"scale": 0.7}, "x1": {"scale": 2}}
-    card = sanitize_in_memory(table, Options("additive-noise", schema=schema, columns=chosen)).card
+    card = sanitize_in_memory(table, Options(mechanism="additive-noise", schema=schema, columns=chosen)).card
     assert [channel.law.scale for channel in card.made_by().channels] == [0.7, 2.0]
     with pytest.raises(SchemaError, match="its role is label"):
-        sanitize_in_memory(table, Options("additive-noise", schema=schema, columns={"ill": {"scale": 1}}))
+        sanitize_in_memory(table, Options(mechanism="additive-noise", schema=schema, columns={"ill": {"scale": 1}}))
     assert parse_column_parameters(["a.b.scale=2", "a.b.law=normal"]) == {"a.b": {"scale": 2, "law": "normal"}}
     for wrong in ("scale=2", ".scale=2", "a.scale"):
         with pytest.raises(UsageError, match=r"column\.name=value"):
@@ -269,5 +269,5 @@ def test_a_study_settles_the_columns_for_all_sites():
     assert study.schema.columns[0].choices.scale == 0.5
     table = {"x0": [0.1, 0.9] * 20, "x1": [0.5, 0.2] * 20, "ill": ["no", "yes"] * 20}
     for schema, fits in ((study.schema, True), (numbers({"scale": 0.6}, None), False)):
-        card = sanitize_in_memory(table, Options("additive-noise", schema=schema, epsilon_record=4.0)).card
+        card = sanitize_in_memory(table, Options(mechanism="additive-noise", schema=schema, epsilon_record=4.0)).card
         assert (not objections(study, card)) is fits

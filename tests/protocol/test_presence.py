@@ -7,8 +7,8 @@ import pytest
 from sfumato.core.errors import SchemaError
 from sfumato.guarantee import Card
 from sfumato.guarantee.all_releases import hidden_presence
+from sfumato.release.asked import Presence, Terms
 from sfumato.release.sanitize import Options, sanitize
-from sfumato.release.strength import Presence, Terms
 from sfumato.study.protocol.acceptance import objections
 from sfumato.study.protocol.pool_study import PoolStudy
 from sfumato.study.protocol.rehearsal import rehearse
@@ -37,7 +37,7 @@ def study(**changes):
 def card_of(study, folder, **options):
     terms = Terms("s", "h", study.schema, study.mechanism, study.parameters, study.epsilon_record, study.presence)
     ledger = folder.parent / "ledger.json"
-    return sanitize(PEOPLE, folder, Options(terms=terms, ledger=ledger, **options)).card
+    return sanitize(PEOPLE, folder, Options(study=terms, ledger=ledger, **options)).card
 
 
 def test_a_study_settles_epsilon_and_delta_and_takes_what_was_made_so(tmp_path):

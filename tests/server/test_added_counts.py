@@ -18,9 +18,9 @@ from sfumato.core.errors import CardError, SchemaError, UsageError
 from sfumato.guarantee import Card
 from sfumato.mechanisms.central.plan import Plan
 from sfumato.mechanisms.central.planning import public_plan
+from sfumato.release.asked import Terms
 from sfumato.release.release import Release
 from sfumato.release.sanitize import Options, sanitize
-from sfumato.release.strength import Terms
 from sfumato.study.pooling.added import ONE_SITE, add_counts, with_added_counts
 from sfumato.study.pooling.pushed import Pushed
 from sfumato.study.protocol.acceptance import read_card
@@ -46,7 +46,7 @@ def counts(folder, plan=PLAN, seed=0, epsilon=1.0, rows=1_500, delta=1e-6):
     """The bytes of a counts.parquet; every site has a ledger of its own."""
     terms = Terms("s", "h", consortium.study().schema, "tree-resampling", {"plan": plan.to_dict()}, None)
     options = Options(
-        terms=terms, epsilon_presence=epsilon, delta=delta, force=True, ledger=folder / f"ledger-{seed}.json"
+        study=terms, epsilon_presence=epsilon, delta=delta, force=True, ledger=folder / f"ledger-{seed}.json"
     )
     sanitize(consortium.people(rows, seed), folder / "release", options)
     saved = Release.open(folder / "release").save(folder / "saved", force=True)
@@ -195,7 +195,7 @@ def test_a_plan_is_made_from_scores_that_all_sites_push(client, tmp_path):
     for place, site in enumerate(SITES):
         terms = Terms("s", first.hash, first.schema, first.mechanism, first.parameters, None, first.presence)
         folders.append(tmp_path / site)
-        sanitize(consortium.people(1_500, place), folders[-1], Options(terms=terms, ledger=tmp_path / f"{site}.json"))
+        sanitize(consortium.people(1_500, place), folders[-1], Options(study=terms, ledger=tmp_path / f"{site}.json"))
         body = (folders[-1] / "counts.parquet").read_bytes()
         assert study.push(body, study.invite(site)).status_code == 201
     wrong = changed(body, lambda cells: np.concatenate([cells[:-1], [10**6]]))
@@ -208,7 +208,7 @@ def test_a_plan_is_made_from_scores_that_all_sites_push(client, tmp_path):
     assert [len(node.parents) for node in second.plan.joined] == [1]  # age and weight
     terms = Terms("s", second.hash, second.schema, second.mechanism, second.parameters, None, second.presence)
     told = sanitize(
-        consortium.people(1_500, 2), tmp_path / "counts", Options(terms=terms, ledger=tmp_path / f"{site}.json")
+        consortium.people(1_500, 2), tmp_path / "counts", Options(study=terms, ledger=tmp_path / f"{site}.json")
     )
     together = told.card.all_releases().central
     assert together.epsilon == pytest.approx(1.0, rel=1e-4)

@@ -35,8 +35,9 @@ from sfumato.guarantee.posterior import (
 from sfumato.guarantee.promise import but_for, chance_at_most
 from sfumato.guarantee.rounding import of_100, rounded_up
 from sfumato.mechanisms import make_mechanism
+from sfumato.release.asked import OWNER, TRUSTS
 from sfumato.release.config import Config
-from sfumato.release.strength import OWNER, TRUSTS, Wanted
+from sfumato.release.strength import Wanted
 
 # What public tables kept under each method: how useful a release will be, told before any row is read.
 #
@@ -440,7 +441,7 @@ def _bound(wish: Wish) -> Bound:
 
 
 def _ruled(trust: str, epsilon: float) -> str:
-    return Wanted(None, {}, epsilon=epsilon, trust=trust).by_rule()[0]
+    return Wanted(epsilon=epsilon, trust=trust).by_rule()[0]
 
 
 def _least_that_keeps(limit: float, trust: str, rows: int) -> Bound:

@@ -23,9 +23,9 @@ from sfumato.mechanisms.central.planning import plan_from_model, plan_from_score
 from sfumato.mechanisms.central.scoring import NoisyScores
 from sfumato.mechanisms.central.scoring_plan import ScoringPlan
 from sfumato.mechanisms.tree_resampling import TreeResampling
+from sfumato.release.asked import Presence
 from sfumato.release.counts_file import counts_identity, noisy_counts, read_cells
 from sfumato.release.release import Release
-from sfumato.release.strength import Presence
 from sfumato.release.write_release import COUNTS
 from sfumato.study.pooling.pushed import Pushed, embedded_card
 from sfumato.study.protocol.acceptance import objections, read_card

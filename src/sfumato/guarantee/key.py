@@ -81,8 +81,9 @@ class Key:
         write_whole(path, json.dumps(data, indent=1), private=True)
 
     @classmethod
-    def load(cls, path: Path) -> Key:
+    def load(cls, path: Path | str) -> Key:
         """Read a key; one that others could have read, or that was edited or cut short, is refused."""
+        path = Path(path)
         if not path.is_file():
             raise CardError(f"There is no key file {path}.")
         try:

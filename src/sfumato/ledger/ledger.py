@@ -107,8 +107,8 @@ def memory_beside(ledger: Path) -> Path:
 class Ledger:
     """A small JSON file, mode 0600: a random key, per fingerprint the releases made, and hashes of what was learned."""
 
-    def __init__(self, path: Path | None = None):
-        self.path = path or default_ledger()
+    def __init__(self, path: Path | str | None = None):
+        self.path = Path(path) if path else default_ledger()
         self._data = self._read()
 
     def _read(self) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from typing import Any
 
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.core.files import other_version, write_whole
-from sfumato.release.strength import STRENGTHS, Strength, Terms, Wanted
+from sfumato.release.asked import Terms
+from sfumato.release.strength import STRENGTHS, Strength, Wanted
 from sfumato.table.schema import read_yaml
 
 FORMAT, VERSION = "sfumato-config", 1

@@ -19,6 +19,7 @@ from sfumato.core.wording import counted
 from sfumato.guarantee import Card, Key
 from sfumato.ledger.row_memory import name_release
 from sfumato.mechanisms.central.model_file import model_digest, model_text
+from sfumato.release.asked import RELEASE_FORMATS
 from sfumato.release.noted import Sanitized
 from sfumato.release.sanitize_checks import released_target
 from sfumato.release.write_release import CARD_METADATA, COUNTS, MODEL, check_replaceable, write_counts, write_release
@@ -26,7 +27,6 @@ from sfumato.table import Encoding, open_table
 from sfumato.table.arrays import checked, numbers
 from sfumato.table.encoding import recode, unstated
 from sfumato.table.persons import ARROW, as_frame, kind_of
-from sfumato.table.writers import RELEASE_FORMATS
 
 _FORMAT_METADATA = {b"ARROW:schema", b"PARQUET:field_id"}
 FILES = tuple(f"release.{format}" for format in RELEASE_FORMATS)

@@ -31,8 +31,8 @@ from sfumato.mechanisms import RandomRotation
 from sfumato.mechanisms.base import as_matrix
 from sfumato.mechanisms.random_rotation import haar_rotation, secret_generator
 from sfumato.mechanisms.row_permutation import GOALS, best_order, vod_matrix
+from sfumato.release.asked import SCORINGS
 from sfumato.release.engines.passes import each_block
-from sfumato.release.sanitize_options import SCORINGS
 from sfumato.release.search_result import Optimised, SearchResult, WeakRotationWarning
 from sfumato.release.source import Source
 from sfumato.table import Encoding

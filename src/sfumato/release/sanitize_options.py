@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -21,12 +21,12 @@ from sfumato.ledger import Ledger
 from sfumato.ledger.roll import Roll
 from sfumato.mechanisms import MECHANISMS, Mechanism, PrincipalLaplace, RandomRotation, make_mechanism
 from sfumato.mechanisms.basis import principal_components
+from sfumato.release.asked import SCORINGS, Terms
 from sfumato.release.config import Config
 from sfumato.release.source import Source
-from sfumato.release.strength import MECHANISM, NAMES_STRENGTH, Strength, Terms, Wanted
+from sfumato.release.strength import MECHANISM, NAMES_STRENGTH, Strength, Wanted
 from sfumato.table import Encoding, Schema, SqlQuery, open_table
 from sfumato.table.statistics import Moments
-from sfumato.table.writers import RELEASE_FORMATS
 
 # A basis from rows that are public: people whom the release does not speak of shape the directions it uses.
 #
@@ -156,64 +156,24 @@ def shared_beyond_chance(public: Prints, private: Prints) -> int:
     return int(in_public.sum()) if min(chances) < HARDLY_EVER else 0
 
 
-ENGINES = ("memory", "stream", "spark")
-OUT_OF_BOUNDS = ("clip", "refuse")
+@dataclass(frozen=True, kw_only=True)
+class Options(Wanted):
+    """How to sanitize: what was asked for, and what follows from it."""
 
-
-SCORINGS = ("measured", "published")
-"""How a search for a rotation scores: by what attacks leave, or by the paper's Eq. 6 to the letter."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to sanitize. `sfumato.sanitize` describes every field."""
-
-    mechanism: str | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    label: str | None = None
-    schema: Path | str | Schema | None = None
-    engine: str = "memory"
-    master: str | None = None
-    key: Path | Key | None = None
-    format: str = "parquet"
-    like_original: bool = False
-    out_of_bounds: str = "clip"
-    max_rows_per_person: int | None = None
-    unlabelled: bool = False
-    private_label: bool = False
-    label_epsilon: float | None = None
-    search: int | None = None
-    search_goal: str = "minimum"
-    search_scoring: str = "measured"
-    seed: int | None = None
-    ledger: Path | None = None
-    cohort: str | None = None
-    only_new: bool = False
-    again: bool = False
-    force: bool = False
-    resume: bool = False
-    epsilon_record: float | None = None
-    epsilon: float | None = None
-    epsilon_presence: float | None = None
-    delta: float | None = None
-    trust: str = "owner"
-    measured_only: bool = False
-    max_posterior: float | None = None
-    privacy_loss: float | None = None
-    prior: float | None = None
-    terms: Terms | None = None
-    basis_from: Any = None
-    reason: str | None = None
-    conditional: bool = False
-    columns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    published: bool = False
-    config: Config | Path | str | None = None
-    dry_run: bool = False
-    unprotected: bool = False
-    person: str | None = None
-    target: str | None = None
     trial: int | None = None
     """Seed of a trial whose rows never leave the program: a dry run whose card is that of a release without a seed."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.key, str):
+            object.__setattr__(self, "key", Path(self.key))
+        for name in ("parameters", "columns"):
+            object.__setattr__(self, name, dict(getattr(self, name) or {}))
+
+    @property
+    def terms(self) -> Terms | None:
+        """What the study settles, once its file was read."""
+        assert self.study is None or isinstance(self.study, Terms)
+        return self.study
 
     @property
     def leaves_no_mark(self) -> bool:
@@ -247,37 +207,11 @@ class Options:
                 "--privacy-loss settles how strong the noise is. Leave it out, or leave out --epsilon, "
                 "--epsilon-record, --max-posterior and --study."
             )
-        wanted = Wanted(
-            self.mechanism,
-            self._parameters(),
-            self.epsilon_record,
-            self.max_posterior,
-            self.prior,
-            self.private_label,
-            self.label_epsilon,
-            self.epsilon,
-            self.delta,
-            self.epsilon_presence,
-            self.trust,
-            self._needs_rows(),
-            self.max_rows_per_person or 1,
-        )
+        wanted = replace(self, parameters=self._parameters())
         if self.config is None:
             return wanted.under(self.terms, self.schema)
         config = self.config if isinstance(self.config, Config) else Config.load(self.config)
         return config.settle(wanted, self.terms, self.schema)
-
-    def _needs_rows(self) -> str | None:
-        """The first option that only rows of people can follow, where one was given."""
-        given = {
-            "--private-label": self.private_label,
-            "--only-new": self.only_new,
-            "--like-original": self.like_original,
-            "--target": self.target is not None,
-            "--out-of-bounds refuse": self.out_of_bounds == "refuse",
-            "--measured-only": self.measured_only,
-        }
-        return next((option for option, wanted in given.items() if wanted), None)
 
     def _parameters(self) -> Mapping[str, Any]:
         """The owner's own, with the paper's where it is to be as published."""
@@ -300,20 +234,12 @@ class Options:
             return True
         return all(NAMES_STRENGTH & column.choices.chosen.keys() for column in schema.private)
 
-    def agreed_schema(self) -> Path | str | Schema | None:
+    def agreed_schema(self) -> Schema | Path | str | None:
         """The study's schema, or the owner's own."""
         return self.schema if self.terms is None else self.terms.schema
 
     def checked_mechanism(self, strength: Strength) -> Mechanism:
         """The mechanism, once all that can be checked without a table was."""
-        if self.engine not in ENGINES:
-            raise UsageError(f"There is no engine {self.engine!r}. Choose one of: {', '.join(ENGINES)}.")
-        if self.format not in RELEASE_FORMATS:
-            known = ", ".join(RELEASE_FORMATS)
-            raise UsageError(f"There is no format {self.format!r}. Choose one of: {known}.")
-        cap = self.max_rows_per_person
-        if cap is not None and cap < 1:
-            raise UsageError(f"--max-rows-per-person must be at least 1. Got {cap} instead.")
         if self.cohort is not None and not (0 < len(self.cohort.strip()) <= 100 and self.cohort.isprintable()):
             raise UsageError("--cohort must be a name of at most 100 characters, on one line.")
         self._check_spark()
@@ -330,10 +256,6 @@ class Options:
         if self.leaves_no_mark and self.only_new:
             raise UsageError(
                 "--only-new marks rows in the ledger, and a dry run leaves no mark. Leave out one of them."
-            )
-        if self.out_of_bounds not in OUT_OF_BOUNDS:
-            raise UsageError(
-                f"--out-of-bounds must be {' or '.join(OUT_OF_BOUNDS)}. Got {self.out_of_bounds!r} instead."
             )
         return mechanism
 
@@ -358,21 +280,15 @@ class Options:
     @property
     def key_is_given(self) -> bool:
         """Whether there is a key already, and not only a place for a new one."""
-        return isinstance(self.key, Key) or (self.key is not None and self.key.exists())
+        return isinstance(self.key, Key) or (self.key is not None and Path(self.key).exists())
 
     def _check_search(self, mechanism: Mechanism) -> None:
-        if self.search_scoring not in SCORINGS:
-            raise UsageError(
-                f"--search-scoring must be {' or '.join(SCORINGS)}. Got {str(self.search_scoring)[:60]!r} instead."
-            )
         if self.search is None:
             if self.search_scoring != SCORINGS[0]:
                 raise UsageError("--search-scoring says how a search judges rotations. Add --search N.")
             return
         if not isinstance(mechanism, RandomRotation):
             raise UsageError(f"--search looks for a rotation, but {mechanism.name} has none. Leave --search out.")
-        if self.search < 1:
-            raise UsageError(f"--search must be the number of rotations to try, at least 1. Got {self.search} instead.")
         if self.key_is_given:
             which = "the given key" if isinstance(self.key, Key) else str(self.key)
             raise UsageError(f"--search draws a new key, but {which} is an existing one. Leave out --search or --key.")

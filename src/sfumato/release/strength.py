@@ -4,48 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
+from sfumato.core.asked import check_asked
 from sfumato.core.errors import UsageError
 from sfumato.guarantee import epsilon_for_posterior
 from sfumato.guarantee.concentrated import Central, rho_for
 from sfumato.guarantee.posterior import PRIOR
 from sfumato.mechanisms import make_mechanism
-from sfumato.table import Schema
+from sfumato.release.asked import OWNER, Presence, SanitizeAsked, Terms
 
 MECHANISM = "principal-laplace"
 """What is used where nobody chooses, and no epsilon is named."""
 MADE_UP, SMALL, LARGE, LARGE_FROM = "tree-resampling", "square-wave", "piecewise-noise", 3.0
 """What an epsilon alone gets: made-up rows where the owner holds the table; else each row is blurred by itself, by one
 method below this epsilon and by another from it on (docs/decisions/0106-one-epsilon.md)."""
-OWNER, NOBODY = "owner", "nobody"
-TRUSTS = (OWNER, NOBODY)
 STRENGTHS = frozenset({"b", "scale", "epsilon", "epsilon_record"})
 """Parameters that settle how strong the noise is; a wanted epsilon replaces them."""
 NAMES_STRENGTH = STRENGTHS | {"category_epsilon", "floor", "high", "k", "low"}
 """Parameters by which somebody says how strong the noise is, of any mechanism that can state an epsilon."""
 LABEL_EPSILON = 1.0
-
-
-class Presence(NamedTuple):
-    """The weakest guarantee about somebody's presence in a table that a study takes."""
-
-    epsilon: float
-    delta: float
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What a study settles for a site that sanitizes, and the weakest guarantee that it takes: for a record that is
-    perturbed, or for somebody's presence in the table."""
-
-    name: str
-    hash: str
-    schema: Schema
-    mechanism: str
-    parameters: Mapping[str, Any]
-    epsilon_record: float | None
-    presence: Presence | None = None
 
 
 @dataclass(frozen=True)
@@ -68,24 +46,22 @@ class Strength:
     """The model that those rows were drawn from, by its digest."""
 
 
-@dataclass(frozen=True)
-class Wanted:
+@dataclass(frozen=True, kw_only=True)
+class Wanted(SanitizeAsked):
     """What an owner asks for; a field that is None leaves the choice to the study, or to the defaults."""
 
-    mechanism: str | None
-    parameters: Mapping[str, Any]
-    epsilon_record: float | None = None
-    max_posterior: float | None = None
-    prior: float | None = None
-    private_label: bool = False
-    label_epsilon: float | None = None
-    epsilon: float | None = None
-    delta: float | None = None
-    epsilon_presence: float | None = None
-    trust: str = OWNER
-    needs_rows: str | None = None
-    """The option, if any, that only rows of people can follow."""
-    rows_per_person: int = 1
+    @property
+    def needs_rows(self) -> str | None:
+        """The first option that only rows of people can follow, where one was given."""
+        given = {
+            "--private-label": self.private_label,
+            "--only-new": self.only_new,
+            "--like-original": self.like_original,
+            "--target": self.target is not None,
+            "--out-of-bounds refuse": self.out_of_bounds == "refuse",
+            "--measured-only": self.measured_only,
+        }
+        return next((option for option, wanted in given.items() if wanted), None)
 
     @property
     def asks_for_epsilon_alone(self) -> bool:
@@ -111,11 +87,10 @@ class Wanted:
 
         `schema` is the owner's own, which must be None where the study has one.
         """
+        check_asked(self)
         if self.label_epsilon is not None and not self.private_label:
             raise UsageError("--label-epsilon says how the column to predict is blurred. Add --private-label.")
         label = LABEL_EPSILON if self.label_epsilon is None else self.label_epsilon
-        if self.trust not in TRUSTS:
-            raise UsageError(f"--trust must be {' or '.join(TRUSTS)}. Got {str(self.trust)[:60]!r} instead.")
         epsilon, note, ruled = self._one_epsilon(), "", False
         if epsilon is not None and self.epsilon_presence is not None:
             raise UsageError("--epsilon bounds values and --epsilon-presence presence. Give one: the other follows.")
@@ -126,7 +101,7 @@ class Wanted:
             if self.asks_for_epsilon_alone:
                 (mechanism, note), ruled = self.by_rule(), True
         else:
-            mechanism, parameters = self._mechanism(terms, schema), self._parameters(terms)
+            mechanism, parameters = self._mechanism(terms, schema), self._under(terms)
             if leaves_strength_open(parameters) and epsilon is None and self.max_posterior is None:
                 epsilon = terms.epsilon_record
         for option, name, value in (
@@ -143,7 +118,7 @@ class Wanted:
             made = make_mechanism(mechanism, parameters)
             sure = self.max_posterior is not None
             # A record's epsilon, as a study states it too, stays one; --epsilon bounds all rows of a person together.
-            rows = self.rows_per_person if self.epsilon is not None else 1
+            rows = (self.max_rows_per_person or 1) if self.epsilon is not None else 1
             parameters |= made.strength_for_values(left, rows=rows, sure=sure)
         if terms is not None and terms.presence is not None:
             parameters = {**terms.presence._asdict(), **parameters}
@@ -163,7 +138,7 @@ class Wanted:
             raise UsageError(f"The study asks for {terms.mechanism}. Leave --mechanism out.")
         return terms.mechanism
 
-    def _parameters(self, terms: Terms) -> dict[str, Any]:
+    def _under(self, terms: Terms) -> dict[str, Any]:
         for name in self.parameters:
             if name in terms.parameters:
                 raise UsageError(f"The study fixes the parameter {name}. Leave --param {name} out.")

@@ -222,8 +222,6 @@ KINDS: dict[str, Any] = {
     **{ending: partial(StatisticalWriter, ending=ending) for ending in (".sav", ".zsav", ".dta", ".xpt")},
     **{ending: partial(SheetWriter, ending=ending) for ending in (".xlsx", ".ods")},
 }
-RELEASE_FORMATS = ("parquet", "csv", "sav", "zsav", "dta", "xpt", "xlsx", "ods")
-"""What a release can be written as. Only Parquet carries the card inside."""
 
 
 def _kind(path: Path) -> Any:

@@ -40,6 +40,7 @@ from sfumato.api.cli import canary as redraw
 from sfumato.api.cli import declare as certificate
 from sfumato.api.cli import study_counts as rehearse
 from sfumato.api.cli import study_counts as study_reconstruct
+from sfumato.api.cli.blocks import GroupedCommand
 from sfumato.api.cli.console import run_guarded
 
 app = typer.Typer(
@@ -114,6 +115,7 @@ def _keep_lines_of_examples(group: typer.Typer) -> None:
     for command in group.registered_commands:
         text = inspect.getdoc(command.callback) or ""
         command.help = text.replace("\n\nExample", "\n\n\b\nExample")
+        command.cls = GroupedCommand
     for child in group.registered_groups:
         if child.typer_instance is not None:
             _keep_lines_of_examples(child.typer_instance)

@@ -1,26 +1,33 @@
-"""Options that many commands share, written once: a command takes a block as one parameter."""
+"""Options written once: a command takes a dataclass as one parameter, and its fields become options.
+
+A field is annotated as a command's parameter would be, or says with `core.asked` what it is: that is how the options of
+a job in Python are those of its command too.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, fields
-from typing import Any, TypeVar, get_type_hints
+from dataclasses import MISSING, Field, fields, is_dataclass
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+import typer
+from typer.core import TyperCommand
+
+from sfumato.core.asked import NOT_TYPED, RARE, Asked, default_of, flag_of, short_help
 
 Command = TypeVar("Command", bound=Callable[..., None])
-
-
-class OptionBlock:
-    """A dataclass whose fields are options: each is annotated as a command's parameter would be."""
+ALL = "help_all"
+PLAIN = {"str": str, "int": int, "float": float, "bool": bool}
 
 
 def with_blocks(command: Command) -> Command:
-    """The command with each parameter that is an `OptionBlock` taken apart into its options, which come last."""
-    blocks: dict[str, type[OptionBlock]] = {}
+    """The command with each parameter that is a dataclass taken apart into its options, which come last."""
+    blocks: dict[str, type] = {}
     own: list[inspect.Parameter] = []
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
-        if isinstance(parameter.annotation, type) and issubclass(parameter.annotation, OptionBlock):
+        if isinstance(parameter.annotation, type) and is_dataclass(parameter.annotation):
             blocks[parameter.name] = parameter.annotation
         else:
             own.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
@@ -28,23 +35,81 @@ def with_blocks(command: Command) -> Command:
 
     @functools.wraps(command)
     def run(**words: Any) -> None:
+        words.pop(ALL, None)
         whole = {name: blocks[name](**{one.name: words.pop(one.name) for one in options[name]}) for name in blocks}
         command(**words, **whole)
 
-    shared = [one for block in options.values() for one in block]
-    run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
+    shared = [*own, *(one for block in options.values() for one in block)]
+    run.__signature__ = inspect.Signature([*shared, *_help_all(shared)])  # type: ignore[attr-defined]
     return run  # type: ignore[return-value]
 
 
-def _options(block: type[OptionBlock]) -> list[inspect.Parameter]:
-    hints = get_type_hints(block, include_extras=True)
+def _options(block: Any) -> list[inspect.Parameter]:
+    says: dict[str, Any] = {one.name: one.metadata.get("asked") for one in fields(block)}
+    hints = {} if any(says.values()) else get_type_hints(block, include_extras=True)
     return [
         inspect.Parameter(
             one.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if one.default is MISSING else one.default,
-            annotation=hints[one.name],
+            default=inspect.Parameter.empty if one.default is one.default_factory is MISSING else default_of(one),
+            annotation=hints.get(one.name) or _asked_for(block, one, says[one.name]),
         )
-        for one in fields(block)  # type: ignore[arg-type]
-        if one.init
+        for one in fields(block)
+        if one.init and not (says[one.name] and says[one.name].typed is NOT_TYPED)
     ]
+
+
+def _asked_for(block: Any, one: Field[Any], says: Asked) -> Any:
+    """The annotation of an option that a job declares."""
+    typed = says.typed or PLAIN[str(one.type).partition(" | ")[0]]
+    option = typer.Option(
+        flag_of(one, says),
+        help=short_help(block, says),
+        metavar=says.metavar or "|".join(says.choices) or None,
+        show_default=typed is not bool,
+        hidden=says.hidden,
+        rich_help_panel=says.group,
+    )
+    return Annotated[typed if default_of(one) is not None else typed | None, option]
+
+
+def _help_all(options: list[inspect.Parameter]) -> list[inspect.Parameter]:
+    """The option that shows what the first screen leaves out, where it leaves something out."""
+    if not any(getattr(given, "rich_help_panel", None) == RARE for one in options for given in _metadata(one)):
+        return []
+    shown = typer.Option("--help-all", is_eager=True, callback=_show_all, help="Show every option and exit.")
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return [inspect.Parameter(ALL, keyword, default=False, annotation=Annotated[bool, shown])]
+
+
+def _metadata(one: inspect.Parameter) -> tuple[Any, ...]:
+    return getattr(one.annotation, "__metadata__", ())
+
+
+def _show_all(context: typer.Context, wanted: bool) -> None:
+    if wanted:
+        context.meta[ALL] = True
+        print(context.get_help())
+        raise typer.Exit
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose help shows options by group, and rare ones only under `--help-all`."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """One section a group, in the order of the declaration."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for one in self.get_params(ctx):
+            plain = "Arguments" if one.param_type_name == "argument" else "Options"
+            if (record := one.get_help_record(ctx)) is not None:
+                groups.setdefault(getattr(one, "rich_help_panel", None) or plain, []).append(record)
+        for last in ("Options", RARE):
+            groups[last] = groups.pop(last, [])
+        rare = [] if ctx.meta.get(ALL) else groups.pop(RARE)
+        for title, records in groups.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+        if rare:
+            formatter.write_paragraph()
+            formatter.write_text(f"{len(rare)} more options, rarely needed: {ctx.command_path} --help-all")

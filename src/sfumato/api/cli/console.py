@@ -19,7 +19,6 @@ from typing import IO, Annotated, Any
 
 import typer
 
-from sfumato.api.cli.blocks import OptionBlock
 from sfumato.core.errors import OutputError, SchemaError, SfumatoError, UsageError
 from sfumato.core.progress import Progress, silent
 
@@ -128,7 +127,7 @@ def _finite(data: Any) -> Any:
 
 
 @dataclass
-class Console(OptionBlock):
+class Console:
     """Prints for people, or collects for one JSON object."""
 
     quiet: Quiet = False

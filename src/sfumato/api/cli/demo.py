@@ -163,7 +163,7 @@ def _take_part(folder: Path, site: str, consortium: Consortium, place: Place) ->
     # Each way to share is shown as if it were the only one: both rounds of counts have one ledger.
     home = folder / terms.mechanism / site
     home.mkdir(parents=True, exist_ok=True)
-    options = Options(terms=terms, only_new=terms.mechanism == MECHANISM, ledger=home / "ledger.json")
+    options = Options(study=terms, only_new=terms.mechanism == MECHANISM, ledger=home / "ledger.json")
     release = home / place.file.stem
     sanitize(consortium.sites[site], release, options)
     with Coordinator(place.url, place.owner) as coordinator:

@@ -10,7 +10,6 @@ import typer
 
 from sfumato.api.cli.blocks import with_blocks
 from sfumato.api.cli.console import (
-    AsPublished,
     Console,
     Force,
     LedgerPath,
@@ -19,9 +18,11 @@ from sfumato.api.cli.console import (
     parse_parameters,
 )
 from sfumato.api.cli.tables import Query, Tables, TablesArgument
+from sfumato.core.asked import RARE
 from sfumato.core.errors import UsageError
 from sfumato.core.files import check_free
 from sfumato.core.wording import counted
+from sfumato.release.asked import SanitizeAsked
 
 Label = Annotated[str | None, typer.Option(metavar="COL", help="The column that classifiers are to predict.")]
 
@@ -71,111 +72,18 @@ def schema(
 def sanitize(
     table: TablesArgument,
     tables: Tables,
+    options: SanitizeAsked,
     console: Console,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder to write.")] = None,
-    label: Label = None,
-    person: Annotated[
-        str | None, typer.Option(metavar="COL", help="The column that says whose rows they are; never released.")
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option(metavar="COL", help="A number to predict: released as it is, for `sfumato regress`.")
-    ] = None,
-    schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema file; otherwise one is inferred.")] = None,
-    mechanism: Annotated[
-        str | None,
-        typer.Option(help="The method (docs/mechanisms.md); without it the study's, or what --epsilon chooses."),
-    ] = None,
-    study: Annotated[Path | None, typer.Option(metavar="FILE", help="Study file: its schema and method.")] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="What `recommend` chose; --study outranks it, flags outrank both."),
-    ] = None,
-    param: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter; repeatable.")] = None,
-    column_param: Annotated[
-        list[str] | None, typer.Option(metavar="COL.NAME=VALUE", help="A column's own choice; repeatable.")
-    ] = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="Bound for anybody's values; alone it chooses the method too (see --trust).")
-    ] = None,
-    trust: Annotated[
-        str,
-        typer.Option(metavar="WHOM", help="Who may hold the rows: 'owner' (made-up rows), or 'nobody' (blurred rows)."),
-    ] = "owner",
-    measured_only: Annotated[
-        bool, typer.Option("--measured-only", help="Release though ranges were read off the table: nothing is proved.")
-    ] = False,
-    epsilon_record: Annotated[
-        float | None, typer.Option(help="The same number as --epsilon; never changes the method.")
-    ] = None,
-    epsilon_presence: Annotated[
-        float | None, typer.Option(help="Of made-up rows: the bound for the presence of one record instead.")
-    ] = None,
-    delta: Annotated[
-        float | None, typer.Option(help="Of made-up rows: how rarely the bound may fail; 0 never (more noise).")
-    ] = None,
-    rows: Annotated[
-        int | None, typer.Option(metavar="N", help="Rows to draw, of methods that draw rows; as --param rows=N.")
-    ] = None,
-    privacy_loss: Annotated[
-        float | None,
-        typer.Option(help="Fit the noise of each number to this privacy loss, 1 - 2^-I (measured, not proved)."),
-    ] = None,
-    max_posterior: Annotated[float | None, typer.Option(help="How sure an attacker may become (see --prior).")] = None,
-    prior: Annotated[float | None, typer.Option(help="How sure they were before; 0.1 if not given.")] = None,
-    engine: Annotated[str, typer.Option(help="memory; stream for tables larger than memory; or spark.")] = "memory",
-    master: Annotated[str | None, typer.Option(metavar="URL", help="Where Spark runs; the default is here.")] = None,
-    key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key to use, or to write if new.")] = None,
-    search: Annotated[int | None, typer.Option(metavar="N", help="random-rotation: the best of N rotations.")] = None,
-    search_goal: Annotated[str, typer.Option(help="Guarantee that --search raises: minimum or average.")] = "minimum",
-    search_scoring: Annotated[
-        str, typer.Option(help="How --search judges: measured, or published (Eq. 6 of the paper to the letter).")
-    ] = "measured",
-    as_published: AsPublished = False,
-    basis_from: Annotated[
-        str | None, typer.Option(metavar="TABLE", help="principal-laplace: public rows to take the basis from.")
-    ] = None,
-    reason: Annotated[str | None, typer.Option(help="Why the rows of --basis-from are public.")] = None,
-    conditional: Annotated[
-        bool, typer.Option("--conditional", help="Go on, unproved, though rows of --basis-from are private ones.")
-    ] = False,
     query: Query = None,
-    format: Annotated[str, typer.Option(help="parquet, csv, sav, zsav, dta, xpt, xlsx or ods.")] = "parquet",
     stdout: Annotated[
-        bool, typer.Option("--stdout", help="When done, write the released rows to standard output too, as Arrow.")
-    ] = False,
-    like_original: Annotated[bool, typer.Option(help="Round and clip back to the source's kinds.")] = False,
-    out_of_bounds: Annotated[str, typer.Option(help="Values outside declared bounds: clip or refuse.")] = "clip",
-    unlabelled: Annotated[
-        bool, typer.Option(help="Release rows to be classified, without the column to predict.")
-    ] = False,
-    private_label: Annotated[
-        bool, typer.Option(help="Blur the column to predict too; learners correct for it.")
-    ] = False,
-    label_epsilon: Annotated[
-        float | None, typer.Option(help="Epsilon of the column to predict; 1 if not given.")
-    ] = None,
-    max_rows_per_person: Annotated[int | None, typer.Option(help="Use at most this many rows per person.")] = None,
-    ledger: LedgerPath = None,
-    cohort: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Your name for these people; releases of other cohorts are not added up."),
-    ] = None,
-    only_new: Annotated[bool, typer.Option(help="Leave out rows (or people) that were released before.")] = False,
-    again: Annotated[
-        bool, typer.Option("--again", help="With --only-new: release also those again, which counts.")
-    ] = False,
-    seed: Annotated[int | None, typer.Option(help="Repeatable noise, for tests only: not for release.")] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be released; write nothing, also not in the ledger.")
-    ] = False,
-    unprotected: Annotated[
         bool,
-        typer.Option("--unprotected", help="Release though the usual strength comes to an epsilon above 30 here."),
+        typer.Option(
+            "--stdout",
+            help="When done, write the released rows to standard output too, as Arrow.",
+            rich_help_panel=RARE,
+        ),
     ] = False,
-    force: Force = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="--engine stream: go on with a run into DIR that was stopped.")
-    ] = False,
+    rows: Annotated[int | None, typer.Option(metavar="N", help="The same as --param rows=N.", hidden=True)] = None,
 ) -> None:
     """Blur TABLE and write the release, its card and, if there is one, its key.
 
@@ -200,6 +108,8 @@ def sanitize(
     from sfumato.api.sanitize import study_terms
     from sfumato.ledger.read_off import ends_in_words
 
+    typed = vars(options)
+    out, dry_run = typed["out"], options.dry_run
     if stdout and (dry_run or console.as_json):
         other = "--dry-run" if dry_run else "--json"
         raise UsageError(
@@ -209,62 +119,21 @@ def sanitize(
         console.stream = sys.stderr
     if out is None and not dry_run:
         raise UsageError("Say where the release is to be written: --out DIR. To try without a release: --dry-run.")
-    terms = None if study is None else study_terms(study)
-    parameters = parse_parameters(param or [])
+    terms = None if typed["study"] is None else study_terms(typed["study"])
+    parameters = parse_parameters(typed["parameters"] or [])
     if rows is not None:
         if "rows" in parameters:
             raise UsageError("--rows is given twice, once as --param. Leave one of them out.")
         parameters["rows"] = rows
     with console.listening() as progress:
-        release = run(
-            tables.open_all(table, query),
-            label=label,
-            person=person,
-            target=target,
-            schema=schema,
-            study=terms,
-            mechanism=mechanism,
-            parameters=parameters,
-            columns=parse_column_parameters(column_param or []),
-            epsilon_record=epsilon_record,
-            epsilon=epsilon,
-            epsilon_presence=epsilon_presence,
-            trust=trust,
-            measured_only=measured_only,
-            delta=delta,
-            max_posterior=max_posterior,
-            privacy_loss=privacy_loss,
-            prior=prior,
-            private_label=private_label,
-            label_epsilon=label_epsilon,
-            basis_from=tables.open_if_given(basis_from),
-            reason=reason,
-            conditional=conditional,
-            unlabelled=unlabelled,
-            max_rows_per_person=max_rows_per_person,
-            out_of_bounds=out_of_bounds,
-            like_original=like_original,
-            key=key,
-            search=search,
-            search_goal=search_goal,
-            search_scoring=search_scoring,
-            published=as_published,
-            cohort=cohort,
-            only_new=only_new,
-            again=again,
-            ledger=ledger,
-            seed=seed,
-            config=config,
-            dry_run=dry_run,
-            unprotected=unprotected,
-            out=out,
-            engine=engine,
-            master=master,
-            format=format,
-            force=force,
-            resume=resume,
-            progress=progress,
-        )
+        read = {
+            "study": terms,
+            "parameters": parameters,
+            "columns": parse_column_parameters(typed["columns"] or []),
+            "basis_from": tables.open_if_given(options.basis_from),
+            "progress": progress,
+        }
+        release = run(tables.open_all(table, query), **{**typed, **read})
     done = release.told
     assert done is not None  # it was made just now
     card = done.card
@@ -284,7 +153,7 @@ def sanitize(
             f"New ledger begun at {done.new_ledger}: it adds up what is released of whom. Keep it, and use it again."
         )
     if done.known is not None:
-        what = "Released again, which counts" if again else "Left out because they were released before"
+        what = "Released again, which counts" if options.again else "Left out because they were released before"
         console.say(f"{what}: {counted(done.known, 'row')}.")
     if card.target is not None and not dry_run:
         from sfumato.release.sanitize_checks import alone
@@ -310,7 +179,7 @@ def sanitize(
     kept = f" Private, never upload: {', '.join(private)}." if private else " Nothing in the folder is private."
     if files:
         more = "".join(f", {name}" for name in ("model.json", "counts.parquet") if name in files)
-        console.say(f"To share: release.{format}, card.json{more}.{kept}")
+        console.say(f"To share: release.{options.format}, card.json{more}.{kept}")
     console.result(
         {
             "folder": None if dry_run else str(out),
@@ -331,7 +200,7 @@ def sanitize(
     if stdout and out is not None:
         from sfumato.release.write_release import pipe_release
 
-        pipe_release(out, format, sys.stdout.buffer)
+        pipe_release(out, options.format, sys.stdout.buffer)
 
 
 @with_blocks

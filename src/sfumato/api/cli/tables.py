@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.api.cli.blocks import OptionBlock
 from sfumato.api.cli.console import Console
 from sfumato.core.errors import UsageError
 
@@ -35,7 +34,7 @@ def server_part(name: str) -> Any:
 
 
 @dataclass(frozen=True)
-class AtServer(OptionBlock):
+class AtServer:
     """Commands that work on this machine's server itself."""
 
     data: Annotated[Path, typer.Option(metavar="DIR", help="The server's data folder.")]
@@ -66,7 +65,7 @@ InsecureHttp = Annotated[bool, typer.Option(help="Allow http:// to another machi
 
 
 @dataclass(frozen=True)
-class AtCoordinator(OptionBlock):
+class AtCoordinator:
     """Where the coordinator is, and who asks."""
 
     to: To
@@ -115,7 +114,7 @@ Missing = Annotated[
 
 
 @dataclass
-class Tables(OptionBlock):
+class Tables:
     """The tables of one command; standard input can be only one of them."""
 
     decimal: Decimal = "."

@@ -16,8 +16,8 @@ from sfumato.guarantee.own_words import listed
 from sfumato.guarantee.recompute import Recomputed, recomputed
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.mechanisms.central.agreed import AgreedPlan
+from sfumato.release.asked import Presence
 from sfumato.release.counts_file import expected_measurements
-from sfumato.release.strength import Presence
 from sfumato.study.protocol.pool_study import PoolStudy
 from sfumato.table import Column, Schema
 

@@ -1,0 +1,143 @@
+"""An option is declared once, as a field of its job's dataclass.
+
+From the field come the keyword in Python with its line in the docstring (`asks`), the command's option (api/cli/blocks)
+and the check of what was given (`check_asked`).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from sfumato.core.errors import UsageError
+
+RARE = "Rarely needed"
+"""The group of options that only `--help-all` shows."""
+DOC_WIDTH = 116
+MARK = "{options}"
+"""Where a docstring's own words leave room for the options."""
+
+Words = ParamSpec("Words")
+Options = TypeVar("Options")
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a field says of itself, besides type and default. Options are named in backticks, as in Python."""
+
+    help: str
+    """One or two sentences: all that the command line shows."""
+    more: str = ""
+    """What the docstring adds."""
+    group: str = RARE
+    kind: str = ""
+    """The type in words, where the annotation is not what a person calls it."""
+    unset: str = ""
+    """What leaving it out stands for, where the default does not say it."""
+    choices: tuple[str, ...] = ()
+    at_least: float | None = None
+    typed: Any = None
+    """The type on the command line, where Python takes objects too; `NOT_TYPED` where only Python can give it."""
+    flag: str = ""
+    """The option's name, where it is not that of the field."""
+    metavar: str | None = None
+    hidden: bool = False
+
+
+NOT_TYPED = object()
+
+
+def asked(default: Any, help: str, **words: Any) -> Any:
+    """A field with its default (a class stands for a new one of it) and what `Asked` says."""
+    given: dict[str, Any] = {"default_factory": default} if isinstance(default, type) else {"default": default}
+    return field(**given, metadata={"asked": Asked(help, **words)})
+
+
+def asked_fields(options: Any) -> Iterator[tuple[Field[Any], Asked]]:
+    """The fields that can be asked for, in the order of the declaration."""
+    return ((one, one.metadata["asked"]) for one in fields(options) if "asked" in one.metadata)
+
+
+def default_of(one: Field[Any]) -> Any:
+    """What a signature shows: None where each call gets a new object."""
+    return None if one.default is MISSING else one.default
+
+
+def flag_of(one: Field[Any], says: Asked) -> str:
+    """The option's name on the command line."""
+    return says.flag or f"--{one.name.replace('_', '-')}"
+
+
+def check_asked(options: Any) -> None:
+    """Refuse what is none of the choices, or too small."""
+    for one, says in asked_fields(options):
+        given = getattr(options, one.name)
+        if given is None:
+            continue
+        if says.choices and given not in says.choices:
+            *others, last = says.choices
+            known = f"{', '.join(others)} or {last}"
+            raise UsageError(f"{flag_of(one, says)} must be {known}. Got {str(given)[:60]!r} instead.")
+        if says.at_least is not None and given < says.at_least:
+            raise UsageError(f"{flag_of(one, says)} must be at least {says.at_least:g}. Got {given} instead.")
+
+
+def short_help(options: Any, says: Asked) -> str:
+    """The help of the command line: other options by the names they have there."""
+    flags = {one.name: flag_of(one, other).partition("/")[0] for one, other in asked_fields(options)}
+    return re.sub(r"`(\w+)`", lambda found: flags.get(found[1], found[0]), says.help)
+
+
+def in_words(options: Any) -> str:
+    """The entries of a docstring's Parameters, in the numpydoc manner."""
+    lines = []
+    for one, says in asked_fields(options):
+        lines.append(f"{one.name} : {_kind(one, says)}")
+        text = f"{says.help} {says.more}".strip()
+        lines += textwrap.wrap(text, DOC_WIDTH, initial_indent="    ", subsequent_indent="    ")
+    return "\n".join(lines)
+
+
+def _kind(one: Field[Any], says: Asked) -> str:
+    default = default_of(one)
+    names = [name for name in str(one.type).split(" | ") if name != "None"]
+    kind = says.kind or ("path" if "Path" in names else names[0])
+    if says.choices:
+        kind = "{" + ", ".join(f'"{choice}"' for choice in says.choices) + "}"
+    if default is None or callable(default):
+        return f"{kind}, default {says.unset}" if says.unset else f"{kind}, optional"
+    return f'{kind}, default "{default}"' if isinstance(default, str) else f"{kind}, default {default}"
+
+
+def asks(
+    options: Callable[Words, Options],
+) -> Callable[[Callable[[Any, Options], Answer]], Callable[Concatenate[Any, Words], Answer]]:
+    """Let a job that takes one object of options be called with a keyword for each; type checkers see the same."""
+
+    def of(job: Callable[[Any, Options], Answer]) -> Callable[Concatenate[Any, Words], Answer]:
+        *own, _ = inspect.signature(job).parameters.values()
+        keywords = [
+            inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default_of(one), annotation=one.type)
+            for one, _ in asked_fields(options)
+        ]
+        shown = inspect.signature(job).replace(parameters=[*own, *keywords])
+
+        @functools.wraps(job)
+        def run(*given: Any, **words: Any) -> Answer:
+            bound = shown.bind(*given, **words).arguments
+            own_words = [bound.pop(one.name) for one in own]
+            return job(*own_words, options(**bound))  # type: ignore[call-arg]
+
+        run.__signature__ = shown  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in shown.parameters.values()}
+        run.__annotations__["return"] = shown.return_annotation
+        run.__doc__ = inspect.cleandoc(job.__doc__ or "").replace(MARK, in_words(options))
+        return run
+
+    return of

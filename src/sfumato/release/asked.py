@@ -1,0 +1,309 @@
+"""What can be asked of `sanitize`: every option once, for the command line, for Python and for the job itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sfumato.core.asked import NOT_TYPED, asked
+from sfumato.core.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from sfumato.guarantee import Key
+    from sfumato.table import Schema
+
+OWNER, NOBODY = TRUSTS = ("owner", "nobody")
+RELEASE_FORMATS = ("parquet", "csv", "sav", "zsav", "dta", "xpt", "xlsx", "ods")
+"""What a release can be written as. Only Parquet carries the card inside."""
+SCORINGS = ("measured", "published")
+"""How a search for a rotation scores: by what attacks leave, or by the paper's Eq. 6 to the letter."""
+WHAT, HOW_MUCH, WHERE = "What is released", "How much is given away", "Where to, and how"
+
+
+class Presence(NamedTuple):
+    """The weakest guarantee about somebody's presence in a table that a study takes."""
+
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a study settles for a site that sanitizes, and the weakest guarantee that it takes: for a record that is
+    perturbed, or for somebody's presence in the table."""
+
+    name: str
+    hash: str
+    schema: Schema
+    mechanism: str
+    parameters: Mapping[str, Any]
+    epsilon_record: float | None
+    presence: Presence | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SanitizeAsked:
+    """The options of `sanitize`, in the order in which `sfumato.sanitize` shows them."""
+
+    label: str | None = asked(
+        None,
+        "The column that classifiers are to predict.",
+        more="It is released as it is, unless `private_label`.",
+        group=WHAT,
+        metavar="COL",
+    )
+    person: str | None = asked(
+        None,
+        "The column that says whose rows they are; never released.",
+        more="The ledger adds up by it. Give `max_rows_per_person` with it: a cap that is counted in the table is not "
+        "public.",
+        group=WHAT,
+        metavar="COL",
+    )
+    target: str | None = asked(
+        None,
+        "A number that regressions are to predict: released exactly as it is.",
+        more="It stands beside the perturbed columns and is never mixed with them, so that no formal guarantee is left "
+        "for the record.",
+        metavar="COL",
+    )
+    schema: Schema | Path | str | None = asked(
+        None,
+        "Columns with their bounds, categories and roles; otherwise inferred.",
+        more="Inferring one warns with a `PrivacyLeakWarning`: what was learned from the data cannot carry a formal "
+        "guarantee.",
+        group=WHAT,
+        kind="Schema or path",
+        typed=Path,
+        metavar="FILE",
+    )
+    study: Terms | Path | str | None = asked(
+        None,
+        "Study file of a consortium: its schema, method and guarantee apply.",
+        more="Or what was read from one.",
+        group=WHAT,
+        kind="path or Terms",
+        typed=Path,
+        metavar="FILE",
+    )
+    mechanism: str | None = asked(
+        None,
+        "The method (`sfumato list mechanisms`); without it the study's, or what `epsilon` chooses.",
+        more="Where only `epsilon` is given, the one that `trust` asks for; else principal-laplace.",
+        group=WHAT,
+    )
+    parameters: Mapping[str, Any] = asked(
+        dict,
+        "Parameter of the method; repeatable.",
+        more='For example `{"law": "normal", "scale": 0.25}`.',
+        group=WHAT,
+        kind="mapping",
+        unset="{}",
+        typed=list[str],
+        flag="--param",
+        metavar="NAME=VALUE",
+    )
+    columns: Mapping[str, Mapping[str, Any]] = asked(
+        dict,
+        "What a single column chooses instead; repeatable.",
+        more='For example `{"income": {"scale": 0.5}}`; as `noise` in the schema.',
+        group=WHAT,
+        kind="mapping",
+        unset="{}",
+        typed=list[str],
+        flag="--column-param",
+        metavar="COL.NAME=VALUE",
+    )
+    epsilon_record: float | None = asked(None, "The same number as `epsilon`; alone it never changes the method.")
+    epsilon: float | None = asked(
+        None,
+        "Bound for anybody's values, above 0; alone it chooses the method too (see `trust`).",
+        more="One record, or all rows of a person, replaced by any other. Where it chooses the method, ranges must be "
+        "public.",
+        group=HOW_MUCH,
+    )
+    epsilon_presence: float | None = asked(
+        None,
+        "Of made-up rows: the bound for the presence of one record instead.",
+        more="For `tree-resampling`, as the literature states it.",
+    )
+    delta: float | None = asked(
+        None,
+        "Of made-up rows: how rarely the bound may fail, between 0 and 1; 0 never (more noise).",
+        more="1e-6 by default.",
+    )
+    trust: str = asked(
+        OWNER,
+        "Who may hold the rows: 'owner' (made-up rows), or 'nobody' (blurred rows).",
+        more='"owner": made-up rows are drawn from noisy counts of the table. "nobody": each row is blurred by itself, '
+        "by square-wave below epsilon 3 and by piecewise-noise from 3 on.",
+        group=HOW_MUCH,
+        choices=TRUSTS,
+    )
+    measured_only: bool = asked(
+        False,
+        "Release though ranges were read off the table: nothing is proved.",
+        more="Each row is blurred by itself.",
+        group=HOW_MUCH,
+    )
+    privacy_loss: float | None = asked(
+        None,
+        "Fit the noise of each number to this privacy loss, 1 - 2^-I (measured, not proved).",
+        more="Between 0 (tells nothing) and 1. It is learned from the values, so there is no formal guarantee. For "
+        "additive-noise, multiplicative-noise and noisy-operator.",
+    )
+    max_posterior: float | None = asked(
+        None,
+        "Instead of `epsilon`: how sure an attacker may become of a fact, between `prior` and 1.",
+    )
+    prior: float | None = asked(
+        None, "How sure that attacker was before, between 0 and 1.", more="Only with `max_posterior`.", unset="0.1"
+    )
+    private_label: bool = asked(
+        False,
+        "Blur the column to predict too; learners correct for it.",
+        flag="--private-label/--no-private-label",
+    )
+    label_epsilon: float | None = asked(
+        None, "The share of epsilon of the column to predict, above 0. Only with `private_label`.", unset="1"
+    )
+    basis_from: Any = asked(
+        None,
+        "principal-laplace: public rows with the same columns, to take the basis from.",
+        more="The basis is that of their principal components.",
+        kind="DataFrame, Arrow table, path or SqlQuery",
+        typed=str,
+        metavar="TABLE",
+    )
+    reason: str | None = asked(
+        None,
+        "Why the rows of `basis_from` are public, in one sentence.",
+        more="Needed with it; it appears on the card.",
+    )
+    conditional: bool = asked(
+        False,
+        "Go on, unproved, though rows of `basis_from` are private ones.",
+        more="Nothing is proved then, whatever was found.",
+    )
+    unlabelled: bool = asked(
+        False,
+        "Release rows to be classified, without the column to predict.",
+        flag="--unlabelled/--no-unlabelled",
+    )
+    max_rows_per_person: int | None = asked(
+        None,
+        "Use at most this many rows per person.",
+        more="At least 1. Needs a column with the role person.",
+        group=HOW_MUCH,
+        at_least=1,
+    )
+    out_of_bounds: str = asked("clip", "What to do with values outside declared bounds.", choices=("clip", "refuse"))
+    like_original: bool = asked(
+        False, "Round and clip back to the kinds of the source's columns.", flag="--like-original/--no-like-original"
+    )
+    key: Key | Path | str | None = asked(
+        None,
+        "For methods with a secret: the key to use, or where to write a new one.",
+        kind="Key or path",
+        typed=Path,
+        metavar="PATH",
+    )
+    search: int | None = asked(None, "random-rotation: the best of this many rotations.", at_least=1, metavar="N")
+    search_goal: str = asked("minimum", "Which guarantee `search` raises.", choices=("minimum", "average"))
+    search_scoring: str = asked(
+        SCORINGS[0],
+        "How `search` judges: by what attackers leave, or by Eq. 6 of the paper to the letter.",
+        choices=SCORINGS,
+    )
+    published: bool = asked(
+        False,
+        "The paper's own variant wherever our default differs.",
+        more="See docs/as-published.md. The card says so.",
+        flag="--as-published",
+    )
+    only_new: bool = asked(
+        False,
+        "Leave out rows (or people) that were released before.",
+        more="In whatever way: those that the ledger knows.",
+        group=WHERE,
+        flag="--only-new/--no-only-new",
+    )
+    again: bool = asked(
+        False,
+        "With `only_new`: release also those again, which counts.",
+        more="The ledger remembers the new ones.",
+    )
+    ledger: Path | str | None = asked(
+        None,
+        "Private ledger of releases, if not the usual one.",
+        more="The usual one can also be named by the variable SFUMATO_LEDGER.",
+        typed=Path,
+        metavar="PATH",
+    )
+    cohort: str | None = asked(
+        None,
+        "Your name for these people; releases of other cohorts are not added up.",
+        more="At most 100 characters. Rows that belong to nobody add up with every release of the ledger, because "
+        "nothing of them may be compared, unless both name a cohort and nobody is in two.",
+        metavar="NAME",
+    )
+    seed: int | None = asked(
+        None,
+        "Repeatable noise, for tests only: not for release.",
+        more="The card says so.",
+    )
+    out: Path | str | None = asked(
+        None,
+        "Folder to write.",
+        more="Rows are written as they are perturbed. Without it the release stays in memory until `Release.save`.",
+        group=WHERE,
+        typed=Path,
+        metavar="DIR",
+    )
+    engine: str = asked(
+        "memory",
+        "What goes through the rows: stream is for tables larger than memory.",
+        more='"spark" is for tables larger than a machine. Both need `out`.',
+        group=WHERE,
+        choices=("memory", "stream", "spark"),
+    )
+    master: str | None = asked(
+        None,
+        "Where Spark runs; the default is here.",
+        more='The cluster\'s address, for "spark"; here is local[*].',
+        metavar="URL",
+    )
+    format: str = asked(
+        RELEASE_FORMATS[0],
+        "Format of the released rows in `out`.",
+        group=WHERE,
+        choices=RELEASE_FORMATS,
+    )
+    force: bool = asked(False, "Replace an earlier release in `out`.", group=WHERE)
+    resume: bool = asked(
+        False,
+        "`engine` stream: go on with a run into `out` that was stopped.",
+        more="What is finished is kept if this one stops too.",
+    )
+    config: Path | str | None = asked(
+        None,
+        "What `recommend` chose; `study` outranks it, and what is given here outranks both.",
+        group=WHAT,
+        kind="path",
+        typed=Path,
+        metavar="FILE",
+    )
+    dry_run: bool = asked(
+        False,
+        "Say what would be released; write nothing, also not in the ledger.",
+        more="It goes all the way: the answer has the card and no rows.",
+        group=WHERE,
+    )
+    unprotected: bool = asked(
+        False,
+        "Release though the usual strength comes to an epsilon above 30 here.",
+        more="As with many columns, where nobody named a strength.",
+    )
+    progress: Progress = asked(silent, "Called as `progress(step, done, total)`.", kind="callable", typed=NOT_TYPED)

@@ -1,0 +1,127 @@
+"""An option is declared once: command line, Python and the checks say what the field says."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, fields
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import sfumato as sf
+from sfumato.api.cli import app
+from sfumato.api.cli.blocks import GroupedCommand, with_blocks
+from sfumato.core.asked import NOT_TYPED, asked, asked_fields, asks, check_asked, flag_of
+from sfumato.core.errors import UsageError
+from sfumato.release.asked import SanitizeAsked
+
+DECLARED = {"sanitize": SanitizeAsked}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baking:
+    crust: str = asked("thin", "How the edge is; see `minutes`.", group="Taste", choices=("thin", "thick"))
+    minutes: int | None = asked(None, "In the oven.", more="At 220 degrees.", at_least=1, unset="12")
+    toppings: dict = asked(dict, "What is on it.", kind="mapping", unset="{}", typed=list[str], flag="--on")
+    tell: object = asked(print, "Called when done.", kind="callable", typed=NOT_TYPED)
+
+
+@asks(Baking)
+def bake(dough, options):
+    """Bake.
+
+    Parameters
+    ----------
+    dough : str
+        What is baked.
+    {options}
+
+    Returns
+    -------
+    tuple
+    """
+    return dough, options
+
+
+def test_keywords_become_the_object_and_defaults_are_the_fields():
+    assert bake("rye", crust="thick") == ("rye", Baking(crust="thick"))
+    assert bake(dough="rye") == ("rye", Baking())
+    assert str(inspect.signature(bake)).startswith("(dough, *, crust: 'str' = 'thin', minutes: 'int | None' = None, ")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'crus'"):
+        bake("rye", crus="thick")
+
+
+def test_the_docstring_describes_every_field_where_it_left_room():
+    described = inspect.getdoc(bake)
+    assert 'crust : {"thin", "thick"}, default "thin"\n    How the edge is; see `minutes`.\n' in described
+    assert "minutes : int, default 12\n    In the oven. At 220 degrees.\ntoppings : mapping, default {}\n" in described
+    assert "tell : callable, optional\n    Called when done.\n\nReturns" in described
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"crust": "none"}, "--crust must be thin or thick. Got 'none' instead."),
+        ({"minutes": 0}, "--minutes must be at least 1. Got 0 instead."),
+    ],
+)
+def test_what_the_field_does_not_allow_is_refused(given, said):
+    check_asked(Baking(crust="thick", minutes=1))
+    with pytest.raises(UsageError, match=re.escape(said)):
+        check_asked(Baking(**given))
+
+
+def test_a_command_takes_the_same_object_and_shows_rare_options_only_when_asked():
+    kitchen = typer.Typer(rich_markup_mode=None)
+
+    @kitchen.command(cls=GroupedCommand)
+    @with_blocks
+    def oven(options: Baking) -> None:
+        print(options.crust, options.minutes, options.toppings)
+
+    def say(*words):
+        return CliRunner().invoke(kitchen, words).output
+
+    assert say("--crust", "thick", "--minutes", "3", "--on", "a", "--on", "b") == "thick 3 ['a', 'b']\n"
+    first, whole = say("--help"), say("--help-all")
+    assert re.search(r"Taste:\n +--crust thin\|thick +How the edge is; see --minutes", first)
+    assert "--minutes <int>" not in first
+    assert "In the oven.\n" in whole, "what the docstring adds is not on the command line"
+    assert "--tell" not in whole, "only Python can give it"
+    assert first.splitlines()[-1].endswith("--help-all")
+
+
+@pytest.mark.parametrize("job", DECLARED)
+def test_command_and_function_offer_what_the_job_declares(job):
+    declared = dict(asked_fields(DECLARED[job]))
+    names = [one.name for one in declared]
+    keywords = [
+        one.name for one in inspect.signature(getattr(sf, job)).parameters.values() if one.kind is one.KEYWORD_ONLY
+    ]
+    assert keywords == names
+    assert [one.name for one in fields(DECLARED[job])] == names, "every field can be asked for"
+    command = typer.main.get_command(app).commands[job]
+    offered = {flag for one in command.params for flag in one.opts}
+    flags = {flag_of(one, says).partition("/")[0] for one, says in declared.items() if says.typed is not NOT_TYPED}
+    assert flags <= offered
+
+
+def test_the_first_screen_of_sanitize_is_short_and_names_the_rest():
+    help_text = CliRunner().invoke(app, ["sanitize", "--help"]).output
+    shown = re.findall(r"^ {2}(?:-\w, )?(--[a-z-]+)", help_text, re.MULTILINE)
+    own = {flag_of(one, says).partition("/")[0] for one, says in asked_fields(SanitizeAsked)}
+    assert len(own & set(shown)) <= 20
+    assert len(set(shown) - {"--help", "--param", "--column-param"}) <= 25
+    assert help_text.strip().splitlines()[-1].endswith("sanitize --help-all")
+    whole = CliRunner().invoke(app, ["sanitize", "--help-all"]).output
+    assert own - {"--progress"} <= set(re.findall(r"--[a-z-]+", whole))
+
+
+def test_declarations_load_without_what_a_job_needs():
+    """`--help` may read them at no cost."""
+    seen = "import sys, sfumato.release.asked; print(sorted({'numpy', 'pyarrow', 'typer'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True).stdout == "[]\n"
