@@ -6,9 +6,9 @@ import inspect
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, dataclass_transform
 
 from sfumato.core.accepted import Accepted
 from sfumato.core.errors import UsageError
@@ -33,10 +33,16 @@ SINGLE_COLUMNS = Invariance("never", "It looks at single columns, and a rotation
 DISTANCES = Invariance("any centre", "It looks at nothing but distances, and a rotation keeps them.")
 
 
+def parameter(default: Any, accepted: Accepted) -> Any:
+    """A parameter of a named classifier: its default, and what it may be."""
+    return field(default=default, metadata={"accepted": accepted})
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(parameter,))
 class NamedClassifier(Parameters, ABC):
     """A classifier by its name. The first paragraph of a subclass's docstring is what users read.
 
-    The constructor's arguments are its parameters, with `accepts` for each of them; the constructor only stores them.
+    A subclass declares each parameter as ``k: int = parameter(11, Whole(1, 10_000))``, and is made with them by name.
     A model file may hold only types that some classifier names: `model_types` of scikit-learn (below `sklearn.`) and
     `own_types` (below `sfumato.learn.classifiers.`).
     """
@@ -54,8 +60,15 @@ class NamedClassifier(Parameters, ABC):
     own_types: ClassVar[tuple[str, ...]] = ()
     published: ClassVar[Mapping[str, Any] | None] = None
     """What its paper does where our default differs, by parameter; None: no paper has a variant of its own."""
+    rotations: ClassVar[Invariance | None] = None
+    """What theory says of rotations, whatever the parameters; None: nothing."""
     accepts: ClassVar[Mapping[str, Accepted]] = MappingProxyType({})
     """What every parameter may be."""
+
+    def __init_subclass__(cls) -> None:
+        found = fields(dataclass(eq=False, repr=False)(cls))
+        if found:
+            cls.accepts = MappingProxyType({one.name: one.metadata["accepted"] for one in found})
 
     @abstractmethod
     def make(self) -> Any:
@@ -63,8 +76,8 @@ class NamedClassifier(Parameters, ABC):
 
     @property
     def invariance(self) -> Invariance | None:
-        """What theory says of rotations; None: nothing."""
-        return None
+        """What theory says of rotations with these parameters."""
+        return self.rotations
 
     @classmethod
     def defaults(cls) -> dict[str, Any]:

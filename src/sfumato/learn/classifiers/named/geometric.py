@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Any
 
 from sfumato.core.accepted import Between, Either, Flag, Positive, Whole, Word
-from sfumato.learn.classifiers.named.base import DISTANCES, SCALED, Invariance, NamedClassifier
+from sfumato.learn.classifiers.named.base import DISTANCES, SCALED, Invariance, NamedClassifier, parameter
 
 _BY_VALIDATION = Word(("cross-validation",))
 _SCALES = "It divides each column by its own spread first, and rotated columns have other spreads"
@@ -27,17 +26,13 @@ class NearestRows(NamedClassifier):
     keeps_rows = True
     model_types = ("neighbors._classification.KNeighborsClassifier",)  # what a model of 0.1 holds
     own_types = ("nearest_vote.NearestVote",)
-    accepts = MappingProxyType(
-        {"k": Either((Whole(1, 10_000), _BY_VALIDATION)), "weights": Word(("1", "1/d", "1/d^2"))}
-    )
+    rotations = DISTANCES
 
-    def __init__(self, k: int | str = 11, weights: int | str = "1/d") -> None:
-        self.k = k
-        self.weights = "1" if weights == 1 else weights  # `weights=1` reads as a number
+    k: int | str = parameter(11, Either((Whole(1, 10_000), _BY_VALIDATION)))
+    weights: int | str = parameter("1/d", Word(("1", "1/d", "1/d^2")))
 
-    @property
-    def invariance(self) -> Invariance:
-        return DISTANCES
+    def __post_init__(self) -> None:
+        self.weights = "1" if self.weights == 1 else self.weights  # `weights=1` reads as a number
 
     def make(self) -> Any:
         from sfumato.learn.classifiers.nearest_vote import NearestVote
@@ -60,17 +55,10 @@ class KernelClassifier(NamedClassifier):
     name = "kernel-smoother"
     keeps_rows = True
     own_types = ("kernel_smoother.KernelSmoother",)
-    accepts = MappingProxyType(
-        {"width": Either((Positive(), _BY_VALIDATION)), "kernel": Word(("gaussian", "epanechnikov"))}
-    )
+    rotations = DISTANCES
 
-    def __init__(self, width: float | str = "cross-validation", kernel: str = "gaussian") -> None:
-        self.width = width
-        self.kernel = kernel
-
-    @property
-    def invariance(self) -> Invariance:
-        return DISTANCES
+    width: float | str = parameter("cross-validation", Either((Positive(), _BY_VALIDATION)))
+    kernel: str = parameter("gaussian", Word(("gaussian", "epanechnikov")))
 
     def make(self) -> Any:
         from sfumato.learn.classifiers.kernel_smoother import KernelSmoother
@@ -91,18 +79,13 @@ class Perceptron(NamedClassifier):
 
     name = "perceptron"
     own_types = ("hyperplanes.Hyperplanes",)
-    accepts = MappingProxyType({"epochs": Whole(1, 100_000), "seed": Whole(0, 2**31 - 1)})
+    rotations = Invariance(
+        "centre zero",
+        "Its weights are sums of rows and turn with them; its bias moves by steps of 1 wherever the centre is.",
+    )
 
-    def __init__(self, epochs: int = 1_000, seed: int = 0) -> None:
-        self.epochs = epochs
-        self.seed = seed
-
-    @property
-    def invariance(self) -> Invariance:
-        return Invariance(
-            "centre zero",
-            "Its weights are sums of rows and turn with them; its bias moves by steps of 1 wherever the centre is.",
-        )
+    epochs: int = parameter(1_000, Whole(1, 100_000))
+    seed: int = parameter(0, Whole(0, 2**31 - 1))
 
     def make(self) -> Any:
         from sfumato.learn.classifiers.hyperplanes import Hyperplanes
@@ -121,17 +104,12 @@ class Logistic(NamedClassifier):
 
     name = "logistic"
     own_types = ("hyperplanes.Hyperplanes",)
-    accepts = MappingProxyType({"penalty": Positive()})
+    rotations = Invariance(
+        "any centre",
+        "Rotated weights are as long as they were, and the intercept, which is not penalised, takes up the centre.",
+    )
 
-    def __init__(self, penalty: float = 1.0) -> None:
-        self.penalty = penalty
-
-    @property
-    def invariance(self) -> Invariance:
-        return Invariance(
-            "any centre",
-            "Rotated weights are as long as they were, and the intercept, which is not penalised, takes up the centre.",
-        )
+    penalty: float = parameter(1.0, Positive())
 
     def make(self) -> Any:
         from sfumato.learn.classifiers.hyperplanes import Hyperplanes
@@ -164,32 +142,13 @@ class SupportVectors(NamedClassifier):
     name = "svm"
     keeps_rows = True
     model_types = ("svm._classes.SVC", *SCALED)
-    accepts = MappingProxyType(
-        {
-            "kernel": Word(("rbf", "polynomial", "sigmoid")),
-            "gamma": Either((Positive(), Word(("scale", "1/columns")))),
-            "penalty": Positive(),
-            "degree": Whole(1, 10),
-            "offset": Between(-1e6, 1e6),
-            "scaled": Flag(),
-        }
-    )
 
-    def __init__(
-        self,
-        kernel: str = "rbf",
-        gamma: float | str = "scale",
-        penalty: float = 1.0,
-        degree: int = 3,
-        offset: float = 0.0,
-        scaled: bool = True,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.penalty = penalty
-        self.degree = degree
-        self.offset = offset
-        self.scaled = scaled
+    kernel: str = parameter("rbf", Word(("rbf", "polynomial", "sigmoid")))
+    gamma: float | str = parameter("scale", Either((Positive(), Word(("scale", "1/columns")))))
+    penalty: float = parameter(1.0, Positive())
+    degree: int = parameter(3, Whole(1, 10))
+    offset: float = parameter(0.0, Between(-1e6, 1e6))
+    scaled: bool = parameter(True, Flag())
 
     @property
     def invariance(self) -> Invariance:

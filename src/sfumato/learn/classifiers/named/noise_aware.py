@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from sfumato.core.accepted import Between, Either, Flag, Nothing, Positive, Whole
-from sfumato.learn.classifiers.named.base import DISTANCES, SINGLE_COLUMNS, Invariance, NamedClassifier
+from sfumato.learn.classifiers.named.base import DISTANCES, SINGLE_COLUMNS, NamedClassifier, parameter
 
 # The default: a learner that is chosen by the release.
 
@@ -49,30 +49,12 @@ class CircleVote(NamedClassifier):
     knows_noise = True
     keeps_rows = True
     own_types = ("radius_vote.RadiusVote",)
-    accepts = MappingProxyType(
-        {
-            "n": Between(-100.0, 100.0),
-            "prior_correction": Flag(),
-            "radius": Either((Positive(), Nothing())),
-            "fallback_neighbours": Whole(1, 1_000),
-        }
-    )
+    rotations = DISTANCES
 
-    def __init__(
-        self,
-        n: float = 2.0,
-        prior_correction: bool = True,
-        radius: float | None = None,
-        fallback_neighbours: int = 5,
-    ) -> None:
-        self.n = n
-        self.prior_correction = prior_correction
-        self.radius = radius
-        self.fallback_neighbours = fallback_neighbours
-
-    @property
-    def invariance(self) -> Invariance:
-        return DISTANCES
+    n: float = parameter(2.0, Between(-100.0, 100.0))
+    prior_correction: bool = parameter(True, Flag())
+    radius: float | None = parameter(None, Either((Positive(), Nothing())))
+    fallback_neighbours: int = parameter(5, Whole(1, 1_000))
 
     def make(self) -> Any:
         from sfumato.learn.classifiers.radius_vote import RadiusVote
@@ -95,15 +77,10 @@ class BayesOnDensities(NamedClassifier):
     name = "reconstructed-naive-bayes"
     knows_noise = True
     own_types = ("reconstructed_naive_bayes.ReconstructedNaiveBayes",)
-    accepts = MappingProxyType({"intervals": _INTERVALS, "pseudo_rows": Positive()})
+    rotations = SINGLE_COLUMNS
 
-    def __init__(self, intervals: int | None = None, pseudo_rows: float = 2.0) -> None:
-        self.intervals = intervals
-        self.pseudo_rows = pseudo_rows
-
-    @property
-    def invariance(self) -> Invariance:
-        return SINGLE_COLUMNS
+    intervals: int | None = parameter(None, _INTERVALS)
+    pseudo_rows: float = parameter(2.0, Positive())
 
     def make(self) -> Any:
         from sfumato.learn.classifiers.reconstructed_naive_bayes import ReconstructedNaiveBayes
@@ -117,10 +94,7 @@ class EmpiricalBayes(NamedClassifier):
     name = "empirical-bayes-naive-bayes"
     knows_noise = True
     own_types = ("empirical_bayes_naive_bayes.EmpiricalBayesNaiveBayes",)
-
-    @property
-    def invariance(self) -> Invariance:
-        return SINGLE_COLUMNS
+    rotations = SINGLE_COLUMNS
 
     def make(self) -> Any:
         from sfumato.learn.classifiers.empirical_bayes_naive_bayes import EmpiricalBayesNaiveBayes
@@ -134,10 +108,7 @@ class VectorDiscriminant(NamedClassifier):
     name = "private-discriminant"
     knows_noise = True
     own_types = ("private_discriminant.PrivateDiscriminant",)
-
-    @property
-    def invariance(self) -> Invariance:
-        return SINGLE_COLUMNS
+    rotations = SINGLE_COLUMNS
 
     def make(self) -> Any:
         from sfumato.learn.classifiers.private_discriminant import PrivateDiscriminant
@@ -162,22 +133,11 @@ class TreeOnDensities(NamedClassifier):
     knows_noise = True
     model_types = ("tree._classes.DecisionTreeClassifier",)
     own_types = ("on_reconstruction.ReconstructedTree", "on_reconstruction.OnReconstruction")
-    accepts = MappingProxyType(
-        {
-            "min_leaf": Either((Whole(1, 1_000_000), Nothing())),
-            "max_depth": Either((Whole(1, 1_000), Nothing())),
-            "intervals": _INTERVALS,
-        }
-    )
+    rotations = SINGLE_COLUMNS
 
-    def __init__(self, min_leaf: int | None = None, max_depth: int | None = None, intervals: int | None = None) -> None:
-        self.min_leaf = min_leaf
-        self.max_depth = max_depth
-        self.intervals = intervals
-
-    @property
-    def invariance(self) -> Invariance:
-        return SINGLE_COLUMNS
+    min_leaf: int | None = parameter(None, Either((Whole(1, 1_000_000), Nothing())))
+    max_depth: int | None = parameter(None, Either((Whole(1, 1_000), Nothing())))
+    intervals: int | None = parameter(None, _INTERVALS)
 
     def make(self) -> Any:
         from sfumato.learn.classifiers.on_reconstruction import ReconstructedTree
@@ -188,10 +148,8 @@ class TreeOnDensities(NamedClassifier):
 class _Discriminant(NamedClassifier):
     knows_noise = True
     own_types = ("noise_aware_discriminant.NoiseAwareDiscriminant",)
-    accepts = MappingProxyType({"floor": Positive(or_zero=True)})
 
-    def __init__(self, floor: float = 1.5) -> None:
-        self.floor = floor
+    floor: float = parameter(1.5, Positive(or_zero=True))
 
 
 class LinearDiscriminant(_Discriminant):

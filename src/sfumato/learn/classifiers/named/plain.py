@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Any
 
 from sfumato.core.accepted import Either, Flag, Nothing, Positive, Whole, Word
-from sfumato.learn.classifiers.named.base import SCALED, SINGLE_COLUMNS, Invariance, NamedClassifier
+from sfumato.learn.classifiers.named.base import SCALED, SINGLE_COLUMNS, Invariance, NamedClassifier, parameter
 
 
 class NaiveBayes(NamedClassifier):
@@ -21,16 +20,11 @@ class NaiveBayes(NamedClassifier):
     name = "naive-bayes"
     model_types = ("naive_bayes.GaussianNB",)  # what a model of 0.1 holds
     own_types = ("mixed_naive_bayes.MixedNaiveBayes",)
-    accepts = MappingProxyType({"pseudo_rows": Positive()})
+    rotations = Invariance(
+        "never", "It takes columns for independent, and a rotation makes them dependent or undoes it."
+    )
 
-    def __init__(self, pseudo_rows: float = 1.0) -> None:
-        self.pseudo_rows = pseudo_rows
-
-    @property
-    def invariance(self) -> Invariance:
-        return Invariance(
-            "never", "It takes columns for independent, and a rotation makes them dependent or undoes it."
-        )
+    pseudo_rows: float = parameter(1.0, Positive())
 
     def make(self) -> Any:
         from sfumato.learn.classifiers.mixed_naive_bayes import MixedNaiveBayes
@@ -68,35 +62,14 @@ class NeuralNetwork(NamedClassifier):
         "preprocessing._label.LabelBinarizer",
         *SCALED,
     )
-    accepts = MappingProxyType(
-        {
-            "units": Whole(1, 1_000),
-            "decay": Positive(or_zero=True),
-            "solver": Word(("adam", "lbfgs")),
-            "rate": Positive(10.0),
-            "iterations": Whole(1, 10_000),
-            "scaled": Flag(),
-            "seed": Whole(0, 2**31 - 1),
-        }
-    )
 
-    def __init__(
-        self,
-        units: int = 10,
-        decay: float = 0.1,
-        solver: str = "adam",
-        rate: float = 0.01,
-        iterations: int = 300,
-        scaled: bool = True,
-        seed: int = 0,
-    ) -> None:
-        self.units = units
-        self.decay = decay
-        self.solver = solver
-        self.rate = rate
-        self.iterations = iterations
-        self.scaled = scaled
-        self.seed = seed
+    units: int = parameter(10, Whole(1, 1_000))
+    decay: float = parameter(0.1, Positive(or_zero=True))
+    solver: str = parameter("adam", Word(("adam", "lbfgs")))
+    rate: float = parameter(0.01, Positive(10.0))
+    iterations: int = parameter(300, Whole(1, 10_000))
+    scaled: bool = parameter(True, Flag())
+    seed: int = parameter(0, Whole(0, 2**31 - 1))
 
     @property
     def invariance(self) -> Invariance:
@@ -137,16 +110,11 @@ class Forest(NamedClassifier):
 
     name = "forest"
     model_types = ("ensemble._forest.RandomForestClassifier", "tree._classes.DecisionTreeClassifier")
-    accepts = MappingProxyType({"trees": Whole(1, 2_000), "min_leaf": Whole(1, 1_000_000), "seed": Whole(0, 2**31 - 1)})
+    rotations = SINGLE_COLUMNS
 
-    def __init__(self, trees: int = 200, min_leaf: int = 5, seed: int = 0) -> None:
-        self.trees = trees
-        self.min_leaf = min_leaf
-        self.seed = seed
-
-    @property
-    def invariance(self) -> Invariance:
-        return SINGLE_COLUMNS
+    trees: int = parameter(200, Whole(1, 2_000))
+    min_leaf: int = parameter(5, Whole(1, 1_000_000))
+    seed: int = parameter(0, Whole(0, 2**31 - 1))
 
     def make(self) -> Any:
         from sklearn.ensemble import RandomForestClassifier
@@ -181,24 +149,12 @@ class Boosting(NamedClassifier):
         "ensemble._hist_gradient_boosting.predictor.TreePredictor",
         "preprocessing._label.LabelEncoder",
     )
-    accepts = MappingProxyType(
-        {
-            "rounds": Whole(1, 2_000),
-            "rate": Positive(1.0),
-            "max_leaves": Either((Whole(2, 1_000), Nothing())),
-            "seed": Whole(0, 2**31 - 1),
-        }
-    )
+    rotations = SINGLE_COLUMNS
 
-    def __init__(self, rounds: int = 100, rate: float = 0.05, max_leaves: int | None = 31, seed: int = 0) -> None:
-        self.rounds = rounds
-        self.rate = rate
-        self.max_leaves = max_leaves
-        self.seed = seed
-
-    @property
-    def invariance(self) -> Invariance:
-        return SINGLE_COLUMNS
+    rounds: int = parameter(100, Whole(1, 2_000))
+    rate: float = parameter(0.05, Positive(1.0))
+    max_leaves: int | None = parameter(31, Either((Whole(2, 1_000), Nothing())))
+    seed: int = parameter(0, Whole(0, 2**31 - 1))
 
     def make(self) -> Any:
         from sklearn.ensemble import HistGradientBoostingClassifier
@@ -226,24 +182,12 @@ class BlendOfThree(NamedClassifier):
     name = "blend"
     model_types = (*Forest.model_types, *Boosting.model_types)
     own_types = ("blend.Blend", "hyperplanes.Hyperplanes")
-    accepts = MappingProxyType(
-        {
-            "trees": Whole(1, 2_000),
-            "rounds": Whole(1, 2_000),
-            "most_rows": Whole(1, 100_000_000),
-            "seed": Whole(0, 2**31 - 1),
-        }
-    )
+    rotations = SINGLE_COLUMNS
 
-    def __init__(self, trees: int = 60, rounds: int = 50, most_rows: int = 10_000, seed: int = 0) -> None:
-        self.trees = trees
-        self.rounds = rounds
-        self.most_rows = most_rows
-        self.seed = seed
-
-    @property
-    def invariance(self) -> Invariance:
-        return SINGLE_COLUMNS
+    trees: int = parameter(60, Whole(1, 2_000))
+    rounds: int = parameter(50, Whole(1, 2_000))
+    most_rows: int = parameter(10_000, Whole(1, 100_000_000))
+    seed: int = parameter(0, Whole(0, 2**31 - 1))
 
     def make(self) -> Any:
         from sfumato.learn.classifiers.blend import Blend

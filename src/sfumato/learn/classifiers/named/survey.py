@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Any
 
 from sfumato.core.accepted import Either, Nothing, Positive, Whole
-from sfumato.learn.classifiers.named.base import NamedClassifier
+from sfumato.learn.classifiers.named.base import NamedClassifier, parameter
 
 
 class BitBayes(NamedClassifier):
@@ -22,10 +21,8 @@ class BitBayes(NamedClassifier):
     on_bits = True
     model_types = ("naive_bayes.BernoulliNB",)
     own_types = ("survey_bits.SurveyClassifier",)
-    accepts = MappingProxyType({"pseudo_rows": Positive()})
 
-    def __init__(self, pseudo_rows: float = 1.0) -> None:
-        self.pseudo_rows = pseudo_rows
+    pseudo_rows: float = parameter(1.0, Positive())
 
     def make(self) -> Any:
         from sfumato.learn.classifiers.survey_bits import SurveyClassifier
@@ -52,13 +49,9 @@ class BitTree(NamedClassifier):
     on_bits = True
     model_types = ("tree._classes.DecisionTreeClassifier",)
     own_types = ("survey_bits.SurveyClassifier",)
-    accepts = MappingProxyType(
-        {"min_leaf": Either((Whole(1, 1_000_000), Nothing())), "max_depth": Either((Whole(1, 1_000), Nothing()))}
-    )
 
-    def __init__(self, min_leaf: int | None = None, max_depth: int | None = None) -> None:
-        self.min_leaf = min_leaf
-        self.max_depth = max_depth
+    min_leaf: int | None = parameter(None, Either((Whole(1, 1_000_000), Nothing())))
+    max_depth: int | None = parameter(None, Either((Whole(1, 1_000), Nothing())))
 
     def make(self) -> Any:
         from sfumato.learn.classifiers.survey_bits import SurveyClassifier
