@@ -234,7 +234,7 @@ def test_errors_against_randomized_labels_are_those_against_true_ones(tmp_path):
 
 
 def gathered(parts):
-    return gather(parts, [], None, lambda _: 10**6, 1, np.random.default_rng(0), lambda: None, plain=True)
+    return gather(Request(parts, "naive-bayes"), np.random.default_rng(0), lambda: None, plain=True)
 
 
 def test_the_shuffled_pool_is_told_class_by_class(tmp_path):

@@ -14,8 +14,7 @@ from sfumato.learn.classifiers.factory import choose_classifier, make_classifier
 from sfumato.learn.classifiers.training import Part, answers_plain_rows, fit_on_parts
 from sfumato.learn.model import Model
 from sfumato.learn.train import about_model, settled
-from sfumato.study.pooling.gather import DRAWN_AGAIN, EMBEDDED, PUBLIC, Pool, gather
-from sfumato.study.pooling.request import Request
+from sfumato.study.pooling.gather import DRAWN_AGAIN, EMBEDDED, PUBLIC, Pool, Request, gather
 from sfumato.study.pooling.shuffled import shuffled_pool
 from sfumato.study.pooling.trials import (
     FOLDS,
@@ -29,7 +28,7 @@ from sfumato.study.pooling.trials import (
     plan_of,
     split,
 )
-from sfumato.study.pooling.trust import Trust, left_out_in_turn
+from sfumato.study.pooling.trust import JudgedBy, Trust, influence_of_sites, left_out_in_turn
 
 SEED = 0
 """Folds, samples and choices of sites are the same for the same pool; no privacy rests on them."""
@@ -59,17 +58,7 @@ def train_pool(request: Request, out: Path, progress: Progress = silent) -> tupl
     rng = np.random.default_rng(SEED)
     count = _Count(progress)
     count.begin("Reading the releases")
-    pool = gather(
-        request.releases,
-        request.test_releases,
-        request.test_table,
-        lambda width: request.limits.rows(request.classifier, width),
-        request.limits.tested_rows,
-        rng,
-        count,
-        plain=answers_plain_rows(made),
-        largest_share=request.largest_share,
-    )
+    pool = gather(request, rng, count, plain=answers_plain_rows(made))
     trust = Trust.of(request, pool, rng, count)
     results = _measured(request, pool, trust, rng, count)
     count.begin("Training on the whole pool")
@@ -105,8 +94,8 @@ def _measured(request: Request, pool: Pool, trust: Trust, rng: np.random.Generat
         folded = {**rate.to_dict(), "commonest": commonest.to_dict()["error"], "folds": FOLDS, "words": FOLDED}
     if comparing and one_less:
         count.begin("Error without each site")
-        others = held if kind == HELD_OUT else None
-        without = trust.influence(request.classifier, left, queries, others, sites if released else None, rng, count)
+        judged = JudgedBy(queries, held, sites if released else {})
+        without = influence_of_sites(request.classifier, left, judged, rng, count)
     if comparing:
         count.begin("Error by number of sites")
         points, alone = by_number_of_sites(request.classifier, left, queries, plan, rng, count)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sfumato.core.errors import CoordinatorError
-from sfumato.study.protocol.messages import Message
+from sfumato.core.records import FieldError, Record
 
 if TYPE_CHECKING:
     import httpx
@@ -68,34 +67,15 @@ def json_of(body: bytes) -> Any:
         ) from None
 
 
-Kind = TypeVar("Kind", bound=Message)
-_SHAPES: dict[str, tuple[type, ...]] = {
-    "str": (str,),
-    "int": (int,),
-    "float": (int, float),
-    "bool": (bool,),
-    "str | None": (str, type(None)),
-    "float | None": (int, float, type(None)),
-    "dict[str, Any]": (dict,),
-    "dict[str, Any] | None": (dict, type(None)),
-}
-"""What JSON gives for a field's type; types that are not named here are not looked at."""
+Kind = TypeVar("Kind", bound=Record)
 
 
 def message_of(kind: type[Kind], found: Any) -> Kind:
     """A message whose fields have the types that it declares, or an error: nobody counts with somebody's text."""
-    if not isinstance(found, dict):
-        raise misshapen()
-    for field in fields(kind):  # type: ignore[arg-type]
-        if field.name not in found:
-            if field.default is MISSING and field.default_factory is MISSING:
-                raise misshapen()
-            continue
-        shapes = _SHAPES.get(str(field.type))
-        value = found[field.name]
-        if shapes is not None and (not isinstance(value, shapes) or (isinstance(value, bool) and bool not in shapes)):
-            raise misshapen()
-    return kind.from_dict(found)
+    try:
+        return kind.checked(found)
+    except FieldError:
+        raise misshapen() from None
 
 
 def messages_of(kind: type[Kind], found: Any) -> list[Kind]:

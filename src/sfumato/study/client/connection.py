@@ -10,7 +10,7 @@ import re
 import socket
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -157,11 +157,11 @@ class Connection:
     def close(self) -> None:
         self._client.close()
 
-    def ask(self, method: str, path: str, *, json: Any = None, once: bool = False, **words: Any) -> Any:
+    def ask(self, method: str, path: str, *, once: bool = False, **words: Any) -> Any:
         """Send and read the JSON that comes back (None without a body); `once`: it must not happen twice."""
         for attempt in range(self._patience.attempts):
             try:
-                with self.answer(method, path, json=json, once=once, **words) as response:
+                with self.answer(method, path, once=once, **words) as response:
                     body = body_of(response)
                 return json_of(body) if body else None
             except BrokenOffError:
@@ -172,27 +172,16 @@ class Connection:
 
     @contextmanager
     def answer(
-        self,
-        method: str,
-        path: str,
-        *,
-        json: Any = None,
-        content: Content | None = None,
-        headers: Mapping[str, str] | None = None,
-        parameters: Mapping[str, str] | None = None,
-        once: bool = False,
+        self, method: str, path: str, *, content: Content | None = None, once: bool = False, **words: Any
     ) -> Iterator[httpx.Response]:
-        """The first answer that is not to be tried again, if it is a good one; its body is not read yet."""
+        """The first answer that is not to be tried again, if it is a good one; its body is not read yet.
+
+        `content` is asked for anew for every attempt; `words` are those of a request: json, headers, params.
+        """
         for attempt in range(self._patience.attempts):
             last = attempt == self._patience.attempts - 1
-            request = self._client.build_request(
-                method,
-                self.address.base + path,
-                json=json,
-                content=content() if content else None,
-                headers=dict(headers or {}),
-                params=dict(parameters or {}),
-            )
+            body = content() if content else None
+            request = self._client.build_request(method, self.address.base + path, content=body, **words)
             response = self._send(request, once, last)
             if response is None:
                 self._patience.wait(attempt, None)

@@ -93,7 +93,7 @@ class Coordinator:
                 path,
                 content=lambda: _pieces(parcel.file, parcel.bytes, progress),
                 headers=headers,
-                parameters={"purpose": purpose},
+                params={"purpose": purpose},
             )
         except (UnansweredError, BrokenOffError) as error:
             raise type(error)(f"{error} {UNACKNOWLEDGED}") from None
@@ -116,7 +116,7 @@ class Coordinator:
 
     def _page(self, study: str, after: str | None) -> list[ReleaseInfo]:
         asked = {"limit": str(PAGE)} | ({"after": after} if after else {})
-        return messages_of(ReleaseInfo, self._connection.ask("GET", _path(study, "releases"), parameters=asked))
+        return messages_of(ReleaseInfo, self._connection.ask("GET", _path(study, "releases"), params=asked))
 
     def release(self, study: str, sha256: str) -> ReleaseInfo | None:
         """One release, or None where the server has none of that content from this token."""

@@ -154,7 +154,7 @@ class SurveyServer:
         """All entries from the beginning, each following from the one before."""
         entries: list[LogEntry] = []
         while True:
-            found = self._ask("GET", "/log", parameters={"after": str(len(entries))})
+            found = self._ask("GET", "/log", params={"after": str(len(entries))})
             try:
                 page = [LogEntry.from_dict(entry) for entry in found["entries"]]
             except (KeyError, TypeError) as error:

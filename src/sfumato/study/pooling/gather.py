@@ -129,6 +129,26 @@ class Limits:
         return max(1, min(most, self.trained_cells // max(width, 1)))
 
 
+@dataclass(frozen=True)
+class Request:
+    """What to train on, and to test with where there is anything; the rows of `test_table` are plain and public.
+
+    `classifier` is a name, or a name with parameters ("svm kernel=sigmoid").
+    No site is more than `largest_share` of the rows trained on. `agreeing`: only sites that agree with most others.
+    """
+
+    releases: Sequence[Pushed]
+    classifier: str
+    test_table: Path | None = None
+    test_releases: Sequence[Pushed] = ()
+    limits: Limits = field(default_factory=Limits)
+    largest_share: float | None = None
+    agreeing: bool = False
+    made_from: Sequence[tuple[Card, Pushed]] = ()
+    """Of rows that were drawn from added counts: what was added."""
+    notes: tuple[str, ...] = ()
+
+
 @dataclass
 class Pool:
     """Parts of every site (a site pushes every month: several parts), tests by their name, notes for the reader."""
@@ -169,29 +189,20 @@ class Pool:
                 self.sites[site] = [sampled_part(part, n, rng) for part, n in zip(parts, wanted, strict=True) if n]
 
 
-def gather(
-    releases: Sequence[Pushed],
-    test_releases: Sequence[Pushed],
-    test_table: Path | None,
-    most_rows: Callable[[int], int],
-    tested_rows: int,
-    rng: np.random.Generator,
-    read: Callable[[], None],
-    *,
-    plain: bool,
-    largest_share: float | None = None,
-) -> Pool:
-    """Read everything that was pushed; `most_rows` says, for the width of the space, how many rows to keep.
+def gather(request: Request, rng: np.random.Generator, read: Callable[[], None], *, plain: bool) -> Pool:
+    """Read everything that was pushed, and keep as many rows as the request's limits allow; `read` is called after
+    every file.
 
     `plain`: the classifier answers for plain rows as they are, wherever a release keeps the source's columns. No site
     is more than `largest_share` of what is kept.
     """
+    releases, test_releases, tested_rows = request.releases, request.test_releases, request.limits.tested_rows
     cards = checked_cards([*releases, *test_releases])
     mine, theirs = cards[: len(releases)], cards[len(releases) :]
     by_site = _by_site(releases, mine)
-    capped = capped_rows({site: sum(card.rows for card in own) for site, own in by_site.items()}, largest_share)
+    capped = capped_rows({site: sum(card.rows for card in own) for site, own in by_site.items()}, request.largest_share)
     there = sum(capped.values())
-    share = min(1.0, most_rows(mine[0].made_by().width) / max(there, 1))
+    share = min(1.0, request.limits.rows(request.classifier, mine[0].made_by().width) / max(there, 1))
     wanted = {
         site: iter(spread([card.rows for card in own], max(1, int(share * capped[site]))))
         for site, own in by_site.items()
@@ -210,8 +221,8 @@ def gather(
         raise TableError("The releases contain no rows: there is nothing to learn from.")
     if share < 1.0:
         pool.notes.append(f"The pool holds {there:,} rows; the model was trained on a random sample of {pool.rows:,}.")
-    if test_table is not None:
-        _add_public(pool, test_table, tested_rows, rng, plain=plain)
+    if request.test_table is not None:
+        _add_public(pool, request.test_table, tested_rows, rng, plain=plain)
         read()
     if theirs:
         _add_embedded(pool, test_releases, theirs, tested_rows, rng, read)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,9 +11,8 @@ import numpy as np
 from sfumato.core.array_types import Codes, Floats
 from sfumato.core.errors import UsageError
 from sfumato.learn.classifiers.training import Part
-from sfumato.study.pooling.gather import Pool
+from sfumato.study.pooling.gather import Pool, Request
 from sfumato.study.pooling.pushed import thinned_part
-from sfumato.study.pooling.request import Request
 from sfumato.study.pooling.trials import Queries, Step, answering, answers_released, joined
 
 # Which sites agree: a choice of sites that fewer than half of them cannot spoil, whatever they push.
@@ -119,16 +118,25 @@ def left_out_in_turn(sites: Mapping[str, Sequence[Part]]) -> list[str]:
     return sorted(sites, key=lambda site: -rows_of(sites[site]))[:MOST_LEFT_OUT]
 
 
+@dataclass(frozen=True)
+class JudgedBy:
+    """What a site is judged by: the same `queries` for all, or, where rows of every site were `held` out of the
+    training, those of the others. `own`: each site's rows, where the classifier can answer to them."""
+
+    queries: Queries
+    held: Mapping[str, Queries]
+    own: Mapping[str, Sequence[Part]]
+
+    def tested_on(self, site: str) -> Queries:
+        others = [rows for name, rows in self.held.items() if name != site]
+        return joined(others) if others else self.queries
+
+
 def influence_of_sites(
-    classifier: str,
-    sites: Mapping[str, Sequence[Part]],
-    tested_on: Callable[[str], Queries],
-    own: Callable[[str], Queries] | None,
-    rng: np.random.Generator,
-    step: Step,
+    classifier: str, sites: Mapping[str, Sequence[Part]], judged: JudgedBy, rng: np.random.Generator, step: Step
 ) -> list[dict[str, Any]]:
-    """Train without each site in turn. `tested_on` gives the rows that a site is judged by; `own` its own ones, where
-    the classifier can answer to them: how often the others' model is wrong there says how far it is from them."""
+    """Train without each site in turn. How often the others' model is wrong on a site's own rows says how far it is
+    from them."""
     names = left_out_in_turn(sites)
     sites = _thinned(sites, SWEPT_ROWS // (len(names) + 1), rng)
     together = answering(classifier, [part for parts in sites.values() for part in parts])
@@ -137,11 +145,11 @@ def influence_of_sites(
     for name in names:
         others = answering(classifier, [part for site, parts in sites.items() if site != name for part in parts])
         step()
-        queries = tested_on(name)
+        queries = judged.tested_on(name)
         rate, full = (queries.error_rate(queries.wrong_of(answer(queries))).to_dict() for answer in (others, together))
         entry = {"site": name, **rate, "with": full["error"], "influence": _difference(full["error"], rate["error"])}
-        if own is not None:
-            mine = own(name)
+        if judged.own:
+            mine = Queries(judged.own[name], queries.classes)
             entry["on_its_rows"] = mine.error_rate(mine.wrong_of(others(mine))).to_dict()["error"]
         found.append(entry)
     return sorted(found, key=lambda entry: -(entry["influence"] or 0.0))
@@ -201,28 +209,6 @@ class Trust:
         if request.largest_share is not None:
             found.notes += _cut(request.largest_share, pool, pushed)
         return found
-
-    def influence(
-        self,
-        classifier: str,
-        sites: Mapping[str, Sequence[Part]],
-        queries: Queries,
-        held: Mapping[str, Queries] | None,
-        own: Mapping[str, Sequence[Part]] | None,
-        rng: np.random.Generator,
-        step: Step,
-    ) -> list[dict[str, Any]]:
-        """Leave each site out in turn; `held` are rows of every site that none learns from, where they are the test."""
-
-        def tested_on(site: str) -> Queries:
-            others = [rows for name, rows in (held or {}).items() if name != site]
-            return joined(others) if others else queries
-
-        def own_rows(site: str) -> Queries:
-            assert own is not None
-            return Queries(own[site], queries.classes)
-
-        return influence_of_sites(classifier, sites, tested_on, None if own is None else own_rows, rng, step)
 
     def told(self, pool: Pool, without: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Any]:
         """For the study's owner: everything by site, those first that the model would be better without."""

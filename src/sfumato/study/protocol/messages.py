@@ -1,15 +1,16 @@
 """What the two ends tell each other, as plain dataclasses: JSON objects whose keys are the fields' names.
 
-Readers ignore keys that they do not know, so that an older client speaks to a newer server. Days, never times: when
+Days, never times: when
 exactly somebody pushed is nobody's business.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Any
+
+from sfumato.core.records import Record
 
 SITE_ASSERTED = "site-asserted"
 """How what a site says about itself is labelled: no server can see the rows that a release was made from."""
@@ -18,20 +19,8 @@ PURPOSES = ("train", "test")
 QUEUED, RUNNING, DONE, FAILED = STATES = ("queued", "running", "done", "failed")
 
 
-class Message:
-    """JSON there and back."""
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)  # type: ignore[call-overload, no-any-return]
-
-    @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Self:
-        known = {item.name for item in fields(cls)}  # type: ignore[arg-type]
-        return cls(**{name: value for name, value in found.items() if name in known})
-
-
 @dataclass(frozen=True)
-class ErrorMessage(Message):
+class ErrorMessage(Record):
     """`error` is a short code for programs, `message` says what, where and what to do, `request` names the log line."""
 
     error: str
@@ -41,7 +30,7 @@ class ErrorMessage(Message):
 
 
 @dataclass(frozen=True)
-class StudyInfo(Message):
+class StudyInfo(Record):
     id: str
     kind: str
     name: str
@@ -52,7 +41,7 @@ class StudyInfo(Message):
 
 
 @dataclass(frozen=True)
-class Invitation(Message):
+class Invitation(Record):
     """An owner's wish to let a site in; its token ends after `days`."""
 
     name: str
@@ -60,7 +49,7 @@ class Invitation(Message):
 
 
 @dataclass(frozen=True)
-class Invited(Message):
+class Invited(Record):
     """The token is shown this once; the server keeps only its hash."""
 
     name: str
@@ -69,7 +58,7 @@ class Invited(Message):
 
 
 @dataclass(frozen=True)
-class SiteInfo(Message):
+class SiteInfo(Record):
     """`guarantee` is in words, for people; `last_push` is a day.
 
     `epsilon` is that of the weakest release, `total_epsilon` that of who sees all releases of the same rows, by what
@@ -92,7 +81,7 @@ class SiteInfo(Message):
 
 
 @dataclass(frozen=True)
-class Receipt(Message):
+class Receipt(Record):
     """A release is durable once this was sent."""
 
     sha256: str
@@ -106,7 +95,7 @@ class Receipt(Message):
 
 
 @dataclass(frozen=True)
-class ReleaseInfo(Message):
+class ReleaseInfo(Record):
     """A release as owner and site see it: counts and card, never rows; figures as in `SiteInfo`."""
 
     sha256: str
@@ -126,7 +115,7 @@ class ReleaseInfo(Message):
 
 
 @dataclass(frozen=True)
-class SharedRows(Message):
+class SharedRows(Record):
     """Two releases with rows in common beyond what chance would give: shares of the one's and the other's rows."""
 
     sha256: str
@@ -144,7 +133,7 @@ ALL_SITES, AGREEING_SITES = TRAINED_ON = ("all", "agreeing")
 
 
 @dataclass(frozen=True)
-class Training(Message):
+class Training(Record):
     """An owner's wish to train, on all sites or on those that agree with most others."""
 
     classifier: str
@@ -153,7 +142,7 @@ class Training(Message):
 
 
 @dataclass(frozen=True)
-class ModelInfo(Message):
+class ModelInfo(Record):
     """`results` and `card` are there once the state is done; `card` says which releases were used."""
 
     id: str
@@ -183,7 +172,7 @@ class ModelInfo(Message):
 
 
 @dataclass(frozen=True)
-class AddedCounts(Message):
+class AddedCounts(Record):
     """A model of everybody, from noisy counts of all `sites`, and the card of rows that are drawn from it. `scores`:
     the sum itself, where sites push scores that a plan is made from."""
 
@@ -195,7 +184,7 @@ class AddedCounts(Message):
 
 
 @dataclass(frozen=True)
-class Reconstruction(Message):
+class Reconstruction(Record):
     """An owner's wish to have the distribution of a column, behind the noise of all releases."""
 
     column: str
@@ -203,7 +192,7 @@ class Reconstruction(Message):
 
 
 @dataclass(frozen=True)
-class DensityInfo(Message):
+class DensityInfo(Record):
     """`found` is there once the state is done: the density or the shares as plain figures, with their band."""
 
     id: str

@@ -10,10 +10,11 @@ import base64
 import hashlib
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from sfumato.core.errors import CardError, SchemaError
+from sfumato.core.records import Record
 
 # Tickets: an invitation is exchanged for a signature that the server cannot recognise when it comes back.
 #
@@ -101,7 +102,7 @@ def is_good(key: int, survey_hash: str, name: str, ticket: int) -> bool:
 
 
 @dataclass(frozen=True)
-class LogEntry:
+class LogEntry(Record):
     """One version of the guidance: its k, SHA-256 of V and of the counts it was computed from, answers counted so far.
 
     ``hash = SHA-256("version|k|sha256|inputs_sha256|answers|previous")``; the entry before the first is the survey
@@ -121,9 +122,6 @@ class LogEntry:
         line = f"{version}|{k}|{sha256}|{inputs_sha256}|{answers}|{previous}"
         digest = hashlib.sha256(line.encode("ascii")).hexdigest()
         return cls(version, k, sha256, inputs_sha256, answers, previous, digest)
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> LogEntry:

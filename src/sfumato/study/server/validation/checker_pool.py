@@ -9,10 +9,11 @@ import select
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from sfumato.core.records import Record
 from sfumato.study.server.child_process import end_child, start_child, tell
 
 # A check as both ends of the pipe know it: how large and how strangely packed a file may be, and the verdict.
@@ -23,7 +24,7 @@ FOLDER = "SFUMATO_CHECKED_FOLDER"
 
 
 @dataclass(frozen=True)
-class Limits:
+class Limits(Record):
     """Of one Parquet file. A page of noise hardly compresses: a file that grows a hundredfold is a bomb.
 
     Equal values in a row take no room at all, however many: so cells are counted, too. Two categories of which one is
@@ -39,12 +40,9 @@ class Limits:
     seconds: int = 600
     memory: int = 2 << 30
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Record):
     """`objections` is empty for a file that the study takes; `epsilon` is what was recomputed, None for none.
 
     `identity` and `sketch` say which rows it holds, in any order and file (see `row_identity`).
@@ -60,9 +58,6 @@ class Verdict:
     @classmethod
     def refused(cls, *reasons: str) -> Verdict:
         return cls(objections=list(reasons))
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 DIED = "The file could not be read within the memory and time that any release needs. It was refused."

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from sfumato.core.records import Record
 from sfumato.study.pooling.added import with_added_counts
+from sfumato.study.pooling.gather import Request
 from sfumato.study.pooling.pushed import Pushed
-from sfumato.study.pooling.request import Request
 from sfumato.study.protocol.messages import AGREEING_SITES, ALL_SITES, ReleaseInfo
 from sfumato.study.protocol.pool_study import PoolStudy
 from sfumato.study.protocol.study_file import study_from_dict
@@ -24,14 +25,14 @@ RESPONDENTS = "respondents"
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(Record):
     """Releases and test rows as (path, site, hash); where the model goes; what the child may take of the machine."""
 
     classifier: str
     out: str
     memory: int
-    niceness: int
-    train: list[list[str]]
+    niceness: int = 10
+    train: list[list[str]] = field(default_factory=list)
     test: list[list[str]] = field(default_factory=list)
     test_table: str | None = None
     scratch: str | None = None
@@ -43,63 +44,33 @@ class Job:
     """Of a study whose sites push counts: they are added, and rows are drawn from the sum into `scratch`."""
 
     @classmethod
-    def of(
-        cls,
-        store: Store,
-        folder: DataFolder,
-        study: str,
-        classifier: str,
-        *,
-        memory: int,
-        niceness: int = 10,
-        sites: str = ALL_SITES,
-        column: str | None = None,
-    ) -> Self:
-        """Everything that the study's sites have pushed by now and not withdrawn, or that a survey has received."""
+    def of(cls, store: Store, folder: DataFolder, study: str, classifier: str, **more: Any) -> Self:
+        """Everything that the study's sites have pushed by now and not withdrawn, or that a survey has received: those
+        bits are written into a folder beside the model, and nothing else is known about respondents. `more` are fields:
+        memory and niceness, and of a pool its sites or a column."""
         info = store.studies.find(study)
-        survey = None if info is None else study_from_dict(info.definition)
-        if isinstance(survey, SurveyStudy):
-            return cls._of_survey(store, folder, study, survey, classifier, memory, niceness)
-        releases = store.releases.all(study, withdrawn=False)
-        table = store.releases.test_table(study)
-        counts = isinstance(survey, PoolStudy) and survey.plan is not None
+        found = None if info is None else study_from_dict(info.definition)
         place = folder.incoming()
-        if counts:
+        job = cls(classifier, str(place.with_suffix(".skops")), **more)
+        if isinstance(found, SurveyStudy):
+            from sfumato.study.server.survey.export import write_parts
+
             place.mkdir(mode=0o700)
-        return cls(
-            classifier=classifier,
-            out=str(place.with_suffix(".skops")),
-            memory=memory,
-            niceness=niceness,
+            parts = write_parts(store.surveys, study, found, place)
+            files = [[str(part / "release.parquet"), RESPONDENTS, part.name] for part in parts]
+            return replace(job, train=files, scratch=str(place), sites=ALL_SITES)
+        releases, table = store.releases.all(study, withdrawn=False), store.releases.test_table(study)
+        if isinstance(found, PoolStudy):
+            job = replace(job, largest_share=found.largest_site_share)
+            if found.plan is not None and info is not None:
+                place.mkdir(mode=0o700)
+                job = replace(job, scratch=str(place), study=dict(info.definition))
+        return replace(
+            job,
             train=_files(folder, study, [one for one in releases if one.purpose == "train"]),
             test=_files(folder, study, [one for one in releases if one.purpose == "test"]),
             test_table=None if table is None else str(folder.test_table(study, table.sha256, table.format)),
-            largest_share=survey.largest_site_share if isinstance(survey, PoolStudy) else None,
-            sites=sites,
-            column=column,
-            scratch=str(place) if counts else None,
-            study=None if not counts or info is None else dict(info.definition),
         )
-
-    @classmethod
-    def _of_survey(
-        cls,
-        store: Store,
-        folder: DataFolder,
-        study: str,
-        survey: SurveyStudy,
-        classifier: str,
-        memory: int,
-        niceness: int,
-    ) -> Self:
-        """The received bits, written into a folder beside the model; nothing else is known about respondents."""
-        from sfumato.study.server.survey.export import write_parts
-
-        place = folder.incoming()
-        place.mkdir(mode=0o700)
-        parts = write_parts(store.surveys, study, survey, place)
-        files = [[str(part / "release.parquet"), RESPONDENTS, part.name] for part in parts]
-        return cls(classifier, str(place.with_suffix(".skops")), memory, niceness, files, scratch=str(place))
 
     def used(self, card: Mapping[str, Any]) -> list[str]:
         """Hashes of the releases trained on, by the model's card: some sites may have been left out."""
@@ -131,13 +102,6 @@ class Job:
         for path, _, sha256 in (*self.train, *self.test):
             message = message.replace(path, f"The release {sha256[:12]}")
         return message.replace(self.test_table or "\0", "The public test table").replace(self.out, "The model")
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Self:
-        return cls(**found)
 
 
 def _files(folder: DataFolder, study: str, releases: Sequence[ReleaseInfo]) -> list[list[str]]:

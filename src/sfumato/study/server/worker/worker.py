@@ -91,13 +91,12 @@ class Worker:
 
     def _train(self, study: str, model: ModelInfo) -> None:
         self._log("training-started", study=study, model=model.id, classifier=model.classifier)
-        memory = self._settings.training_memory
         job = Job.of(
             self._store,
             self._folder,
             study,
             model.text,
-            memory=memory,
+            memory=self._settings.training_memory,
             niceness=self._niceness,
             sites=model.sites,
             column=model.column,
