@@ -162,19 +162,9 @@ def where_it_stands(values: ArrayLike, noise: OperatorNoise, found: Density) -> 
 
 
 def trade_off_of(
-    release: Release,
-    column: str,
-    original: Any,
-    *,
-    levels: Sequence[float] = LEVELS,
-    runs: int = 5,
-    bins: int = 75,
-    seed: int = 0,
-    published: bool = False,
-    rounds: int | None = None,
-    progress: Progress = silent,
+    release: Release, column: str, original: Any, *, bins: int = 75, published: bool = False, **how: Any
 ) -> TradeOff:
-    """Information loss against privacy loss, with the release itself as a mark."""
+    """Information loss against privacy loss, with the release itself as a mark; `how` goes to `trade_off`."""
     one = describe(release.card, column)
     if not isinstance(one.noise, OperatorNoise):
         raise UsageError(f"Column {column!r} has no noise on numbers, so it has no such trade-off. Name a number.")
@@ -183,18 +173,5 @@ def trade_off_of(
     programme = make_method(PROGRAMME, published=published)
     found = reconstruct_from([release], column, programme, bins=bins, resamples=0, atoms=False)
     assert isinstance(found, Density)
-    mark = where_it_stands(values, one.noise, found)
-    return trade_off(
-        values,
-        column,
-        (one.low, one.high),
-        own=one.noise,
-        mark=mark,
-        levels=levels,
-        runs=runs,
-        bins=bins,
-        seed=seed,
-        published=published,
-        rounds=rounds,
-        progress=progress,
-    )
+    how |= {"bins": bins, "published": published, "own": one.noise, "mark": where_it_stands(values, one.noise, found)}
+    return trade_off(values, column, (one.low, one.high), **how)

@@ -180,21 +180,21 @@ def plan_survey(
     if len(codes) < 40 or y.shape != (len(codes),) or classes < 2:
         raise TableError("A plan needs at least 40 plain answers, of two classes or more, each with its class.")
     base = rules or SurveyRules()
+    trials = _Trials(space, codes, y, classifier, repeats, seed)
     cases: list[Planned] = []
     total = len(floors) * len(sizes)
     for row, floor in enumerate(floors):
         for column, size in enumerate(sorted(sizes)):
             progress("Simulating", row * len(sizes) + column, total)
             with_floor = replace(base, floor=floor)
-            cases.append(_case(codes, y, space, with_floor, size, repeats, startup, classifier, public, seed))
+            cases.append(trials.case(with_floor, size, startup, public))
             if cases[-1].accuracy >= target:
                 break
     progress("Simulating", total, total)
     majority = float(np.bincount(y).max() / len(y))
-    plain = _plain_accuracy(codes, y, space, classifier, repeats, seed)
     largest = max(case.respondents for case in cases)
-    baseline = None if theta is None else _whole_tuple(codes, y, space, largest, theta, classifier, repeats, seed)
-    found = Plan(target, majority, plain, tuple(cases), baseline)
+    baseline = None if theta is None else trials.whole_tuple(largest, theta)
+    found = Plan(target, majority, trials.plain_accuracy(), tuple(cases), baseline)
     return found if startup is not None else replace(found, warnings=_of_random_start_up(found, base.k))
 
 
@@ -215,86 +215,81 @@ def _of_random_start_up(plan: Plan, fixed: int | None) -> tuple[str, ...]:
     )
 
 
-def _case(
-    codes: Codes,
-    y: Codes,
-    space: AnswerSpace,
-    rules: SurveyRules,
-    size: int,
-    repeats: int,
-    startup: SurveyCounts | None,
-    classifier: Any,
-    public: Public | None,
-    seed: int,
-) -> Planned:
-    found, kinds = [], []
-    for repeat in range(repeats):
-        ask, test, rng = _halves(len(codes), seed + repeat)
-        who = rng.choice(ask, size)
-        start = random_startup(space, int(y.max()) + 1, seed=seed + repeat) if startup is None else startup
-        limits = None
-        if public is not None:
-            limits = mixed_limits(size, space.width, shares=public.shares, levels=public.levels, seed=seed + repeat)
-        run = simulate(codes[who], y[who], space, rules, limits=limits, startup=start, seed=seed + repeat)
-        if public is not None and limits is not None:
-            kinds.append(waiting_of(run, limits, public, space.width))
-        V = run.versions[-1].guidance.V
-        hit = _accuracy(classifier, V, rules, run.bits, run.y, space.onehot(codes[test]), y[test])
-        told = disclosure(codes[ask], space, V, rules.floor, rules.link, draws=500, seed=repeat).by_question
-        record = record_epsilon(V, space, rules.floor, rules.link).value
-        found.append((hit, told, record, float(V.shape[1])))
-    accuracy, told, epsilon, level = np.mean(found, axis=0)
-    spread = float(np.std([row[0] for row in found]))
-    who_waited = tuple(mean_kind(list(one)) for one in zip(*kinds, strict=True))
-    return Planned(rules.floor, size, float(accuracy), spread, float(told), float(epsilon), float(level), who_waited)
+@dataclass(frozen=True)
+class _Trials:
+    """People of whom half are asked and the other half classified, anew in every repeat."""
 
+    space: AnswerSpace
+    codes: Codes
+    y: Codes
+    classifier: Any
+    repeats: int
+    seed: int
 
-def _accuracy(
-    classifier: Any, V: Matrix | None, rules: SurveyRules, bits: Bits, labels: Codes, test: Bits, y: Codes
-) -> float:
-    """On plain answers; where people of at most one class sent, nothing is learned and everybody is taken for it."""
-    from sfumato.learn.classifiers.survey_bits import SurveyClassifier  # brings scikit-learn with it
+    def case(self, rules: SurveyRules, size: int, startup: SurveyCounts | None, public: Public | None) -> Planned:
+        """Guided surveys of one size at one floor."""
+        codes, y, space, found, kinds = self.codes, self.y, self.space, [], []
+        for repeat in range(self.repeats):
+            seed = self.seed + repeat
+            ask, test, rng = self._halves(repeat)
+            who = rng.choice(ask, size)
+            start = random_startup(space, int(y.max()) + 1, seed=seed) if startup is None else startup
+            limits = None
+            if public is not None:
+                limits = mixed_limits(size, space.width, shares=public.shares, levels=public.levels, seed=seed)
+            run = simulate(codes[who], y[who], space, rules, limits=limits, startup=start, seed=seed)
+            if public is not None and limits is not None:
+                kinds.append(waiting_of(run, limits, public, space.width))
+            V = run.versions[-1].guidance.V
+            hit = self._accuracy(V, rules, (run.bits, run.y), test)
+            told = disclosure(codes[ask], space, V, rules.floor, rules.link, draws=500, seed=repeat).by_question
+            record = record_epsilon(V, space, rules.floor, rules.link).value
+            found.append((hit, told, record, float(V.shape[1])))
+        accuracy, told, epsilon, level = np.mean(found, axis=0)
+        spread = float(np.std([row[0] for row in found]))
+        who_waited = tuple(mean_kind(list(one)) for one in zip(*kinds, strict=True))
+        return Planned(
+            rules.floor, size, float(accuracy), spread, float(told), float(epsilon), float(level), who_waited
+        )
 
-    if len(np.unique(labels)) < 2:
-        return float((y == (labels[0] if len(labels) else 0)).mean())
-    model = SurveyClassifier(classifier, V, rules.floor, rules.link).fit(bits, labels)
-    return float((model.predict(test) == y).mean())
+    def whole_tuple(self, size: int, theta: float) -> dict[str, float]:
+        """The same people asked by whole-tuple response; a classifier on what they send, for plain answers."""
+        hits = []
+        for repeat in range(self.repeats):
+            ask, test, rng = self._halves(repeat)
+            who = rng.choice(ask, size)
+            sent = whole_tuple_response(self.space.onehot(self.codes[who]), rng.random(size), theta)
+            hits.append(self._accuracy(None, SurveyRules(), (sent, self.y[who]), test))
+        told = whole_tuple_disclosure(self.codes, self.space, theta).by_question
+        return {"respondents": size, "theta": theta, "accuracy": float(np.mean(hits)), "disclosure_by_question": told}
 
+    def plain_accuracy(self) -> float:
+        """Of a classifier that learns from the plain answers of those who are asked."""
+        from sfumato.learn.classifiers.survey_bits import SurveyClassifier
 
-def _whole_tuple(
-    codes: Codes, y: Codes, space: AnswerSpace, size: int, theta: float, classifier: Any, repeats: int, seed: int
-) -> dict[str, float]:
-    """The same people asked by whole-tuple response; a classifier on what they send, for plain answers."""
-    hits = []
-    for repeat in range(repeats):
-        ask, test, rng = _halves(len(codes), seed + repeat)
-        who = rng.choice(ask, size)
-        sent = whole_tuple_response(space.onehot(codes[who]), rng.random(size), theta)
-        hits.append(_accuracy(classifier, None, SurveyRules(), sent, y[who], space.onehot(codes[test]), y[test]))
-    told = whole_tuple_disclosure(codes, space, theta)
-    return {
-        "respondents": size,
-        "theta": theta,
-        "accuracy": float(np.mean(hits)),
-        "disclosure_by_question": told.by_question,
-    }
+        hits = []
+        for repeat in range(self.repeats):
+            ask, test, _ = self._halves(repeat)
+            model = SurveyClassifier(self.classifier, queries="plain").fit(
+                self.space.onehot(self.codes[ask]), self.y[ask]
+            )
+            hits.append(float((model.predict(self.space.onehot(self.codes[test])) == self.y[test]).mean()))
+        return float(np.mean(hits))
 
+    def _accuracy(self, V: Matrix | None, rules: SurveyRules, sent: tuple[Bits, Codes], test: Codes) -> float:
+        """On plain answers; where people of at most one class sent, nothing is learned and all are taken for it."""
+        from sfumato.learn.classifiers.survey_bits import SurveyClassifier  # brings scikit-learn with it
 
-def _plain_accuracy(codes: Codes, y: Codes, space: AnswerSpace, classifier: Any, repeats: int, seed: int) -> float:
-    from sfumato.learn.classifiers.survey_bits import SurveyClassifier
+        (bits, labels), y = sent, self.y[test]
+        if len(np.unique(labels)) < 2:
+            return float((y == (labels[0] if len(labels) else 0)).mean())
+        model = SurveyClassifier(self.classifier, V, rules.floor, rules.link).fit(bits, labels)
+        return float((model.predict(self.space.onehot(self.codes[test])) == y).mean())
 
-    hits = []
-    for repeat in range(repeats):
-        ask, test, _ = _halves(len(codes), seed + repeat)
-        model = SurveyClassifier(classifier, queries="plain").fit(space.onehot(codes[ask]), y[ask])
-        hits.append(float((model.predict(space.onehot(codes[test])) == y[test]).mean()))
-    return float(np.mean(hits))
-
-
-def _halves(count: int, seed: int) -> tuple[Codes, Codes, np.random.Generator]:
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(count)
-    return order[count // 2 :], order[: count // 2][:TEST_ROWS], rng
+    def _halves(self, repeat: int) -> tuple[Codes, Codes, np.random.Generator]:
+        rng, count = np.random.default_rng(self.seed + repeat), len(self.codes)
+        order = rng.permutation(count)
+        return order[count // 2 :], order[: count // 2][:TEST_ROWS], rng
 
 
 def assumed_population(

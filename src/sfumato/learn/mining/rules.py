@@ -80,25 +80,12 @@ def answers_of(
     for part, label in zip(parts, labels, strict=True):
         mine: dict[Item, Floats] = {}
         gain: dict[Item, float] = {}
-        if not part.recipe.is_columnwise:
-            raise UsageError(
-                "Not applicable: the release mixes its columns, so it holds no answers. Use one that keeps them."
-            )
-        blocks = []
-        for piece in pieces_of(part.recipe, part.channels):
-            if columns and piece.name not in columns:
-                continue
-            if not piece.is_category or piece.group is None:
-                left_out[piece.name] = None
-                continue
-            blocks.append((piece.name, piece.group.slots, part.Z[:, piece.place], _kept(piece.name, piece.channel)))
-        if label is not None and (not columns or label[0] in columns):
-            name, classes, codes, keep = label
-            blocks.append((name, classes, np.eye(len(classes))[codes], keep))
+        blocks, numbers = _blocks(part, label, columns)
+        left_out |= dict.fromkeys(numbers)
         for name, slots, Z, keep in blocks:
-            other = (1.0 - keep) / max(1, len(slots) - 1)
             if len(slots) < 2:
                 continue
+            other = (1.0 - keep) / (len(slots) - 1)
             if abs(keep - other) < 1e-9:
                 raise UsageError(f"The answers of column {name!r} tell nothing of the truth. Leave it out.")
             for place, slot in enumerate(slots):
@@ -114,6 +101,29 @@ def answers_of(
             "the schema."
         )
     return Answers(tuple(entries), tuple(gains), tuple(left_out))
+
+
+def _blocks(
+    part: Part, label: tuple[str, tuple[str, ...], Codes, float] | None, columns: Sequence[str]
+) -> tuple[list[tuple[str, Sequence[str], Floats, float]], list[str]]:
+    """Name, answers, released cells and how often they are kept, of every column of answers; and columns of numbers."""
+    if not part.recipe.is_columnwise:
+        raise UsageError(
+            "Not applicable: the release mixes its columns, so it holds no answers. Use one that keeps them."
+        )
+    blocks: list[tuple[str, Sequence[str], Floats, float]] = []
+    numbers = []
+    for piece in pieces_of(part.recipe, part.channels):
+        if columns and piece.name not in columns:
+            continue
+        if not piece.is_category or piece.group is None:
+            numbers.append(piece.name)
+            continue
+        blocks.append((piece.name, piece.group.slots, part.Z[:, piece.place], _kept(piece.name, piece.channel)))
+    if label is not None and (not columns or label[0] in columns):
+        name, classes, codes, keep = label
+        blocks.append((name, classes, np.eye(len(classes))[codes], keep))
+    return blocks, numbers
 
 
 def _kept(name: str, channel: object) -> float:
