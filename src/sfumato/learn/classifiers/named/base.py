@@ -66,7 +66,7 @@ class NamedClassifier(Parameters, ABC):
     """What every parameter may be."""
 
     def __init_subclass__(cls) -> None:
-        found = fields(dataclass(eq=False, repr=False)(cls))
+        found = fields(dataclass(eq=False, repr=False)(cls))  # type: ignore[arg-type]
         if found:
             cls.accepts = MappingProxyType({one.name: one.metadata["accepted"] for one in found})
 
