@@ -328,3 +328,16 @@ def test_search_is_refused_where_it_makes_no_sense(tmp_path):
     with pytest.raises(UsageError, match="draws a new key"):
         sanitize(frame, tmp_path / "s", Options(mechanism="random-rotation", search=5, key=tmp_path / "k.json"))
     assert not (tmp_path / "s").exists()
+
+
+def test_a_search_is_a_parameter_of_the_method_too():
+    """`--param search=4`; the option of its own is an old spelling."""
+    given = {"search": 4, "search_goal": "average", "kept": 1}
+    options = Options(mechanism="random-rotation", parameters=given)
+    assert (options.search, options.search_goal, options.search_scoring) == (4, "average", "measured")
+    assert options.parameters == {"kept": 1}
+    with pytest.raises(UsageError, match="search is given twice"):
+        Options(mechanism="random-rotation", parameters=given, search=5)
+    for wrong in (0, "many", True):
+        with pytest.raises(UsageError, match="--search must be at least 1"):
+            Options(mechanism="random-rotation", parameters={"search": wrong}).strength()

@@ -47,7 +47,8 @@ class Asked:
     flag: str = ""
     """The option's name, where it is not that of the field."""
     metavar: str | None = None
-    hidden: bool = False
+    parameter: bool = False
+    """Whether it is one of the method's parameters; its own option is an old spelling, which help leaves out."""
 
 
 NOT_TYPED = object()
@@ -84,8 +85,9 @@ def check_asked(options: Any) -> None:
             *others, last = says.choices
             known = f"{', '.join(others)} or {last}"
             raise UsageError(f"{flag_of(one, says)} must be {known}. Got {str(given)[:60]!r} instead.")
-        if says.at_least is not None and given < says.at_least:
-            raise UsageError(f"{flag_of(one, says)} must be at least {says.at_least:g}. Got {given} instead.")
+        number = isinstance(given, int | float) and not isinstance(given, bool)
+        if says.at_least is not None and not (number and given >= says.at_least):
+            raise UsageError(f"{flag_of(one, says)} must be at least {says.at_least:g}. Got {given!r} instead.")
 
 
 def short_help(options: Any, says: Asked) -> str:

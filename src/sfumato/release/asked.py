@@ -210,12 +210,15 @@ class SanitizeAsked:
         typed=Path,
         metavar="PATH",
     )
-    search: int | None = asked(None, "random-rotation: the best of this many rotations.", at_least=1, metavar="N")
-    search_goal: str = asked("minimum", "Which guarantee `search` raises.", choices=("minimum", "average"))
+    search: int | None = asked(None, "random-rotation: the best of this many rotations.", at_least=1, parameter=True)
+    search_goal: str = asked(
+        "minimum", "Which guarantee `search` raises.", choices=("minimum", "average"), parameter=True
+    )
     search_scoring: str = asked(
         SCORINGS[0],
         "How `search` judges: by what attackers leave, or by Eq. 6 of the paper to the letter.",
         choices=SCORINGS,
+        parameter=True,
     )
     published: bool = asked(
         False,

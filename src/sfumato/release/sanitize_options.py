@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sfumato.core.as_published import as_published
+from sfumato.core.asked import asked_fields
 from sfumato.core.errors import PrivacyLeakWarning, SchemaError, TableError, UsageError
 from sfumato.guarantee import Key
 from sfumato.guarantee.borrowed import is_reason
@@ -168,6 +169,12 @@ class Options(Wanted):
             object.__setattr__(self, "key", Path(self.key))
         for name in ("parameters", "columns"):
             object.__setattr__(self, name, dict(getattr(self, name) or {}))
+        for one, says in asked_fields(self):
+            if says.parameter and one.name in self.parameters:
+                if getattr(self, one.name) != one.default:
+                    raise UsageError(f"{one.name} is given twice, once as --param. Leave one of them out.")
+                object.__setattr__(self, one.name, self.parameters[one.name])
+                object.__setattr__(self, "parameters", {k: v for k, v in self.parameters.items() if k != one.name})
 
     @property
     def terms(self) -> Terms | None:

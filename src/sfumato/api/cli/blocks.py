@@ -67,7 +67,7 @@ def _asked_for(block: Any, one: Field[Any], says: Asked) -> Any:
         help=short_help(block, says),
         metavar=says.metavar or "|".join(says.choices) or None,
         show_default=typed is not bool,
-        hidden=says.hidden,
+        hidden=says.parameter,
         rich_help_panel=says.group,
     )
     return Annotated[typed if default_of(one) is not None else typed | None, option]

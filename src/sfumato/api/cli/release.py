@@ -97,7 +97,7 @@ def sanitize(
       sfumato sanitize patients.csv --schema schema.yaml --config config.yaml --dry-run
       sfumato sanitize patients.csv --label y --mechanism additive-noise --param law=normal --param scale=0.25 --out r
       sfumato sanitize patients.csv --label y --mechanism additive-noise --column-param income.scale=0.5 --out r
-      sfumato sanitize patients.csv --label y --mechanism random-rotation --search 50 --key study-key.json --out r
+      sfumato sanitize patients.csv --label y --mechanism random-rotation --param search=50 --key study-key.json --out r
       sfumato sanitize a.csv --schema s.yaml --epsilon-record 4 --basis-from b.csv --reason "a census" --out r
       sfumato sanitize "patients/year=*/*.parquet" --schema schema.yaml --engine stream --out r
       cat patients.arrow | sfumato sanitize - --schema schema.yaml --out r --stdout > release.arrows
