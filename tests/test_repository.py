@@ -186,6 +186,10 @@ def test_nothing_to_install_is_no_work(debian):
 # -- documentation ----------------------------------------------------------------------------------------------------
 
 
+OF_0_2 = {"rows", "search", "search_goal", "search_scoring"}
+"""Options that are parameters of a method now; for one version they work unlisted."""
+
+
 def commands() -> dict[str, list[str]]:
     """Every command of the command line -> its long options, by asking the program itself."""
     from sfumato.api.cli import app
@@ -197,7 +201,8 @@ def commands() -> dict[str, list[str]]:
             for name, child in below.items():
                 walk(child, [*words, name])
         elif not command.hidden:
-            options = [flag for option in command.params for flag in option.opts if flag.startswith("--")]
+            shown = [option for option in command.params if option.human_readable_name not in OF_0_2]
+            options = [flag for option in shown for flag in option.opts if flag.startswith("--")]
             found[" ".join(words)] = [flag for flag in options if flag not in {"--help"}]
 
     walk(typer.main.get_command(app), ["sfumato"])

@@ -15,6 +15,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.advising import ground
+from sfumato.advising.advice import advise
 from sfumato.advising.ground import split
 from sfumato.advising.recommendation import _strongest, refuted
 from sfumato.advising.search import search
@@ -405,3 +406,17 @@ heavy = {"scipy.stats", "sklearn", "pandas", "sfumato.attacks", "sfumato.advisin
 assert not heavy, heavy
 """
     subprocess.run([sys.executable, "-c", run], check=True)
+
+
+@pytest.mark.parametrize("epsilon", [math.nan, -1.0, 0.0, 1e9])
+def test_an_epsilon_that_sanitize_refuses_is_refused_here_too(epsilon):
+    with pytest.raises(UsageError, match="--epsilon must be above 0 and at most 100"):
+        advise(Wish(epsilon=epsilon), "ill", 500)
+    with pytest.raises(UsageError, match="--max-loss must be a share"):
+        advise(Wish(max_loss=1.5), "ill", 500)
+
+
+def test_the_exception_stands_beside_every_figure_that_has_one():
+    said = advise(Wish(epsilon=1.0), "ill", 500).paragraph()
+    assert said.count("except with probability 1e-06") >= 2
+    assert "of 100 pairs, except with probability 1e-06" in said

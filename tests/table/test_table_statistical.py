@@ -12,8 +12,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.core.errors import OutputError, PrivacyLeakWarning, TableError, UsageError
+from sfumato.release.asked import RELEASE_FORMATS
 from sfumato.table import open_table, write_table
-from sfumato.table.writers import RELEASE_FORMATS
 
 pyreadstat = pytest.importorskip("pyreadstat")
 KINDS = [name for name in RELEASE_FORMATS if name not in ("parquet", "csv")]

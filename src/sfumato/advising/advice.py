@@ -51,6 +51,8 @@ from sfumato.release.strength import Wanted
 LEARNER, TESTED_ON = "auto", "rows left out of them"
 NOTHING_LEARNED = 0.02
 """A table that stays within this of its own commonest class taught nothing."""
+MOST_EPSILON = 100.0
+"""What `sanitize` takes at most."""
 ALIKE = 3.0
 """Tables are like one that has at most so many times as many rows, or at least one so-manieth."""
 FEWEST = 6
@@ -327,7 +329,10 @@ class Advice:
         if not self.met:
             words.append(self.why_not())
         elif self.forecast.useless:
-            words.append(f"Tables of about {self.rows or self.counted:,} rows taught nothing at this epsilon.")
+            words.append(
+                f"Most public tables of about {self.rows or self.counted:,} rows taught nothing at this epsilon: "
+                "expect little use."
+            )
         kind = (
             "made-up rows drawn from noisy counts of the table (tree-resampling)"
             if bound.delta
@@ -343,8 +348,8 @@ class Advice:
             f"{begin}: {kind}, epsilon {rounded_up(bound.epsilon)} for anybody's values. Whatever the other rows "
             f"teach, {self._own} can lift a fact from 1 chance in 10 to {chance_at_most(PRIOR, bound.loss)}, "
             f"and any fact by at most {of_100(most_gained(bound.loss))} points{but_for(bound.delta)}. Two "
-            f"people are told apart in at most {of_100(bound.pairs)} of 100 pairs. That holds for every "
-            "attacker, not only for those that were tried."
+            f"people are told apart in at most {of_100(bound.pairs)} of 100 pairs{but_for(bound.delta)}. That holds "
+            "for every attacker, not only for those that were tried."
         )
         words.append(self.forecast.words() if self.label else self.forecast.words_of_shares())
         if not self.label and not bound.delta:
@@ -408,6 +413,13 @@ def advise(
     if wish.trust not in TRUSTS:
         raise UsageError(f"--trust must be {' or '.join(TRUSTS)}. Got {str(wish.trust)[:60]!r} instead.")
     named = [one for one in (wish.epsilon, wish.max_posterior, wish.max_risk) if one is not None]
+    if wish.epsilon is not None and not 0 < wish.epsilon <= MOST_EPSILON:
+        raise UsageError(
+            f"--epsilon must be above 0 and at most {MOST_EPSILON:g}; up to 1 protects well, above 10 hardly. "
+            f"Got {wish.epsilon:g} instead."
+        )
+    if wish.max_loss is not None and not 0 <= wish.max_loss <= 1:
+        raise UsageError(f"--max-loss must be a share from 0 to 1. Got {wish.max_loss:g} instead.")
     if len(named) > 1:
         raise UsageError("--epsilon, --max-posterior and --max-risk say the same in other words. Give one of them.")
     if wish.max_loss is not None and rows is None:

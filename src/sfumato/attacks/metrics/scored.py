@@ -104,7 +104,8 @@ class Truth:
     def population_labels(self) -> Codes | None:
         """Their classes."""
         if self.control is None or not len(self.control):
-            return None if self.labels is None else self.labels[self._somebodys]
+            # Where rows are made up, released classes are not those of the people, nor as many.
+            return None if self.labels is None or len(self.labels) != len(self.rows) else self.labels[self._somebodys]
         return self.control_labels
 
     @property
