@@ -4,7 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.auditing import matching
+import sfumato as sf
+from sfumato.auditing import assemble, matching
 from sfumato.auditing.audit import AuditRequest, audit
 from sfumato.auditing.matching import disjoint, drawn, match_people, rivals, strength
 from sfumato.auditing.report.comparison_parts import copied_rows
@@ -224,3 +225,19 @@ def test_rows_far_out_have_one_outlier_nearest_and_count_once():
     blurred = people + rng.normal(scale=0.1, size=people.shape)
     assert matching.fit_somebody(people, blurred, strangers, rng).mean() > 0.5
     assert matching.nearer_than_strangers(people, blurred, strangers, rng)
+
+
+def test_made_up_rows_are_nobodys_however_near_they_lie(monkeypatch):
+    """Matched by nearness they would contradict their own proof: 90 of 100 pairs beside a bound of 56."""
+
+    def never(*_):
+        pytest.fail("made-up rows were matched to people")
+
+    monkeypatch.setattr(assemble, "match_people", never)
+    known = {"source": "public", "reason": "the form"}
+    schema = sf.Schema(tuple(sf.Column(name, "numeric", low=0, high=100, **known) for name in ("a", "b")))
+    rng = np.random.default_rng(0)
+    people = pa.table({name: np.minimum(100, rng.lognormal(1, 1, 300)) for name in ("a", "b")})
+    found = sf.audit(sf.sanitize(people, schema=schema, epsilon=1), original=people, repeats=0).data
+    assert found["settings"]["alignment"] == "unknown"
+    assert any("none of them is anybody's" in note for note in found["notes"])

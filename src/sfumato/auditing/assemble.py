@@ -131,6 +131,7 @@ def _kept(share: float) -> float:
 
 
 SAME_ORDER = "No private match file: comparing the rows showed that release and original are in the same order."
+MADE_UP = "The card says that rows were drawn from a noisy model of the table: none of them is anybody's."
 IDENTICAL = "No private match file: release rows were matched to identical original rows."
 MATCHED = (
     "No private match file, and the rows are in another order: rows were matched to people as an attacker would who "
@@ -275,6 +276,9 @@ def _find_source(
     if identical is not None:
         draft.notes.append(IDENTICAL)
         return "identical-rows", identical, everything
+    if draft.card is not None and draft.card.guarantee.get("central"):
+        draft.notes.append(MADE_UP)
+        return "unknown", None, everything
     picked = sampled(len(draft.Z), request.max_rows, rng)
     found = match_people(E, draft.Z[picked], others, rng) if E.shape[1] and not np.isnan(draft.Z).any() else None
     if found is not None:
