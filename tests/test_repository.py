@@ -201,7 +201,7 @@ def commands() -> dict[str, list[str]]:
             for name, child in below.items():
                 walk(child, [*words, name])
         elif not command.hidden:
-            shown = [option for option in command.params if option.human_readable_name not in OF_0_2]
+            shown = [option for option in command.params if option.name not in OF_0_2]
             options = [flag for option in shown for flag in option.opts if flag.startswith("--")]
             found[" ".join(words)] = [flag for flag in options if flag not in {"--help"}]
 
