@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from sites import Codes, Matrix, Split, dealt, resampled, split
 
-from sfumato.api.cli.demo import serving
+from sfumato.api.cli.consortium import serving
 from sfumato.api.cli.tables import until_done
 from sfumato.learn.classifiers.factory import make_classifier
 from sfumato.release.sanitize import Options, sanitize

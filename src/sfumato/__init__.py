@@ -17,16 +17,17 @@ __version__ = "0.2.0"
 TYPE_CHECKING = False  # what type checkers take for true; `typing` would be most of the time that an import takes
 if TYPE_CHECKING:
     from sfumato.advising.recommendation import Recommendation
-    from sfumato.api.audit import Audit, audit, certificate
-    from sfumato.api.canary import canary, figure_condensation, figure_filtering, invariance, law
+    from sfumato.api.audit import Audit, audit
     from sfumato.api.compare import Comparison, compare
+    from sfumato.api.figures import figure_condensation, figure_filtering
+    from sfumato.api.laboratory import canary, invariance, law
     from sfumato.api.learn import Model, evaluate, load_model, predict, reconstruct, train
     from sfumato.api.ledger import export_ledger, ledger_budget, ledger_forget, ledger_keep, show_ledger
     from sfumato.api.mine import cluster, regress, rules
     from sfumato.api.plan_counts import plan_counts
     from sfumato.api.recommend import recommend
     from sfumato.api.redraw import redraw
-    from sfumato.api.sanitize import sanitize, show
+    from sfumato.api.sanitize import certificate, sanitize, show
     from sfumato.api.survey import measure_survey, plan_survey, survey_edges
     from sfumato.api.trade_off import Rehearsal, rehearse, trade_off
     from sfumato.core.errors import PrivacyLeakWarning, SfumatoError
@@ -42,7 +43,7 @@ _WHERE = {
     ),
     "open_release": "sfumato.release.release",
     "audit": "sfumato.api.audit",
-    "canary": "sfumato.api.canary",
+    "canary": "sfumato.api.laboratory",
     "train": "sfumato.api.learn",
     "predict": "sfumato.api.learn",
     "evaluate": "sfumato.api.learn",
@@ -53,14 +54,14 @@ _WHERE = {
     "measure_survey": "sfumato.api.survey",
     "survey_edges": "sfumato.api.survey",
     "cluster": "sfumato.api.mine",
-    "law": "sfumato.api.canary",
+    "law": "sfumato.api.laboratory",
     "rules": "sfumato.api.mine",
-    "invariance": "sfumato.api.canary",
-    "figure_filtering": "sfumato.api.canary",
-    "figure_condensation": "sfumato.api.canary",
+    "invariance": "sfumato.api.laboratory",
+    "figure_filtering": "sfumato.api.figures",
+    "figure_condensation": "sfumato.api.figures",
     "regress": "sfumato.api.mine",
     "trade_off": "sfumato.api.trade_off",
-    "certificate": "sfumato.api.audit",
+    "certificate": "sfumato.api.sanitize",
     "compare": "sfumato.api.compare",
     "Comparison": "sfumato.api.compare",
     "recommend": "sfumato.api.recommend",

@@ -125,3 +125,11 @@ def test_without_the_servers_extra_one_line_says_what_to_install(words, tmp_path
     assert done.stdout == ""
     assert done.stderr == "sfumato: The server needs uvicorn, which is not installed: pip install 'sfumato[server]'.\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_help_loads_no_scientific_library():
+    """It takes a tenth of a second; with scikit-learn, which one command alone needs, it took two."""
+    heavy = {"numpy", "pyarrow", "scipy", "sklearn", "uvicorn"}
+    script = f"import sys, sfumato.api.cli.app; print(*{heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

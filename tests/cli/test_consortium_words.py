@@ -1,6 +1,6 @@
 """What the demonstration says of risk."""
 
-from sfumato.api.cli.demo import Shown
+from sfumato.api.cli.consortium import Shown
 
 
 def shown(**scores):

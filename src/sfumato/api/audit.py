@@ -16,7 +16,6 @@ from sfumato.auditing.audit import audit as run_audit
 from sfumato.auditing.document import write_audit
 from sfumato.auditing.report import write_report
 from sfumato.auditing.report.bottom_line import bottom_line_html
-from sfumato.auditing.report.certificate import write_certificate
 from sfumato.auditing.request import MAX_ROWS
 from sfumato.core.errors import UsageError
 from sfumato.core.progress import Progress, silent
@@ -25,34 +24,6 @@ from sfumato.release.release import Release
 from sfumato.table import Schema
 from sfumato.table.neighbours import on_device
 from sfumato.table.persons import as_frame, kind_of
-
-# certificate: a release on one page to print.
-
-
-def certificate(
-    folder: Path | str, *, out: Path | str | None = None, with_audit: bool = False, force: bool = False
-) -> Path:
-    """Write one page to print: what is proved, what was released, what is not protected, and hashes.
-
-    Parameters
-    ----------
-    folder : path
-        Folder of a release.
-    out : path, optional
-        File to write; certificate.html in the folder by default.
-    with_audit : bool, default False
-        Show what the audit.json in the folder measured, too: facts about private rows. If that audit is private, so is
-        the page.
-    force : bool, default False
-        Replace what is there.
-
-    Returns
-    -------
-    Path
-        The page.
-    """
-    return write_certificate(Path(folder), None if out is None else Path(out), with_audit=with_audit, force=force)
-
 
 FIGURES = ("score", "low", "high", "baseline", "control", "worst", "extra")
 

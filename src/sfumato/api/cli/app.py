@@ -12,11 +12,11 @@ import typer
 
 from sfumato.api.cli import (
     audit,
-    canary,
     catalogue,
     compare,
     declare,
     demo,
+    laboratory,
     learn,
     ledger,
     mine,
@@ -33,13 +33,6 @@ from sfumato.api.cli import (
     survey_edges,
     survey_watch,
 )
-from sfumato.api.cli import canary as figure
-from sfumato.api.cli import canary as invariance
-from sfumato.api.cli import canary as law
-from sfumato.api.cli import canary as redraw
-from sfumato.api.cli import declare as certificate
-from sfumato.api.cli import study_counts as rehearse
-from sfumato.api.cli import study_counts as study_reconstruct
 from sfumato.api.cli.blocks import GroupedCommand
 from sfumato.api.cli.console import run_guarded
 
@@ -77,29 +70,29 @@ app.command()(declare.declare)
 app.command()(recommend.recommend)
 app.command()(compare.compare)
 app.command()(release.sanitize)
-app.command()(redraw.redraw)
+app.command()(laboratory.redraw)
 app.command()(release.forget)
 app.add_typer(ledger.app, name="ledger")
 app.command()(release.show)
-app.command()(certificate.certificate)
+app.command()(declare.certificate)
 app.command()(audit.audit)
-app.command()(canary.canary)
+app.command()(laboratory.canary)
 app.command()(learn.train)
 app.command()(learn.predict)
 app.command()(learn.evaluate)
 app.command()(reconstruct.reconstruct)
 app.command()(mine.cluster)
-app.command()(law.law)
+app.command()(laboratory.law)
 app.command()(mine.rules)
-app.command()(invariance.invariance)
-app.add_typer(figure.app, name="figure")
+app.command()(laboratory.invariance)
+app.add_typer(laboratory.app, name="figure")
 app.command()(mine.regress)
 app.command()(push.push)
 app.command()(push.withdraw)
 study.app.command()(study_counts.plan)
 study.app.command()(study_counts.draw)
-study.app.command()(study_reconstruct.reconstruct)
-study.app.command()(rehearse.rehearse)
+study.app.command()(study_counts.reconstruct)
+study.app.command()(study_counts.rehearse)
 app.add_typer(study.app, name="study")
 app.add_typer(survey.app, name="survey")
 survey.app.add_typer(survey_before.app)

@@ -32,7 +32,7 @@ def certificate(
       sfumato certificate release
       sfumato certificate release --with-audit --out for-the-board.html
     """
-    from sfumato.api.audit import certificate as run
+    from sfumato.api.sanitize import certificate as run
 
     written = run(folder, out=out, with_audit=with_audit, force=force)
     console.say(f"Wrote {written}. Open it in a browser, and print it.")

@@ -80,7 +80,7 @@ def invariance(
       sfumato invariance patients.csv --label diagnosis --learner svm --learner "svm gamma=0.5 scaled=false"
       sfumato invariance patients.csv --target bmi
     """
-    from sfumato.api.canary import invariance as run
+    from sfumato.api.laboratory import invariance as run
 
     with console.listening() as progress:
         found = run(
@@ -266,7 +266,7 @@ def canary(
 
     Example: sfumato canary invented.csv --schema schema.yaml --epsilon 1
     """
-    from sfumato.api.canary import canary as run
+    from sfumato.api.laboratory import canary as run
 
     with console.listening() as progress:
         found = run(
