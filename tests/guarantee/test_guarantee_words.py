@@ -131,7 +131,8 @@ def test_rows_of_one_person_add_up():
     found = Guarantee(1.0, 1.5, 4.0).with_label(0.5).with_persons(3, learned=False)
     assert found.person == pytest.approx(13.5)
     assert found.kind == LOCAL_DP
-    assert "A person with 3 rows: epsilon 13.5" in found.in_words()
+    assert "a person's 3 rows together can lift" in found.in_words()
+    assert "(epsilon 13.5 for values, up to 3 rows each). One row alone: epsilon 4.5 for values." in found.in_words()
     counted = Guarantee(1.0, 1.5, 4.0).with_persons(3, learned=True)
     assert counted.kind == EMPIRICAL
     assert "the largest number of rows of one person" in counted.in_the_way

@@ -57,7 +57,7 @@ def test_how_sure_somebody_can_become(share, words):
 def test_the_guarantee_in_words_is_rounded_up():
     words = Guarantee(4.0049, 4.0049, 4.0049).with_persons(3, learned=False).in_words()
     assert "epsilon 4.01 for values" in words
-    assert "A person with 3 rows: epsilon 12.1" in words
+    assert "epsilon 12.1 for values, up to 3 rows each" in words
 
 
 @given(st.lists(positive, max_size=6))

@@ -102,7 +102,7 @@ def test_a_person_with_several_rows_costs_what_rho_says(tmp_path, ledger):
         sanitize(frame, tmp_path / "r", options(ledger, schema=schema))
     card = sanitize(frame, tmp_path / "r", options(ledger, schema=schema, max_rows_per_person=2)).card
     assert card.guarantee["kind"] == "central-dp"
-    assert "A person with up to 2 rows: epsilon 2.12, delta 1e-06" in card.guarantee["words"]
+    assert "2.12 for presence, up to 2 rows each" in card.guarantee["words"]
 
 
 def test_learned_domains_are_refused_before_a_row_is_released(tmp_path, ledger):
@@ -396,8 +396,9 @@ def test_rows_of_people_who_were_named_once_count_where_nobody_is_named(ledger):
     sf.ledger_budget(6.0, ledger=ledger)
     card = sf.sanitize(people(), **words(ledger, **pure)).card
     assert card.earlier_releases["total_epsilon_person"] == pytest.approx(6.0)
-    assert (card.all_releases().record, card.all_releases().person) == (pytest.approx(2.0), pytest.approx(6.0))
-    assert "A person with all their rows: epsilon 6 in all." in card.guarantee["words"]
+    assert (card.all_releases().record, card.all_releases().person.epsilon) == (pytest.approx(2.0), pytest.approx(6.0))
+    assert "a person's 3 rows together can lift" in card.guarantee["words"]
+    assert "both together come to epsilon 6. One row alone: epsilon 2." in card.guarantee["words"]
     assert [round(one.values.epsilon, 9) for one in sf.show_ledger(ledger).releases] == [6.0, 6.0]
     once = {**named, "max_rows_per_person": 1}  # of one row of each person that row is all
     sf.ledger_budget(7.0, ledger=ledger)

@@ -63,7 +63,7 @@ def test_the_bottom_line_begins_with_the_state_and_answers_every_question():
     text = told(FOUND, folder="release/")
     assert "from 1 chance in 10 to at most 2.7 in 10, except with probability 1e-06" in text
     values, presence = (rounded_up(epsilon_of(rho, 1e-6)) for rho in (0.0244, 0.0099))
-    assert f"(epsilon {values} for values, {presence} for presence, all releases counted)" in text
+    assert f"(epsilon {values} for values, {presence} for presence, one row each, all releases counted)" in text
     assert "Whose row is it? 51 of 100 pairs told apart 50 without the release within chance" in text
     assert "Learn a value? 46 of 100 44 without the release +2" in text
     assert "Pick out one? tried 22 ways, none found" in text
@@ -168,7 +168,9 @@ def test_nothing_is_called_proved_that_is_not():
         "central": both["guarantee"]["central"],
     }
     total = rounded_up(2 + epsilon_of(0.0244, 1e-6))
-    assert f"epsilon {total} for values, all releases counted" in " ".join(" ".join(bottom_line(both)).split())
+    assert f"epsilon {total} for values, one row each, all releases counted" in " ".join(
+        " ".join(bottom_line(both)).split()
+    )
 
 
 def test_an_accuracy_says_which_learner_on_how_many_rows_of_whom():

@@ -32,7 +32,7 @@ from sfumato.guarantee.posterior import (
     posterior_bound,
     rho_of_loss,
 )
-from sfumato.guarantee.promise import but_for, chance_at_most
+from sfumato.guarantee.promise import but_for, chance_at_most, own_rows
 from sfumato.guarantee.rounding import of_100, rounded_up
 from sfumato.mechanisms import make_mechanism
 from sfumato.release.asked import OWNER, TRUSTS
@@ -346,19 +346,15 @@ class Advice:
             )
         words.append(
             f"{begin}: {kind}, epsilon {rounded_up(bound.epsilon)} for anybody's values. Whatever the other rows "
-            f"teach, {self._own} can lift a fact from 1 chance in 10 to {chance_at_most(PRIOR, bound.loss)}, "
-            f"and any fact by at most {of_100(most_gained(bound.loss))} points{but_for(bound.delta)}. Two "
-            f"people are told apart in at most {of_100(bound.pairs)} of 100 pairs{but_for(bound.delta)}. That holds "
-            "for every attacker, not only for those that were tried."
+            f"teach, {own_rows(self.rows_per_person)} can lift a fact from 1 chance in 10 to "
+            f"{chance_at_most(PRIOR, bound.loss)}, and any fact by at most {of_100(most_gained(bound.loss))} "
+            f"points{but_for(bound.delta)}. Two people are told apart in at most {of_100(bound.pairs)} of 100 "
+            f"pairs{but_for(bound.delta)}. That holds for every attacker, not only for those that were tried."
         )
         words.append(self.forecast.words() if self.label else self.forecast.words_of_shares())
         if not self.label and not bound.delta:
             words.append("They were estimated as `sfumato reconstruct` does.")
         return " ".join(words)
-
-    @property
-    def _own(self) -> str:
-        return "a person's own row" if self.rows_per_person == 1 else f"a person's {self.rows_per_person} rows together"
 
     def why_not(self) -> str:
         """What stands in the way, and from where on it does not."""

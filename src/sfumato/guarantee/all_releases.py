@@ -13,11 +13,12 @@ from functools import cached_property, reduce
 from typing import Any
 
 from sfumato.core.wording import counted
-from sfumato.guarantee.concentrated import Central, Values
+from sfumato.guarantee.concentrated import Central, Values, rho_for
 from sfumato.guarantee.guarantee import (
     CENTRAL_DP,
     EMPIRICAL,
     LABEL_ON_TOP,
+    UNBOUNDED_ROWS,
     WEAK_CENTRAL,
     Guarantee,
     infinite,
@@ -25,7 +26,7 @@ from sfumato.guarantee.guarantee import (
 )
 from sfumato.guarantee.people_totals import PeopleTotals, Tally
 from sfumato.guarantee.posterior import PRACTICALLY_UNPROTECTED, PRIOR, posterior_bound
-from sfumato.guarantee.promise import BELIEFS, figures, presence, promise
+from sfumato.guarantee.promise import BELIEFS, ONE_OF_THEM, figures, own_rows, presence, promise
 from sfumato.guarantee.rounding import rounded_up, sum_up
 
 # What was released of the same people before, and what that comes to with the release that follows.
@@ -99,12 +100,14 @@ class Earlier:
 
     def to_dict(self, now: Entry) -> dict[str, Any]:
         """As it stands on the card of the release that follows them."""
-        record, people = self.record(now), self.people(now)
+        record, person, people = self.record(now), self.person(now), self.people(now)
+        rows = _most_rows([*self.entries, now])
         return {
             "count": self.count,
             "total_epsilon_record": _finite(record.local),
             "exact_label": self.exact_label,
-            **({"total_epsilon_person": _finite(self.person(now).epsilon)} if self.count else {}),
+            **({"total_epsilon_person": _finite(person.epsilon)} if self.count else {}),
+            **({"person": {"rows": rows, **person.to_dict()}} if self.count and rows != 1 and person.bounded else {}),
             **({} if record.central is None else {"central": record.central.to_dict()}),
             **({} if people is None else {"people": people.to_dict()}),
             **({"set_apart": self.apart} if self.apart else {}),
@@ -175,12 +178,14 @@ COUNTED_ELSEWHERE = (
 class AllReleases:
     """This release and the `earlier` ones of the same people. `values` and `person` are what all come to for one record
     and for a person with all their rows: infinite where one proves nothing. Without earlier ones, this release's own.
+    `rows` is how many rows a person may have in any of them; None where that is not stated.
     """
 
     alone: Guarantee
     earlier: int
     values: Values
-    person: float
+    person: Values
+    rows: int | None
     exact_label: bool
     people: Mapping[str, Any] | None = None
     """The worst and the median over people, as the card states them."""
@@ -208,7 +213,9 @@ class AllReleases:
             if own.central is not None and own.bounded and stated.get("central"):
                 # The ledger charges what was planned; what was then measured may have cost less.
                 alone = alone.at_least(Central.from_dict(stated["central"]))
-            return cls(alone, 0, alone.values, alone.person_values, alone.exact_label, apart=apart)
+            return cls(
+                alone, 0, alone.values, alone.person_values, alone.rows_per_person, alone.exact_label, apart=apart
+            )
         local = infinite(stated.get("total_epsilon_record"))
         central = Central.from_dict(stated["central"]) if stated.get("central") else own.central
         if own.central is None:
@@ -216,13 +223,10 @@ class AllReleases:
         elif central is not None:
             central = central.at_least(own.central)
         values, people = Values(local, central), stated.get("people")
-        if "total_epsilon_person" in stated:
-            person = infinite(stated["total_epsilon_person"])
-        else:
-            person = _of_a_person(alone.rows_per_person, values, people)
         exact_label = alone.exact_label or bool(stated.get("exact_label"))
-        person = max(person, values.epsilon, alone.person_values)
-        return cls(alone, earlier, values, person, exact_label, people, apart)
+        person, rows = _of_a_person(alone.rows_per_person, values, stated)
+        person = max(person, values, alone.person_values, key=lambda one: one.epsilon)
+        return cls(alone, earlier, values, person, rows, exact_label, people, apart)
 
     @property
     def count(self) -> int:
@@ -254,16 +258,27 @@ class AllReleases:
     @property
     def unprotected(self) -> bool:
         """Whether a rare belief can become likelier than not; of presence alone, whether a test may be certain."""
-        if self.hides_presence and self.central is not None:
-            return self.central.epsilon > WEAK_CENTRAL
+        if self.hides_presence and self.promised.central is not None:
+            return self.promised.central.epsilon > WEAK_CENTRAL
         if not self.earlier:
             return self.alone.unprotected
-        return self.bounded and posterior_bound(0.001, self.record) > PRACTICALLY_UNPROTECTED
+        return self.bounded and posterior_bound(0.001, self.promised.epsilon) > PRACTICALLY_UNPROTECTED
+
+    @property
+    def promised(self) -> Values:
+        """What the first sentence bounds: all rows of a person, or one where nothing bounds how many there are."""
+        return self.person if self.person.bounded else self.values
+
+    @property
+    def own(self) -> str:
+        """Whose rows the first sentence speaks of."""
+        return own_rows(self.rows) if self.person.bounded else ONE_OF_THEM
 
     def beliefs(self) -> list[tuple[float, float, float]]:
         """Beliefs that people have, and the most and the least that seeing all releases can make of them, but for the
         delta of `values`; none where there is no bound. Figures that hold only conditionally are those of this one."""
-        values = self.values if self.bounded or self.earlier else self.alone.stated
+        rows = self.alone.rows_per_person or 1
+        values = self.promised if self.bounded or self.earlier else self.alone.stated.group(rows)
         if not values.bounded:
             return []
         return [
@@ -277,13 +292,14 @@ class AllReleases:
             return f"Measured, not proved: {self.alone.why_not('the table')}."
         if not self.bounded:
             return "Nothing is proved of all releases together: an earlier one has no bound."
-        told = f"{figures(self.values, self.hides_presence)}, all releases counted"
-        return promise(self.values, self.alone.rows_per_person, told, [PRIOR])
+        told = f"{figures(self.promised, self.hides_presence, self.rows)}, all releases counted"
+        words = promise(self.promised, self.own, told, [PRIOR])
+        return words if self.person.bounded else f"{words} {UNBOUNDED_ROWS}"
 
-    def _of_all_rows(self) -> str:
-        if not self.person > self.record or not math.isfinite(self.person):
-            return ""
-        return f" A person with all their rows: epsilon {rounded_up(self.person)} in all."
+    def _of_one_row(self) -> str:
+        if not self.person.bounded:
+            return f" {UNBOUNDED_ROWS}"
+        return f" One row alone: {self.values.words()}." if self.person.epsilon > self.record else ""
 
     def _set_apart(self) -> str:
         if not self.apart:
@@ -319,9 +335,9 @@ class AllReleases:
         words = self._of_several()
         if not self.unprotected:
             return words
-        if self.hides_presence and self.central is not None:
-            return worst_first(self.central.epsilon, words)
-        return worst_first(self.record, words)
+        if self.hides_presence and self.promised.central is not None:
+            return worst_first(self.promised.central.epsilon, words)
+        return worst_first(self.promised.epsilon, words)
 
     def _of_several(self) -> str:
         which, alone = f"This is release {self.count:,}.", self.alone
@@ -331,27 +347,47 @@ class AllReleases:
                 f"Nothing is proved of {self.seen} releases together: {culprit} has no proved bound. {which}"
                 f"{self._spread()}{self._set_apart()} This release alone: {alone.in_words()}"
             )
-        words = promise(self.values, alone.rows_per_person)
+        promised = self.promised
+        words = promise(promised, self.own)
         if self.exact_label:
             words += LABEL_ON_TOP
-        if self.central is not None and self.hides_presence:
-            words += f" {presence(self.central, 'sees them all, ')}"
-        words += f" {which} For anybody's values, {self.seen} together come to {self.values.words()}."
+        if promised.central is not None and self.hides_presence:
+            words += f" {presence(promised.central, 'sees them all, ')}"
+        words += f" {which} For anybody's values, {self.seen} together come to {promised.words()}."
         if self.central is not None and not self.hides_presence:
             words += f" Some blur real rows (epsilon {rounded_up(self.values.local)} in all) and show who is there."
-        words += self._of_all_rows() + self._spread() + self._set_apart()
+        words += self._of_one_row() + self._spread() + self._set_apart()
         planned = "" if alone.central is None else "; the ledger counts what was planned for it"
-        return f"{words} This release alone: {figures(alone.values, alone.central is not None)}{planned}."
+        own = alone.person_values if self.person.bounded else alone.values
+        return f"{words} This release alone: {figures(own, alone.central is not None)}{planned}."
 
 
-def _of_a_person(rows: int | None, values: Values, people: Mapping[str, Any] | None) -> float:
-    """On a card that does not state it: perturbed records as they were added up person by person, where they were."""
+def _of_a_person(rows: int | None, values: Values, stated: Mapping[str, Any]) -> tuple[Values, int | None]:
+    """What a person with all their rows comes to by a card's `earlier_releases`, and how many rows that are."""
+    if person := stated.get("person"):
+        return Values.from_dict(person), person.get("rows")
+    if "total_epsilon_person" in stated:
+        epsilon = infinite(stated["total_epsilon_person"])
+        return (values, rows) if epsilon <= values.epsilon else (_from_epsilon(epsilon, values), None)
     if rows is None:
-        return math.inf
-    local = values.local * rows
+        return Values(math.inf), None
+    people, whole = stated.get("people"), values.group(rows)
     if people is not None and people["by"] == "person":
         local = math.inf if people["unproved_releases"]["worst"] else people["local_epsilon"]["worst"]
-    return Values(local, None if values.central is None else values.central.group(rows)).epsilon
+        whole = replace(whole, local=local)
+    return whole, rows
+
+
+def _from_epsilon(epsilon: float, values: Values) -> Values:
+    """On a card of 0.2, which states nothing but the epsilon of a person: whatever one blurred record does not explain
+    is taken for made-up rows, since at the same epsilon these cost beliefs more."""
+    if values.central is None or not math.isfinite(epsilon):
+        return Values(epsilon)
+    rest = epsilon - values.local
+    if not values.delta:
+        return Values(values.local, Central(pure=rest / 2))
+    rho = rho_for(rest, values.delta) * (1 + 1e-9)
+    return Values(values.local, Central(rho=rho, delta=values.delta, replaced=rho))
 
 
 def total_without_delta(epsilon: float | None, stated: Mapping[str, Any]) -> float | None:

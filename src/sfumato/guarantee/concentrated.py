@@ -140,6 +140,10 @@ class Values:
         central = measured[0] + measured[1] if len(measured) == 2 else measured[0] if measured else None
         return Values(sum_up([self.local, other.local]), central)
 
+    def group(self, size: int) -> Values:
+        """The same for a person with so many rows."""
+        return Values(self.local * size, None if self.central is None else self.central.group(size))
+
     @cached_property
     def epsilon(self) -> float:
         return self.local if self.central is None else sum_up([self.local, self.central.value.epsilon])
@@ -163,6 +167,17 @@ class Values:
     def words(self) -> str:
         """The figures in a few characters."""
         return _in_short(self.epsilon, self.delta)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it stands on a card."""
+        central = None if self.central is None else self.central.to_dict()
+        return {"local": self.local if math.isfinite(self.local) else None, "central": central}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Values:
+        """The inverse of `to_dict`."""
+        local, central = found.get("local"), found.get("central")
+        return cls(math.inf if local is None else float(local), Central.from_dict(central) if central else None)
 
 
 def epsilon_of(rho: float, delta: float) -> float:

@@ -12,7 +12,7 @@ from sfumato.core.wording import counted
 from sfumato.guarantee.concentrated import NOTHING_PROVED, Central, Values
 from sfumato.guarantee.own_words import listed, own_words, quoted
 from sfumato.guarantee.posterior import PRACTICALLY_UNPROTECTED, amplification, posterior_bound
-from sfumato.guarantee.promise import figures, presence, promise
+from sfumato.guarantee.promise import ONE_OF_THEM, figures, own_rows, presence, promise
 from sfumato.guarantee.rounding import rounded_up
 
 # Who the attacker is taken to be, and what is not protected whatever they know.
@@ -79,6 +79,7 @@ EMPIRICAL = "empirical-only"
 _DOMAIN = "bounds or categories of column "
 PRIORS = (0.001, 0.01, 0.1)
 LABEL_ON_TOP = " The column to predict reveals more on top: it is released exactly."
+UNBOUNDED_ROWS = "Nothing bounds how many rows a person has, so that nothing is proved of all of them together."
 WEAK_CENTRAL = 10.0
 """Above this epsilon a test for presence with one false alarm in 22,000 may be certain."""
 
@@ -153,11 +154,11 @@ class Guarantee:
         return Values(math.inf) if self.central is None else Values(0.0, NOTHING_PROVED)
 
     @property
-    def person_values(self) -> float:
-        """Epsilon of the same for all rows of a person."""
-        if self.rows_per_person is None or not self.values.bounded:
-            return math.inf
-        return self.person if self.central is None else self.central.group(self.rows_per_person).value.epsilon
+    def person_values(self) -> Values:
+        """The same for all rows of a person together."""
+        if self.rows_per_person is None:
+            return Values(math.inf)
+        return self.values.group(self.rows_per_person)
 
     @property
     def person(self) -> float:
@@ -174,7 +175,12 @@ class Guarantee:
     @property
     def unprotected(self) -> bool:
         """Whether a rare belief can become likelier than not."""
-        return math.isfinite(self.record) and posterior_bound(0.001, self.record) > PRACTICALLY_UNPROTECTED
+        return math.isfinite(self.record) and posterior_bound(0.001, self._together) > PRACTICALLY_UNPROTECTED
+
+    @property
+    def _together(self) -> float:
+        """Epsilon of all rows of a person, or of one where nothing bounds how many there are."""
+        return self.record if self.rows_per_person is None else self.person
 
     def hindered(self, reasons: Sequence[str]) -> Guarantee:
         """The same figures with more reasons why they hold only conditionally."""
@@ -213,19 +219,22 @@ class Guarantee:
 
     def in_words(self) -> str:
         """One paragraph for a data steward, about this release alone; see `AllReleases` for all of them."""
-        told, proved = figures(self.stated, self.central is not None), self.kind != EMPIRICAL
+        rows, proved = self.rows_per_person, self.kind != EMPIRICAL
+        together = self.stated if rows is None else self.stated.group(rows)
+        told = figures(together, self.central is not None, None if rows == 1 else rows)
         if proved:
-            words = promise(self.stated, self.rows_per_person, told)
+            words = promise(together, ONE_OF_THEM if rows is None else own_rows(rows), told)
         else:
             words = f"Nothing is proved, because {self.why_not('your table')}."
             if not self.stated.bounded:
                 own = f" The release's own words: {quoted(self.sentence)}" if self.sentence.strip() else ""
                 return words + own
             words += f" Without that it would be {told}."
-        words += self._beside()
-        if self.central is None:
-            return worst_first(self.record, words, proved=proved) if self.unprotected else words
-        return worst_first(self.central.epsilon, words, proved=proved) if self.central.epsilon > WEAK_CENTRAL else words
+        words += self._beside(together)
+        if together.central is None:
+            return worst_first(together.local, words, proved=proved) if self.unprotected else words
+        epsilon = together.central.epsilon
+        return worst_first(epsilon, words, proved=proved) if epsilon > WEAK_CENTRAL else words
 
     def why_not(self, table: str) -> str:
         """Why nothing is proved: what was read off `table` is counted, other reasons are the card's own words."""
@@ -242,19 +251,17 @@ class Guarantee:
             why.append(f"these stand in the way, in the release's own words: {listed(others)}")
         return ", and because ".join(why)
 
-    def _beside(self) -> str:
-        """What the promise leaves open, and what holds beside it."""
+    def _beside(self, together: Values) -> str:
+        """What the promise for rows that are bounded `together` leaves open, and what holds beside it."""
         words = LABEL_ON_TOP if self.exact_label and self.central is None else ""
-        if self.central is not None and not self.in_the_way:
-            words += f" {presence(self.central)}"
-        rows, person = self.rows_per_person, self.central_person
-        if rows is None:
-            words += " Nothing bounds how many rows a person has, so that nothing is proved of all of them together."
-        elif rows > 1 and person is None:
-            words += f" A person with {rows:,} rows: epsilon {rounded_up(self.person)}."
-        elif rows > 1 and person is not None:
-            words += f" A person with up to {rows:,} rows: {person.words()}, for presence."
-            words += " A record means one of the rows that were used: further ones of the same person were left out."
+        if together.central is not None and not self.in_the_way:
+            words += f" {presence(together.central)}"
+        if self.rows_per_person is None:
+            words += f" {UNBOUNDED_ROWS}"
+        elif self.rows_per_person > 1:
+            words += f" One row alone: {figures(self.stated, self.central is not None)}."
+            if self.central is not None:
+                words += " Only rows that were used count: further ones of the same person were left out."
         return words
 
     def to_dict(self) -> dict[str, Any]:

@@ -17,11 +17,24 @@ from sfumato.guarantee.rounding import of_100, rounded_up
 BELIEFS = {PRIOR: ("1 chance in 10", 10), 0.5: ("1 in 2", 10), 0.001: ("1 in 1,000", 1_000)}
 """How beliefs are said before, and out of how many after; the first is said where there is room for one."""
 FALSE_ALARMS = 0.01
+OWN_ROW = "a person's own row"
+ONE_OF_THEM = "one of a person's rows"
+"""Where nothing bounds how many rows a person has, so that a promise can only be for one of them."""
 
 
-def promise(values: Values, rows: int | None = 1, beside: str = "", priors: Sequence[float] = tuple(BELIEFS)) -> str:
-    """What is proved for the values of a record, of a person with so many `rows` (None: any number)."""
-    own = "a person's own row" if rows == 1 else f"one of a person's {'' if rows is None else f'{rows:,} '}rows"
+def own_rows(rows: int | None) -> str:
+    """Who is promised something: a person with so many rows, all of them together (None: it is not known how many).
+
+    >>> own_rows(1), own_rows(6), own_rows(None)
+    ("a person's own row", "a person's 6 rows together", "a person's rows together")
+    """
+    if rows == 1:
+        return OWN_ROW
+    return f"a person's {'' if rows is None else f'{rows:,} '}rows together"
+
+
+def promise(values: Values, own: str = OWN_ROW, beside: str = "", priors: Sequence[float] = tuple(BELIEFS)) -> str:
+    """What is proved for the `values` of a person's `own` rows, which are bounded together."""
     *first, last = [f"from {BELIEFS[prior][0]} to {chance_at_most(prior, values.loss)}" for prior in priors]
     lifted = f"{', '.join(first)} and {last}" if first else last
     figures = f" ({beside})" if beside else ""
@@ -53,9 +66,11 @@ def presence(central: Central, seeing: str = "") -> str:
     return f"Whoever {seeing}tests for a person and is wrong 1 time in 100 {often} ({central.words()})."
 
 
-def figures(values: Values, hides_presence: bool) -> str:
-    """The experts' figures in a few characters."""
+def figures(values: Values, hides_presence: bool, rows: int | None = None) -> str:
+    """The experts' figures in a few characters, and of how many `rows` of a person, where that is said."""
     told = f"epsilon {rounded_up(values.epsilon)} for values"
     if hides_presence and values.central is not None:
         told += f", {rounded_up(values.central.epsilon)} for presence"
-    return told
+    if rows is None:
+        return told
+    return f"{told}, {'one row' if rows == 1 else f'up to {rows:,} rows'} each"

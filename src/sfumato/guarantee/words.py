@@ -152,7 +152,7 @@ def _levels(card: Card, together: AllReleases) -> list[str]:
     if together.hides_presence and together.central is not None:
         lines.append(f"For the presence of a record: {together.central.words()}. Values: {together.values.words()}.")
     if together.earlier:
-        total = {"record": together.record, "person": together.person}
+        total = {"record": together.record, "person": together.person.epsilon}
         delta = f"  (delta {together.values.delta:g})" if together.values.delta and together.bounded else ""
         lines.append(f"Epsilon of all {together.count:,} releases: {_figures(total)}{delta}")
     if figures["record"] is not None:

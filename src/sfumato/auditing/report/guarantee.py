@@ -76,7 +76,7 @@ def shown_guarantee(guarantee: Mapping[str, Any] | None, earlier: Mapping[str, A
     together = AllReleases.from_dict(guarantee, earlier or {})
     alone = together.alone
     reasons = _own(alone.in_the_way)
-    but = but_for(together.values.delta)
+    but = but_for(together.promised.delta)
     brief = _own(summarized(alone.in_the_way))
     return Shown(
         state=_state(together),
@@ -120,9 +120,10 @@ def _levels(together: AllReleases) -> list[tuple[str, str, str, str, bool]]:
 
 
 def _total(together: AllReleases) -> tuple[str, str, str, str, bool]:
-    """One figure for somebody's values, over all releases."""
-    epsilon, factor = _both(together.record)
-    delta = f", delta {together.values.delta:g}" if together.bounded and together.values.delta else ""
+    """One figure for a person's values, over all releases."""
+    promised = together.promised
+    epsilon, factor = _both(promised.epsilon)
+    delta = f", delta {promised.delta:g}" if promised.bounded and promised.delta else ""
     return f"All {together.count:,} releases together", epsilon + delta, factor, ALL_RELEASES, True
 
 
@@ -138,9 +139,11 @@ def _central_levels(together: AllReleases) -> list[tuple[str, str, str, str, boo
         ("What values a record has", alone.central.value, "one record goes and another comes", False),
     ]
     if alone.central_person is not None and alone.rows_per_person != 1:
-        told.append(
-            ("A person's presence, with all their rows", alone.central_person, "records that go together", False)
-        )
+        together_go = "records that go together"
+        told += [
+            ("A person's presence, with all their rows", alone.central_person, together_go, False),
+            ("A person's values, with all their rows", alone.central_person.value, together_go, False),
+        ]
     if together.earlier and together.hides_presence and together.central is not None:
         told.insert(0, ("All releases of this kind together", together.central, "presence", False))
     return [
