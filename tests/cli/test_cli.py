@@ -80,6 +80,10 @@ def test_the_whole_road(run, wine, tmp_path):
 
 def test_a_steward_can_think_in_beliefs(run, wine, tmp_path):
     beliefs = ("--max-posterior", "0.05", "--prior", "0.001")
+    code, _, err = run("sanitize", wine, "--label", "label", *beliefs, "--out", tmp_path / "r")
+    assert (code, (tmp_path / "r").exists()) == (4, False)
+    assert "were read off your table" in err
+    beliefs += ("--mechanism", "principal-laplace")
     code, out, _ = run("sanitize", wine, "--label", "label", *beliefs, "--out", tmp_path / "r", "--json")
     assert code == 0
     worst = next(row for row in json.loads(out)["guarantee"]["posteriors"] if row["prior"] == 0.001)

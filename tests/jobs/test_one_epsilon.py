@@ -95,9 +95,49 @@ def test_how_sure_somebody_may_become_holds_but_for_delta():
     assert epsilon_of(central.value.rho, 1e-6) < loss
 
 
+@pytest.mark.parametrize("prior", [None, 0.01])
+def test_how_sure_somebody_may_become_chooses_the_method_as_an_epsilon_does(prior):
+    """In 0.2 it alone got principal-laplace, whose basis is read off the table: nothing was proved."""
+    found = card(max_posterior=0.2, prior=prior)
+    assert (found.mechanism["name"], found.guarantee["kind"]) == ("tree-resampling", "central-dp")
+    cost = Central.from_dict(found.guarantee["central"]).value
+    assert 0.85 * 0.2 < posterior_bound(prior or 0.1, loss_of_rho(cost.rho, cost.delta)) <= 0.2 + 1e-9
+
+
+@pytest.mark.parametrize(("most", "method"), [(0.2, "square-wave"), (0.8, "piecewise-noise")])
+def test_under_trust_nobody_it_blurs_each_row_with_the_epsilon_that_it_comes_to(most, method):
+    found = card(max_posterior=most, trust="nobody")
+    assert (found.mechanism["name"], found.guarantee["kind"]) == (method, "local-dp")
+    assert posterior_bound(0.1, found.guarantee["epsilon_record"]) == pytest.approx(most, rel=1e-3)
+
+
+@pytest.mark.parametrize("trust", ["owner", "nobody"])
+def test_it_is_recommends_answer(trust):
+    """The same parameters as `recommend` writes, for a person with two rows too."""
+    named = people().assign(id=np.repeat(np.arange(200), 2))
+    schema = sf.Schema((*SCHEMA.columns, sf.Column("id", "categorical", role="person", **KNOWN)))
+    words = {"max_posterior": 0.3, "trust": trust, "max_rows_per_person": 2}
+    advice = sf.recommend(named, schema=schema, **words).parameters
+    used = sf.sanitize(named, schema=schema, **words).card
+    assert {name: used.mechanism["parameters"][name] for name in advice} == pytest.approx(advice, rel=1e-6)
+    assert "a person's 2 rows together can lift a fact from 1 chance in 10 to at most" in used.guarantee["words"]
+    if trust == "nobody":  # what made-up rows measure in fewer steps than planned costs less
+        assert "from 1 chance in 10 to at most 3 in 10" in used.guarantee["words"]
+
+
+def test_ranges_that_were_read_off_the_table_stand_in_its_way_too():
+    with pytest.warns(sf.PrivacyLeakWarning), pytest.raises(SchemaError, match=r"3 columns \(age, dose, ill\)"):
+        sf.sanitize(people(), label="ill", max_posterior=0.2)
+    with pytest.warns(sf.PrivacyLeakWarning):
+        found = sf.sanitize(people(), label="ill", max_posterior=0.2, measured_only=True).card
+    assert (found.mechanism["name"], found.guarantee["kind"]) == ("square-wave", "empirical-only")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        ({"max_posterior": 0.2, "epsilon_presence": 1.0}, "Give one of them"),
+        ({"trust": "nobody"}, "--epsilon or --max-posterior"),
         ({"epsilon": 1.0, "epsilon_record": 2.0}, "the same bound"),
         ({"epsilon": 1.0, "max_posterior": 0.5}, "not both"),
         ({"epsilon": 1.0, "trust": "people"}, "--trust must be owner or nobody"),

@@ -33,7 +33,7 @@ def test_a_wanted_epsilon_becomes_the_mechanisms_parameter_less_the_labels_share
 
 
 def test_how_sure_somebody_may_become_is_an_epsilon_too():
-    found = wanted(max_posterior=0.2).under(None, None)
+    found = wanted("additive-noise", max_posterior=0.2).under(None, None)
     assert found.parameters["epsilon_record"] == epsilon_for_posterior(0.1, 0.2)
     assert found.chosen_by == "max-posterior 0.2 at prior 0.1"
 

@@ -91,7 +91,7 @@ class SanitizeAsked:
     mechanism: str | None = asked(
         None,
         "The method (`sfumato list mechanisms`); without it the study's, or what `epsilon` chooses.",
-        more="Where only `epsilon` is given, the one that `trust` asks for; else principal-laplace.",
+        more="Where only `epsilon` or `max_posterior` is given, the one that `trust` asks for; else principal-laplace.",
         group=WHAT,
     )
     parameters: Mapping[str, Any] = asked(
@@ -157,6 +157,7 @@ class SanitizeAsked:
     max_posterior: float | None = asked(
         None,
         "Instead of `epsilon`: how sure an attacker may become of a fact, between `prior` and 1.",
+        more="It bounds all rows of a person, and alone chooses the method as `epsilon` does.",
     )
     prior: float | None = asked(
         None, "How sure that attacker was before, between 0 and 1.", more="Only with `max_posterior`.", unset="0.1"

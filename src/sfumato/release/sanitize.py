@@ -165,7 +165,9 @@ def _perturb(
     if strength.ruled:
         check_provable(encoding, options)
     elif options.measured_only:
-        raise UsageError("--measured-only goes with --epsilon without a method, which must be proved otherwise.")
+        raise UsageError(
+            "--measured-only goes with --epsilon or --max-posterior without a method: both must be proved otherwise."
+        )
     if isinstance(mechanism, ModelDrawing):
         check_nobodys(mechanism, encoding, options)
     response = label_response(encoding, options, strength)

@@ -102,7 +102,7 @@ def _check_rows_per_person(encoding: Encoding, options: Options) -> None:
 
 
 def check_provable(encoding: Encoding, options: Options) -> None:
-    """Whoever names an epsilon and nothing else wants it proved: what was read off the table stands in the way."""
+    """Whoever names a bound and nothing else wants it proved: what was read off the table stands in the way."""
     _check_rows_per_person(encoding, options)
     read = read_off(encoding.schema)
     if options.measured_only and not read:

@@ -17,7 +17,7 @@ from sfumato.release.asked import OWNER, Presence, SanitizeAsked, Terms
 MECHANISM = "principal-laplace"
 """What is used where nobody chooses, and no epsilon is named."""
 MADE_UP, SMALL, LARGE, LARGE_FROM = "tree-resampling", "square-wave", "piecewise-noise", 3.0
-"""What an epsilon alone gets: made-up rows where the owner holds the table; else each row is blurred by itself, by one
+"""What a bound alone gets: made-up rows where the owner holds the table; else each row is blurred by itself, by one
 method below this epsilon and by another from it on (docs/decisions/0106-one-epsilon.md)."""
 STRENGTHS = frozenset({"b", "scale", "epsilon", "epsilon_record"})
 """Parameters that settle how strong the noise is; a wanted epsilon replaces them."""
@@ -37,7 +37,7 @@ class Strength:
     note: str = ""
     """Why the rule chose another method than usual, for the owner's terminal."""
     ruled: bool = False
-    """Whether nothing but an epsilon was asked for: it must be proved then, or nothing is released."""
+    """Whether nothing but a bound was asked for: it must be proved then, or nothing is released."""
     in_the_way: tuple[str, ...] = ()
     """Why figures hold only conditionally, where the choice itself tells something of private rows."""
     on_release: bool = False
@@ -64,21 +64,24 @@ class Wanted(SanitizeAsked):
         return next((option for option, wanted in given.items() if wanted), None)
 
     @property
-    def asks_for_epsilon_alone(self) -> bool:
-        """Whether nothing but an epsilon was asked for, so that the method is chosen by the rule."""
-        named = self.epsilon is not None or self.epsilon_presence is not None
-        return self.mechanism is None and named and self.parameters.keys() <= {"rows"}
+    def asks_for_a_bound_alone(self) -> bool:
+        """Whether nothing but a bound was asked for (an epsilon, or how sure an attacker may become), so that the
+        method is chosen by the rule."""
+        named = (self.epsilon, self.epsilon_presence, self.max_posterior)
+        wanted = any(one is not None for one in named)
+        return self.mechanism is None and wanted and self.parameters.keys() <= {"rows"}
 
     def by_rule(self) -> tuple[str, str]:
-        """Which method an epsilon alone gets, and why another than usual."""
-        for_drawn = "--epsilon-presence" if self.epsilon is None else "--rows" if self.parameters else None
+        """Which method a bound alone gets, and why another than usual."""
+        for_drawn = "--epsilon-presence" if self.epsilon_presence is not None else "--rows" if self.parameters else None
         if for_drawn is not None and (self.trust != OWNER or self.needs_rows):
             other = self.needs_rows or f"--trust {self.trust}"
             raise UsageError(f"{for_drawn} is for made-up rows, and {other} needs each row itself. Leave one out.")
         if self.trust == OWNER and self.needs_rows is None:
             return MADE_UP, ""
-        assert self.epsilon is not None
-        method = SMALL if self.epsilon < LARGE_FROM else LARGE
+        epsilon, _ = self._epsilon(self.epsilon)
+        assert epsilon is not None
+        method = SMALL if epsilon < LARGE_FROM else LARGE
         why = f"{method}, since {self.needs_rows} needs each row itself" if self.needs_rows else ""
         return method, why
 
@@ -94,11 +97,13 @@ class Wanted(SanitizeAsked):
         epsilon, note, ruled = self._one_epsilon(), "", False
         if epsilon is not None and self.epsilon_presence is not None:
             raise UsageError("--epsilon bounds values and --epsilon-presence presence. Give one: the other follows.")
-        if self.trust != OWNER and self.epsilon is None:
-            raise UsageError("--trust chooses the method for --epsilon. Give both, or neither.")
+        if self.max_posterior is not None and self.epsilon_presence is not None:
+            raise UsageError("--max-posterior bounds values and --epsilon-presence presence. Give one of them.")
+        if self.trust != OWNER and self.epsilon is None and self.max_posterior is None:
+            raise UsageError("--trust chooses the method for --epsilon or --max-posterior. Add one, or leave it out.")
         if terms is None:
             mechanism, parameters = self.mechanism or MECHANISM, dict(self.parameters)
-            if self.asks_for_epsilon_alone:
+            if self.asks_for_a_bound_alone:
                 (mechanism, note), ruled = self.by_rule(), True
         else:
             mechanism, parameters = self._mechanism(terms, schema), self._under(terms)
@@ -117,8 +122,8 @@ class Wanted(SanitizeAsked):
             left = _left_for_the_columns(wanted, parameters, label * self.private_label)
             made = make_mechanism(mechanism, parameters)
             sure = self.max_posterior is not None
-            # A record's epsilon, as a study states it too, stays one; --epsilon bounds all rows of a person together.
-            rows = (self.max_rows_per_person or 1) if self.epsilon is not None else 1
+            # A record's epsilon, as a study states it too, stays one; else all rows of a person are bounded together.
+            rows = (self.max_rows_per_person or 1) if sure or self.epsilon is not None else 1
             parameters |= made.strength_for_values(left, rows=rows, sure=sure)
         if terms is not None and terms.presence is not None:
             parameters = {**terms.presence._asdict(), **parameters}
