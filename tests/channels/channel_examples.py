@@ -51,8 +51,8 @@ EXAMPLES = [
     CLIPPED,
     Additive(Normal(0.3), low=0.0, high=1.0),
     Additive(StudentT(0.3, 9.0), low=0.0, high=1.0),
-    Mixed.of(Normal(1.0), (0.3, -0.1)),
-    Mixed.of(Epanechnikov(1.0), (0.3, 0.1, -0.2)),
+    Mixed(Normal(1.0), (0.3, -0.1)),
+    Mixed(Epanechnikov(1.0), (0.3, 0.1, -0.2)),
     FACTOR,
     RELATIVE,
     QUARTIC,
@@ -210,6 +210,11 @@ def _(channel):
     changes = {"grid": 1.3 * channel.grid} if getattr(channel, "grid", 0.0) else {}
     law = channel.law.scaled(1.3)
     return replace(channel, law=law, **changes)
+
+
+@faulty.register
+def _(channel: Mixed):
+    return replace(channel, source=channel.source.scaled(1.3))
 
 
 @faulty.register

@@ -9,7 +9,7 @@ from channel_examples import DRAWN, EXAMPLES, GRID, faulty, groups_for, outcomes
 from scipy import stats
 
 from sfumato.channels import CHANNELS, Bit, NotApplicableError, OrMissing, Sampled, UnitVector, Unstated
-from sfumato.channels.base import read, stated
+from sfumato.channels.base import Channel
 
 ROWS = 30_000
 SURE = 1e-7
@@ -26,7 +26,7 @@ def test_every_channel_has_examples():
 
 @named
 def test_a_card_gives_the_same_channel_back(channel):
-    assert read(json.loads(json.dumps(stated(channel), allow_nan=False))) == channel
+    assert Channel.from_dict(json.loads(json.dumps(channel.to_dict(), allow_nan=False))) == channel
 
 
 # -- what is drawn is what is said ------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 from channel_examples import EXAMPLES, FACTOR
 
 from sfumato.channels import Exact, NotApplicableError, OrMissing, Sampled
-from sfumato.channels.base import read, stated
+from sfumato.channels.base import Channel
 from sfumato.core.errors import CardError
 
 named = pytest.mark.parametrize("channel", EXAMPLES, ids=str)
@@ -24,7 +24,7 @@ def places_in(data, way=()):
 
 @named
 def test_forged_channels_are_refused(channel):
-    honest = stated(channel)
+    honest = channel.to_dict()
     for *way, last in places_in(honest):
         for wrong in WRONG:
             forged = copy.deepcopy(honest)
@@ -37,12 +37,12 @@ def test_forged_channels_are_refused(channel):
                 continue
             inside[last] = wrong
             with pytest.raises(CardError, match="was edited"):
-                read(forged)
+                Channel.from_dict(forged)
     with pytest.raises(CardError, match="was edited"):
-        read({**honest, "epsilon": 0.1})
+        Channel.from_dict({**honest, "epsilon": 0.1})
     for data in (None, [], "additive", 5, {}, {"channel": ["exact"]}, {**honest, "channel": "magic"}):
         with pytest.raises(CardError, match="does not exist"):
-            read(data)
+            Channel.from_dict(data)
 
 
 @pytest.mark.parametrize(
@@ -73,21 +73,25 @@ def test_forged_channels_are_refused(channel):
 )
 def test_channels_that_cannot_be_are_refused(forged):
     with pytest.raises(CardError, match="is impossible"):
-        read(forged)
+        Channel.from_dict(forged)
 
 
 def test_a_channel_in_a_thousand_others_is_refused():
-    deep = stated(Exact())
+    deep = Exact().to_dict()
     for _ in range(5000):
         deep = {"channel": "or-missing", "value": deep, "keep": 0.5}
     with pytest.raises(CardError, match="is impossible"):
-        read(deep)
+        Channel.from_dict(deep)
 
 
 def test_what_was_carried_by_an_own_operator_needs_it():
     own = FACTOR.noise.operator
-    told = {**stated(FACTOR), "operator": "custom", "parameters": {}}
-    for channel in (read(told), Sampled(read(told), 0.5), OrMissing(read(told), 0.5)):
+    told = {**FACTOR.to_dict(), "operator": "custom", "parameters": {}}
+    for channel in (
+        Channel.from_dict(told),
+        Sampled(Channel.from_dict(told), 0.5),
+        OrMissing(Channel.from_dict(told), 0.5),
+    ):
         assert not channel.is_stated
         with pytest.raises(NotApplicableError, match="owner's own"):
             channel.log_likelihood(np.zeros((1, channel.width)), np.zeros((1, channel.width)))

@@ -16,7 +16,7 @@ from sfumato.attacks.likelihood import Suspects, below, embed, log_likelihood
 from sfumato.attacks.observation import noise_weights, own_columns, reversed_release
 from sfumato.attacks.row_ratios import MOST_COMPARED, Ratios, has_law, visit_ratios
 from sfumato.channels import NotApplicableError
-from sfumato.core.accepted import Either, Nothing, Several, Whole
+from sfumato.core.accepted import Either, Listed, Nothing, Whole
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.table.statistics import NO_CLASS
 
@@ -156,7 +156,7 @@ class NearestRow(Attack):
             "guided",
         }
     )
-    accepts = MappingProxyType({"columns": Either((Several(Whole(0, 100_000)), Nothing()))})
+    accepts = MappingProxyType({"columns": Either((Listed(Whole(0, 100_000), least=1), Nothing()))})
 
     def __init__(self, columns: Sequence[int] | None = None) -> None:
         self.columns = columns

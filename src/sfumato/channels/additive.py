@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Annotated
 
 import numpy as np
 
-from sfumato.channels.base import EXACT_GRID, FLOAT_NOISE, Channel, Epsilons, Line, OnLine, Reached, number, register
+from sfumato.channels.base import EXACT_GRID, FLOAT_NOISE, Channel, Epsilons, Line, OnLine, Reached, register
+from sfumato.core.accepted import Positive
 from sfumato.core.array_types import Matrix
 from sfumato.core.errors import UsageError
-from sfumato.noise import Laplace, Law, OperatorNoise, discrete_laplace, law_from_dict, make_operator
+from sfumato.core.records import BRIEF, Key
+from sfumato.noise import A_LAW, Laplace, Law, OperatorNoise, discrete_laplace, make_operator
 from sfumato.noise.grid import LARGEST_LOG2_SCALE
 from sfumato.noise.law import tail
 from sfumato.noise.laws import standard_laplace
@@ -28,10 +30,10 @@ class Additive(Channel):
     variable of exactly 2^k steps, so that the stated epsilon is that of the program and not of a formula.
     """
 
-    law: Law
-    grid: float = 0.0
-    low: float = -math.inf
-    high: float = math.inf
+    law: Annotated[Law, A_LAW, Key("noise")]
+    grid: Annotated[float, Positive(math.inf, or_zero=True), BRIEF] = 0.0
+    low: Annotated[float, BRIEF] = -math.inf
+    high: Annotated[float, BRIEF] = math.inf
     tag = "additive"
 
     def __post_init__(self) -> None:
@@ -170,19 +172,6 @@ class Additive(Channel):
         low, high = (min(max(end, self.low), self.high) for end in (0.0, 1.0))
         told = 0.0 if group.is_constant else self.moved(high - low)
         return Epsilons(told, told, told)
-
-    def to_dict(self) -> dict[str, Any]:
-        ends = {"low": self.low, "high": self.high}
-        clipped = {name: end for name, end in ends.items() if math.isfinite(end)}
-        return {"noise": self.law.to_dict(), **({"grid": self.grid} if self.grid else {}), **clipped}
-
-    @classmethod
-    def from_dict(cls, stated: Mapping[str, Any]) -> Self:
-        grid = number(stated, "grid", 0.0)
-        if grid < 0:
-            raise ValueError("grid")
-        ends = {name: number(stated, name) for name in ("low", "high") if name in stated}
-        return cls(law_from_dict(stated["noise"]), grid, **ends)
 
 
 # Laplace noise whose guarantee survives finite arithmetic, for many columns at once.

@@ -15,8 +15,10 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from sfumato.core.accepted import Whole
 from sfumato.core.array_types import Floats, Matrix
 from sfumato.core.errors import CardError, SfumatoError
+from sfumato.core.records import Record
 from sfumato.noise import NumberNoise, Operator
 from sfumato.table import Group
 
@@ -33,6 +35,8 @@ _WITHIN = (np.arange(8) + 0.5) / 8
 
 MOST_COLUMNS = 1 << 24
 """No card speaks of more."""
+A_COUNT = Whole(1, MOST_COLUMNS)
+"""Columns or categories of a card."""
 
 
 class NotApplicableError(SfumatoError):
@@ -96,7 +100,7 @@ class Factor(NamedTuple):
     fourth_moment: float
 
 
-class Channel(ABC):
+class Channel(Record, ABC):
     """One column's or one group's way out. Values are n x `width` matrices, row by row."""
 
     tag: ClassVar[str]
@@ -283,14 +287,26 @@ class Channel(ABC):
         """Largest change of the log-likelihood when x moves by one unit: 1/b for Laplace noise; infinite without."""
         return math.inf
 
-    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """What stands on the card beside the tag: plain JSON values in encoded units."""
+        """As it stands on a card: its tag and its fields, in encoded units."""
+        return {"channel": self.tag, **super().to_dict()}
 
     @classmethod
-    @abstractmethod
-    def from_dict(cls, stated: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`."""
+    def from_dict(cls, found: Any) -> Self:
+        """Of this class or a kind of it; what cannot be read is refused and never taken for something weaker."""
+        tag = found.get("channel") if isinstance(found, Mapping) else None
+        kind = CHANNELS.get(tag) if isinstance(tag, str) else None
+        if kind is None or not issubclass(kind, cls):
+            raise CardError("The card names a channel that does not exist: it was edited, or made by another version.")
+        try:
+            made = super(Channel, kind).from_dict(found)
+            if set(found) - set(made.to_dict()):
+                raise ValueError("entries that it does not have")
+            return made
+        except (SfumatoError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError):
+            raise CardError(
+                f"The card states a channel ({tag}) that is impossible: it was edited or is damaged."
+            ) from None
 
 
 CHANNELS: dict[str, type[Channel]] = {}
@@ -303,40 +319,3 @@ def register(channel: type[Channel]) -> type[Channel]:
         raise ValueError(f"Two channels are called {channel.tag!r}.")
     CHANNELS[channel.tag] = channel
     return channel
-
-
-def stated(channel: Channel) -> dict[str, Any]:
-    """A channel as it stands on a card."""
-    return {"channel": channel.tag, **channel.to_dict()}
-
-
-def read(found: Mapping[str, Any]) -> Channel:
-    """A channel from a card; what cannot be read is refused and never taken for something weaker."""
-    tag = found.get("channel") if isinstance(found, Mapping) else None
-    if not isinstance(tag, str) or tag not in CHANNELS:
-        raise CardError("The card names a channel that does not exist: it was edited, or made by another version.")
-    try:
-        made = CHANNELS[tag].from_dict(found)
-        if unknown := set(found) - set(stated(made)):
-            raise ValueError(f"{len(unknown)} entries that it does not have")
-        return made
-    except (SfumatoError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
-        raise CardError(
-            f"The card states a channel ({tag}) that is impossible: it was edited or is damaged."
-        ) from error
-
-
-def number(found: Mapping[str, Any], name: str, default: float | None = None) -> float:
-    """A finite number of a card."""
-    value = found[name] if default is None else found.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(name)
-    return float(value)
-
-
-def count(found: Mapping[str, Any], name: str, default: int | None = None) -> int:
-    """A number of columns or categories of a card."""
-    value = found[name] if default is None else found.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_COLUMNS:
-        raise ValueError(name)
-    return value

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self, cast
 
 import numpy as np
 
-from sfumato.channels.base import EXACT_RESPONSE, Channel, Reached, number, register
+from sfumato.channels.base import EXACT_RESPONSE, Channel, Reached, register
 from sfumato.channels.guidance import Link
 from sfumato.channels.guidance.bits import check_floor, check_link, floored
 from sfumato.core.array_types import Matrix
@@ -26,6 +24,10 @@ class Bit(Channel):
     floor: float
     link: Link
     tag = "bit"
+
+    def __post_init__(self) -> None:
+        check_floor(self.floor)
+        check_link(self.link)
 
     @property
     def numbers(self) -> int:
@@ -46,13 +48,3 @@ class Bit(Channel):
 
     def reach(self, low: float, high: float, chance: float) -> Reached:  # noqa: ARG002
         return Reached(0.0, 1.0)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"floor": self.floor, "link": self.link}
-
-    @classmethod
-    def from_dict(cls, stated: Mapping[str, Any]) -> Self:
-        floor, link = number(stated, "floor"), stated["link"]
-        check_floor(floor)
-        check_link(link)
-        return cls(floor, cast(Link, link))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Annotated, Self
 
 import numpy as np
 
-from sfumato.channels.base import FLOAT_NOISE, Channel, Factor, Line, NotApplicableError, Reached, number, register
+from sfumato.channels.base import FLOAT_NOISE, Channel, Factor, Line, NotApplicableError, Reached, register
+from sfumato.core.accepted import Positive
 from sfumato.core.array_types import Matrix
 from sfumato.core.errors import UsageError
-from sfumato.noise import CUSTOM, Law, Operator, OperatorNoise, law_from_dict, make_operator
+from sfumato.core.records import APART, Key
+from sfumato.noise import A_LAW, CUSTOM, Law, Operator, OperatorNoise, make_operator
 from sfumato.noise.law import tail
 
 _VALUES, _NODES, _STEPS, _REACHED = 500, 1000, 2000, 1025
@@ -31,11 +34,15 @@ class Carried(Channel):
 
     operator: str
     parameters: Mapping[str, float]
-    law: Law
+    law: Annotated[Law, A_LAW, Key("noise")]
     low: float
-    range: float
-    own: Operator | None = field(default=None, compare=False)
+    range: Annotated[float, Positive(math.inf)]
+    own: Annotated[Operator | None, APART] = field(default=None, compare=False)
     tag = "carried"
+
+    def __post_init__(self) -> None:
+        if self.operator != CUSTOM:
+            make_operator(self.operator, self.parameters)  # refuses what does not exist
 
     @classmethod
     def of(cls, noise: OperatorNoise, low: float, width: float) -> Self:
@@ -148,18 +155,3 @@ class Carried(Channel):
         step = float(np.abs(np.diff(z, axis=1)).max())
         ends = (float(z.min()) - step - self.low) / self.range, (float(z.max()) + step - self.low) / self.range
         return Reached(*ends, bounded)
-
-    def to_dict(self) -> dict[str, Any]:
-        told = {"operator": self.operator, "parameters": dict(self.parameters), "noise": self.law.to_dict()}
-        return {**told, "low": self.low, "range": self.range}
-
-    @classmethod
-    def from_dict(cls, stated: Mapping[str, Any]) -> Self:
-        parameters = {name: number(stated["parameters"], name) for name, _ in stated["parameters"].items()}
-        width = number(stated, "range")
-        if not width > 0:
-            raise ValueError("range")
-        found = cls(str(stated["operator"]), parameters, law_from_dict(stated["noise"]), number(stated, "low"), width)
-        if found.operator != CUSTOM:
-            make_operator(found.operator, parameters)  # refuses what does not exist
-        return found

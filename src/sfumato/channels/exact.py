@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Annotated
 
 import numpy as np
 
 from sfumato.channels.additive import Additive
-from sfumato.channels.base import Channel, Epsilons, Line, NotApplicableError, Reached, count, number, register
+from sfumato.channels.base import A_COUNT, Channel, Epsilons, Line, NotApplicableError, Reached, register
 from sfumato.core.array_types import Matrix
 from sfumato.noise import Normal, OperatorNoise
 from sfumato.table import Group
@@ -21,7 +21,7 @@ from sfumato.table import Group
 class Exact(Channel):
     """What was true is released. It tells everything, except where there is only one possible value."""
 
-    columns: int = 1
+    columns: Annotated[int, A_COUNT] = 1
     tag = "exact"
 
     @property
@@ -79,13 +79,6 @@ class Exact(Channel):
         told = math.inf if any(len(group.vertices) > 1 for group in groups) else 0.0
         return Epsilons(told, told, told)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"columns": self.columns}
-
-    @classmethod
-    def from_dict(cls, stated: Mapping[str, Any]) -> Self:
-        return cls(count(stated, "columns", 1))
-
 
 NOT_STATED = (
     "the card does not say how its cells were changed; if they were rounded and clipped, sanitize without "
@@ -101,7 +94,7 @@ class Unstated(Channel):
     What is stated is that cells lie in [low, high].
     """
 
-    columns: int = 1
+    columns: Annotated[int, A_COUNT] = 1
     low: float = 0.0
     high: float = 1.0
     tag = "unstated"
@@ -140,10 +133,3 @@ class Unstated(Channel):
 
     def mean_line(self) -> tuple[float, float]:
         return 1.0, 0.0  # whatever was done, it was meant to leave values where they are
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"columns": self.columns, "low": self.low, "high": self.high}
-
-    @classmethod
-    def from_dict(cls, stated: Mapping[str, Any]) -> Self:
-        return cls(count(stated, "columns", 1), number(stated, "low"), number(stated, "high"))

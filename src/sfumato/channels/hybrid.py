@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.channels.base import Channel, Epsilons, Line, Reached, number, read, register, stated
+from sfumato.channels.base import Channel, Epsilons, Line, Reached, register
 from sfumato.channels.windowed import Piecewise
 from sfumato.core.array_types import Codes, Flags, Floats, Matrix
 from sfumato.noise import WindowNoise, as_share, exact_bernoulli, odds_epsilon
@@ -146,16 +146,6 @@ class Hybrid(Channel):
     def epsilons(self, groups: Sequence[Group]) -> Epsilons:
         told = 0.0 if groups[0].is_constant else self.epsilon
         return Epsilons(told, told, told)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"window": stated(self.window), "often": self.often, "least": self.least}
-
-    @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Self:
-        window = read(found["window"])
-        if not isinstance(window, Piecewise):
-            raise ValueError("window")
-        return cls(window, number(found, "often"), number(found, "least"))
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,11 @@ count of each by 1) or a choice by scores (one record changes every score by at 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self, cast, get_args
+from typing import Annotated, Literal, get_args
+
+from sfumato.core.accepted import Positive, Text, Whole
+from sfumato.core.records import Record
 
 Way = Literal["gaussian", "laplace", "choice"]
 
@@ -18,14 +20,14 @@ COUNTS = frozenset({"rows", "columns", "columns again", "pairs", "pairs again", 
 
 
 @dataclass(frozen=True)
-class Measurement:
+class Measurement(Record):
     """`times` measurements of one kind. `strength`: variance of discrete Gaussian noise, scale of discrete Laplace
     noise, or epsilon of an exponential mechanism. Measurements of disjoint parts of the table count once."""
 
-    what: str
+    what: Annotated[str, Text(80)]
     way: Way
-    times: int
-    strength: float
+    times: Annotated[int, Whole(0, 1 << 62)]
+    strength: Annotated[float, Positive(math.inf)]
 
     def __post_init__(self) -> None:
         if self.way not in get_args(Way) or self.times < 0 or not 0 < self.strength < math.inf:
@@ -55,15 +57,3 @@ class Measurement:
         if self.way == "gaussian":
             return math.inf if self.times else 0.0
         return self.times * (self.strength if self.way == "choice" else 1.0 / self.strength)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"what": self.what, "way": self.way, "times": self.times, "strength": self.strength}
-
-    @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Self:
-        what, way, times, strength = found["what"], found["way"], found["times"], found["strength"]
-        if not isinstance(what, str) or isinstance(times, bool) or not isinstance(times, int):
-            raise ValueError("measurement")
-        if isinstance(strength, bool) or not isinstance(strength, int | float):
-            raise ValueError("measurement")
-        return cls(what[:80], cast(Way, way), times, float(strength))

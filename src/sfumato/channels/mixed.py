@@ -8,17 +8,19 @@ different columns is independent again.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from sfumato.channels.additive import Additive
 from sfumato.channels.base import MOST_COLUMNS, Channel, register
+from sfumato.core.accepted import Listed, Number
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import CardError
-from sfumato.noise import Law, law_from_dict, make_law
+from sfumato.core.records import APART, Key
+from sfumato.noise import A_LAW, Law, make_law
 from sfumato.noise.kernel_laws import SumLaw
 
 STEPS = 1 << 12
@@ -32,38 +34,26 @@ SINGULAR = 1e-9
 class Mixed(Additive):
     """z_i = x_i + sum over j of B_ij u_j; `weights` is B_i, and all columns of a row share the u_j of law `source`."""
 
-    source: Law | None = None
-    weights: tuple[float, ...] = ()
+    law: Annotated[Law, APART] = field(init=False)
+    grid: Annotated[float, APART] = field(default=0.0, init=False)
+    low: Annotated[float, APART] = field(default=-math.inf, init=False)
+    high: Annotated[float, APART] = field(default=math.inf, init=False)
+    source: Annotated[Law, A_LAW, Key("noise")] = field()
+    """The law of every u_j, which is symmetric."""
+    weights: Annotated[tuple[float, ...], Listed(Number(), least=1, most=MOST_COLUMNS)] = field()
     tag = "mixed"
 
-    @classmethod
-    def of(cls, source: Law, weights: Sequence[float]) -> Self:
-        """The channel of one column; `source` is the law of every u_j, which is symmetric."""
-        used = tuple(float(weight) for weight in weights)
+    def __post_init__(self) -> None:
+        used, source = self.weights, self.source
         if not source.is_symmetric or source.mean != 0 or not any(used) or not np.isfinite(used).all():
             raise ValueError("weights")
         if source.name == "normal":
-            return cls(
-                make_law("normal", scale=math.sqrt(source.variance) * math.hypot(*used)),
-                0.0,
-                source=source,
-                weights=used,
-            )
-        terms = [source.scaled(abs(weight)) for weight in used if weight]
-        return cls(terms[0] if len(terms) == 1 else SumLaw.of(terms, STEPS), 0.0, source=source, weights=used)
-
-    def to_dict(self) -> dict[str, Any]:
-        assert self.source is not None
-        return {"noise": self.source.to_dict(), "weights": list(self.weights)}
-
-    @classmethod
-    def from_dict(cls, stated: Mapping[str, Any]) -> Self:
-        weights = stated["weights"]
-        if not isinstance(weights, list) or not 1 <= len(weights) <= MOST_COLUMNS:
-            raise ValueError("weights")
-        if any(isinstance(one, bool) or not isinstance(one, int | float) for one in weights):
-            raise ValueError("weights")
-        return cls.of(law_from_dict(stated["noise"]), weights)
+            law = make_law("normal", scale=math.sqrt(source.variance) * math.hypot(*used))
+        else:
+            terms = [source.scaled(abs(weight)) for weight in used if weight]
+            law = terms[0] if len(terms) == 1 else SumLaw.of(terms, STEPS)
+        object.__setattr__(self, "law", law)  # the only door into a frozen dataclass
+        super().__post_init__()
 
 
 class Apart(NamedTuple):
@@ -109,7 +99,6 @@ def apart(channels: Sequence[Channel]) -> Apart | None:
     if not mixed:
         return None
     source = mixed[0].source
-    assert source is not None
     if any(one.source != source or len(one.weights) != len(mixed) for one in mixed):
         raise CardError("The card's channels share noise in a way that cannot be: it was edited or is damaged.")
     root = np.array([one.weights for one in mixed])

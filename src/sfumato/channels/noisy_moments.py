@@ -15,15 +15,17 @@ row depends on that record through the basis alone. So the two epsilons add up, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Self
+from typing import Annotated, Self
 
 import numpy as np
 
+from sfumato.core.accepted import Whole
 from sfumato.core.array_types import Matrix
 from sfumato.core.errors import UsageError
+from sfumato.core.records import Record
 from sfumato.noise.grid import LARGEST_LOG2_SCALE
 
 # Bases that owe nothing to anybody's rows: the columns themselves, cosines, and Haar's wavelets.
@@ -108,24 +110,19 @@ def is_built_in(matrix: Matrix) -> bool:
     return any(np.abs(matrix - make(components, width)).max() <= SAME for make in BUILT_IN.values())
 
 
+MOST_OF_A_PAIR = (1 << 45) - 1
 FINENESS = 32
 """Whole numbers of a pair, per column, on average: truncation is then far below the noise."""
 
 
 @dataclass(frozen=True)
-class NoisyMoments:
+class NoisyMoments(Record):
     """`pair`, `size`: how much one pair may add to the products and to the length; `log2_scale`: k of the noise."""
 
-    log2_scale: int
-    pair: int
-    size: int
-
-    def __post_init__(self) -> None:
-        for value in (self.log2_scale, self.pair, self.size):
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise ValueError("whole numbers are needed")
-        if not (0 <= self.log2_scale <= LARGEST_LOG2_SCALE and 0 < self.pair < 1 << 45 and 0 < self.size < 1 << 45):
-            raise ValueError("a scale or a sensitivity that cannot be")
+    log2_scale: Annotated[int, Whole(0, LARGEST_LOG2_SCALE)]
+    pair: Annotated[int, Whole(1, MOST_OF_A_PAIR)]
+    size: Annotated[int, Whole(1, MOST_OF_A_PAIR)]
+    takes_more = False
 
     @classmethod
     def of(cls, epsilon: float, width: int) -> Self:
@@ -134,7 +131,7 @@ class NoisyMoments:
         products = FINENESS**2 * width**2 // 2
         scale = max(0, math.ceil(math.log2(9 / 4 * products / epsilon)))
         pair = math.floor(Fraction(epsilon) * (1 << scale) * Fraction(4, 9)) if scale <= LARGEST_LOG2_SCALE else 0
-        if pair >= 1 << 45 or pair < products:
+        if pair > MOST_OF_A_PAIR or pair < products:
             raise UsageError(
                 f"A basis of {width} encoded columns cannot be estimated with an epsilon of {epsilon:g}: the noise "
                 "would not fit whole numbers. Give it a larger share, or drop columns."
@@ -152,12 +149,3 @@ class NoisyMoments:
         exact = Fraction(self.sensitivity, 1 << self.log2_scale)
         rounded = float(exact)
         return rounded if Fraction(rounded) >= exact else math.nextafter(rounded, math.inf)
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, stated: Mapping[str, Any]) -> Self:
-        if set(stated) != {"log2_scale", "pair", "size"}:
-            raise ValueError("estimated")
-        return cls(**stated)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Annotated
 
 import numpy as np
 
-from sfumato.channels.base import EXACT_RESPONSE, Channel, Epsilons, Factor, Line, Reached, read, register, stated
+from sfumato.channels.base import EXACT_RESPONSE, Channel, Epsilons, Factor, Line, Reached, register
 from sfumato.channels.response import RandomizedResponse
 from sfumato.core.array_types import Floats, Matrix
+from sfumato.core.records import BRIEF
 from sfumato.noise import NumberNoise, Operator
 from sfumato.table import Group
 
@@ -140,13 +141,6 @@ class HidesMissing(Channel):
         told = self.inner.anything if group.is_onehot else max(self.inner.moved(1.0), self.inner.anything)
         return Epsilons(told, told, told)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"inner": stated(self.inner)}
-
-    @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Self:
-        return cls(read(found["inner"]))
-
 
 @register
 @dataclass(frozen=True)
@@ -160,8 +154,12 @@ class OrMissing(Channel):
 
     value: Channel
     keep: float
-    anywhere: bool = False
+    anywhere: Annotated[bool, BRIEF] = False
     tag = "or-missing"
+
+    def __post_init__(self) -> None:
+        if self.value.width != 1 or not 0 < self.keep <= 1:
+            raise ValueError("value")
 
     def knowing(self, operator: Operator) -> Channel:
         return replace(self, value=self.value.knowing(operator))
@@ -282,20 +280,6 @@ class OrMissing(Channel):
             half = np.inf  # what lies in the range or beyond it can be told from a number with noise
         column = max(across, half + self.response.epsilon)
         return Epsilons(max(across, self.response.epsilon), column, column)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"value": stated(self.value), "keep": self.keep, **({"anywhere": True} if self.anywhere else {})}
-
-    @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Self:
-        value = read(found["value"])
-        if value.width != 1:
-            raise ValueError("value")
-        keep = RandomizedResponse.from_dict({"keep": found["keep"], "categories": 2}).keep
-        anywhere = found.get("anywhere", False)
-        if not isinstance(anywhere, bool):
-            raise ValueError("anywhere")
-        return cls(value, keep, anywhere)
 
 
 def _slots(indicator: Matrix) -> Matrix:

@@ -18,6 +18,7 @@ import numpy as np
 
 from sfumato.channels.additive import Additive, draw_laplace, fineness
 from sfumato.channels.base import (
+    A_COUNT,
     EXACT_COUNTS,
     EXACT_PATHS,
     FLOAT_NOISE,
@@ -26,9 +27,6 @@ from sfumato.channels.base import (
     Epsilons,
     Line,
     Reached,
-    count,
-    read,
-    stated,
 )
 from sfumato.channels.bits import Bit
 from sfumato.channels.maps import NOTHING, Identity, Map, carried_groups, places, read_map
@@ -222,12 +220,12 @@ class Recipe:
 
     def to_dict(self) -> dict[str, Any]:
         """`channels` and `rows` of a card; its `transform` is the map's own."""
-        found: dict[str, Any] = {"rows": self.rows, "channels": [stated(channel) for channel in self.channels]}
+        found: dict[str, Any] = {"rows": self.rows, "channels": [channel.to_dict() for channel in self.channels]}
         if self.reports is not None:
             found["reports"] = self.reports
         if self.by_class:
             found["channels_by_class"] = {
-                str(code): [stated(channel) for channel in channels] for code, channels in self.by_class.items()
+                str(code): [channel.to_dict() for channel in channels] for code, channels in self.by_class.items()
             }
         if self.measured:
             found["measured"] = [one.to_dict() for one in self.measured]
@@ -244,7 +242,7 @@ class Recipe:
         by_class = {_code(code): _read(some) for code, some in found.get("channels_by_class", {}).items()}
         if any([one.width for one in some] != [one.width for one in channels] for some in by_class.values()):
             raise CardError("The card's classes have different columns: it was edited or is damaged.")
-        reports = count(found, "reports") if "reports" in found else None
+        reports = A_COUNT.read(found["reports"]) if "reports" in found else None
         open_to = [one.reported for one in channels if one.leaves_out]
         if reports is not None and (by_class or reports >= len(open_to) or not rates_fit(open_to, reports)):
             raise CardError("How many columns a row of the card reports does not fit: it was edited or is damaged.")
@@ -300,7 +298,7 @@ def _code(text: str) -> int:
 
 
 def _read(found: Sequence[Mapping[str, Any]]) -> tuple[Channel, ...]:
-    return tuple(map(read, found))
+    return tuple(map(Channel.from_dict, found))
 
 
 # How far out a released cell can lie: what the stated channels could have made of any value of the domain.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Annotated, Self
 
 import numpy as np
 
-from sfumato.channels.base import EXACT_RESPONSE, Channel, Epsilons, Line, Reached, count, number, register
+from sfumato.channels.base import A_COUNT, EXACT_RESPONSE, Channel, Epsilons, Line, Reached, register
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.noise import as_share, keep_threshold, randomized_response, response_epsilon, uniform_integers
 from sfumato.table import Group
@@ -27,7 +27,7 @@ class RandomizedResponse(Channel):
     """
 
     keep: float
-    categories: int
+    categories: Annotated[int, A_COUNT]
     tag = "randomized-response"
 
     def __post_init__(self) -> None:
@@ -132,10 +132,3 @@ class RandomizedResponse(Channel):
 
     def epsilons(self, groups: Sequence[Group]) -> Epsilons:  # noqa: ARG002
         return Epsilons(self.epsilon, self.epsilon, self.epsilon)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"keep": self.keep, "categories": self.categories}
-
-    @classmethod
-    def from_dict(cls, stated: Mapping[str, Any]) -> Self:
-        return cls(number(stated, "keep"), count(stated, "categories"))

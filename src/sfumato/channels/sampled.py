@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
 
 import numpy as np
 
-from sfumato.channels.base import Channel, Epsilons, Factor, Line, OnLine, Reached, number, read, register, stated
+from sfumato.channels.base import Channel, Epsilons, Factor, Line, OnLine, Reached, register
 from sfumato.channels.maps import places
 from sfumato.core.array_types import Flags, Floats, Matrix
 from sfumato.core.errors import TableError
@@ -162,13 +161,6 @@ class Sampled(Channel):
     @property
     def steepness(self) -> float:
         return self.inner.steepness
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"inner": stated(self.inner), "rate": self.rate}
-
-    @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Self:
-        return cls(read(found["inner"]), number(found, "rate"))
 
 
 # Rows that report exactly so many of their columns: which ones, how they are drawn, and whether rows kept to it.

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from sfumato.channels.base import EXACT_CAP, FLOAT_NOISE, Channel, Line, Reached, count, number, register
+from sfumato.channels.base import A_COUNT, EXACT_CAP, FLOAT_NOISE, Channel, Line, Reached, register
 from sfumato.core.array_types import Matrix
 from sfumato.core.errors import UsageError
+from sfumato.core.records import BRIEF
 from sfumato.noise import as_share
 from sfumato.noise.cap import (
     BITS,
@@ -40,11 +40,11 @@ class UnitVector(Channel):
     standard deviations. With `bits` x lies on a grid of 2^-bits, and `near` is exactly T / 2^64: see `noise.cap`.
     """
 
-    dimension: int
+    dimension: Annotated[int, A_COUNT]
     near: float
     tail: float
     radius: float
-    bits: int = 0
+    bits: Annotated[int, BRIEF] = 0
     tag = "unit-vector"
 
     def __post_init__(self) -> None:
@@ -126,13 +126,3 @@ class UnitVector(Channel):
     @property
     def epsilon(self) -> float:
         return cap_epsilon(self.near, self.tail, self.dimension, self.bits)
-
-    def to_dict(self) -> dict[str, Any]:
-        told = {"dimension": self.dimension, "near": self.near, "tail": self.tail, "radius": self.radius}
-        return {**told, **({"bits": self.bits} if self.bits else {})}
-
-    @classmethod
-    def from_dict(cls, stated: Mapping[str, Any]) -> Self:
-        bits = count(stated, "bits") if "bits" in stated else 0
-        near, tail, radius = (number(stated, name) for name in ("near", "tail", "radius"))
-        return cls(count(stated, "dimension"), near, tail, radius, bits)

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Annotated, Self
 
 import numpy as np
 
-from sfumato.channels.base import EXACT_WINDOW, FLOAT_NOISE, Channel, Epsilons, Line, OnLine, Reached, number, register
+from sfumato.channels.base import EXACT_WINDOW, FLOAT_NOISE, Channel, Epsilons, Line, OnLine, Reached, register
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import UsageError
+from sfumato.core.records import BRIEF
 from sfumato.noise import WindowNoise, as_share, odds_epsilon, odds_threshold, uniform_integers
 from sfumato.noise.grid import WORD
 from sfumato.noise.window import draw_cells, draw_positions, piecewise_width, square_wave_width
@@ -37,7 +38,7 @@ class Windowed(Channel):
 
     near: float
     window: float
-    steps: int = 0
+    steps: Annotated[int, BRIEF] = 0
 
     def __post_init__(self) -> None:
         if not 0 < self.near < 1 or not 0 < self.window <= 1:
@@ -211,16 +212,6 @@ class Windowed(Channel):
     def epsilons(self, groups: Sequence[Group]) -> Epsilons:
         told = 0.0 if groups[0].is_constant else self.epsilon
         return Epsilons(told, told, told)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"near": self.near, "window": self.window, **({"steps": self.steps} if self.steps else {})}
-
-    @classmethod
-    def from_dict(cls, stated: Mapping[str, Any]) -> Self:
-        steps = stated.get("steps", 0)
-        if isinstance(steps, bool) or not isinstance(steps, int):
-            raise ValueError("steps")
-        return cls(number(stated, "near"), number(stated, "window"), steps)
 
 
 # The piecewise mechanism: a released number is right on average [Wang et al. 2019].

@@ -1,15 +1,17 @@
-"""What a parameter may be that users set by name: one object checks it and says it in words."""
+"""What a parameter of a method or a field of a file may be: one object checks it, and says it in words."""
 
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 
 class Accepted(ABC):
-    """`allows` decides, `words` end the sentence "must be ..."."""
+    """`allows` decides, `words` end the sentence "must be ..."; `read` takes it from JSON and `write` puts it there."""
 
     @abstractmethod
     def allows(self, value: Any) -> bool: ...
@@ -17,6 +19,27 @@ class Accepted(ABC):
     @property
     @abstractmethod
     def words(self) -> str: ...
+
+    def read(self, value: Any) -> Any:
+        """The value as a program uses it; a `ValueError` ends a sentence that begins with its name."""
+        if not self.allows(value):
+            raise ValueError(f"must be {self.words}")
+        return value
+
+    def write(self, value: Any) -> Any:
+        """The inverse: plain JSON."""
+        return value
+
+
+class AnyWhole(Accepted):
+    """A whole number."""
+
+    def allows(self, value: Any) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool)
+
+    @property
+    def words(self) -> str:
+        return "a whole number"
 
 
 @dataclass(frozen=True)
@@ -34,8 +57,22 @@ class Whole(Accepted):
         return f"a whole number from {self.least:,} to {self.most:,}"
 
 
+class Number(Accepted):
+    """A finite number; whole ones are read as such."""
+
+    def allows(self, value: Any) -> bool:
+        return _is_number(value)
+
+    @property
+    def words(self) -> str:
+        return "a finite number"
+
+    def read(self, value: Any) -> float:
+        return float(super().read(value))
+
+
 @dataclass(frozen=True)
-class Positive(Accepted):
+class Positive(Number):
     """A number above 0 (or from 0 on) and at most `most`."""
 
     most: float = 1e6
@@ -46,11 +83,12 @@ class Positive(Accepted):
 
     @property
     def words(self) -> str:
-        return f"a number {'from 0' if self.or_zero else 'above 0'} to {self.most:g}"
+        first = "from 0" if self.or_zero else "above 0"
+        return f"a number {first}" if math.isinf(self.most) else f"a number {first} to {self.most:g}"
 
 
 @dataclass(frozen=True)
-class Between(Accepted):
+class Between(Number):
     """A number from `least` to `most`."""
 
     least: float
@@ -78,7 +116,7 @@ class Word(Accepted):
         return self.choices[0] if len(self.choices) == 1 else f"one of {', '.join(self.choices)}"
 
 
-class Share(Accepted):
+class Share(Number):
     """A number between 0 and 1, neither of them."""
 
     def allows(self, value: Any) -> bool:
@@ -112,17 +150,62 @@ class Nothing(Accepted):
 
 
 @dataclass(frozen=True)
-class Several(Accepted):
-    """A list of at least one."""
+class Text(Accepted):
+    """Text of at most `most` characters."""
 
-    of: Accepted
+    most: float = math.inf
 
     def allows(self, value: Any) -> bool:
-        return isinstance(value, list | tuple) and len(value) > 0 and all(self.of.allows(one) for one in value)
+        return isinstance(value, str) and len(value) <= self.most
+
+    @property
+    def words(self) -> str:
+        return "text" if math.isinf(self.most) else f"text of at most {self.most:,} characters"
+
+
+@dataclass(frozen=True)
+class Listed(Accepted):
+    """A list of JSON, `least` to `most` long, which is read as one or as a tuple."""
+
+    of: Accepted
+    kind: type = tuple
+    least: int = 0
+    most: float = math.inf
+
+    def allows(self, value: Any) -> bool:
+        counted = isinstance(value, list | tuple) and self.least <= len(value) <= self.most
+        return counted and all(self.of.allows(one) for one in value)
 
     @property
     def words(self) -> str:
         return f"a list, each {self.of.words}"
+
+    def read(self, value: Any) -> Any:
+        return self.kind(self.of.read(one) for one in super().read(value))
+
+    def write(self, value: Any) -> list[Any]:
+        return [self.of.write(one) for one in value]
+
+
+@dataclass(frozen=True)
+class Named(Accepted):
+    """An object of JSON: values of one kind by name."""
+
+    of: Accepted
+
+    def allows(self, value: Any) -> bool:
+        named = isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
+        return named and all(self.of.allows(one) for one in value.values())
+
+    @property
+    def words(self) -> str:
+        return f"an object, each entry {self.of.words}"
+
+    def read(self, value: Any) -> dict[str, Any]:
+        return {name: self.of.read(one) for name, one in super().read(value).items()}
+
+    def write(self, value: Any) -> dict[str, Any]:
+        return {name: self.of.write(one) for name, one in value.items()}
 
 
 @dataclass(frozen=True)
@@ -138,6 +221,16 @@ class Either(Accepted):
     def words(self) -> str:
         return " or ".join(kind.words for kind in self.kinds)
 
+    def read(self, value: Any) -> Any:
+        checked = super().read(value)
+        return next(kind for kind in self.kinds if kind.allows(checked)).read(checked)
+
+    def write(self, value: Any) -> Any:
+        if value is None:
+            return None
+        return next(kind for kind in self.kinds if not isinstance(kind, Nothing)).write(value)
+
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Whether a double can hold it: JSON has whole numbers of any length, and Python reads NaN and Infinity."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max

@@ -1,54 +1,200 @@
-"""Records: dataclasses that travel as JSON objects, whose keys are the fields' names."""
+"""Records: dataclasses that travel as JSON or YAML objects. A field says once what it may hold and how it is stated.
+
+The annotation is the declaration: `float` is a finite number, `int` a whole one, `str` text, `bool` true or false,
+`X | None` may be null, `tuple[X, ...]` and `list[X]` are lists of X, `dict[str, X]` an object, and a class with
+`from_dict` and `to_dict` stands as it says itself. `Annotated` adds what the type leaves open:
+
+    share: Annotated[float, Share()]                what it must be, in the words that a reader is told
+    law: Annotated[Law, Key("noise")]               the key, where it is not the field's name
+    steps: Annotated[int, Whole(2, 9), BRIEF] = 0   left out of the object where it is the default
+    own: Annotated[Operator | None, APART] = None   never stated
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import MISSING, asdict, fields
-from typing import Any, Self
+import functools
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
 
-_SHAPES: dict[str, tuple[type, ...]] = {
-    "str": (str,),
-    "int": (int,),
-    "float": (int, float),
-    "bool": (bool,),
-    "str | None": (str, type(None)),
-    "float | None": (int, float, type(None)),
-    "dict[str, Any]": (dict,),
-    "dict[str, Any] | None": (dict, type(None)),
-}
-"""What JSON gives for a field's type; types that are not named here are not looked at."""
+from sfumato.core.accepted import Accepted, AnyWhole, Either, Flag, Listed, Named, Nothing, Number, Text, Word
+
+BRIEF, APART = object(), object()
+"""Marks of a field that is left out of the object where it is the default, and of one that is never stated."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """How the object calls a field."""
+
+    name: str
 
 
 class FieldError(ValueError):
-    """A record that somebody else wrote lacks a field, or has one of another type; `field` names it."""
+    """A record lacks a key, has one too many, or one that holds something else: `field` names it."""
 
-    def __init__(self, field: str) -> None:
-        super().__init__(f"the field {field!r} is missing or of another type")
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(problem)
         self.field = field
 
 
 class Record:
-    """JSON there and back. Readers ignore keys that they do not know: an older program reads a newer one's records."""
+    """JSON there and back: `from_dict` believes nothing that the fields do not allow."""
+
+    takes_more: ClassVar[bool] = True
+    """Whether keys that it does not know are passed over: so an older program reads a newer one's records."""
+    beside: ClassVar[tuple[str, ...]] = ()
+    """Keys that stand in the object and are read by others."""
+
+    @classmethod
+    def refusal(cls, problem: FieldError) -> Exception:
+        """The error for an object that is no such record; a class of files that people write names the file here."""
+        return problem
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)  # type: ignore[call-overload, no-any-return]
+        """Plain JSON values."""
+        told = ((entry, getattr(self, entry.field)) for entry in entries(type(self)))
+        return {
+            entry.key: entry.accepted.write(value)
+            for entry, value in told
+            if not (entry.brief and value == entry.default)
+        }
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Self:
-        """Of our own JSON, as it is."""
-        known = {item.name for item in fields(cls)}  # type: ignore[arg-type]
-        return cls(**{name: value for name, value in found.items() if name in known})
+    def from_dict(cls, found: Any) -> Self:
+        """The inverse of `to_dict`; whatever it could not have written is refused."""
+        try:
+            given = dict(cls._given(found))
+        except FieldError as problem:
+            raise cls.refusal(problem) from None
+        return cls(**given)
 
     @classmethod
-    def checked(cls, found: Any) -> Self:
-        """Of JSON that somebody else wrote: each field has the type that it declares, else `FieldError` names it."""
+    def _given(cls, found: Any) -> Iterator[tuple[str, Any]]:
+        known = [entry.key for entry in entries(cls)]
         if not isinstance(found, Mapping):
-            raise FieldError("")
-        for item in fields(cls):  # type: ignore[arg-type]
-            if item.name in found:
-                value, shapes = found[item.name], _SHAPES.get(str(item.type), (object,))
-                if not isinstance(value, shapes) or (isinstance(value, bool) and not {bool, object} & set(shapes)):
-                    raise FieldError(item.name)
-            elif item.default is MISSING and item.default_factory is MISSING:
-                raise FieldError(item.name)
-        return cls.from_dict(found)
+            raise FieldError("", f"it must be an object with the keys {_listed(known)}")
+        if not cls.takes_more:
+            check_keys(found, (*known, *cls.beside))
+        for entry in entries(cls):
+            if entry.key in found:
+                yield entry.field, _read(entry.key, entry.accepted, found[entry.key])
+            elif entry.default is MISSING:
+                raise FieldError(entry.key, f"`{entry.key}` is missing")
+
+
+def check_keys(found: Mapping[Any, Any], known: Iterable[str]) -> None:
+    """Refuse a key that is none of these."""
+    known = tuple(known)
+    for key in found:
+        if key not in known:
+            raise FieldError(str(key), f"there is no key {str(key)[:60]!r}; it may have: {_listed(known)}")
+
+
+def _read(key: str, accepted: Accepted, value: Any) -> Any:
+    try:
+        return accepted.read(value)
+    except FieldError as problem:
+        raise FieldError(f"{key}.{problem.field}", f"{problem} (in `{key}`)") from None
+    except ValueError as problem:
+        raise FieldError(key, f"`{key}` {problem}") from None
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+# What a field's annotation says.
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One field as it stands in the object."""
+
+    field: str
+    key: str
+    accepted: Accepted
+    brief: bool
+    default: Any
+    """MISSING where it must be stated; a default that is made anew for each record is not told from others."""
+
+
+def entries(record: Any) -> tuple[Entry, ...]:
+    """The fields of a class of records that are stated, in the order of the declaration."""
+    return _entries(record)
+
+
+@functools.cache
+def _entries(record: Any) -> tuple[Entry, ...]:
+    hints, found = get_type_hints(record, include_extras=True), []
+    for one in fields(record):
+        marks = _marks(hints[one.name])
+        if APART in marks:
+            continue
+        key = next((mark.name for mark in marks if isinstance(mark, Key)), one.name)
+        default = one.default if one.default_factory is MISSING else one.default_factory
+        found.append(Entry(one.name, key, accepted_by(hints[one.name]), BRIEF in marks, default))
+    return tuple(found)
+
+
+def _marks(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind)[1:] if get_origin(kind) is Annotated else ()
+
+
+def accepted_by(kind: Any) -> Accepted:
+    """What a type allows; a type that says nothing is not looked at."""
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return next((mark for mark in _marks(kind) if isinstance(mark, Accepted)), accepted_by(inner[0]))
+    if origin is Literal:
+        return Word(inner)
+    if origin in (Union, types.UnionType):
+        return Either(tuple(accepted_by(one) for one in inner))
+    if origin in (tuple, list) and (origin is list or inner[1:] == (...,)):
+        return Listed(accepted_by(inner[0]), origin)
+    if origin in (dict, Mapping):
+        return Named(accepted_by(inner[1]))
+    return Nested(kind.from_dict) if hasattr(kind, "from_dict") else Anything()
+
+
+_PLAIN: dict[Any, Accepted] = {
+    float: Number(),
+    int: AnyWhole(),
+    bool: Flag(),
+    str: Text(),
+    type(None): Nothing(),
+}
+
+
+@dataclass(frozen=True)
+class Nested(Accepted):
+    """A record, or whatever else has `to_dict` and a function that reads it again."""
+
+    of: Callable[[Any], Any]
+
+    def allows(self, value: Any) -> bool:
+        return isinstance(value, Mapping)
+
+    @property
+    def words(self) -> str:
+        return "an object"
+
+    def read(self, value: Any) -> Any:
+        return self.of(super().read(value))
+
+    def write(self, value: Any) -> Any:
+        return value.to_dict()
+
+
+class Anything(Accepted):
+    """What is not looked at."""
+
+    def allows(self, value: Any) -> bool:  # noqa: ARG002
+        return True
+
+    @property
+    def words(self) -> str:
+        return "anything"

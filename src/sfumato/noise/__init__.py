@@ -5,7 +5,7 @@ from sfumato.noise.expression import Expression, parse_expression
 from sfumato.noise.grid import discrete_laplace, exact_bernoulli, uniform_integers
 from sfumato.noise.kernel_laws import Biweight, Epanechnikov, Triangular
 from sfumato.noise.law import Law
-from sfumato.noise.laws import LAWS, Laplace, Normal, StudentT, Uniform, law_from_dict, make_law
+from sfumato.noise.laws import A_LAW, LAWS, Laplace, Normal, StudentT, Uniform, law_from_dict, make_law
 from sfumato.noise.operator import CUSTOM, Branch, Operator
 from sfumato.noise.operator_noise import NumberNoise, OperatorNoise
 from sfumato.noise.operators import OPERATORS, make_operator
@@ -21,6 +21,7 @@ from sfumato.noise.streams import Streams, content_hash
 from sfumato.noise.window import WindowNoise
 
 __all__ = [
+    "A_LAW",
     "CUSTOM",
     "LAWS",
     "OPERATORS",

@@ -17,6 +17,7 @@ from scipy import special
 
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import UsageError
+from sfumato.core.records import Nested
 from sfumato.noise.grid import Shape, random_words
 from sfumato.noise.kernel_laws import Biweight, Epanechnikov, Triangular
 from sfumato.noise.law import Law, check_finite, check_positive, check_width, floats, settle
@@ -301,3 +302,7 @@ def law_from_dict(stated: Mapping[str, Any]) -> Law:
     if any(value is None for value in parameters.values()):
         raise UsageError("A stated law gives every parameter that it has.")
     return make_law(str(stated.get("law")), **parameters)
+
+
+A_LAW = Nested(law_from_dict)
+"""A law in a record."""

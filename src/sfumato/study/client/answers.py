@@ -73,7 +73,7 @@ Kind = TypeVar("Kind", bound=Record)
 def message_of(kind: type[Kind], found: Any) -> Kind:
     """A message whose fields have the types that it declares, or an error: nobody counts with somebody's text."""
     try:
-        return kind.checked(found)
+        return kind.from_dict(found)
     except FieldError:
         raise misshapen() from None
 
