@@ -23,8 +23,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `papers.d
 from papers.data import DataMissingError, load
 
 from sfumato.channels import Exact, Recipe
+from sfumato.learn.asked import MIXTURES
 from sfumato.learn.mining.choosing import adjusted_rand
-from sfumato.learn.mining.mixture import MODELS, Laws, Mixture, fit_mixture
+from sfumato.learn.mining.mixture import Laws, Mixture, fit_mixture
 from sfumato.learn.mining.seen import Part, see
 from sfumato.mechanisms import AdditiveNoise, PrincipalLaplace
 
@@ -55,7 +56,7 @@ def one_run(mechanism, X, y, clusters, seed):
     exact = see([Part(plain, whole, whole.channels)])
     naive = KMeans(clusters, n_init=10, random_state=seed).fit(np.ascontiguousarray(Z))
     found = [adjusted_rand(y, naive.labels_), adjusted_rand(y, naive.predict(np.ascontiguousarray(plain)))]
-    for model in MODELS:
+    for model in MIXTURES:
         mixture = fit_mixture(seen, clusters, model, seed=seed)
         found += [adjusted_rand(y, mixture.responsibilities(part).argmax(axis=1)) for part in (seen, exact)]
     ceiling = known_classes(seen, plain, y).responsibilities(seen).argmax(axis=1)
@@ -69,7 +70,7 @@ def main() -> None:
     options.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     chosen = options.parse_args()
     warnings.simplefilter("ignore")
-    heads = ["k-means", *MODELS]
+    heads = ["k-means", *MIXTURES]
     print("| set, rows | noise | b | " + " | ".join(f"{h}: released, plain" for h in heads) + " | ceiling, released |")
     print("|---" * (4 + len(heads)) + "|")
     for name in chosen.sets:

@@ -14,12 +14,13 @@ from typer.testing import CliRunner
 
 import sfumato as sf
 from sfumato.api.cli import app
-from sfumato.api.cli.blocks import GroupedCommand, with_blocks
-from sfumato.core.asked import NOT_TYPED, asked, asked_fields, asks, check_asked, flag_of
+from sfumato.api.cli.blocks import GroupedCommand, keywords, with_blocks
+from sfumato.core.asked import NOT_TYPED, Read, asked, asked_fields, asks, check_asked, flag_of
 from sfumato.core.errors import UsageError
+from sfumato.learn.asked import ClusterAsked, RegressAsked, RulesAsked
 from sfumato.release.asked import SanitizeAsked
 
-DECLARED = {"sanitize": SanitizeAsked}
+DECLARED = {"sanitize": SanitizeAsked, "cluster": ClusterAsked, "rules": RulesAsked, "regress": RegressAsked}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,10 @@ class Baking:
     crust: str = asked("thin", "How the edge is; see `minutes`.", group="Taste", choices=("thin", "thick"))
     minutes: int | None = asked(None, "In the oven.", more="At 220 degrees.", at_least=1, unset="12")
     toppings: dict = asked(dict, "What is on it.", kind="mapping", unset="{}", typed=list[str], flag="--on")
+    heat: int = asked(220, "Degrees.", at_least=100, at_most=300)
+    with_: dict = asked(dict, "More.", read=Read.PARAMETERS, flag="--with", kind="mapping")
+    beside: object = asked(None, "A table.", read=Read.TABLE)
+    slices: int | str = asked(8, "How many.", typed=str, read=lambda typed: int(typed) * 2)
     tell: object = asked(print, "Called when done.", kind="callable", typed=NOT_TYPED)
 
 
@@ -67,12 +72,35 @@ def test_the_docstring_describes_every_field_where_it_left_room():
     [
         ({"crust": "none"}, "--crust must be thin or thick. Got 'none' instead."),
         ({"minutes": 0}, "--minutes must be at least 1. Got 0 instead."),
+        ({"heat": 400}, "--heat must be at least 100 and at most 300. Got 400 instead."),
     ],
 )
 def test_what_the_field_does_not_allow_is_refused(given, said):
     check_asked(Baking(crust="thick", minutes=1))
     with pytest.raises(UsageError, match=re.escape(said)):
         check_asked(Baking(**given))
+    with pytest.raises(UsageError, match=re.escape(said)):
+        bake("rye", **given)
+
+
+def test_a_second_thing_may_be_left_out_and_comes_before_the_options():
+    @asks(Baking)
+    def slice_up(loaf, pieces=2, options=None):
+        """Cut."""
+        return loaf, pieces, options.crust
+
+    assert slice_up("rye") == ("rye", 2, "thin")
+    assert slice_up("rye", 3, crust="thick") == slice_up(pieces=3, loaf="rye", crust="thick") == ("rye", 3, "thick")
+
+
+def test_what_was_typed_is_read_as_the_field_says():
+    class Tables:
+        def open(self, given):
+            return f"opened {given}"
+
+    typed = Baking(toppings=None, with_=["salt=2"], beside="rows.csv", slices="4")
+    assert keywords(typed, Tables()) == {"with_": {"salt": 2}, "beside": "opened rows.csv", "slices": 8}
+    assert keywords(Baking(toppings=None, with_=None)) == {}, "what was not typed is left to the function"
 
 
 def test_a_command_takes_the_same_object_and_shows_rare_options_only_when_asked():
@@ -123,5 +151,6 @@ def test_the_first_screen_of_sanitize_is_short_and_names_the_rest():
 
 def test_declarations_load_without_what_a_job_needs():
     """`--help` may read them at no cost."""
-    seen = "import sys, sfumato.release.asked; print(sorted({'numpy', 'pyarrow', 'typer'} & set(sys.modules)))"
+    rooms = ", ".join(sorted({declared.__module__ for declared in DECLARED.values()}))
+    seen = f"import sys, {rooms}; print(sorted({{'numpy', 'pyarrow', 'typer'}} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True).stdout == "[]\n"

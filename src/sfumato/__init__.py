@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from sfumato.api.laboratory import canary, invariance, law
     from sfumato.api.learn import Model, evaluate, load_model, predict, reconstruct, train
     from sfumato.api.ledger import export_ledger, ledger_budget, ledger_forget, ledger_keep, show_ledger
-    from sfumato.api.mine import cluster, regress, rules
     from sfumato.api.plan_counts import plan_counts
     from sfumato.api.recommend import recommend
     from sfumato.api.redraw import redraw
@@ -31,6 +30,9 @@ if TYPE_CHECKING:
     from sfumato.api.survey import measure_survey, plan_survey, survey_edges
     from sfumato.api.trade_off import Rehearsal, rehearse, trade_off
     from sfumato.core.errors import PrivacyLeakWarning, SfumatoError
+    from sfumato.learn.cluster import cluster
+    from sfumato.learn.regress import regress
+    from sfumato.learn.rules import rules
     from sfumato.release.release import Release, open_release
     from sfumato.table import Column, Schema, SqlQuery
 
@@ -53,13 +55,13 @@ _WHERE = {
     "plan_survey": "sfumato.api.survey",
     "measure_survey": "sfumato.api.survey",
     "survey_edges": "sfumato.api.survey",
-    "cluster": "sfumato.api.mine",
+    "cluster": "sfumato.learn.cluster",
     "law": "sfumato.api.laboratory",
-    "rules": "sfumato.api.mine",
+    "rules": "sfumato.learn.rules",
     "invariance": "sfumato.api.laboratory",
     "figure_filtering": "sfumato.api.figures",
     "figure_condensation": "sfumato.api.figures",
-    "regress": "sfumato.api.mine",
+    "regress": "sfumato.learn.regress",
     "trade_off": "sfumato.api.trade_off",
     "certificate": "sfumato.api.sanitize",
     "compare": "sfumato.api.compare",

@@ -117,7 +117,7 @@ def test_mistakes(release):
     for words, said in (
         ({"clusters": 0}, "whole number"),
         ({"clusters": 9_999}, "too many"),
-        ({"model": "cubic"}, "no model 'cubic'"),
+        ({"model": "cubic"}, "--model must be auto, spherical or diagonal"),
     ):
         with pytest.raises(UsageError, match=said):
             sf.cluster(release, **words)

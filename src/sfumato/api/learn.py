@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.core.array_types import Floats
-from sfumato.core.errors import TableError, UsageError
+from sfumato.core.errors import UsageError
 from sfumato.guarantee import Key
 from sfumato.learn.evaluate import Evaluation, compare
 from sfumato.learn.model import Model as ModelFile
@@ -20,9 +20,7 @@ from sfumato.learn.train import reconstruct_from, train_on
 from sfumato.reconstruction import Density, JointDensity, Shares
 from sfumato.reconstruction.described import check_published, describe
 from sfumato.reconstruction.reconstruct import make_method
-from sfumato.release.release import Release
-
-Releases = Release | Path | str | Sequence[Release | Path | str]
+from sfumato.release.release import Releases, opened
 
 
 class Model(ModelFile):
@@ -97,7 +95,7 @@ def train(
     >>> list(model.predict({"age": [30, 60]}))
     ['no', 'yes']
     """
-    found = train_on(opened_releases(releases), classifier, reconstruction, parameters, published)
+    found = train_on(opened(releases), classifier, reconstruction, parameters, published)
     return Model(found.classifier, found.about)
 
 
@@ -231,34 +229,20 @@ def reconstruct(
     """
     if sum(wish is not None for wish in (column, joint, along)) != 1:
         raise UsageError("Give one of column, joint and along.")
-    opened = opened_releases(releases, public=True)
+    parts = opened(releases, public=True)
     chosen = make_method(method, penalty, rounds=rounds, published=published)
     for name in (*(joint or ()), *([column] if column else ())) if published else ():
-        check_published(describe(opened[0].card, name))
+        check_published(describe(parts[0].card, name))
     independent = independent or published
     if joint is not None:
-        return joint_from(opened, joint, chosen, bins=bins or JOINT_BINS, independent=independent, seed=seed)
+        return joint_from(parts, joint, chosen, bins=bins or JOINT_BINS, independent=independent, seed=seed)
     options: dict[str, Any] = {"bins": bins or 75, "confidence": confidence, "resamples": resamples, "seed": seed}
     options |= {"atoms": False} if published else {}
     if along is not None:
-        return along_from(opened, along, chosen, **options)
+        return along_from(parts, along, chosen, **options)
     assert column is not None
-    return reconstruct_from(opened, column, chosen, **options)
+    return reconstruct_from(parts, column, chosen, **options)
 
 
 def _model(given: Model | Path | str) -> Model:
     return load_model(given) if isinstance(given, str | Path) else given
-
-
-def opened_releases(given: Releases, *, public: bool = False) -> list[Release]:
-    several = [given] if isinstance(given, Release | str | Path) else given
-    if not isinstance(several, Sequence):
-        raise TableError(f"A {type(given).__name__} is not a release. Give what `sanitize` returned, or its folder.")
-    opened = []
-    for one in several:
-        if isinstance(one, str | Path):
-            one = Release.public(one) if public else Release.open(one)
-        if not isinstance(one, Release):
-            raise TableError(f"A {type(one).__name__} is not a release. Give what `sanitize` returned, or its folder.")
-        opened.append(one)
-    return opened

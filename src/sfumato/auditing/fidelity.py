@@ -17,8 +17,9 @@ from sfumato.auditing.evidence import Evidence, People, sampled
 from sfumato.channels import NotApplicableError
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SfumatoError
+from sfumato.learn.asked import AUTO
 from sfumato.learn.cluster import compare_with_plain
-from sfumato.learn.mining.choosing import AUTO, candidates, choose, expected_agreement
+from sfumato.learn.mining.choosing import candidates, choose, expected_agreement
 from sfumato.learn.mining.mixture import fit_mixture
 from sfumato.learn.mining.seen import Part, see
 from sfumato.table import Encoding, Group

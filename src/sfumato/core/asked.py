@@ -1,7 +1,7 @@
 """An option is declared once, as a field of its job's dataclass.
 
 From the field come the keyword in Python with its line in the docstring (`asks`), the command's option (api/cli/blocks)
-and the check of what was given (`check_asked`).
+and the check of what was given (`check_asked`). docs/architecture.md shows a job from declaration to command.
 """
 
 from __future__ import annotations
@@ -12,19 +12,31 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from enum import Enum
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 from sfumato.core.errors import UsageError
 
 RARE = "Rarely needed"
 """The group of options that only `--help-all` shows."""
+REQUIRED: Any = MISSING
+"""The default of an option that must be given."""
 DOC_WIDTH = 116
 MARK = "{options}"
 """Where a docstring's own words leave room for the options."""
 
 Words = ParamSpec("Words")
-Options = TypeVar("Options")
-Answer = TypeVar("Answer")
+Second = TypeVar("Second", contravariant=True)
+Wanted = TypeVar("Wanted", covariant=True)
+Made = TypeVar("Made", covariant=True)
+
+
+class Read(Enum):
+    """What every command reads in the same way from what was typed."""
+
+    TABLE = "a table"
+    PARAMETERS = "name=value, repeatable"
+    COLUMN_PARAMETERS = "column.name=value, repeatable"
 
 
 @dataclass(frozen=True)
@@ -35,15 +47,19 @@ class Asked:
     """One or two sentences: all that the command line shows."""
     more: str = ""
     """What the docstring adds."""
-    group: str = RARE
+    group: str = ""
+    """The heading of its options in `--help`. Without one it is rarely needed, where other options have one."""
     kind: str = ""
     """The type in words, where the annotation is not what a person calls it."""
     unset: str = ""
     """What leaving it out stands for, where the default does not say it."""
     choices: tuple[str, ...] = ()
     at_least: float | None = None
+    at_most: float | None = None
     typed: Any = None
     """The type on the command line, where Python takes objects too; `NOT_TYPED` where only Python can give it."""
+    read: Read | Callable[[Any], Any] | None = None
+    """How what was typed becomes what Python takes."""
     flag: str = ""
     """The option's name, where it is not that of the field."""
     metavar: str | None = None
@@ -55,7 +71,7 @@ NOT_TYPED = object()
 
 
 def asked(default: Any, help: str, **words: Any) -> Any:
-    """A field with its default (a class stands for a new one of it) and what `Asked` says."""
+    """A field with its default (a class stands for a new one of it, `REQUIRED` for none) and what `Asked` says."""
     given: dict[str, Any] = {"default_factory": default} if isinstance(default, type) else {"default": default}
     return field(**given, metadata={"asked": Asked(help, **words)})
 
@@ -66,7 +82,9 @@ def asked_fields(options: Any) -> Iterator[tuple[Field[Any], Asked]]:
 
 
 def default_of(one: Field[Any]) -> Any:
-    """What a signature shows: None where each call gets a new object."""
+    """What a signature shows: None where each call gets a new object, nothing where it must be given."""
+    if one.default is one.default_factory is MISSING:
+        return inspect.Parameter.empty
     return None if one.default is MISSING else one.default
 
 
@@ -76,7 +94,7 @@ def flag_of(one: Field[Any], says: Asked) -> str:
 
 
 def check_asked(options: Any) -> None:
-    """Refuse what is none of the choices, or too small."""
+    """Refuse what is none of the choices, too small or too large."""
     for one, says in asked_fields(options):
         given = getattr(options, one.name)
         if given is None:
@@ -85,9 +103,13 @@ def check_asked(options: Any) -> None:
             *others, last = says.choices
             known = f"{', '.join(others)} or {last}"
             raise UsageError(f"{flag_of(one, says)} must be {known}. Got {str(given)[:60]!r} instead.")
+        least, most = says.at_least, says.at_most
+        if least is most is None:
+            continue
         number = isinstance(given, int | float) and not isinstance(given, bool)
-        if says.at_least is not None and not (number and given >= says.at_least):
-            raise UsageError(f"{flag_of(one, says)} must be at least {says.at_least:g}. Got {given!r} instead.")
+        if not number or (least is not None and given < least) or (most is not None and given > most):
+            bounds = [f"at {word} {limit:g}" for word, limit in (("least", least), ("most", most)) if limit is not None]
+            raise UsageError(f"{flag_of(one, says)} must be {' and '.join(bounds)}. Got {given!r} instead.")
 
 
 def short_help(options: Any, says: Asked) -> str:
@@ -112,18 +134,35 @@ def _kind(one: Field[Any], says: Asked) -> str:
     kind = says.kind or ("path" if "Path" in names else names[0])
     if says.choices:
         kind = "{" + ", ".join(f'"{choice}"' for choice in says.choices) + "}"
+    if default is inspect.Parameter.empty:
+        return kind
     if default is None or callable(default):
         return f"{kind}, default {says.unset}" if says.unset else f"{kind}, optional"
     return f'{kind}, default "{default}"' if isinstance(default, str) else f"{kind}, default {default}"
 
 
-def asks(
-    options: Callable[Words, Options],
-) -> Callable[[Callable[[Any, Options], Answer]], Callable[Concatenate[Any, Words], Answer]]:
-    """Let a job that takes one object of options be called with a keyword for each; type checkers see the same."""
+class OfTwo(Protocol[Second, Words, Made]):
+    """A function of two things and options; the second may have a default."""
 
-    def of(job: Callable[[Any, Options], Answer]) -> Callable[Concatenate[Any, Words], Answer]:
-        *own, _ = inspect.signature(job).parameters.values()
+    def __call__(self, first: Any, second: Second = ..., /, *args: Words.args, **words: Words.kwargs) -> Made:
+        """Run the job."""
+
+
+class Asks(Protocol[Words, Wanted]):
+    """What makes a function with keywords of a job with options; type checkers see the keywords."""
+
+    @overload
+    def __call__(self, job: Callable[[Any, Second, Wanted], Made], /) -> OfTwo[Second, Words, Made]: ...
+
+    @overload
+    def __call__(self, job: Callable[[Any, Wanted], Made], /) -> Callable[Concatenate[Any, Words], Made]: ...
+
+
+def asks(options: Callable[Words, Wanted]) -> Asks[Words, Wanted]:
+    """Let a job that takes its options as one object, last, be called with a keyword for each."""
+
+    def of(job: Callable[..., Any]) -> Any:
+        *own, last = inspect.signature(job).parameters.values()
         keywords = [
             inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default_of(one), annotation=one.type)
             for one, _ in asked_fields(options)
@@ -131,10 +170,12 @@ def asks(
         shown = inspect.signature(job).replace(parameters=[*own, *keywords])
 
         @functools.wraps(job)
-        def run(*given: Any, **words: Any) -> Answer:
+        def run(*given: Any, **words: Any) -> Any:
             bound = shown.bind(*given, **words).arguments
-            own_words = [bound.pop(one.name) for one in own]
-            return job(*own_words, options(**bound))  # type: ignore[call-arg]
+            own_words = {one.name: bound.pop(one.name) for one in own if one.name in bound}
+            wanted = options(**bound)  # type: ignore[call-arg]
+            check_asked(wanted)
+            return job(**own_words, **{last.name: wanted})
 
         run.__signature__ = shown  # type: ignore[attr-defined]
         run.__annotations__ = {one.name: one.annotation for one in shown.parameters.values()}

@@ -13,13 +13,15 @@ import pyarrow as pa
 
 from sfumato.channels import Exact, Recipe
 from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.asked import asks
 from sfumato.core.errors import CardError, UsageError
 from sfumato.core.files import new_folder, write_whole
-from sfumato.learn.mining.choosing import AUTO, adjusted_rand, candidates, choose, expected_agreement, stability
-from sfumato.learn.mining.mixture import MODELS, Mixture, fit_mixture
+from sfumato.learn.asked import AUTO, ClusterAsked
+from sfumato.learn.mining.choosing import adjusted_rand, candidates, choose, expected_agreement, stability
+from sfumato.learn.mining.mixture import Mixture, fit_mixture
 from sfumato.learn.mining.seen import Part, Seen, see
 from sfumato.learn.train import check_apart, check_one_space
-from sfumato.release.release import Release
+from sfumato.release.release import Release, Releases, opened
 from sfumato.table import open_table, write_table
 
 TRIED = range(2, 9)
@@ -70,17 +72,34 @@ class Clustering:
         return Path(out)
 
 
-def cluster_releases(
-    releases: Sequence[Release],
-    *,
-    clusters: int | str = AUTO,
-    model: str = AUTO,
-    resamples: int = 10,
-    seed: int = 0,
-    original: Any = None,
-) -> Clustering:
-    """Fit a mixture to releases of one space, choose what is not given, and say how far it can be trusted."""
-    _check(clusters, model, resamples)
+@asks(ClusterAsked)
+def cluster(releases: Releases, options: ClusterAsked) -> Clustering:
+    """Clusters of the plain rows behind releases: the noise on their cards is taken out.
+
+    Parameters
+    ----------
+    releases : Release, path, or a sequence of them
+        Of one space. Each part's noise is read from its own card.
+    {options}
+
+    Returns
+    -------
+    Clustering
+        `labels`, `probabilities`, `centres`, `about` and `warnings`; `save(folder)` writes them.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"age": [24, 61, 27, 66, 22] * 40}
+    >>> release = sf.sanitize(people, mechanism="additive-noise", parameters={"scale": 0.1}, seed=1)
+    >>> found = sf.cluster(release, clusters=2, resamples=0)
+    >>> [round(share, 1) for share in found.about["shares"]]
+    [0.6, 0.4]
+    """
+    clusters, model, seed, original = options.clusters, options.model, options.seed, options.original
+    if clusters != AUTO and (isinstance(clusters, bool | str) or int(clusters) < 1):
+        raise UsageError(f"The number of clusters must be a whole number above 0, or auto. Got {clusters!r} instead.")
+    releases = opened(releases, public=original is None)
     check_apart(releases)
     check_one_space([one.card for one in releases], [one.where for one in releases])
     parts = [part for release in releases for part in parts_of(release)]
@@ -112,22 +131,13 @@ def cluster_releases(
         "tried": [one.to_dict() for one in tried],
         "is_shown": chosen.clusters > 1 and chosen.is_shown,
         "expected_agreement": expected_agreement(probabilities),
-        "stability": stability(seen, fitted, resamples, seed) if chosen.clusters > 1 else [],
+        "stability": stability(seen, fitted, options.resamples, seed) if chosen.clusters > 1 else [],
     }
     if original is not None:
         about["lost"] = lost(releases, fitted, seen, labels, original, seed)
     about["warnings"] = _warnings(about, releases)
     centres = _centres(releases[0].card.made_by(), fitted, seen)
     return Clustering(fitted, labels, placed, centres, about)
-
-
-def _check(clusters: int | str, model: str, resamples: int) -> None:
-    if clusters != AUTO and (isinstance(clusters, bool | str) or int(clusters) < 1):
-        raise UsageError(f"The number of clusters must be a whole number above 0, or auto. Got {clusters!r} instead.")
-    if model not in (AUTO, *MODELS):
-        raise UsageError(f"There is no model {model!r}. Choose one of: {', '.join((AUTO, *MODELS))}.")
-    if not 0 <= resamples <= 1000:
-        raise UsageError(f"The number of resamples must lie between 0 and 1000. Got {resamples} instead.")
 
 
 def parts_of(release: Release) -> list[Part]:

@@ -13,13 +13,15 @@ import pyarrow as pa
 
 from sfumato.channels import Secret
 from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError
 from sfumato.core.files import new_folder, write_whole
+from sfumato.learn.asked import RegressAsked
 from sfumato.learn.classifiers.kernel_smoother import REGRESSIONS
 from sfumato.learn.cluster import file_order, parts_of
 from sfumato.learn.mining.linear import WEAK, Linear, Unbiased, fit_linear, unbiased
 from sfumato.learn.train import check_apart, check_one_space
-from sfumato.release.release import Release
+from sfumato.release.release import Release, Releases, opened
 from sfumato.table import Encoding, Group, write_table
 
 # How well learners predict a released number from the other released columns: kernel smoother, linear models, a tree.
@@ -106,17 +108,36 @@ class Regression:
         return Path(out)
 
 
-def regress_releases(
-    releases: Sequence[Release],
-    target: str,
-    *,
-    columns: Sequence[str] = (),
-    confidence: float = 0.95,
-    seed: int = 0,
-) -> Regression:
-    """A linear model of a released number; noise is taken out of both sides by what the cards say of it."""
+@asks(RegressAsked)
+def regress(releases: Releases, target: str, options: RegressAsked) -> Regression:
+    """A linear model between plain columns, from noisy ones: the known noise is taken out of both sides.
+
+    Parameters
+    ----------
+    releases : Release, path, or a sequence of them
+        Of one space. Each part's noise is read from its own card.
+    target : str
+        A released number.
+    {options}
+
+    Returns
+    -------
+    Regression
+        `coefficients` (an Arrow table in raw units), `about` and `warnings`; `save(folder)` writes them.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"age": [20, 30, 40, 50, 60] * 400, "income": [25, 33, 41, 52, 60] * 400}
+    >>> release = sf.sanitize(people, mechanism="additive-noise", parameters={"scale": 0.2}, seed=1)
+    >>> found = sf.regress(release, "income").coefficients.to_pylist()[1]
+    >>> found["as_released"] < 0.7, 0.7 < found["coefficient"] < 1.1
+    (True, True)
+    """
+    columns, confidence, seed = options.columns, options.confidence, options.seed
     if not 0 < confidence < 1:
         raise UsageError(f"The 'confidence' parameter must lie between 0 and 1. Got {confidence} instead.")
+    releases = opened(releases, public=True)
     check_apart(releases)
     check_one_space([one.card for one in releases], [one.where for one in releases])
     if releases[0].card.target == target:

@@ -11,12 +11,15 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.core.array_types import Codes
+from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError
 from sfumato.core.files import new_folder, write_whole
+from sfumato.learn.asked import RulesAsked
 from sfumato.learn.cluster import parts_of
-from sfumato.learn.mining.rules import Estimate, Item, Rule, answers_of, frequent, rules
+from sfumato.learn.mining.rules import Estimate, Item, Rule, answers_of, frequent
+from sfumato.learn.mining.rules import rules as sure_rules
 from sfumato.learn.train import check_apart, check_one_space
-from sfumato.release.release import Release
+from sfumato.release.release import Release, Releases, opened
 from sfumato.table import write_table
 
 SURE = 0.05
@@ -57,35 +60,46 @@ class Rules:
         return Path(out)
 
 
-def rules_of_releases(
-    releases: Sequence[Release],
-    *,
-    columns: Sequence[str] = (),
-    min_support: float = 0.05,
-    min_confidence: float = 0.5,
-    longest: int = 2,
-    confidence: float = 0.95,
-) -> Rules:
-    """Rules among the categorical columns (and the label) of releases of one space."""
-    for name, value in (("min_support", min_support), ("min_confidence", min_confidence), ("confidence", confidence)):
-        if not 0 < value < 1:
-            raise UsageError(f"The {name!r} parameter must lie between 0 and 1. Got {value} instead.")
-    if not 2 <= longest <= 5:
-        raise UsageError(f"The 'longest' parameter must lie between 2 and 5. Got {longest} instead.")
+@asks(RulesAsked)
+def rules(releases: Releases, options: RulesAsked) -> Rules:
+    """Association rules and frequencies of pairs behind randomized answers, unbiased and with intervals.
+
+    Parameters
+    ----------
+    releases : Release, path, or a sequence of them
+        Of one space, with at least two categorical columns; the label counts as one.
+    {options}
+
+    Returns
+    -------
+    Rules
+        `pairs` and `rules` (Arrow tables), `about` and `warnings`; `save(folder)` writes them.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"smokes": ["yes", "no", "no", "no"] * 250, "coughs": ["yes", "no", "no", "yes"] * 250}
+    >>> release = sf.sanitize(people, mechanism="randomized-response", epsilon_record=6, seed=1)
+    >>> found = sf.rules(release).rules.to_pylist()[0]
+    >>> found["when"], found["then"], found["confidence"] > 0.8
+    ('smokes=yes', 'coughs=yes', True)
+    """
+    limits = {name: getattr(options, name) for name in ("min_support", "min_confidence", "longest", "confidence")}
+    for name in ("min_support", "min_confidence", "confidence"):
+        if not 0 < limits[name] < 1:
+            raise UsageError(f"The {name!r} parameter must lie between 0 and 1. Got {limits[name]} instead.")
+    releases = opened(releases, public=True)
     check_apart(releases)
     check_one_space([one.card for one in releases], [one.where for one in releases])
     if any(release.card.made_by().by_class for release in releases):
         raise UsageError("Not applicable: the noise of these releases differs by class, and holds numbers only.")
     parts = [part for release in releases for part in parts_of(release)]
-    answers = answers_of(parts, [_label(release) for release in releases], columns)
-    sets = frequent(answers, longest, min_support, confidence)
-    found, looked_at = rules(answers, sets, min_support, min_confidence, confidence)
+    answers = answers_of(parts, [_label(release) for release in releases], options.columns)
+    sets = frequent(answers, options.longest, options.min_support, options.confidence)
+    found, looked_at = sure_rules(answers, sets, options.min_support, options.min_confidence, options.confidence)
     about: dict[str, Any] = {
         "rows": answers.rows,
-        "min_support": min_support,
-        "min_confidence": min_confidence,
-        "longest": longest,
-        "confidence": confidence,
+        **limits,
         "rules": len(found),
         "sure": sum(rule.chance <= SURE for rule in found),
         "looked_at": looked_at,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sfumato.core.asked import NOT_TYPED, asked
+from sfumato.core.asked import NOT_TYPED, Read, asked
 from sfumato.core.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class SanitizeAsked:
         group=WHAT,
         kind="mapping",
         unset="{}",
-        typed=list[str],
+        read=Read.PARAMETERS,
         flag="--param",
         metavar="NAME=VALUE",
     )
@@ -112,7 +112,7 @@ class SanitizeAsked:
         group=WHAT,
         kind="mapping",
         unset="{}",
-        typed=list[str],
+        read=Read.COLUMN_PARAMETERS,
         flag="--column-param",
         metavar="COL.NAME=VALUE",
     )
@@ -175,7 +175,7 @@ class SanitizeAsked:
         "principal-laplace: public rows with the same columns, to take the basis from.",
         more="The basis is that of their principal components.",
         kind="DataFrame, Arrow table, path or SqlQuery",
-        typed=str,
+        read=Read.TABLE,
         metavar="TABLE",
     )
     reason: str | None = asked(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -260,6 +260,25 @@ class Release:
         if self.folder is None:
             self.folder = out
         return out
+
+
+Releases = Release | Path | str | Sequence[Release | Path | str]
+"""What a job takes that learns from releases."""
+
+
+def opened(given: Releases, *, public: bool = False) -> list[Release]:
+    """The releases of a job; folders are read, with their private files unless it is to do with `public` ones."""
+    several = [given] if isinstance(given, Release | str | Path) else given
+    if not isinstance(several, Sequence):
+        raise TableError(f"A {type(given).__name__} is not a release. Give what `sanitize` returned, or its folder.")
+    found = []
+    for one in several:
+        if isinstance(one, str | Path):
+            one = Release.public(one) if public else Release.open(one)
+        if not isinstance(one, Release):
+            raise TableError(f"A {type(one).__name__} is not a release. Give what `sanitize` returned, or its folder.")
+        found.append(one)
+    return found
 
 
 def open_release(folder: Path | str, key: Path | str | None = None) -> Release:

@@ -9,17 +9,24 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 
-from sfumato.core.asked import NOT_TYPED, RARE, Asked, default_of, flag_of, short_help
+from sfumato.api.cli.console import parse_column_parameters, parse_parameters
+from sfumato.core.asked import NOT_TYPED, RARE, Asked, Read, asked_fields, default_of, flag_of, short_help
 
 Command = TypeVar("Command", bound=Callable[..., None])
 ALL = "help_all"
-PLAIN = {"str": str, "int": int, "float": float, "bool": bool}
+TYPED = {"str": str, "int": int, "float": float, "bool": bool, "Path": Path, "Sequence[str]": list[str]}
+"""What is typed for an annotation, unless the field says otherwise; a path where a path will do."""
+READ: dict[Read, tuple[Any, Callable[[Any], Any]]] = {
+    Read.PARAMETERS: (list[str], parse_parameters),
+    Read.COLUMN_PARAMETERS: (list[str], parse_column_parameters),
+}
 
 
 def with_blocks(command: Command) -> Command:
@@ -47,30 +54,57 @@ def with_blocks(command: Command) -> Command:
 def _options(block: Any) -> list[inspect.Parameter]:
     says: dict[str, Any] = {one.name: one.metadata.get("asked") for one in fields(block)}
     hints = {} if any(says.values()) else get_type_hints(block, include_extras=True)
+    grouped = any(one is not None and one.group not in ("", RARE) for one in says.values())
     return [
         inspect.Parameter(
             one.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if one.default is one.default_factory is MISSING else default_of(one),
-            annotation=hints.get(one.name) or _asked_for(block, one, says[one.name]),
+            default=default_of(one),
+            annotation=hints.get(one.name) or _asked_for(block, one, says[one.name], grouped),
         )
         for one in fields(block)
         if one.init and not (says[one.name] and says[one.name].typed is NOT_TYPED)
     ]
 
 
-def _asked_for(block: Any, one: Field[Any], says: Asked) -> Any:
+def _asked_for(block: Any, one: Field[Any], says: Asked, grouped: bool) -> Any:
     """The annotation of an option that a job declares."""
-    typed = says.typed or PLAIN[str(one.type).partition(" | ")[0]]
+    typed = says.typed or _typed(one, says)
     option = typer.Option(
         flag_of(one, says),
         help=short_help(block, says),
         metavar=says.metavar or "|".join(says.choices) or None,
         show_default=typed is not bool,
         hidden=says.parameter,
-        rich_help_panel=says.group,
+        rich_help_panel=says.group or (RARE if grouped else None),
     )
     return Annotated[typed if default_of(one) is not None else typed | None, option]
+
+
+def _typed(one: Field[Any], says: Asked) -> Any:
+    """The type on the command line, as the annotation or the way of reading has it."""
+    if isinstance(says.read, Read):
+        return READ[says.read][0] if says.read in READ else str
+    known = [TYPED[name] for name in str(one.type).split(" | ") if name in TYPED]
+    return Path if Path in known else known[0]
+
+
+def keywords(options: Any, tables: Any = None) -> dict[str, Any]:
+    """What was typed, as the job's function takes it: parameters and words read, tables opened by the command's own
+    `Tables`. What was not typed is left to the function."""
+    given = {}
+    for one, says in asked_fields(options):
+        value = getattr(options, one.name)
+        if says.typed is NOT_TYPED or value is None or value == default_of(one):
+            continue
+        if says.read is Read.TABLE:
+            value = tables.open(value)
+        elif isinstance(says.read, Read):
+            value = READ[says.read][1](value)
+        elif says.read is not None:
+            value = says.read(value)
+        given[one.name] = value
+    return given
 
 
 def _help_all(options: list[inspect.Parameter]) -> list[inspect.Parameter]:

@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sfumato.api.cli.blocks import with_blocks
+from sfumato.api.cli.blocks import keywords, with_blocks
 from sfumato.api.cli.console import Console, Force
-from sfumato.api.cli.tables import Tables
-from sfumato.core.errors import UsageError
+from sfumato.api.cli.tables import Folders, Tables
 from sfumato.core.wording import counted
+from sfumato.learn.asked import ClusterAsked, RegressAsked, RulesAsked
 
-Folders = Annotated[list[Path], typer.Argument(metavar="DIR", help="Folders that `sfumato sanitize` wrote.")]
-Out = Annotated[Path, typer.Option(metavar="OUT", help="Folder to write.")]
+
+@dataclass(frozen=True)
+class Into:
+    """Where the findings go."""
+
+    out: Annotated[Path, typer.Option(metavar="OUT", help="Folder to write.")]
+    force: Force = False
 
 
 @with_blocks
-def cluster(
-    folders: Folders,
-    out: Out,
-    tables: Tables,
-    console: Console,
-    clusters: Annotated[str, typer.Option(metavar="K", help="How many; auto: as many as the release shows.")] = "auto",
-    model: Annotated[str, typer.Option(help="spherical (k-means' own), diagonal, or auto.")] = "auto",
-    resamples: Annotated[int, typer.Option(help="Bootstrap samples for the stability.")] = 10,
-    seed: Annotated[int, typer.Option(min=0, help="Of starts, folds and resamples.")] = 0,
-    original: Annotated[
-        str | None, typer.Option(metavar="TABLE", help="Owner only: tell what was lost against this table.")
-    ] = None,
-    force: Force = False,
-) -> None:
+def cluster(folders: Folders, into: Into, options: ClusterAsked, tables: Tables, console: Console) -> None:
     """Find clusters of the plain rows behind releases, with the noise on their cards taken out.
 
     Writes OUT/clusters.csv (centres), OUT/rows.parquet (cluster of each released row) and OUT/clusters.json. Says how
@@ -41,24 +34,14 @@ def cluster(
       sfumato cluster release --out clusters
       sfumato cluster site-a site-b --clusters 3 --out clusters
     """
-    from sfumato.learn.cluster import cluster_releases
-    from sfumato.release.release import Release
+    from sfumato.learn.cluster import cluster as run
 
-    number = _whole(clusters)
-    opened = [Release.public(one) if original is None else Release.open(one) for one in folders]
     with console.listening():
-        found = cluster_releases(
-            opened,
-            clusters=number,
-            model=model,
-            resamples=resamples,
-            seed=seed,
-            original=tables.open_if_given(original),
-        )
-        found.save(out, force=force)
+        found = run(folders, **keywords(options, tables))
+        found.save(into.out, force=into.force)
     about = found.about
     console.say(
-        f"Found {counted(about['clusters'], 'cluster')} behind {counted(about['rows'], 'released row')}: {out}."
+        f"Found {counted(about['clusters'], 'cluster')} behind {counted(about['rows'], 'released row')}: {into.out}."
     )
     console.say("Shares: " + ", ".join(f"{share:.0%}" for share in about["shares"]) + ".")
     if about["stability"]:
@@ -69,44 +52,26 @@ def cluster(
             naive = about["lost"].get(f"{kind}_by_k_means")
             beside = "" if naive is None else f"; k-means that ignores the noise: {naive:.2f}"
             console.say(f"{words} against the clusters of the original: {about['lost'][kind]:.2f}{beside}.")
-    console.result({"out": str(out), **about, "notes": about["warnings"]})
+    console.result({"out": str(into.out), **about, "notes": about["warnings"]})
     for line in found.warnings:
         console.say(f"Warning: {line}")
 
 
 @with_blocks
-def rules(
-    folders: Folders,
-    out: Out,
-    console: Console,
-    column: Annotated[list[str] | None, typer.Option(metavar="COL", help="Only this one; may be repeated.")] = None,
-    min_support: Annotated[float, typer.Option(help="Least share of people, as estimated.")] = 0.05,
-    min_confidence: Annotated[float, typer.Option(help="Least confidence of a rule, as estimated.")] = 0.5,
-    longest: Annotated[int, typer.Option(help="Most answers in a rule.")] = 2,
-    confidence: Annotated[float, typer.Option(help="Of each interval by itself.")] = 0.95,
-    force: Force = False,
-) -> None:
+def rules(folders: Folders, into: Into, options: RulesAsked, console: Console) -> None:
     """Find association rules and frequencies of pairs behind randomized answers, unbiased and with intervals.
 
     Writes OUT/pairs.csv, OUT/rules.csv and OUT/rules.json. Categorical columns and the column to predict take part.
 
     Example: sfumato rules release --min-support .1 --out rules
     """
-    from sfumato.learn.rules import rules_of_releases
-    from sfumato.release.release import Release
+    from sfumato.learn.rules import rules as run
 
     with console.listening():
-        found = rules_of_releases(
-            [Release.public(one) for one in folders],
-            columns=column or (),
-            min_support=min_support,
-            min_confidence=min_confidence,
-            longest=longest,
-            confidence=confidence,
-        )
-        found.save(out, force=force)
+        found = run(folders, **keywords(options))
+        found.save(into.out, force=into.force)
     about = found.about
-    console.say(f"{counted(about['rules'], 'rule')} behind {counted(about['rows'], 'released row')}: {out}.")
+    console.say(f"{counted(about['rules'], 'rule')} behind {counted(about['rows'], 'released row')}: {into.out}.")
     for rule in found.rules.slice(0, 10).to_pylist():
         console.say(
             f"  {rule['when']} -> {rule['then']}: confidence {rule['confidence']:.2f} "
@@ -115,7 +80,7 @@ def rules(
         )
     for line in found.warnings:
         console.say(f"Warning: {line}")
-    console.result({"out": str(out), **about, "notes": about["warnings"], "found": found.rules.to_pylist()})
+    console.result({"out": str(into.out), **about, "notes": about["warnings"], "found": found.rules.to_pylist()})
 
 
 @with_blocks
@@ -124,14 +89,9 @@ def regress(
     target: Annotated[
         str, typer.Option(metavar="COL", help="A released number, or the one that `sanitize --target` kept.")
     ],
-    out: Out,
+    into: Into,
+    options: RegressAsked,
     console: Console,
-    column: Annotated[
-        list[str] | None, typer.Option(metavar="COL", help="What explains it; may be repeated; default: all others.")
-    ] = None,
-    confidence: Annotated[float, typer.Option(help="Of each interval by itself.")] = 0.95,
-    seed: Annotated[int, typer.Option(min=0, help="Of the groups of rows that intervals are made of.")] = 0,
-    force: Force = False,
 ) -> None:
     """Fit a linear model between plain columns, with the noise on the cards taken out of both sides.
 
@@ -139,16 +99,14 @@ def regress(
 
     Example: sfumato regress release --target income --column age --out regression
     """
-    from sfumato.learn.regress import regress_releases
-    from sfumato.release.release import Release
+    from sfumato.learn.regress import regress as run
 
-    opened = [Release.public(one) for one in folders]
     with console.listening():
-        found = regress_releases(opened, target, columns=column or (), confidence=confidence, seed=seed)
-        found.save(out, force=force)
+        found = run(folders, target, **keywords(options))
+        found.save(into.out, force=into.force)
     about = found.about
     explained = "" if about["explained"] is None else f", variance explained {about['explained']:.2f}"
-    console.say(f"{target} behind {counted(about['rows'], 'released row')}{explained}: {out}.")
+    console.say(f"{target} behind {counted(about['rows'], 'released row')}{explained}: {into.out}.")
     for term in found.coefficients.to_pylist():
         between = "" if term["low"] is None else f" ({term['low']:.4g} to {term['high']:.4g})"
         console.say(f"  {term['term']}: {term['coefficient']:.4g}{between}; as released {term['as_released']:.4g}")
@@ -163,14 +121,5 @@ def regress(
     for line in found.warnings:
         console.say(f"Warning: {line}")
     console.result(
-        {"out": str(out), **about, "notes": about["warnings"], "coefficients": found.coefficients.to_pylist()}
+        {"out": str(into.out), **about, "notes": about["warnings"], "coefficients": found.coefficients.to_pylist()}
     )
-
-
-def _whole(given: str) -> int | str:
-    if given == "auto":
-        return given
-    try:
-        return int(given)
-    except ValueError:
-        raise UsageError(f"--clusters must be auto or a whole number. Got {given!r} instead.") from None

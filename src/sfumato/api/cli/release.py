@@ -8,14 +8,12 @@ from typing import Annotated
 
 import typer
 
-from sfumato.api.cli.blocks import with_blocks
+from sfumato.api.cli.blocks import keywords, with_blocks
 from sfumato.api.cli.console import (
     Console,
     Force,
     LedgerPath,
     Quiet,
-    parse_column_parameters,
-    parse_parameters,
 )
 from sfumato.api.cli.tables import Query, Tables, TablesArgument
 from sfumato.core.asked import RARE
@@ -120,20 +118,14 @@ def sanitize(
     if out is None and not dry_run:
         raise UsageError("Say where the release is to be written: --out DIR. To try without a release: --dry-run.")
     terms = None if typed["study"] is None else study_terms(typed["study"])
-    parameters = parse_parameters(typed["parameters"] or [])
-    if rows is not None:
-        if "rows" in parameters:
-            raise UsageError("--rows is given twice, once as --param. Leave one of them out.")
-        parameters["rows"] = rows
     with console.listening() as progress:
-        read = {
-            "study": terms,
-            "parameters": parameters,
-            "columns": parse_column_parameters(typed["columns"] or []),
-            "basis_from": tables.open_if_given(options.basis_from),
-            "progress": progress,
-        }
-        release = run(tables.open_all(table, query), **{**typed, **read})
+        words = keywords(options, tables)
+        if rows is not None:
+            parameters = words.setdefault("parameters", {})
+            if "rows" in parameters:
+                raise UsageError("--rows is given twice, once as --param. Leave one of them out.")
+            parameters["rows"] = rows
+        release = run(tables.open_all(table, query), **{**words, "study": terms, "progress": progress})
     done = release.told
     assert done is not None  # it was made just now
     card = done.card

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sfumato.core.array_types import Codes, Floats, Matrix
-from sfumato.learn.mining.mixture import MODELS, Mixture, fit_mixture
+from sfumato.learn.asked import AUTO, MIXTURES
+from sfumato.learn.mining.mixture import Mixture, fit_mixture
 from sfumato.learn.mining.seen import Seen
 
 # How far two groupings of the same rows agree.
@@ -40,7 +41,6 @@ def adjusted_rand_of(table: Matrix) -> float:
 
 FOLDS = 4
 STARTS = 3
-AUTO = "auto"
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ def _models(seen: Sequence[Seen], model: str) -> Sequence[str]:
     """Models differ in the variances of numbers: where all columns are categories, one of them is enough."""
     if model != AUTO:
         return (model,)
-    return MODELS if any(column.numbers for column in seen) else MODELS[:1]
+    return MIXTURES if any(column.numbers for column in seen) else MIXTURES[:1]
 
 
 def choose(tried: Sequence[Candidate], clusters: int | None) -> Candidate:

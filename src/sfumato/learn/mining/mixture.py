@@ -16,9 +16,9 @@ from threadpoolctl import threadpool_limits
 
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import UsageError
+from sfumato.learn.asked import MIXTURES
 from sfumato.learn.mining.seen import Seen
 
-MODELS = ("spherical", "diagonal")
 MOST_STEPS, TOLERANCE = 150, 5e-5
 STARTS, TRIED_STEPS = 5, 15
 """So many beginnings are followed for some steps, and the likeliest of them to the end."""
@@ -98,8 +98,8 @@ def fit_mixture(
 
     `weights`: how often each row counts. `start`: one more run from there.
     """
-    if model not in MODELS:
-        raise UsageError(f"There is no model {model!r}. Choose one of: {', '.join(MODELS)}.")
+    if model not in MIXTURES:
+        raise UsageError(f"There is no model {model!r}. Choose one of: {', '.join(MIXTURES)}.")
     n = len(seen[0].codes)
     if not 1 <= clusters <= n:
         raise UsageError(f"There can be 1 to {n:,} clusters of {n:,} rows. Got {clusters} instead.")
