@@ -57,9 +57,9 @@ def test_on_a_terminal_it_asks_and_prints_the_command_before_the_answer(table):
     assert "Please type we or nobody or people." in seen
     assert "Please type a number from 1.01 to 9.99." in seen
     same = "sfumato recommend people.csv --schema schema.yaml --trust owner --max-posterior 0.3 --max-rows-per-person 4"
-    assert seen.index(same) < seen.index("Recommended: made-up rows")
+    assert seen.index(same) < seen.index("made-up rows drawn from noisy counts")
     assert "a person's 4 rows together can lift a fact from 1 chance in 10 to at most 3" in seen
-    assert "--max-rows-per-person 4 --out release" in seen
+    assert "--person COLUMN --max-rows-per-person 4 --out release" in seen
     piped = subprocess.run([*RUN, *same.split()[2:]], cwd=table, capture_output=True, text=True, check=True)
     assert " ".join(piped.stdout.split()) in seen, "the command says the same"
 
@@ -69,4 +69,5 @@ def test_whoever_names_a_wish_or_pipes_is_not_asked(table):
     assert (code, "Who may hold" in seen) == (0, False)
     words = [*RUN, "people.csv", "--schema", "schema.yaml"]
     piped = subprocess.run(words, cwd=table, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL)
-    assert piped.stdout.startswith("Recommended")
+    assert "Recommended: made-up rows" in piped.stdout
+    assert max(map(len, piped.stdout.split("\n\n")[0].splitlines())) <= 80

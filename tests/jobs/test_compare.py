@@ -24,7 +24,7 @@ from sfumato.advising.trial import Outcome
 from sfumato.api.cli.compare import _lines
 from sfumato.auditing.extra import Points
 from sfumato.auditing.report.comparison import BESIDE, HEIGHT, LEFT, RIGHT, TOP, render_comparison
-from sfumato.core.errors import OutputError, TableError, UsageError
+from sfumato.core.errors import OutputError, PrivacyLeakWarning, TableError, UsageError
 from sfumato.guarantee.concentrated import epsilon_of
 from sfumato.table import Encoding
 
@@ -151,6 +151,30 @@ def test_rows_that_belong_to_nobody_are_audited_by_planted_records():
     mu = found["audited_mu"]
     assert mu["low"] < mu["claimed"] < 1.5 * mu["high"]
     assert epsilon_of(mu["low"] ** 2 / 2, 1e-6) == found["audited_epsilon"]
+
+
+def test_one_column_of_epsilon_is_for_values_and_presence_stands_beside_it():
+    """Planted records audit presence: 2.5 shown is above a claim of 2, though values are stated as 3.2."""
+    made_up = cell("tree-resampling", 0.8, {"naive-estimate": 1.0})
+    made_up["outcome"] |= {"kind": "central-dp", "epsilon": 3.2, "presence": 2.0, "delta": 1e-6}
+    by = {"low": 0.5, "high": 0.7, "claimed": 0.6}
+    (fine,) = settings([{**made_up, "audited_epsilon": 1.5, "audited_mu": by, "canaries_above": False}])
+    (wrong,) = settings([{**made_up, "audited_epsilon": 2.5, "audited_mu": by, "canaries_above": False}])
+    assert (fine["epsilon"], fine["presence"]) == (3.2, 2.0)
+    assert (fine["above_claim"], wrong["above_claim"]) == (False, True)
+    page = render_comparison(as_compared([made_up]))
+    assert '<td class="number">3.2<small>presence 2</small></td>' in page
+    assert {(row["kind"], row["value"]) for row in tidy([{**made_up, "split": 0}]).to_pylist()} >= {
+        ("epsilon", 3.2),
+        ("presence", 2.0),
+    }
+
+
+def test_it_says_beforehand_that_what_is_chosen_here_is_not_proved(tmp_path, monkeypatch):
+    monkeypatch.setattr("sfumato.advising.compare._grounds", lambda *_: pytest.fail("rows were tried"))
+    said = pytest.warns(PrivacyLeakWarning, match="nothing can be proved of a setting that is chosen by them")
+    with said, pytest.raises(pytest.fail.Exception):
+        compared(tmp_path / "c")
 
 
 def test_an_epsilon_that_was_audited_above_its_claim_is_shouted(whole):

@@ -16,16 +16,16 @@ import pytest
 import sfumato as sf
 from sfumato.advising import ground
 from sfumato.advising.advice import advise
-from sfumato.advising.ground import split
+from sfumato.advising.ground import Ground, split, trial_schema
 from sfumato.advising.recommendation import _strongest, refuted
-from sfumato.advising.search import search
-from sfumato.advising.trial import Outcome, averaged
+from sfumato.advising.search import Setting, keeps, proves, search
+from sfumato.advising.trial import Outcome, averaged, trial
 from sfumato.advising.wish import USUAL_RISK, Candidate, Wish, candidates
 from sfumato.auditing.extra import Points
-from sfumato.core.errors import TableError, UsageError
+from sfumato.core.errors import PrivacyLeakWarning, TableError, UnmetWishError, UsageError
 from sfumato.guarantee.concentrated import Central, Values
 from sfumato.guarantee.rounding import rounded_up
-from sfumato.mechanisms import MECHANISMS
+from sfumato.mechanisms import MECHANISMS, make_mechanism
 from sfumato.mechanisms.base import RECORD, Knob
 from sfumato.release.config import Config
 
@@ -61,7 +61,8 @@ def _ceiling_of_one_learner(monkeypatch):
 
 
 def outcome(risk: float, accuracy: float) -> Outcome:
-    return Outcome({"somebody": points(100 * risk)}, {"linear": accuracy}, 100, 0.9, 0.5, "local-dp", 1.0)
+    """Measured on so many rows that no interval is wide."""
+    return Outcome({"somebody": points(100 * risk)}, {"linear": accuracy}, 10**9, 0.9, 0.5, "local-dp", 1.0)
 
 
 def points(extra, low=None, high=None):
@@ -130,7 +131,9 @@ def test_every_mechanism_is_a_candidate_or_says_why_not():
         assert ("random-rotation" in left_out) == (trust != "key-holders")
     formal, _ = candidates(Wish(epsilon=2.0), public=True)
     assert "condensation" not in {one.mechanism for one in formal}
-    assert all(one.knob.at(1.0) == 2.0 for one in formal)
+    assert all(one.knob.at(1.0) == 2.0 for one in formal if one.mechanism != "tree-resampling")
+    made_up = next(one for one in formal if one.mechanism == "tree-resampling").parameters(1.0)
+    assert 1.9 < make_mechanism("tree-resampling", made_up).planned.value.epsilon <= 2.0, "it bounds values as well"
 
 
 def test_a_wish_that_cannot_be_meant_is_refused():
@@ -198,7 +201,16 @@ def test_what_teaches_nothing_is_not_recommended(tmp_path):
     few = sf.recommend(people(), schema=SCHEMA, epsilon=0.25, trust="nobody", rows=60)
     assert not few.met
     assert "tables of 60 rows teach nothing. From epsilon" in few.paragraph()
-    assert sf.recommend(people(), schema=SCHEMA, epsilon=0.25, trust="nobody").met  # larger tables learn
+    larger = sf.recommend(people(), schema=SCHEMA, epsilon=0.25, trust="nobody")
+    assert larger.met, "larger tables learn, and the config knows nothing of how many rows there are"
+    sentence = r"At this epsilon tables of 60 rows teach nothing\. From epsilon [\d.]+, or with [\d,]+ rows, they do\. "
+    assert re.match(
+        sentence + r"\d+ of \d+ public tables of this size learned nothing\. The rule's choice", larger.paragraph()
+    )
+    some = sf.recommend(people(), schema=SCHEMA, epsilon=1.0, rows=250).paragraph()
+    assert re.match(r"\d of 14 public tables of this size learned nothing\. Recommended", some), "fewer are said first"
+    tiny = sf.recommend(people(3), schema=SCHEMA, epsilon=8.0)
+    assert "None of them is as small as one of 3 rows: expect less." in tiny.paragraph()
 
 
 def test_the_least_epsilon_whose_experience_keeps_a_loss():
@@ -231,7 +243,8 @@ def test_ranges_that_were_read_off_and_no_column_to_predict_follow_the_rule_and_
         found = sf.recommend(people().drop(["ill"]), epsilon=1.0, rows=1_000)
     assert found.mechanism == "tree-resampling"
     assert found.paragraph().startswith(
-        "Nothing is proved yet, because the ranges of 3 columns were read off your table"
+        "Nothing is proved yet, because the ranges of 3 columns were read off your table: age, dose, ward. No wish "
+        "about risk or epsilon is kept until you declare them"
     )
     assert "shares of one column were off by" in found.paragraph()
     assert found.to_dict()["read_off"] == ["age", "dose", "ward"]
@@ -297,7 +310,8 @@ def test_a_choice_on_a_release_proves_nothing_where_the_ledger_did_not_charge_it
         assert found.forecast.kind == "empirical-only"
         assert "did not charge that release" in found.paragraph()
         assert found.together is None
-        assert not sf.recommend(tmp_path / name, trust="nobody", epsilon=4.0, tries=1).met
+        with pytest.raises(UnmetWishError, match="this ledger did not charge that release"):
+            sf.recommend(tmp_path / name, trust="nobody", epsilon=4.0, tries=1)
         found.config.save(tmp_path / "config.yaml")
         card = sf.sanitize(rows, schema=schema, config=tmp_path / "config.yaml", dry_run=True).card
         assert card.guarantee["kind"] == "empirical-only"
@@ -323,6 +337,42 @@ def test_what_cannot_be_kept_is_said_and_no_config_is_written(ledger, tmp_path):
     assert found.to_dict()["nearest"][0]["keeps"] is False
 
 
+def test_a_wish_for_a_proof_is_not_kept_by_trials_on_private_rows():
+    """An epsilon of them would be conditional, so a setting must not be marked as keeping it."""
+    said = pytest.warns(PrivacyLeakWarning, match="nothing can be proved of what is chosen by them")
+    with said, pytest.raises(UnmetWishError, match="--epsilon asks for a proof"):
+        sf.recommend(people(), schema=SCHEMA, epsilon=4.0, use_table=True)
+    with pytest.raises(UsageError, match="--max-posterior is kept by a proof"):
+        sf.recommend(people(), schema=SCHEMA, max_posterior=0.3, use_table=True)
+
+
+def test_without_a_schema_no_trial_is_run_unless_it_is_asked_for(monkeypatch):
+    monkeypatch.setattr("sfumato.advising.on_rows.choose_on", lambda *_: pytest.fail("rows were looked at"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = sf.recommend(people(), label="ill", max_risk=0.2)
+    assert found.read_off == ("age", "dose", "ward", "ill")
+    assert found.command("my table.csv").splitlines()[0] == (
+        "sfumato schema 'my table.csv' --label ill --out schema.yaml"
+    )
+    for words in ({"tries": 3}, {"workers": 2}):
+        with pytest.raises(UsageError, match="add --use-table"):
+            sf.recommend(people(), schema=SCHEMA, **words)
+
+
+def test_a_persons_rows_need_a_column_and_a_cap():
+    visits = people().append_column("who", pa.array([f"p{i // 3}" for i in range(60)]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(UsageError, match="--max-rows-per-person"):
+            sf.recommend(visits, label="ill", person="who")
+        found = sf.recommend(visits, label="ill", person="who", max_rows_per_person=3)
+    assert "who" not in found.read_off
+    assert found.command("t.csv").endswith("--person who --max-rows-per-person 3 --out release")
+    unnamed = sf.recommend(people(), schema=SCHEMA, max_rows_per_person=3)
+    assert "--person COLUMN --max-rows-per-person 3" in unnamed.command("t.csv", schema="s.yaml")
+
+
 def test_people_who_trust_only_themselves_are_pointed_to_a_survey():
     for looks in (False, True):
         with pytest.raises(UsageError, match="sfumato survey plan"):
@@ -333,7 +383,7 @@ def test_a_handful_of_rows_is_refused():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with pytest.raises(TableError, match="at least 40 rows"):
-            sf.recommend(people(3), label="ill")
+            sf.recommend(people(3), label="ill", use_table=True)
 
 
 def test_flags_outrank_a_config_and_contradictions_are_refused(ledger, tmp_path):  # noqa: ARG001
@@ -376,6 +426,39 @@ def test_a_risk_that_nobody_could_try_keeps_no_limit():
     assert not refuted(tried, wish)
     again = averaged([tried, untried])
     assert again.untried == ["linkability"], "one trial in which nobody could link is enough"
+
+
+def test_a_promise_carries_its_interval_and_an_untried_risk_stands_apart():
+    """Two points inside the limit, and up to 22 by chance: so few rows cannot promise 20."""
+    sure = replace(outcome(0.02, 0.85), extras={"naive-estimate": points(2.0, -1.0, 9.0)})
+    wide = replace(sure, extras={"naive-estimate": points(2.0, -18.0, 22.0)})
+    for found, kept in ((sure, True), (wide, False), (replace(sure, tested=20), True)):
+        assert keeps(found, Wish(max_risk=0.2)) is kept
+    assert not refuted(wide, Wish(max_risk=0.2))
+    assert keeps(sure, Wish(max_loss=0.1))
+    assert not keeps(replace(sure, tested=20), Wish(max_loss=0.1)), "of 20 rows 17 right may be 12"
+    untried = replace(sure, not_applicable={"nearest-row": "needs the transform"})
+    for wish in (Wish(max_loss=0.2), Wish(max_risk=1.0), Wish(epsilon=4.0)):
+        assert keeps(sure, wish)
+        assert not keeps(untried, wish), "linkability was not tried"
+    candidate = Candidate("additive-noise", RECORD, {})
+    order = [Setting(candidate, 0.5, one) for one in (untried, sure)]
+    assert max(order, key=lambda one: one.rank(Wish(max_loss=0.2))).outcome is sure
+    assert sure.of_use
+    assert not replace(sure, tested=6).of_use, "5 of 6 right may be chance where the commonest class has half"
+
+
+def test_epsilon_is_that_for_values_and_presence_stands_beside_it():
+    """A release with presence 1 has values of about 1.6: it does not keep a wish for 1."""
+    schema = trial_schema(SCHEMA)
+    ground = Ground.of(schema, people(200, 1), people(100, 2), ("naive-bayes",))
+    found = trial(
+        ground, "tree-resampling", {"epsilon": 1.0, "delta": 1e-6}, seed=0, learners=("naive-bayes",), attacks=()
+    )
+    assert found.presence == pytest.approx(1.0, rel=1e-6)
+    assert 1.5 < found.epsilon < 1.8
+    assert not proves(found, Wish(epsilon=1.0))
+    assert proves(found, Wish(epsilon=2.0))
 
 
 def test_what_an_adversary_gains_carries_its_interval_and_the_widest_is_named():

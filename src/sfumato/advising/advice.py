@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -20,7 +21,7 @@ from scipy.special import stdtrit
 from sfumato.advising.wish import Wish
 from sfumato.core.errors import UsageError
 from sfumato.core.wording import counted as in_number
-from sfumato.core.wording import right_of_100
+from sfumato.core.wording import first_names, right_of_100
 from sfumato.guarantee.concentrated import epsilon_of, rho_for
 from sfumato.guarantee.posterior import (
     PRIOR,
@@ -113,14 +114,11 @@ class Forecast:
 
     def words(self) -> str:
         """One sentence, with figures that are nobody's measurement of the table asked about."""
-        said = (
+        return (
             f"On {self.tables} public tables of {self._sizes()} rows: "
             f"{right_of_100(self.accuracy, LEARNER, TESTED_ON, self.majority, self.originals)}; it lost between "
             f"{100 * self.lost[0]:.0f} and {100 * self.lost[1]:.0f} points."
         )
-        if self.taught_nothing:
-            said = f"{self.taught_nothing} of {self.tables} public tables of this size taught nothing. {said}"
-        return said
 
     def words_of_shares(self) -> str:
         """The same where there is no column to predict."""
@@ -210,6 +208,10 @@ def _or(value: float | None, otherwise: float) -> float:
 DELTA = 1e-6
 USUAL = 0.2
 """Where nothing is wished for: a fact with 1 chance in 10 may reach 2 in 10."""
+SCHEMA_FILE = "schema.yaml"
+"""Where the printed commands write a schema."""
+MOST_NAMED = 30
+"""Columns that are named one by one."""
 FINE = 40
 """Steps between the least and the largest epsilon in which the least one is looked for that keeps a loss."""
 
@@ -254,7 +256,8 @@ class Bound:
 class Advice:
     """What is recommended. `rows`: as declared, or None; `counted`: those of the owner's table, for her eyes alone.
     `read_off`: columns whose ranges were read off the table, under which the bound is not proved.
-    `rows_per_person`: the most that one person has; the bound is for all of them."""
+    `rows_per_person`: the most that one person has; the bound is for all of them. `person`: the column that says whose
+    rows they are, where the schema does not."""
 
     wish: Wish
     bound: Bound
@@ -264,6 +267,7 @@ class Advice:
     counted: int | None = None
     read_off: tuple[str, ...] = ()
     rows_per_person: int = 1
+    person: str | None = None
 
     def __repr__(self) -> str:
         return f"<Advice: {self.method}, epsilon {self.bound.epsilon:.3g}>"
@@ -286,10 +290,15 @@ class Advice:
         """What is left for one row of a person, as public tables with one row each were tried."""
         return self.bound.epsilon / self.rows_per_person
 
+    @property
+    def size(self) -> int:
+        """Rows of the tables that are looked to: as declared, else as counted; 1,000 where neither is known."""
+        return self.rows or self.counted or 1_000
+
     @cached_property
     def forecast(self) -> Forecast:
-        """Of tables of the declared size, else of the counted one; of 1,000 rows where neither is known."""
-        return forecast(self.method, self.each, self.rows or self.counted or 1_000)
+        """Of tables of this size."""
+        return forecast(self.method, self.each, self.size)
 
     @cached_property
     def met(self) -> bool:
@@ -312,37 +321,46 @@ class Advice:
 
     def command(self, table: str, *, schema: str | None = None, config: str | None = None) -> str:
         """The line that makes the release; before it those that declare ranges which were read off the table."""
-        before = [] if schema or not self.read_off else [f"sfumato schema {table} --out schema.yaml"]
+        label = [] if self.label is None else ["--label", self.label]
+        before = [["sfumato", "schema", table, *label, "--out", SCHEMA_FILE]] if self.read_off and not schema else []
+        lines = [shlex.join(line) for line in before]
         if self.read_off:
-            schema = schema or "schema.yaml"
-            before.append(f"sfumato declare {schema} --column {self.read_off[0]} ... --reason ...  (each of them)")
-        given = f"--schema {schema}" if schema else f"--label {self.label}" if self.label else ""
-        trust = "" if self.wish.trust == OWNER else f" --trust {self.wish.trust}"
-        how = f"--config {config}" if config else f"--epsilon {_floor(self.bound.epsilon)}{trust}"
-        cap = "" if self.rows_per_person == 1 else f"--max-rows-per-person {self.rows_per_person}"
-        release = " ".join(part for part in ("sfumato sanitize", table, given, how, cap, "--out release") if part)
-        return "\n  ".join([*before, release])
+            schema = schema or SCHEMA_FILE
+            declare = shlex.join(["sfumato", "declare", schema, "--column", self.read_off[0]])
+            others = "" if len(self.read_off) == 1 else f"  # and so the other {len(self.read_off) - 1:,}"
+            lines.append(f'{declare} ... --reason "WHERE IT IS WRITTEN"{others}')
+        release = ["sfumato", "sanitize", table, *(["--schema", schema] if schema else label)]
+        release += ["--config", config] if config else ["--epsilon", _floor(self.bound.epsilon)]
+        release += [] if config or self.wish.trust == OWNER else ["--trust", self.wish.trust]
+        if self.person is not None:
+            release += ["--person", self.person]
+        if self.rows_per_person > 1 or self.person is not None:
+            release += ["--max-rows-per-person", str(self.rows_per_person)]
+        return "\n  ".join([*lines, shlex.join([*release, "--out", "release"])])
 
     def paragraph(self) -> str:
         """The sentence that a person acts on comes first."""
-        bound, words = self.bound, list[str]()
+        bound, words, begin = self.bound, list[str](), "Recommended"
         if not self.met:
             words.append(self.why_not())
+            begin = "Nothing is recommended. The rule's choice would be"
         elif self.forecast.useless:
+            words.append(self._teach_nothing(self.size))
+            begin = "The rule's choice"
+        if self.label and self.forecast.taught_nothing:
             words.append(
-                f"Most public tables of about {self.rows or self.counted:,} rows taught nothing at this epsilon: "
-                "expect little use."
+                f"{self.forecast.taught_nothing} of {self.forecast.tables} public tables of this size learned nothing."
             )
         kind = (
             "made-up rows drawn from noisy counts of the table (tree-resampling)"
             if bound.delta
             else f"each row blurred by itself ({self.method})"
         )
-        begin = "Recommended" if self.met else "Nothing is recommended. The rule's choice would be"
         if self.read_off:
             words.append(
                 f"Nothing is proved yet, because the ranges of {in_number(len(self.read_off), 'column')} were read off "
-                "your table. Declare them (sfumato declare): only then does the bound below hold."
+                f"your table: {first_names(self.read_off, MOST_NAMED)}. No wish about risk or epsilon is kept until "
+                "you declare them from what you know without looking (sfumato declare); then the bound below holds."
             )
         words.append(
             f"{begin}: {kind}, epsilon {rounded_up(bound.epsilon)} for anybody's values. Whatever the other rows "
@@ -352,30 +370,37 @@ class Advice:
             f"pairs{but_for(bound.delta)}. That holds for every attacker, not only for those that were tried."
         )
         words.append(self.forecast.words() if self.label else self.forecast.words_of_shares())
+        if self.size * ALIKE < self.forecast.rows[0]:
+            words.append(f"None of them is as small as one of {in_number(self.size, 'row')}: expect less.")
         if not self.label and not bound.delta:
             words.append("They were estimated as `sfumato reconstruct` does.")
         return " ".join(words)
 
     def why_not(self) -> str:
         """What stands in the way, and from where on it does not."""
-        size = "" if self.rows is None else f" of {self.rows:,} rows"
+        if self.keeps_loss:
+            return self._teach_nothing(self.rows)
+        lost = _lost(self.method, self.each, self.rows or 0)
+        return (
+            f"Public tables of {self.rows:,} rows lost {100 * lost:.0f} points at epsilon "
+            f"{rounded_up(self.bound.epsilon)}, more than was wished for."
+        )
+
+    def _teach_nothing(self, size: int | None) -> str:
+        """That tables of about this size (None: of any) teach nothing, and from which epsilon or size on they do."""
+        rows = SIZES[-1] if size is None else size
         learns = (one for one in STRENGTHS if one > self.each)
-        rows = self.rows or SIZES[-1]
-        method = self._method_at
-        enough = next((one for one in learns if not forecast(method(one), one, rows).useless), None)
+        enough = next((one for one in learns if not forecast(self._method_at(one), one, rows).useless), None)
         larger = (one for one in SIZES if one > rows)
         more = next((one for one in larger if not forecast(self.method, self.each, one).useless), None)
         ways = [
             f"From epsilon {enough * self.rows_per_person:g}" if enough else "",
             f"with {more:,} rows" if more else "",
         ]
+        of = "any size that was tried" if size is None else f"{size:,} rows"
+        said = f"At this epsilon tables of {of} teach nothing."
         hint = ", or ".join(way for way in ways if way)
-        if self.keeps_loss:
-            said = f"At this epsilon tables{size or ' of any size that was tried'} teach nothing."
-            return f"{said} {hint[:1].upper()}{hint[1:]}, they do." if hint else said
-        lost = _lost(self.method, self.each, self.rows or 0)
-        at = rounded_up(self.bound.epsilon)
-        return f"Public tables{size} lost {100 * lost:.0f} points at epsilon {at}, more than was wished for."
+        return f"{said} {hint[:1].upper()}{hint[1:]}, they do." if hint else said
 
     def _method_at(self, epsilon: float) -> str:
         return _ruled(self.wish.trust, epsilon)
@@ -403,7 +428,8 @@ def advise(
     rows: int | None = None,
     counted: int | None = None,
     read_off: tuple[str, ...] = (),
-    rows_per_person: int = 1,
+    rows_per_person: int | None = None,
+    person: str | None = None,
 ) -> Advice:
     """The method by the rule and the strength by arithmetic, or, under a largest loss, by experience."""
     if wish.trust not in TRUSTS:
@@ -422,14 +448,15 @@ def advise(
         raise UsageError("--max-loss is answered by public tables of your size, which must be public: give --rows.")
     if rows is not None and rows < 1:
         raise UsageError(f"--rows must be a number of rows. Got {rows} instead.")
-    if rows_per_person < 1:
+    if rows_per_person is not None and rows_per_person < 1:
         raise UsageError(f"--max-rows-per-person must be at least 1. Got {rows_per_person} instead.")
     if not named and wish.max_loss is not None:
         assert rows is not None
         bound = _least_that_keeps(wish.max_loss, wish.trust, rows)
     else:
         bound = _bound(wish)
-    return Advice(wish, bound, _ruled(wish.trust, bound.epsilon), label, rows, counted, read_off, rows_per_person)
+    method = _ruled(wish.trust, bound.epsilon)
+    return Advice(wish, bound, method, label, rows, counted, read_off, rows_per_person or 1, person)
 
 
 def _floor(value: float) -> str:

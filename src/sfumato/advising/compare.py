@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from sfumato.advising.ground import TEST_SHARE, Ground, people_of, sampled, spli
 from sfumato.advising.wish import KEY_HOLDERS, Wish, candidates
 from sfumato.auditing.attacking import chosen_attacks
 from sfumato.auditing.extra import check_limit
-from sfumato.core.errors import OutputError, SchemaError, UsageError
+from sfumato.core.errors import OutputError, PrivacyLeakWarning, SchemaError, UsageError
 from sfumato.core.files import check_folder, explained, write_whole
 from sfumato.core.processes import in_processes
 from sfumato.core.progress import Progress, silent
@@ -28,10 +29,14 @@ from sfumato.learn.classifiers.factory import CLASSIFIERS
 from sfumato.release.sanitize import schema_for
 from sfumato.table import Schema, open_table, write_table
 
+LOOKS = (
+    "These trials look at your private rows, so nothing can be proved of a setting that is chosen by them. Where "
+    '"proved" stands beside one, that holds for whoever chose it without looking.'
+)
 LADDER = (0.25, 0.5, 0.75)
 MOST_ROWS = 5_000
 SPLITS = 3
-CELLS = "cells-5"
+CELLS = "cells-6"
 """What a kept cell holds; those of another kind are not taken up."""
 
 
@@ -83,6 +88,7 @@ def compare(table: Any, out: Path, request: Request, progress: Progress = silent
             why = left_out.get(unknown[0], "there is no such mechanism")
             raise UsageError(f"{unknown[0][:60]} cannot be compared: {why}.")
         found = [one for one in found if one.mechanism in request.mechanisms]
+    warnings.warn(LOOKS, PrivacyLeakWarning, stacklevel=2)
     rows = opened.read()
     grounds = _grounds(rows, schema, request)
     kept = _folder(out, rows, schema, request)

@@ -18,7 +18,7 @@ from sfumato.core.errors import SfumatoError, TableError
 from sfumato.learn.classifiers.auto import AS_THEY_ARE
 from sfumato.learn.classifiers.factory import CLASSIFIERS, make_classifier
 from sfumato.learn.classifiers.training import Part, fit_on_parts, noise_summary
-from sfumato.release.config import RELEASED, TABLE
+from sfumato.release.config import TABLE
 from sfumato.table import Encoding, Schema
 
 QUICK = tuple(name for name in AS_THEY_ARE if name != "boosting")
@@ -136,7 +136,7 @@ class Grounds:
     @property
     def private(self) -> bool:
         """Whether a choice here tells something of private rows that nobody has accounted for."""
-        return self.looked_at == TABLE or (self.looked_at == RELEASED and self.model is None)
+        return self.model is None
 
     @property
     def cells(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,22 +15,27 @@ import pyarrow as pa
 
 from sfumato.advising.ground import Ground, Grounds, of_table
 from sfumato.advising.recommendation import CONFIRMED, NOT_REFUTED, REFUTED, Recommendation, refuted
-from sfumato.advising.search import Setting, search
+from sfumato.advising.search import Setting, keeps, search
 from sfumato.advising.trial import AUTO, Outcome, averaged, trial, voided
 from sfumato.advising.wish import LONGEST_REASON, Candidate, Wish, candidates
-from sfumato.core.errors import SchemaError, SfumatoError, UsageError
+from sfumato.core.errors import PrivacyLeakWarning, SchemaError, SfumatoError, UnmetWishError, UsageError
 from sfumato.core.processes import in_processes
 from sfumato.core.progress import Progress
 from sfumato.guarantee.concentrated import Values
 from sfumato.guarantee.guarantee import CENTRAL_DP, LOCAL_DP
 from sfumato.ledger import Ledger
 from sfumato.mechanisms import ModelDrawing, make_mechanism
-from sfumato.release.config import RELEASED
+from sfumato.release.config import RELEASED, TABLE
 from sfumato.release.release import Release
 from sfumato.table import Schema
 
 TRIED_AGAIN = 3
 """Settings that are tried on the other rows, until one keeps the wish there too."""
+LOOKED = (
+    "These trials look at your private rows, so nothing can be proved of what is chosen by them: all that follows is "
+    "measured."
+)
+NOT_CHARGED = "this ledger did not charge that release, or it proves nothing (a seed)"
 ATTACKED = 1_000
 WORTH_A_PROCESS = 10_000
 """Cells of a table from which on mechanisms are tried in several processes, which take two seconds to begin."""
@@ -52,14 +58,23 @@ def choose_on(
             "A choice on rows needs a column to predict: accuracy is how often it is. Name it with --label."
         )
     if wish.max_posterior is not None:
-        raise UsageError("--max-posterior is kept by a proof, and a choice on rows proves nothing. Leave one out.")
+        raise UsageError(
+            "--max-posterior is kept by a proof, and trials on rows only measure. Leave --use-table out, so that no "
+            "row has a say; or wish for what trials can measure (--max-risk, --max-loss)."
+        )
     wish = wish.checked()
-    if released is not None:
-        model = released.card.made_by().model
-        charged = model if Ledger(ledger).has_charged(model) else None
-        grounds = replace(of_table(rows, agreed, seed, RELEASED), model=charged)
-    else:
-        grounds = of_table(rows, agreed, seed)
+    model = None
+    if released is None:
+        warnings.warn(LOOKED, PrivacyLeakWarning, stacklevel=2)
+    elif Ledger(ledger).has_charged(digest := released.card.made_by().model):
+        model = digest
+    if wish.epsilon is not None and model is None:
+        why = "the choice would look at private rows" if released is None else NOT_CHARGED
+        raise UnmetWishError(
+            f"--epsilon asks for a proof, and none can be kept here: {why}. Leave --use-table out, so that no row has "
+            "a say; or wish for what trials can measure (--max-risk, --max-loss)."
+        )
+    grounds = replace(of_table(rows, agreed, seed, TABLE if released is None else RELEASED), model=model)
     found, left_out = candidates(wish, public=not agreed.learned)
     for one in found[tries:] if tries else ():
         left_out[one.mechanism] = "no further methods were to be tried (--tries)"
@@ -132,17 +147,7 @@ def _tried(candidate: Candidate, wish: Wish, grounds: Grounds) -> Setting | str:
         return str(error)[:LONGEST_REASON]
     except Exception as error:  # one mechanism that fails on odd rows must not cost the answer
         return f"it failed on these rows ({type(error).__name__})"
-    settings = [one for one in settings if _proves(one.outcome, wish)]
-    return settings[0] if settings else "no such epsilon holds for it here"
-
-
-def _proves(found: Outcome, wish: Wish, *, really: bool = False) -> bool:
-    """Whether it proves what was asked for, or would if nothing had been learned from the table, which comes near it.
-
-    A figure that rounding lifted a hair above the wish will do.
-    """
-    proved = found.epsilon if really or found.epsilon is not None else found.conditional
-    return wish.epsilon is None or (proved is not None and proved <= wish.epsilon * (1 + 1e-6))
+    return settings[0] if settings else "no strength of it could be tried"
 
 
 def _measured(candidate: Candidate, grounds: Grounds, parameters: dict[str, Any]) -> Outcome:
@@ -157,7 +162,7 @@ def _as_claimed(found: Outcome, grounds: Grounds) -> Outcome:
 def _confirmed(
     best: Sequence[Setting], wish: Wish, grounds: Grounds, progress: Progress
 ) -> tuple[Setting, Outcome, str]:
-    """The first setting that keeps the wish on rows which no search has seen; else the first that they do not refute;
+    """The first setting that keeps the wish on rows which no search has seen; else the nearest that they do not refute;
     else the one that comes nearest there."""
     found = []
     keeping = [one for one in best if one.keeps(wish)] or list(best[:1])
@@ -165,13 +170,10 @@ def _confirmed(
         progress("Confirming", number, min(TRIED_AGAIN, len(keeping)))
         tried = [_confirming(setting, one, grounds, 100 + seed) for seed, one in enumerate(grounds.confirming)]
         outcome = _as_claimed(averaged(tried), grounds)
-        if not _proves(outcome, wish, really=True):
-            verdict = REFUTED
-        elif wish.keeps(outcome.risk, outcome.loss):
+        if keeps(outcome, wish):
             return setting, outcome, CONFIRMED
-        else:
-            verdict = NOT_REFUTED if setting.keeps(wish) and not refuted(outcome, wish) else REFUTED
-        found.append((verdict == NOT_REFUTED, wish.better(outcome.risk, outcome.loss), -number, setting, outcome))
+        better = wish.better(outcome.risk_at_most, outcome.loss_at_most)
+        found.append((not refuted(outcome, wish), better, -number, setting, outcome))
     likely, _, _, setting, outcome = max(found, key=lambda one: one[:3])
     return setting, outcome, NOT_REFUTED if likely else REFUTED
 

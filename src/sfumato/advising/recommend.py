@@ -11,6 +11,7 @@ from sfumato.core.errors import UsageError
 from sfumato.core.progress import Progress, silent
 from sfumato.release.release import Release
 from sfumato.release.sanitize import schema_for
+from sfumato.release.sanitize_checks import check_rows_per_person, read_off
 from sfumato.table import Schema, open_table
 
 if TYPE_CHECKING:  # brings all attackers and learners with it, which an answer by rule does not need
@@ -22,6 +23,7 @@ def recommend(
     wish: Wish,
     *,
     label: str | None = None,
+    person: str | None = None,
     schema: Path | str | Schema | None = None,
     use_table: bool = False,
     rows: int | None = None,
@@ -32,8 +34,8 @@ def recommend(
     ledger: Path | None = None,
     progress: Progress = silent,
 ) -> Recommendation | Advice:
-    """By rule and experience where ranges are public, or no column is to be predicted; else, and with `use_table`, by
-    trials on some rows that others confirm. Nothing is released, and no ledger is told.
+    """By rule and experience; with `use_table` by trials on some rows that others confirm, which prove nothing. Nothing
+    is released, and no ledger is told.
 
     A release of made-up rows can be given as the table: a choice on rows that were released already costs nothing more,
     and keeps the proof where the owner's `ledger` charged them with one. `tries`: how many methods are tried, in their
@@ -52,15 +54,22 @@ def recommend(
         raise UsageError(f"--workers must be at least 1. Got {workers} instead.")
     released = _released(table)
     opened = open_table(table if released is None else released.arrow)
-    agreed = schema_for(opened, schema, label) if released is None else released.encoding.schema
+    agreed = schema_for(opened, schema, label, person) if released is None else released.encoding.schema
     own = None if agreed.label is None else agreed.label.name
-    if released is not None and (schema is not None or label not in (None, own)):
-        raise UsageError(f"A release has its own schema, and predicts {own!r}: leave out --schema and --label.")
-    public = not agreed.learned
+    if released is not None and (schema is not None or person is not None or label not in (None, own)):
+        raise UsageError(
+            f"A release has its own schema, and predicts {own!r}: leave out --schema, --label and --person."
+        )
     progress("Reading", 0, None)
-    if (public or own is None) and released is None and not use_table:
+    if released is None and not use_table:
+        if tries is not None or workers is not None:
+            raise UsageError(
+                "--tries and --workers are for trials on your own rows: add --use-table, or leave them out."
+            )
+        check_rows_per_person(agreed, max_rows_per_person)
         counted = None if rows is not None else opened.read().num_rows
-        return advise(wish, own, rows, counted, agreed.learned, max_rows_per_person or 1)
+        named = person or (None if max_rows_per_person is None or agreed.person is not None else "COLUMN")
+        return advise(wish, own, rows, counted, tuple(read_off(agreed)), max_rows_per_person, named)
     if max_rows_per_person is not None:
         raise UsageError("--max-rows-per-person is for an answer by rule, and rows are looked at here. Leave it out.")
     from sfumato.advising.on_rows import choose_on

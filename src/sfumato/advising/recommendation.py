@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sfumato.advising.search import Setting
+from sfumato.advising.search import Setting, proves
 from sfumato.advising.trial import Outcome
 from sfumato.advising.wish import Wish
-from sfumato.attacks.metrics import proportion_interval
 from sfumato.auditing.extra import Points
 from sfumato.core.wording import counted, right_of_100
 from sfumato.guarantee.concentrated import Values
-from sfumato.guarantee.guarantee import CENTRAL_DP, LOCAL_DP
+from sfumato.guarantee.promise import but_for
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.release.config import LONGEST, RELEASED, TABLE, Config
 
 CONFIRMED, NOT_REFUTED, REFUTED = "confirmed", "not refuted", "refuted"
-"""What other rows say of a setting: within the wish there, too few of them to tell, or outside."""
+"""What other rows say of a setting: within the wish there with every interval, too few of them to tell, or outside."""
 
 
 CHOSEN_ON = {
@@ -54,8 +54,9 @@ class Recommendation:
 
     @property
     def met(self) -> bool:
-        """Whether the setting keeps the wish, as far as rows can tell that had no part in the choice, and is of use."""
-        return self.verdict != REFUTED and self.forecast.accuracy > self.forecast.majority
+        """Whether the setting keeps the wish, with its interval, on rows that had no part in the choice, and is of
+        use."""
+        return self.verdict == CONFIRMED and self.forecast.of_use
 
     @property
     def mechanism(self) -> str:
@@ -68,7 +69,7 @@ class Recommendation:
     @property
     def interval(self) -> tuple[float, float]:
         """95%, of the accuracy that is forecast (Wilson)."""
-        return accuracy_interval(self.forecast)
+        return self.forecast.interval
 
     @property
     def config(self) -> Config:
@@ -82,9 +83,10 @@ class Recommendation:
         """The line that makes the release."""
         if self.looked_at == RELEASED:  # the release was looked at; the private table is the one to perturb
             table, schema = "TABLE", schema or "SCHEMA"
-        how = f"--config {config}" if config else " ".join(self._flags())
-        given = f"--schema {schema}" if schema else f"--label {self.label}"
-        return f"sfumato sanitize {table} {given} {how} --out release"
+        values = [word for name, value in self.parameters.items() for word in ("--param", f"{name}={value}")]
+        given = ["--schema", schema] if schema else ["--label", self.label]
+        how = ["--config", config] if config else ["--mechanism", self.mechanism, *values]
+        return shlex.join(["sfumato", "sanitize", table, *given, *how, "--out", "release"])
 
     @property
     def _total(self) -> str:
@@ -92,10 +94,6 @@ class Recommendation:
         return f"epsilon {rounded_up(self.together.epsilon)}" + (
             f" at delta {self.together.delta:g}" if self.together.delta else ""
         )
-
-    def _flags(self) -> list[str]:
-        values = (f"--param {name}={value}" for name, value in self.parameters.items())
-        return [f"--mechanism {self.mechanism}", *values]
 
     def paragraph(self) -> str:
         """For a data protection officer."""
@@ -136,21 +134,22 @@ class Recommendation:
                 words.append(f"For anybody's values, that release and this one together come to {self._total}.")
         if self.verdict == NOT_REFUTED:
             words.append(
-                "On the rows that it was confirmed on it is a little outside the wish, which so few rows cannot tell "
-                "from being within."
+                "So few rows can neither promise the wish nor rule it out: an interval reaches beyond it, and a "
+                "promise carries its interval."
             )
         return " ".join(words)
 
     def why_not(self) -> str:
         """In one sentence, with a way out."""
-        if self.verdict != REFUTED:
+        nearest = in_short(self.setting.candidate.mechanism, self.parameters, self.forecast)
+        if self.verdict == CONFIRMED:
             return (
-                f"Nothing that keeps the wish is of use: {in_short(self.setting)}, no better than the commonest class. "
-                "Allow more risk, or bring more rows."
+                f"Nothing that keeps the wish is of use: {nearest}, no better than the commonest class as far as "
+                f"{counted(self.forecast.tested, 'row')} can tell. Allow more risk, or bring more rows."
             )
         return (
-            f"Nothing keeps the wish that {self.wish.words()}. Nearest: {in_short(self.setting)}. Allow more risk or "
-            "loss, or bring more rows."
+            f"Nothing keeps the wish that {self.wish.words()}. Nearest: {nearest}. Allow more risk or loss, or bring "
+            "more rows."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -165,6 +164,7 @@ class Recommendation:
             "guarantee": {
                 "kind": found.kind,
                 "epsilon": found.epsilon,
+                "presence": found.presence,
                 "delta": found.delta,
                 "conditional_epsilon": found.conditional,
             },
@@ -177,6 +177,8 @@ class Recommendation:
                 "learner": found.learner,
                 "tested_rows": found.tested,
                 "risk": found.risk,
+                "risk_at_most": found.risk_at_most,
+                "loss_at_most": found.loss_at_most,
                 "strongest": found.strongest,
                 "untried": found.untried,
                 "extra": [
@@ -220,34 +222,30 @@ def _strongest(found: Outcome) -> str:
         f"Of {counted(len(found.extras), 'attacker')} that were tried {found.strongest} gets most: right "
         f"{points.right:.1f} of 100 times, {points.without:.1f} without the release, extra {in_points(points)}."
     )
-    widest = max(found.extras, key=lambda name: found.extras[name].high)
-    if widest == found.strongest:
+    if found.widest is None or found.widest == found.strongest:
         return words
-    return f"{words} By chance alone {widest} could get up to {found.extras[widest].high:+.1f}."
-
-
-def accuracy_interval(found: Outcome) -> tuple[float, float]:
-    """95%, by Wilson."""
-    low, high = proportion_interval(found.errors, found.tested)
-    return 1.0 - float(high), 1.0 - float(low)
+    return f"{words} By chance alone {found.widest} could get up to {found.extras[found.widest].high:+.1f}."
 
 
 def refuted(found: Outcome, wish: Wish) -> bool:
-    """Whether the whole 95% interval of an attacker's extra, or of the loss, lies outside the wish."""
-    extra = 1.0 if found.untried or not found.extras else max(one.low for one in found.extras.values()) / 100.0
-    loss = found.ceiling - accuracy_interval(found)[1]
-    return not wish.keeps(extra, loss)
+    """Whether a risk was not tried, a proof is missing, or the whole 95% interval of an attacker's extra, or of the
+    loss, lies outside the wish."""
+    if found.apart or not proves(found, wish):
+        return True
+    extra = max(one.low for one in found.extras.values()) / 100.0
+    return not wish.keeps(extra, found.ceiling - found.interval[1])
 
 
-def in_short(setting: Setting) -> str:
-    """One line of a setting, as it was measured in the search."""
-    told = ", ".join(f"{name} {value}" for name, value in setting.parameters.items())
-    found = setting.outcome
+def in_short(mechanism: str, parameters: Mapping[str, Any], found: Outcome) -> str:
+    """One line of a setting, as it was measured."""
+    told = ", ".join(f"{name} {value}" for name, value in parameters.items())
     worst = f"not tried: {', '.join(found.untried) or 'any risk'}"
-    if found.strongest is not None and not found.untried:
+    if found.strongest is not None and found.widest is not None and not found.untried:
         worst = f"extra {found.extras[found.strongest].extra:+.1f} ({found.strongest})"
-    right = f"right {100 * found.accuracy:.1f} of 100 (originals {100 * found.ceiling:.1f})"
-    return f"{setting.candidate.mechanism}, {told}: {right}, {worst}"
+        worst += f", by chance up to {found.extras[found.widest].high:+.1f} ({found.widest})"
+    low, high = found.interval
+    right = f"right {100 * found.accuracy:.0f} of 100 ({100 * low:.0f} to {100 * high:.0f}"
+    return f"{mechanism}, {told}: {right}, originals {100 * found.ceiling:.0f}), {worst}"
 
 
 def _short(setting: Setting, wish: Wish) -> dict[str, Any]:
@@ -256,25 +254,26 @@ def _short(setting: Setting, wish: Wish) -> dict[str, Any]:
         "mechanism": setting.candidate.mechanism,
         "parameters": setting.parameters,
         "risk": found.risk,
+        "risk_at_most": found.risk_at_most,
         "strongest": found.strongest,
+        "untried": found.untried,
         "accuracy": found.accuracy,
         "loss": found.loss,
+        "loss_at_most": found.loss_at_most,
         "kind": found.kind,
         "epsilon": found.epsilon,
+        "presence": found.presence,
         "keeps": setting.keeps(wish),
     }
 
 
 def _proof(found: Outcome) -> str:
-    delta = f", delta {found.delta:g}" if found.delta else ""
-    if found.kind == LOCAL_DP and found.epsilon is not None:
-        return f"Proved for every record: local differential privacy with epsilon {rounded_up(found.epsilon)}."
-    if found.kind == CENTRAL_DP and found.epsilon is not None:
-        figure = f"epsilon {rounded_up(found.epsilon)}{delta}"
-        return f"Proved for everybody's presence: central differential privacy with {figure}."
+    if found.epsilon is not None:
+        presence = "" if found.presence is None else f", {rounded_up(found.presence)} for presence"
+        return f"Proved: epsilon {rounded_up(found.epsilon)} for anybody's values{presence}{but_for(found.delta or 0)}."
     if found.conditional is not None:
         return (
-            f"Nothing is proved; an epsilon of {rounded_up(found.conditional)} would hold if bounds, categories and "
-            "this choice owed nothing to the table."
+            f"Nothing is proved; an epsilon of {rounded_up(found.conditional)} for anybody's values would hold if "
+            "ranges, categories and this choice owed nothing to the table. What stands below was measured."
         )
     return "Nothing is proved: what protects people here was measured, against the attackers below."

@@ -14,6 +14,7 @@ import pyarrow as pa
 from sfumato.advising.ground import Ground
 from sfumato.advising.wish import LONGEST_REASON
 from sfumato.attacks import ATTACKS
+from sfumato.attacks.metrics import proportion_interval
 from sfumato.auditing.arena import set_up
 from sfumato.auditing.attacking import aim_of, attack_all, chosen_attacks
 from sfumato.auditing.extra import Points, points_of
@@ -21,7 +22,7 @@ from sfumato.auditing.read_folder import evidence_from_release
 from sfumato.auditing.request import AuditRequest
 from sfumato.core.errors import SfumatoError, TableError
 from sfumato.core.progress import silent
-from sfumato.guarantee.guarantee import CENTRAL_DP, EMPIRICAL
+from sfumato.guarantee.guarantee import EMPIRICAL
 from sfumato.learn.classifiers.auto import learners_for
 from sfumato.learn.classifiers.reads_noise import Rows
 from sfumato.learn.evaluate import compare
@@ -40,8 +41,8 @@ MOST_EXPOSED = 10
 @dataclass(frozen=True)
 class Outcome:
     """extras: of every attacker that applies, in points of 100. reached: how often every learner that was tried is
-    right. kind and epsilon: what the card of such a release says; `conditional` would hold if nothing had been learned
-    from the table."""
+    right. kind, epsilon (for anybody's values) and presence: what is proved of such a release; `conditional`, also for
+    values, would hold if nothing had been learned from the table, and `presence` then as well."""
 
     extras: Mapping[str, Points]
     reached: Mapping[str, float]
@@ -52,6 +53,8 @@ class Outcome:
     epsilon: float | None
     delta: float | None = None
     conditional: float | None = None
+    presence: float | None = None
+    """Of made-up rows: the epsilon for the presence of one record, which is less than that for values."""
     chosen: str = ""
     """The learner that `auto` took."""
     not_applicable: Mapping[str, str] = field(default_factory=dict)
@@ -91,15 +94,48 @@ class Outcome:
         return sorted({ATTACKS[name].risk for name in self.not_applicable if name in ATTACKS} - tried)
 
     @property
+    def apart(self) -> bool:
+        """Whether a risk was not tried, which is never 0: such a setting keeps no wish."""
+        return not self.extras or bool(self.untried)
+
+    @property
     def risk(self) -> float:
         """The largest extra, as a share and never below 0; 1 where a risk could not be tried."""
-        if self.strongest is None or self.untried:
+        if self.strongest is None or self.apart:
             return 1.0
         return max(0.0, self.extras[self.strongest].extra / 100.0)
 
     @property
+    def widest(self) -> str | None:
+        """The attacker who may get most extra, by the upper end of the interval."""
+        return max(self.extras, key=lambda name: self.extras[name].high, default=None)
+
+    @property
+    def risk_at_most(self) -> float:
+        """The upper end of the largest extra, which is all that so few rows can promise."""
+        if self.widest is None or self.apart:
+            return 1.0
+        return max(0.0, self.extras[self.widest].high / 100.0)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95%, of the accuracy (Wilson)."""
+        low, high = proportion_interval(self.errors, self.tested)
+        return 1.0 - float(high), 1.0 - float(low)
+
+    @property
     def loss(self) -> float:
         return max(0.0, self.ceiling - self.accuracy)
+
+    @property
+    def loss_at_most(self) -> float:
+        """The upper end of the loss."""
+        return max(0.0, self.ceiling - self.interval[0])
+
+    @property
+    def of_use(self) -> bool:
+        """Whether the whole interval of the accuracy lies above the commonest class."""
+        return self.interval[0] > self.majority
 
     @property
     def gains(self) -> dict[str, tuple[float, float, float]]:
@@ -144,9 +180,9 @@ def trial(
     if not learned and needs_learner:
         reasons = "; ".join(f"{name}: {why}" for name, why in untrained.items())
         raise TableError(f"no learner can be trained on such a release ({reasons})" if reasons else NO_LEARNER)
-    guarantee = release.card.guarantee
-    central, conditional = guarantee["central"] or {}, guarantee["conditional_epsilon"] or {}
-    epsilon = central.get("epsilon") if guarantee["kind"] == CENTRAL_DP else guarantee["epsilon_record"]
+    alone = release.card.all_releases().alone
+    proved = alone.kind != EMPIRICAL
+    epsilon, presence = _finite(alone.stated.epsilon), None if alone.central is None else _finite(alone.central.epsilon)
     return Outcome(
         extras=attacked_by.extras,
         columns=attacked_by.columns,
@@ -156,13 +192,18 @@ def trial(
         tested=ground.test.num_rows,
         ceiling=ground.ceiling,
         majority=ground.majority,
-        kind=guarantee["kind"],
-        epsilon=epsilon,
-        delta=central.get("delta"),
-        conditional=conditional.get("record"),
+        kind=alone.kind,
+        epsilon=epsilon if proved else None,
+        delta=alone.stated.delta or None,
+        conditional=None if proved else epsilon,
+        presence=presence,
         not_applicable=attacked_by.refused,
         untrained=untrained,
     )
+
+
+def _finite(epsilon: float) -> float | None:
+    return epsilon if math.isfinite(epsilon) else None
 
 
 class _Attacked(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 
 from sfumato.core.errors import UsageError
 from sfumato.guarantee.posterior import PRIOR
-from sfumato.mechanisms import MECHANISMS, GuidedProjection, Mechanism, ModelDrawing
+from sfumato.mechanisms import MECHANISMS, GuidedProjection, Mechanism, ModelDrawing, make_mechanism
 from sfumato.mechanisms.base import PRESENCE, RECORD, Knob
 
 PEOPLE, KEY_HOLDERS = "people", "key-holders"
@@ -123,7 +123,9 @@ def candidates(wish: Wish, *, public: bool) -> tuple[list[Candidate], dict[str, 
             left_out[name] = reason
         else:
             beside = {**knob.beside, **(knob.proved_with if public else {})}
-            found.append(Candidate(name, knob if wish.epsilon is None else knob.up_to(wish.epsilon), beside))
+            if wish.epsilon is not None:  # of values; a knob may turn the epsilon for presence
+                knob = knob.up_to(make_mechanism(name, beside).strength_for_values(wish.epsilon)[knob.parameter])
+            found.append(Candidate(name, knob, beside))
     return found, left_out
 
 

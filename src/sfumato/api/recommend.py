@@ -19,6 +19,7 @@ def recommend(
     table: Any,
     *,
     label: str | None = None,
+    person: str | None = None,
     schema: Schema | Path | str | None = None,
     trust: str = "owner",
     max_risk: float | None = None,
@@ -38,10 +39,10 @@ def recommend(
 ) -> Recommendation | Advice:
     """Say which method and how strong, and what public tables kept under it, before anything is released.
 
-    Where ranges are public no row is read: the method follows from `trust` and epsilon, the strength from the wish by
-    arithmetic, and it holds against every attacker. How useful it will be is told by public tables of about this size.
-    Otherwise, and with `use_table`, settings are tried on one half of the private rows and confirmed on the other: the
-    card of a release then says so, and proves nothing. Nothing is released, and the ledger is not told.
+    No row has a say: the method follows from `trust` and epsilon, the strength from the wish by arithmetic, and it
+    holds against every attacker once all ranges are public. How useful it will be is told by public tables of about
+    this size. With `use_table` settings are tried on one half of the private rows and confirmed on the other: that is
+    measured, and the card of a release says so and proves nothing. Nothing is released, and the ledger is not told.
 
     Parameters
     ----------
@@ -50,6 +51,8 @@ def recommend(
         if the ledger charged it with a proof. Of any other release the choice proves nothing.
     label : str, optional
         The column to predict; or a `schema` that has one.
+    person : str, optional
+        The column that says whose rows they are; needs `max_rows_per_person`.
     schema : Schema or path, optional
         Bounds and categories; learned from the table by default.
     trust : {"owner", "nobody", "people"}, default "owner"
@@ -66,7 +69,7 @@ def recommend(
     epsilon : float, optional
         A bound for anybody's values, above 0. Give one of epsilon, max_risk and max_posterior.
     use_table : bool, default False
-        Choose on the private rows although the schema is public.
+        Choose by trials on the private rows, which measure and prove nothing.
     rows : int, optional
         About how many rows the table has, as a number that is public: the forecast is for tables of this size.
     max_rows_per_person : int, optional
@@ -109,6 +112,7 @@ def recommend(
         table,
         wish,
         label=label,
+        person=person,
         schema=read,
         use_table=use_table,
         rows=rows,

@@ -90,11 +90,12 @@ def check_nobodys(mechanism: ModelDrawing, encoding: Encoding, options: Options)
     for option, given in wrong.items():
         if given:
             raise UsageError(f"{option} makes no sense with {mechanism.name}: its rows are made up. Leave it out.")
-    _check_rows_per_person(encoding, options)
+    check_rows_per_person(encoding.schema, options.max_rows_per_person)
 
 
-def _check_rows_per_person(encoding: Encoding, options: Options) -> None:
-    if encoding.schema.person is not None and options.max_rows_per_person is None:
+def check_rows_per_person(schema: Schema, most: int | None) -> None:
+    """A column that says whose rows they are needs a cap on them, for nothing is proved of a person otherwise."""
+    if schema.person is not None and most is None:
         raise UsageError(
             "A bound for a person needs to know, without looking, how many rows one person has at most. Give "
             "--max-rows-per-person: further rows of a person are left out."
@@ -103,7 +104,7 @@ def _check_rows_per_person(encoding: Encoding, options: Options) -> None:
 
 def check_provable(encoding: Encoding, options: Options) -> None:
     """Whoever names a bound and nothing else wants it proved: what was read off the table stands in the way."""
-    _check_rows_per_person(encoding, options)
+    check_rows_per_person(encoding.schema, options.max_rows_per_person)
     read = read_off(encoding.schema)
     if options.measured_only and not read:
         raise UsageError(

@@ -29,7 +29,7 @@ LONG = pa.schema(
 
 def tidy(cells: Sequence[Mapping[str, Any]]) -> pa.Table:
     """One row, one figure. kind: extra (of an attacker, points of 100; gain as 0.2 had it), accuracy (of a learner),
-    majority, ceiling, epsilon."""
+    majority, ceiling, epsilon (for anybody's values), presence."""
     rows: list[dict[str, Any]] = []
     for cell in cells:
         of = {name: cell[name] for name in ("mechanism", "openness", "split")}
@@ -45,7 +45,12 @@ def tidy(cells: Sequence[Mapping[str, Any]]) -> pa.Table:
             for name, (value, low, high) in attackers.items():
                 rows.append({**of, "kind": kind, "name": name, "value": value, "low": low, "high": high})
         rows += [{**of, "kind": "accuracy", "name": name, "value": value} for name, value in seen.reached.items()]
-        single = {"majority": seen.majority, "ceiling": seen.ceiling, "epsilon": seen.epsilon}
+        single = {
+            "majority": seen.majority,
+            "ceiling": seen.ceiling,
+            "epsilon": seen.epsilon,
+            "presence": seen.presence,
+        }
         single |= {"conditional_epsilon": seen.conditional, "audited_epsilon": cell.get("audited_epsilon")}
         rows += [
             {**of, "kind": name, "name": name, "value": value} for name, value in single.items() if value is not None
@@ -120,7 +125,8 @@ def _entry(name: str, words: str, group: Sequence[Mapping[str, Any]]) -> dict[st
     strongest, best = mean.strongest, mean.best
     accuracies = [] if best is None else [one.reached[best] for one in outcomes]
     first = next((cell for cell in there if "audited_epsilon" in cell), {})
-    claimed = mean.epsilon if mean.epsilon is not None else mean.conditional
+    # planted records audit the epsilon for presence, two records blurred again and again that for values
+    claimed = next((one for one in (mean.presence, mean.epsilon, mean.conditional) if one is not None), None)
     audited = first.get("audited_epsilon")
     return {
         **entry,
@@ -146,6 +152,7 @@ def _entry(name: str, words: str, group: Sequence[Mapping[str, Any]]) -> dict[st
         "majority": mean.majority,
         "kind": mean.kind,
         "epsilon": mean.epsilon,
+        "presence": mean.presence,
         "conditional_epsilon": mean.conditional,
         "delta": mean.delta,
         "audited_epsilon": audited,

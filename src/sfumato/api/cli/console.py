@@ -9,12 +9,14 @@ import os
 import re
 import signal
 import sys
+import textwrap
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import IO, Annotated, Any
 
 import typer
@@ -58,6 +60,8 @@ def _clock_time(seconds: float) -> str:
 
 
 INTERRUPTED = 130
+EASILY_READ = 100
+"""Characters of a line."""
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
@@ -144,6 +148,21 @@ class Console:
     def say(self, text: str = "") -> None:
         if not self.quiet and not self.as_json:
             print(text, file=self.stream)
+
+    def tell(self, text: str, indent: str = "") -> None:
+        """Say it in lines that are no wider than the terminal, nor than is easily read."""
+        width = min(get_terminal_size().columns, EASILY_READ)
+        below = f"{indent}  " if indent else ""
+        lines = textwrap.wrap(
+            text,
+            width,
+            initial_indent=indent,
+            subsequent_indent=below,
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+        for line in lines:
+            self.say(line)
 
     def result(self, data: dict[str, Any]) -> None:
         """The object of `--json`; null is infinite, as on a card."""

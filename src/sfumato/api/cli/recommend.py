@@ -26,6 +26,9 @@ def recommend(
     tables: Tables,
     console: Console,
     label: Label = None,
+    person: Annotated[
+        str | None, typer.Option(metavar="COL", help="The column that says whose rows they are; never released.")
+    ] = None,
     schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema file; otherwise one is inferred.")] = None,
     trust: Annotated[
         str,
@@ -43,7 +46,7 @@ def recommend(
     ] = None,
     epsilon: Annotated[float | None, typer.Option(metavar="E", help="A bound for anybody's values.")] = None,
     use_table: Annotated[
-        bool, typer.Option("--use-table", help="Choose on the private rows although the schema is public.")
+        bool, typer.Option("--use-table", help="Choose by trials on your own rows: measured, and nothing is proved.")
     ] = False,
     rows: Annotated[int | None, typer.Option(help="About how many rows there are: a number that is public.")] = None,
     max_rows_per_person: Annotated[
@@ -63,10 +66,11 @@ def recommend(
 ) -> None:
     """Say which method, how strong, and what public tables kept under it, before anything is released.
 
-    With public ranges no row is read: the answer follows from the wish and from --trust, and holds against every
-    attacker. Otherwise, and with --use-table, settings are tried on your rows, and nothing can be proved then. TABLE
-    can also be the folder of a release of made-up rows: choosing on these costs nothing more. Exit code 9: nothing
-    that keeps the wish is of use. Without a wish, on a terminal, it asks, and prints the command that says the same.
+    No row has a say: the answer follows from the wish and from --trust, and holds against every attacker once all
+    ranges are public. With --use-table settings are tried on your rows, and nothing can be proved then. TABLE can also
+    be the folder of a release of made-up rows: choosing on these costs nothing more. Exit code 9: nothing that keeps
+    the wish is of use. Without a wish, on a terminal, it asks, and prints the command that says the same. Everything
+    side by side, on your own rows: sfumato compare.
 
     Examples:
       sfumato recommend patients.csv --schema schema.yaml --max-posterior 0.2 --out config.yaml
@@ -81,31 +85,19 @@ def recommend(
     check_free(out, force=force)
     released = (Path(table) / "card.json").is_file()
     wished = (max_risk, max_posterior, prior, max_loss, epsilon, rows, max_rows_per_person, tries)
-    by_rule = schema is not None or label is None  # and what is chosen on rows keeps no such wish
-    if (
-        by_rule
-        and all(one is None for one in wished)
-        and trust == "owner"
-        and not use_table
-        and not released
-        and console.can_ask
-    ):
+    given: list[tuple[str, object]] = [("label", label), ("person", person), ("schema", schema), ("out", out)]
+    if all(one is None for one in wished) and trust == "owner" and not use_table and not released and console.can_ask:
         trust, max_posterior, max_rows_per_person = _asked()
-        told = [f"--trust {trust}", f"--max-posterior {max_posterior:g}"]
-        told += [] if max_rows_per_person is None else [f"--max-rows-per-person {max_rows_per_person}"]
-        given = [
-            f"--{name} {shlex.quote(str(one))}"
-            for name, one in (("label", label), ("schema", schema), ("out", out))
-            if one is not None
-        ]
-        console.say(
-            f"The same without questions:\n  {' '.join(['sfumato recommend', shlex.quote(table), *given, *told])}\n"
-        )
+        told = [*given, ("trust", trust), ("max-posterior", f"{max_posterior:g}")]
+        told.append(("max-rows-per-person", max_rows_per_person))
+        words = [word for name, one in told if one is not None for word in (f"--{name}", str(one))]
+        console.say(f"The same without questions:\n  {shlex.join(['sfumato', 'recommend', table, *words])}\n")
 
     with console.listening() as progress:
         found = run(
             Path(table) if released else tables.open(table, query),
             label=label,
+            person=person,
             schema=schema,
             trust=trust,
             max_risk=max_risk,
@@ -123,7 +115,7 @@ def recommend(
             out=out,
             progress=progress,
         )
-    console.say(found.paragraph())
+    console.tell(found.paragraph())
     written = out if found.met else None
     command = found.command(
         table, schema=None if schema is None else str(schema), config=None if written is None else str(written)
@@ -171,12 +163,14 @@ def _say_what_was_tried(console: Console, found: Recommendation) -> None:
     from sfumato.advising.recommendation import by_extra, in_points, in_short
 
     console.say()
-    console.say("Extra: how many more of 100 each attacker gets right with the release than without:")
+    console.tell("Extra: how many more of 100 each attacker gets right with the release than without, as measured:")
     for name, points in by_extra(found.forecast):
         console.say(f"  {name:<24} {in_points(points)}")
     console.say()
-    console.say("Settings that were tried, the best of each method:")
+    console.tell("Settings that were tried, the best of each method; measured on the rows that choose:")
     for setting in found.nearest:
-        console.say(f"  {'keeps it' if setting.keeps(found.wish) else 'does not'}  {in_short(setting)}")
+        mark = "keeps it" if setting.keeps(found.wish) else "apart" if setting.outcome.apart else "does not"
+        line = in_short(setting.candidate.mechanism, setting.parameters, setting.outcome)
+        console.tell(f"{mark:<9} {line}", indent="  ")
     for name, why in found.left_out.items():
-        console.say(f"  not tried {name}: {why}")
+        console.tell(f"not tried {name}: {why}", indent="  ")
