@@ -42,7 +42,7 @@ from sfumato.study.protocol.survey_file import SurveyStudy  # noqa: E402
 from sfumato.study.protocol.survey_guidance import guidance_for  # noqa: E402
 from sfumato.study.server.app import create_app  # noqa: E402
 from sfumato.study.server.settings import Rate, Settings  # noqa: E402
-from sfumato.study.server.survey.export import write_parts  # noqa: E402
+from sfumato.study.server.survey.received import write_parts  # noqa: E402
 
 MUS = (0.6, 0.4, 0.25, 0.15, 0.1, 0.07, 0.05, 0.035, 0.025)
 BATCH = 50

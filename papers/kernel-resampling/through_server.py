@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 from sites import Codes, Matrix, Split, dealt, resampled, split
 
-from sfumato.api.cli.consortium import serving
-from sfumato.api.cli.tables import until_done
+from sfumato.api.consortium import serving
 from sfumato.learn.classifiers.factory import make_classifier
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.study.client import Coordinator, carry_out, plan_push
+from sfumato.study.client.coordinator import until_done
 from sfumato.study.client.private_notes import Agreements
 from sfumato.study.protocol.study_file import study_from_dict
 from sfumato.table import Column, Schema, write_table

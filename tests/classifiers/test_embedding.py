@@ -11,8 +11,8 @@ from sfumato.learn.predict import predict
 from sfumato.learn.train import train
 from sfumato.mechanisms import NoisyOperator
 from sfumato.release.sanitize import Options, sanitize
-from sfumato.study.pool import Request, train_pool
-from sfumato.study.pooling.pushed import Pushed
+from sfumato.study.pooling.gather import Pushed
+from sfumato.study.pooling.train_pool import Request, train_pool
 from sfumato.table import Column, Schema
 
 SCHEMA = Schema(

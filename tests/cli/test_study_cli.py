@@ -13,7 +13,7 @@ import time
 import pytest
 from example_study import STUDY
 
-from sfumato.api.cli.tables import until_done
+from sfumato.study.client.coordinator import until_done
 
 
 def mode(path):

@@ -9,8 +9,7 @@ import pytest
 from scripted import BREAK, SITE
 
 from sfumato.core.errors import CoordinatorError, PrivacyLeakWarning, UsageError
-from sfumato.study.client.answers import RefusedError
-from sfumato.study.client.connection import Address, Connection, Patience, check_token, read_token
+from sfumato.study.client.connection import Address, Connection, Patience, RefusedError, check_token, read_token
 from sfumato.study.client.coordinator import Coordinator
 
 OK = (200, {"fine": True})
@@ -119,7 +118,7 @@ def test_answers_that_are_no_answers(server, connect, body, status):
 
 
 def test_an_endless_answer_is_not_read(server, connect, monkeypatch):
-    monkeypatch.setattr("sfumato.study.client.answers.MOST_BYTES", 1 << 17)
+    monkeypatch.setattr("sfumato.study.client.connection.MOST_BYTES", 1 << 17)
     server.script = [(200, b"[" + b"1," * (1 << 17) + b"1]")]
     with pytest.raises(CoordinatorError, match="too long"):
         connect().ask("GET", "/x")

@@ -23,7 +23,7 @@ from sfumato.mechanisms import MECHANISMS
 from sfumato.noise import Laplace
 from sfumato.release.release import CARD_METADATA, Release, matrix_of
 from sfumato.release.sanitize import Options, sanitize
-from sfumato.study.far_cells import far_cells
+from sfumato.study.protocol.acceptance import far_cells
 from sfumato.study.server.validation.file_checks import WRONG_GAPS, NoiseEvidence
 from sfumato.study.server.validation.row_identity import RowIdentity
 from sfumato.table import Column, Encoding, Schema, open_table, write_table

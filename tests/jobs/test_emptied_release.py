@@ -16,8 +16,8 @@ from sfumato.learn.train import train
 from sfumato.release.release import Release
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.release.write_release import CARD_METADATA
-from sfumato.study.far_cells import far_cells
-from sfumato.study.pooling.pushed import Pushed, embedded_card, read_part
+from sfumato.study.pooling.gather import Pushed, embedded_card, read_part
+from sfumato.study.protocol.acceptance import far_cells
 from sfumato.table import open_table, write_table
 
 pytestmark = pytest.mark.filterwarnings("ignore::sfumato.core.errors.PrivacyLeakWarning")
@@ -98,7 +98,7 @@ class TestEveryReader:
 
 
 def test_rows_are_counted_over_all_blocks(home, monkeypatch):
-    monkeypatch.setattr("sfumato.study.far_cells.BLOCK", 50)
+    monkeypatch.setattr("sfumato.study.protocol.acceptance.BLOCK", 50)
     path = home / "age-whole" / "release.parquet"
     card, released = Card.load(path.parent), open_table(path).read()
     classes = released["ill"].to_pylist()

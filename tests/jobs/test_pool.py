@@ -17,10 +17,8 @@ from sfumato.learn.classifiers import CLASSIFIERS
 from sfumato.learn.model import Model
 from sfumato.release.release import Release
 from sfumato.release.sanitize import Options, sanitize
-from sfumato.study.pool import HELD_OUT, Request, train_pool
-from sfumato.study.pooling.gather import EMBEDDED, PUBLIC, Limits, gather
-from sfumato.study.pooling.pushed import Pushed
-from sfumato.study.pooling.shuffled import shuffled_pool
+from sfumato.study.pooling.gather import EMBEDDED, PUBLIC, Limits, Pushed, gather
+from sfumato.study.pooling.train_pool import HELD_OUT, Request, shuffled_pool, train_pool
 from sfumato.study.pooling.trials import MOST_ALONE, MOST_COUNTS, ErrorRate, Part, Plan, Queries, dealt, plan_of
 from sfumato.table import Column, Schema, open_table, write_table
 

@@ -9,8 +9,8 @@ import pytest
 import sfumato as sf
 from sfumato.api.cli.app import app
 from sfumato.api.cli.console import run_guarded
+from sfumato.api.consortium import make_consortium
 from sfumato.core.errors import TableError, UsageError
-from sfumato.study.consortium import make_consortium
 from sfumato.study.rehearse_sites import dealt
 
 pytestmark = pytest.mark.filterwarnings("ignore::sfumato.core.errors.PrivacyLeakWarning")

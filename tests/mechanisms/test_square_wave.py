@@ -15,7 +15,7 @@ from sfumato.guarantee.recompute import recomputed
 from sfumato.mechanisms import SquareWaveColumns
 from sfumato.noise import Streams
 from sfumato.release.write_release import Layout, make_card
-from sfumato.study.far_cells import far_cells
+from sfumato.study.protocol.acceptance import far_cells
 
 PUBLIC = {"source": "public", "reason": "the form"}
 SCHEMA = {

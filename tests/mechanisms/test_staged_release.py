@@ -21,7 +21,7 @@ from sfumato.mechanisms.staged_release import guides_fit
 from sfumato.noise import Streams
 from sfumato.reconstruction.described import described
 from sfumato.release.write_release import Layout, make_card
-from sfumato.study.far_cells import WRONG_GUIDES, far_cells
+from sfumato.study.protocol.acceptance import WRONG_GUIDES, far_cells
 from sfumato.table import Column, Encoding, Schema
 
 PUBLIC = {"source": "public", "reason": "the form"}

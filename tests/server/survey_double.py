@@ -15,11 +15,11 @@ import numpy as np
 
 import sfumato
 from sfumato.channels.guidance import Guidance, SurveyCounts
-from sfumato.study.protocol.canonical import canonical_json
+from sfumato.study.protocol.spelling import canonical_json
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.protocol.survey_guidance import answer_space, guidance_for
 from sfumato.study.protocol.survey_log import LogEntry, read_number, write_number
-from sfumato.study.server.survey.ticket_key import TicketKey
+from sfumato.study.server.store.token_store import TicketKey
 
 PAGE = Path(sfumato.__file__).parent / "study" / "server" / "web" / "survey"
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}

@@ -22,7 +22,7 @@ from sfumato.release.asked import Terms
 from sfumato.release.release import Release
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.study.pooling.added import ONE_SITE, add_counts, with_added_counts
-from sfumato.study.pooling.pushed import Pushed
+from sfumato.study.pooling.gather import Pushed
 from sfumato.study.protocol.acceptance import read_card
 from sfumato.study.protocol.messages import AddedCounts
 from sfumato.study.protocol.pool_study import PoolStudy

@@ -11,9 +11,9 @@ from fastapi.testclient import TestClient
 from sfumato.api.cli.study_lines import _error
 from sfumato.learn.classifiers.factory import CLASSIFIERS
 from sfumato.study.server.app import create_app
-from sfumato.study.server.routes import pages
 from sfumato.study.server.settings import Rate
-from sfumato.study.server.web.error_charts import Scale, curve, mark, percent, series
+from sfumato.study.server.web import study_pages
+from sfumato.study.server.web.charts import Scale, curve, mark, percent, series
 from sfumato.study.server.web.model_pages import _rate
 from sfumato.study.server.web.rendering import COOKIE
 from sfumato.study.server.web.shown_study import Guarantee, guarantee, used_guarantee
@@ -394,7 +394,7 @@ def test_guessing_tokens_is_slowed_down(tmp_path):
 
 
 def test_a_kind_without_pages_shows_what_was_agreed(study, owner, monkeypatch):
-    monkeypatch.setattr(pages, "KINDS", {})
+    monkeypatch.setattr(study_pages, "PAGES", {})
     text = owner.get().text
     assert "What was agreed" in text
     assert study.store.studies.find(study.id).hash in text

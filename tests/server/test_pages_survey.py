@@ -12,7 +12,7 @@ from test_pages import Browser
 from ticket_holder import Holder
 
 from sfumato.study.protocol.survey_file import SurveyStudy
-from sfumato.study.server.web.survey_page import bars, round_top, steps
+from sfumato.study.server.web.charts import bars, round_top, steps
 
 
 @pytest.fixture

@@ -15,9 +15,8 @@ from sqlalchemy import text
 from starlette.testclient import TestClient
 from survey_examples import example_survey, some_answer
 
-from sfumato.study.client.survey_checks import verify_survey
-from sfumato.study.client.survey_server import SurveyServer
-from sfumato.study.protocol.canonical import hash_of
+from sfumato.study.client.survey_server import SurveyServer, verify_survey
+from sfumato.study.protocol.spelling import hash_of
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.server.app import create_app
 from sfumato.study.server.settings import Settings

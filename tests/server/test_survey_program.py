@@ -16,10 +16,9 @@ from survey_examples import example_survey
 
 from sfumato.channels.guidance import GuidanceError, SurveyCounts
 from sfumato.core.errors import CardError, CoordinatorError, UsageError
-from sfumato.study.client.answers import RefusedError
+from sfumato.study.client.connection import RefusedError
 from sfumato.study.client.respondent import NotYetError, TicketBox, prepare, resend, send
-from sfumato.study.client.survey_checks import verify_survey, witness_survey
-from sfumato.study.client.survey_server import SurveyServer
+from sfumato.study.client.survey_server import SurveyServer, verify_survey, witness_survey
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.server.app import create_app
 from sfumato.study.server.settings import Settings

@@ -316,7 +316,7 @@ def test_a_log_that_does_not_continue_the_remembered_one_is_refused(server: Surv
 
 def test_counts_may_be_longer_than_other_messages(server: SurveyServer, monkeypatch: pytest.MonkeyPatch) -> None:
     (survey, _), (entry,) = server.describe(), server.log(server.describe()[0].hash)
-    monkeypatch.setattr("sfumato.study.client.answers.MOST_BYTES", 10)
+    monkeypatch.setattr("sfumato.study.client.connection.MOST_BYTES", 10)
     assert SurveyCounts.from_json(server.inputs(entry)).width == survey.width
     with pytest.raises(CoordinatorError, match="too long"):
         server.describe()

@@ -27,7 +27,7 @@ from sfumato.release.asked import Presence
 from sfumato.release.counts_file import counts_identity, noisy_counts, read_cells
 from sfumato.release.release import Release
 from sfumato.release.write_release import COUNTS
-from sfumato.study.pooling.pushed import Pushed, embedded_card
+from sfumato.study.pooling.gather import Pushed, embedded_card
 from sfumato.study.protocol.acceptance import objections, read_card
 from sfumato.study.protocol.messages import AddedCounts
 from sfumato.study.protocol.pool_study import PoolStudy

@@ -12,9 +12,8 @@ from sfumato.channels.guidance import AnswerSpace, simulate
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.core.progress import Progress, silent
 from sfumato.study.number_edges import number_edges
-from sfumato.study.protocol.start_up import RANDOM
 from sfumato.study.protocol.study_file import load_study
-from sfumato.study.protocol.survey_file import SurveyStudy
+from sfumato.study.protocol.survey_file import RANDOM, SurveyStudy
 from sfumato.study.protocol.survey_guidance import answer_space, startup_counts, survey_rules
 from sfumato.study.protocol.survey_table import answered, population_of
 from sfumato.study.survey_plan import FLOORS, Plan, Public, assumed_population

@@ -153,9 +153,8 @@ def _cell(value: Any, size: int) -> str:
 
 
 def _consortium(console: Console, sites: int | None) -> None:
-    from sfumato.api.cli.consortium import show_consortium
-    from sfumato.api.cli.tables import server_part
-    from sfumato.study.consortium import check_sites
+    from sfumato.api.consortium import check_sites, show_consortium
+    from sfumato.study import server_part
 
     check_sites(sites)
     server_part("run")  # without the server's extra this is the one line that is printed

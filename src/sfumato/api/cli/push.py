@@ -45,7 +45,7 @@ def push(
       sfumato push release --to https://study.example --study k3f9abcd2345 --token-file site.token
     """
     from sfumato.study.client import carry_out, plan_push
-    from sfumato.study.client.answers import plain
+    from sfumato.study.client.connection import plain
 
     check_hash(study_hash)
     with at.connected(console) as connected:

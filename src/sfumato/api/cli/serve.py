@@ -8,8 +8,9 @@ import typer
 
 from sfumato.api.cli.blocks import with_blocks
 from sfumato.api.cli.console import Console, Quiet
-from sfumato.api.cli.tables import AtServer, server_part
+from sfumato.api.cli.tables import AtServer
 from sfumato.core.errors import OutputError, UsageError
+from sfumato.study import server_part
 
 
 @with_blocks

@@ -11,7 +11,7 @@ import typer
 from sfumato.api.cli.blocks import with_blocks
 from sfumato.api.cli.console import AsPublished, Console, Force, parse_parameters
 from sfumato.api.cli.push import Yes
-from sfumato.api.cli.tables import AtCoordinator, AtServer, until_done
+from sfumato.api.cli.tables import AtCoordinator, AtServer
 from sfumato.core.errors import CoordinatorError, OutputError, UsageError
 from sfumato.core.wording import counted
 
@@ -34,7 +34,7 @@ def respondents_link(study: str, digest: str) -> str:
 
 def check_start_up(file: Path, survey: SurveyStudy) -> None:
     """Counts of start-up rows become public; of few rows they are as good as the rows."""
-    from sfumato.study.protocol.start_up import FEW_ROWS, fewest_rows
+    from sfumato.study.protocol.survey_file import FEW_ROWS, fewest_rows
 
     fewest = fewest_rows(survey.start_up)
     if fewest is not None and fewest < FEW_ROWS:
@@ -74,8 +74,8 @@ def make_study(
 ) -> None:
     """Make the study or survey of a file, once it was found that anybody can follow it."""
     from sfumato.core.files import write_whole
+    from sfumato.study.protocol.acceptance import rehearse
     from sfumato.study.protocol.pool_study import PoolStudy
-    from sfumato.study.protocol.rehearsal import rehearse
     from sfumato.study.protocol.study_file import load_study
     from sfumato.study.protocol.survey_file import SurveyStudy
 
@@ -156,8 +156,7 @@ def invite(
     Example: sfumato study invite k3f9abcd2345 --site North --to https://study.example --token-file owner.token
     """
     from sfumato.core.files import write_whole
-    from sfumato.study.client.answers import plain
-    from sfumato.study.client.connection import check_token
+    from sfumato.study.client.connection import check_token, plain
 
     if out is not None and out.exists():
         raise OutputError(f"{out} exists already. Choose another name.")
@@ -202,7 +201,7 @@ def status(
     Example: sfumato study status k3f9abcd2345 --to https://study.example --token-file owner.token
     """
     from sfumato.api.cli.study_lines import model_lines, release_lines, shared_lines, site_lines
-    from sfumato.study.client.answers import RefusedError, plain
+    from sfumato.study.client.connection import RefusedError, plain
 
     with at.connected(console) as connected:
         info = connected.study(study)
@@ -289,6 +288,7 @@ def train(
     Example: sfumato study train k3f9abcd2345 --classifier naive-bayes --wait --to https://study.example
     """
     from sfumato.api.cli.study_lines import model_lines
+    from sfumato.study.client.coordinator import until_done
 
     with at.connected(console) as connected:
         names = classifier or list(connected.study(study).definition.get("classifiers") or ())

@@ -11,7 +11,7 @@ import typer
 from sfumato.api.cli.blocks import with_blocks
 from sfumato.api.cli.console import Console, Force, parse_parameters
 from sfumato.api.cli.study import StudyId
-from sfumato.api.cli.tables import AtCoordinator, InsecureHttp, TableArgument, Tables, TokenFile, until_done
+from sfumato.api.cli.tables import AtCoordinator, InsecureHttp, TableArgument, Tables, TokenFile
 from sfumato.core.errors import CoordinatorError, UsageError
 from sfumato.core.files import check_free, write_whole
 from sfumato.core.wording import counted
@@ -37,7 +37,8 @@ def reconstruct(
 
     Example: sfumato study reconstruct k3f9abcd2345 --column income --out density --to https://study.example
     """
-    from sfumato.study.client.answers import plain
+    from sfumato.study.client.connection import plain
+    from sfumato.study.client.coordinator import until_done
 
     if out is not None and not wait:
         raise UsageError("--out needs the densities, and --no-wait does not wait for them. Leave out one of the two.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.core.wording import BETTER, than_commonest
 from sfumato.guarantee.rounding import rounded_up
-from sfumato.study.client.answers import plain
+from sfumato.study.client.connection import plain
 from sfumato.study.protocol.messages import ModelInfo, ReleaseInfo, SharedRows, SiteInfo
 
 if TYPE_CHECKING:

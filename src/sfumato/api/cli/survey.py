@@ -13,9 +13,10 @@ import typer
 from sfumato.api.cli.blocks import with_blocks
 from sfumato.api.cli.console import AsPublished, Console, Force, Quiet
 from sfumato.api.cli.study import PublicStartUp, StudyId, make_study, respondents_link
-from sfumato.api.cli.tables import AtCoordinator, AtServer, server_part
+from sfumato.api.cli.tables import AtCoordinator, AtServer
 from sfumato.core.errors import OutputError
 from sfumato.core.wording import counted
+from sfumato.study import server_part
 
 if TYPE_CHECKING:  # --help needs none of it
     from sfumato.study.protocol.survey_file import SurveyStudy

@@ -9,8 +9,9 @@ import typer
 
 from sfumato.api.cli.blocks import with_blocks
 from sfumato.api.cli.console import Console, Force
-from sfumato.api.cli.tables import InsecureHttp, server_part
+from sfumato.api.cli.tables import InsecureHttp
 from sfumato.core.errors import UsageError
+from sfumato.study import server_part
 
 app = typer.Typer()
 
@@ -40,8 +41,7 @@ def verify(
 
     Example: sfumato survey verify 'https://study.example/survey/#survey=k3f9abcd2345&hash=HASH'
     """
-    from sfumato.study.client.survey_checks import verify_survey
-    from sfumato.study.client.survey_server import SurveyServer
+    from sfumato.study.client.survey_server import SurveyServer, verify_survey
 
     if last < 0:
         raise UsageError(f"--last must be at least 0. Got {last} instead.")
@@ -71,8 +71,7 @@ def witness(
 
     Example: sfumato survey witness 'https://study.example/survey/#survey=k3f9abcd2345&hash=HASH' --out public/head.json
     """
-    from sfumato.study.client.survey_checks import witness_survey
-    from sfumato.study.client.survey_server import SurveyServer
+    from sfumato.study.client.survey_server import SurveyServer, witness_survey
 
     with SurveyServer(link, insecure_http=insecure_http) as server:
         found = witness_survey(server, out)

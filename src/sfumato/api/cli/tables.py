@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +11,7 @@ import typer
 
 from sfumato.api.cli.console import Console
 from sfumato.core.errors import UsageError
+from sfumato.study import server_part
 
 if TYPE_CHECKING:
     from sfumato.study.client import Coordinator
@@ -21,16 +19,6 @@ if TYPE_CHECKING:
 
 
 # How commands are told which server of this machine they work on: one block of options.
-
-
-def server_part(name: str) -> Any:
-    """A module of the server, or a word about what to install."""
-    try:
-        return importlib.import_module(f"sfumato.study.server.{name}")
-    except ImportError as error:
-        raise UsageError(
-            f"The server needs {error.name}, which is not installed: pip install 'sfumato[server]'."
-        ) from None
 
 
 @dataclass(frozen=True)
@@ -79,16 +67,6 @@ class AtCoordinator:
 
         with console.listening():
             return Coordinator(self.to, read_token(self.token_file), insecure_http=self.insecure_http)
-
-
-def until_done(ask: Callable[[], list[Any]], what: str, progress: Any, pause: float = 0.5) -> list[Any]:
-    """What the coordinator was asked to do, once all of it is done or has failed."""
-    while True:
-        found = ask()
-        progress(what, round(100 * sum(one.progress for one in found)), 100 * len(found))
-        if all(one.state in ("done", "failed") for one in found):
-            return found
-        time.sleep(pause)
 
 
 TableArgument = Annotated[

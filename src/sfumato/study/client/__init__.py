@@ -3,8 +3,7 @@
 One way: what a server answers decides whether something is sent, never what is computed here.
 """
 
-from sfumato.study.client.coordinator import Coordinator
-from sfumato.study.client.parcel import Parcel
+from sfumato.study.client.coordinator import Coordinator, Parcel
 from sfumato.study.client.pushing import Plan, Pushed, carry_out, plan_push
 
 __all__ = ["Coordinator", "Parcel", "Plan", "Pushed", "carry_out", "plan_push"]

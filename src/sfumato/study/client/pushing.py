@@ -13,12 +13,10 @@ from sfumato.core.progress import Progress
 from sfumato.guarantee.words import card_in_words
 from sfumato.mechanisms.central.agreed import AgreedPlan
 from sfumato.release.counts_file import noisy_counts, read_cells
-from sfumato.study.client.answers import plain
-from sfumato.study.client.coordinator import Coordinator
-from sfumato.study.client.parcel import Parcel
+from sfumato.study.client.connection import plain
+from sfumato.study.client.coordinator import Coordinator, Parcel
 from sfumato.study.client.private_notes import Agreements, default_agreements
-from sfumato.study.far_cells import far_cells
-from sfumato.study.protocol.acceptance import COUNTS_TRAIN, objections
+from sfumato.study.protocol.acceptance import COUNTS_TRAIN, far_cells, objections
 from sfumato.study.protocol.messages import Receipt
 from sfumato.study.protocol.pool_study import PoolStudy
 from sfumato.study.protocol.study_file import study_from_dict

@@ -26,10 +26,9 @@ from sfumato.core.array_types import Codes
 from sfumato.core.errors import CoordinatorError, NothingNewError, SchemaError, UsageError
 from sfumato.core.files import exclusive, write_whole
 from sfumato.guarantee.rounding import epsilon_at_most
-from sfumato.study.client.answers import RefusedError
+from sfumato.study.client.connection import RefusedError
 from sfumato.study.client.private_notes import RememberedHeads
-from sfumato.study.client.survey_checks import check_log
-from sfumato.study.client.survey_server import Inquiry, SurveyServer
+from sfumato.study.client.survey_server import Inquiry, SurveyServer, check_log
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.protocol.survey_guidance import answer_space
 from sfumato.study.protocol.survey_log import blind, read_key, read_number, unblinded, write_number

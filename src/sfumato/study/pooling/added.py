@@ -24,8 +24,7 @@ from sfumato.release.counts_file import noisy_counts, read_cells
 from sfumato.release.redraw import draw_from
 from sfumato.release.release import Release
 from sfumato.release.write_release import today
-from sfumato.study.pooling.gather import Request
-from sfumato.study.pooling.pushed import Pushed, embedded_card
+from sfumato.study.pooling.gather import Pushed, Request, embedded_card
 
 TOGETHER = "all sites together"
 ONE_SITE = "Every person is at one site; somebody at two of them pays at both, and the costs add up."

@@ -22,8 +22,7 @@ from sfumato.reconstruction import Density, Shares, reconstruct
 from sfumato.reconstruction.described import Described, describe
 from sfumato.reconstruction.evidence import FEWEST
 from sfumato.reconstruction.reconstruct import make_method
-from sfumato.study.pooling.gather import capped_rows, spread
-from sfumato.study.pooling.pushed import Pushed, chosen_rows, embedded_card, picked_blocks
+from sfumato.study.pooling.gather import Pushed, capped_rows, chosen_rows, embedded_card, picked_blocks, spread
 from sfumato.table import open_table
 
 _ALIKE = ("kind", "low", "high", "whole", "missing_keep", "grid", "categories", "keep", "left_out")

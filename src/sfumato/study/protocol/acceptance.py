@@ -1,25 +1,47 @@
-"""When a study takes a release: the same rules at the site, before anything leaves it, and at the server."""
+"""When a study takes a release: the same rules at the site, before anything leaves it, and at the server; and, when a
+study is made, whether any release could follow them.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sfumato.channels import Recipe, Staged
 from sfumato.channels.measured import Measurement
-from sfumato.core.errors import CardError, SfumatoError
+from sfumato.channels.recipe import FALSE_ALARMS, Reach
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.errors import CardError, SchemaError, SfumatoError, TableError, UsageError
 from sfumato.guarantee import Card
 from sfumato.guarantee.guarantee import CENTRAL_DP
 from sfumato.guarantee.own_words import listed
 from sfumato.guarantee.recompute import Recomputed, recomputed
 from sfumato.guarantee.rounding import rounded_up
+from sfumato.mechanisms import MECHANISMS, Mechanism, ModelDrawing, make_mechanism
+from sfumato.mechanisms.base import count_of
+from sfumato.mechanisms.basis import NAMES
 from sfumato.mechanisms.central.agreed import AgreedPlan
+from sfumato.mechanisms.stage_guide import OutcomeCounts, ReleasedRows
+from sfumato.mechanisms.staged_release import guides_fit
+from sfumato.noise import Streams
 from sfumato.release.asked import Presence
 from sfumato.release.counts_file import expected_measurements
+from sfumato.release.release import matrix_of
+from sfumato.release.strength import leaves_strength_open
 from sfumato.study.protocol.pool_study import PoolStudy
-from sfumato.table import Column, Schema
+from sfumato.table import Column, Encoding, Group, Schema
+from sfumato.table.statistics import Statistics
 
 MAP_FIELDS = ("kind", "low", "high", "categories", "edges", "missing")
 """What decides how a column's values become numbers; reasons and weights may differ between sites."""
@@ -167,3 +189,250 @@ def read_card(text: bytes | str) -> Card:
         return Card.from_dict(data, where="The card inside the release")
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
         raise CardError("The card inside the release cannot be understood: it was edited or is damaged.") from None
+
+
+# Cells that no release has: empty where none may be, not finite, or further out than their noise can carry them.
+#
+# One of them is enough to ruin a model, whatever the other rows say. The same check is made at the site, before
+# anything leaves it, and at the coordinator, which tells row and column to the site that sent them, and never the
+# value.
+
+
+BLOCK = 1 << 16
+MOST_NAMED = 5
+OWN_OPERATOR = (
+    "The release was made with its owner's own operator. Nobody else can tell what it does to a value, and one "
+    "forged cell could ruin a model. Use an operator that has a name."
+)
+
+
+WRONG_GUIDES = (
+    "The stages of the release were guided by something else than its own released rows, and nobody knows what that "
+    "tells of others. Push the release that `sfumato sanitize` wrote."
+)
+
+
+@dataclass(frozen=True)
+class CellCheck:
+    """What the cells of one release are held against.
+
+    `may_be_empty` are columns whose schema expects empty cells, or that not every row reports.
+    """
+
+    recipe: Recipe
+    reach: Reach
+    may_be_empty: frozenset[str]
+
+    @classmethod
+    def of(cls, card: Card) -> CellCheck:
+        recipe = card.made_by()
+        groups, reach = recipe.encoding.groups if recipe.is_columnwise else (), Reach.of(recipe, card.rows)
+        if np.isinf(reach.low).any():
+            raise TableError(OWN_OPERATOR)
+        missing = frozenset(group.column.name for group in groups if group.column.missing)
+        return cls(recipe, reach, missing | recipe.left_out)
+
+    def check_written(self, table: pa.Table, first_row: int) -> None:
+        """Numbers are finite, and only a column whose schema has "missing" has empty cells."""
+        for name in table.column_names:
+            cells = table[name]
+            if name not in self.may_be_empty and cells.null_count:
+                where = _first(pc.is_null(cells), first_row, name)
+                raise TableError(f"The release has an empty cell, which its schema does not allow: {where}.")
+            if pa.types.is_floating(cells.type):
+                finite = pc.fill_null(pc.is_finite(cells), True)
+                if not pc.all(finite).as_py():
+                    where = _first(pc.invert(finite), first_row, name)
+                    raise TableError(f"The release has a cell that is not a finite number: {where}. It was changed.")
+
+    def check_matrix(self, matrix: Matrix, first_row: int) -> None:
+        """Every reported cell lies where the stated noise could have carried some value of the domain, and rows report
+        as many as they should."""
+        if far := self.reach.outside(matrix):
+            raise TableError(far_in_words([(first_row + row, name) for row, name in far]))
+        self.recipe.check_reports(matrix)
+
+
+def far_in_words(cells: Sequence[tuple[int, str]]) -> str:
+    """Which cells, numbered from 1 as people count, and what to do; never what they hold."""
+    named = "; ".join(_place(row, name) for row, name in cells[:MOST_NAMED])
+    more = f" and {len(cells) - MOST_NAMED} more" if len(cells) > MOST_NAMED else ""
+    return (
+        f"The release has cells that the noise on its card cannot have produced from any value: {named}{more}. "
+        f"In an honest release that happens with a probability of {FALSE_ALARMS:g}, and one such cell can ruin a "
+        "model. Push the release that `sfumato sanitize` wrote."
+    )
+
+
+def far_cells(path: Path, card: Card) -> str | None:
+    """What is wrong with the cells of a release file, or None; rows are read block by block."""
+    try:
+        check, rows, recipe = CellCheck.of(card), 0, card.made_by()
+        guides: OutcomeCounts | None = None
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=BLOCK):
+                table = pa.Table.from_batches([batch])
+                check.check_written(table, rows)
+                matrix = matrix_of(table, card, rows)[0]
+                check.check_matrix(matrix, rows)
+                if isinstance(recipe.map, Staged):
+                    found = OutcomeCounts.of(recipe.map, recipe.channels, ReleasedRows(matrix))
+                    guides = found if guides is None else guides + found
+                rows += table.num_rows
+        if guides is not None and not guides_fit(recipe, guides):
+            return WRONG_GUIDES
+    except SfumatoError as error:
+        return str(error)
+    except (pa.ArrowException, OSError):
+        return f"{path} cannot be read as Parquet: it is damaged. Release again."
+    return None
+
+
+def _first(wrong: pa.ChunkedArray, first_row: int, name: str) -> str:
+    return _place(first_row + int(np.argmax(wrong.to_numpy())), name)
+
+
+def _place(row: int, name: str) -> str:
+    return f"row {row + 1}, column {name[:60]!r}"
+
+
+# Whether any site could follow a study: its mechanism is tried on made-up rows before anybody is invited.
+
+
+WIDEST = 200
+"""Encoded columns that a mechanism is tried on: work may grow with their cube, and what is wrong shows in a few."""
+ROWS = 60
+_BOUND_TO_THE_WIDTH = ("components", "basis", "guidance", "plan")
+
+
+def rehearse(study: PoolStudy) -> None:
+    """Raise a `SchemaError` where no release at all could be made and taken as the study says."""
+    if study.epsilon_record is not None and not MECHANISMS[study.mechanism].proves:
+        raise SchemaError(
+            f"The study asks for a formal guarantee, and {study.mechanism} gives no proof, so no release would be "
+            "accepted. Choose another method, or `guarantee: empirical-allowed`."
+        )
+    _check_presence(study)
+    parameters = _as_a_site_has_them(study)
+    schema: Schema | None = study.schema
+    tried, width = dict(parameters), study.encoding.width
+    if width > WIDEST:
+        if "components" in parameters:
+            _explained(lambda: count_of(parameters["components"], width, study.mechanism))
+        schema = _narrowed(study.schema)
+        tried = {name: value for name, value in parameters.items() if name not in _BOUND_TO_THE_WIDTH}
+        if schema is not None and isinstance(tried.get("epsilon_record"), int | float):  # fewer columns share it
+            tried["epsilon_record"] *= Encoding(schema).width / width
+    if schema is not None:
+        encoding, mechanism = Encoding(schema), make_mechanism(study.mechanism, tried)
+        _explained(lambda: _try(mechanism, encoding))
+    _check_strength(study, parameters)
+
+
+def _check_presence(study: PoolStudy) -> None:
+    """Hiding who is in the table and blurring what a record says are different claims."""
+    hides = study.draws
+    if study.presence is not None and not hides:
+        raise SchemaError(
+            f"The study asks for rows that hide who is in the table, and {study.mechanism} blurs records one by "
+            "one. Use tree-resampling, or ask for `epsilon_record`."
+        )
+    if study.epsilon_record is not None and hides:
+        raise SchemaError(
+            f"{study.mechanism} releases made-up rows, and hides who is in the table. Ask for that: "
+            "`guarantee: {epsilon: 1.0, delta: 1.0e-6}` instead of `epsilon_record`."
+        )
+    if study.presence is None or not hides:
+        return
+    mechanism = make_mechanism(study.mechanism, {**study.presence._asdict(), **study.parameters})
+    assert isinstance(mechanism, ModelDrawing)
+    reached = dataclasses.replace(mechanism.planned, delta=study.presence.delta).epsilon
+    if reached > study.presence.epsilon * (1 + 1e-9):
+        words = f"an epsilon of {rounded_up(reached, 9)}" if np.isfinite(reached) else "no epsilon at all"
+        raise SchemaError(
+            f"The study asks for an epsilon of at most {study.presence.epsilon:.9g} at delta {study.presence.delta:g}, "
+            f"and its own parameters of {study.mechanism} come to {words} there. Ask for less, or leave `epsilon` and "
+            "`delta` to the guarantee."
+        )
+
+
+def _as_a_site_has_them(study: PoolStudy) -> dict[str, Any]:
+    """The study's parameters, the strength from its guarantee where they leave it open; no file is looked for."""
+    parameters = {**(study.presence._asdict() if study.presence else {}), **study.parameters}
+    if isinstance(parameters.get("basis"), str) and parameters["basis"] not in NAMES:
+        del parameters["basis"]
+    if (
+        leaves_strength_open(parameters)
+        and study.epsilon_record
+        and "epsilon_record" in MECHANISMS[study.mechanism]._get_param_names()
+    ):
+        parameters["epsilon_record"] = study.epsilon_record
+    return parameters
+
+
+def _explained(trial: Any) -> None:
+    """Run it; what is wrong with the parameters or the schema is the study's fault, what with the rows is nobody's."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            trial()
+    except TableError:
+        pass
+    except (UsageError, SchemaError) as error:
+        raise SchemaError(f"No site could follow the study's method: {error}") from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        raise SchemaError(
+            "No site could follow the study's method: its parameters have values of the wrong kind."
+        ) from None
+
+
+def _try(mechanism: Mechanism, encoding: Encoding) -> None:
+    X, y = _made_up(encoding)
+    mechanism.fit(X, y, encoding)
+    if mechanism.released(len(X)) <= len(X):  # a count of rows may be any
+        mechanism.perturb(X, y, Streams().generator(0, b"rehearsal", b""))
+
+
+def _made_up(encoding: Encoding) -> tuple[Matrix, Codes | None]:
+    """Rows of every class from anywhere in the domain."""
+    classes = len(encoding.classes)
+    rows, rng = max(ROWS, 3 * classes), np.random.default_rng(0)
+    X = np.empty((rows, encoding.width))
+    for group in encoding.groups:
+        X[:, group.start : group.stop] = _anywhere(group, rows, rng)
+    return X, np.arange(rows, dtype=np.int64) % classes if classes else None
+
+
+def _anywhere(group: Group, rows: int, rng: np.random.Generator) -> Matrix:
+    corners = group.vertices[rng.integers(len(group.vertices), size=rows)]
+    if not group.is_onehot and not group.has_indicator and not group.is_constant:
+        return rng.random((rows, group.width))
+    return np.asarray(corners, dtype=np.float64)
+
+
+def _narrowed(schema: Schema) -> Schema | None:
+    """As many of its columns as `WIDEST` allows, and the label; None where no column is that narrow."""
+    left, kept = WIDEST, []
+    for group in Encoding(schema).groups:
+        if group.width <= left:
+            left -= group.width
+            kept.append(group.column.name)
+    columns = [column for column in schema.columns if column.name in kept or column.role == "label"]
+    return dataclasses.replace(schema, columns=tuple(columns)) if kept else None
+
+
+def _check_strength(study: PoolStudy, parameters: dict[str, Any]) -> None:
+    """Parameters that settle the strength for all sites must reach what the study asks for; columns only add up."""
+    asked, known = study.epsilon_record, MECHANISMS[study.mechanism]
+    if asked is None or not known.columnwise or leaves_strength_open(study.parameters):
+        return
+    if "category_epsilon" in known._get_param_names():  # left open, a site may choose it as small as it likes
+        parameters = {"category_epsilon": 1e-6, **parameters}
+    mechanism = make_mechanism(study.mechanism, parameters)
+    reached = mechanism.fit_statistics(Statistics.empty(study.encoding.width), study.encoding).guarantee().record
+    if reached > asked * (1 + 1e-9):
+        words = f"an epsilon of {rounded_up(reached, 9)}" if np.isfinite(reached) else "no epsilon at all"
+        raise SchemaError(
+            f"The study asks for an epsilon of at most {asked:.9g} for the record, and its own parameters of "
+            f"{study.mechanism} come to {words}. Ask for less, or leave the strength to the guarantee."
+        )

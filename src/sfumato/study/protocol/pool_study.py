@@ -18,8 +18,7 @@ from sfumato.mechanisms.central.agreed import AgreedPlan, agreed_plan
 from sfumato.noise.operators import operator_name
 from sfumato.noise.own_laws import is_own, own_law
 from sfumato.release.asked import Presence
-from sfumato.study.protocol.canonical import canonical_json, hash_of
-from sfumato.study.protocol.names import check_line
+from sfumato.study.protocol.spelling import canonical_json, check_line, hash_of
 from sfumato.table import Encoding, Schema
 from sfumato.table.statistics import Statistics
 

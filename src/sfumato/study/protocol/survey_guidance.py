@@ -18,8 +18,7 @@ from sfumato.channels.guidance import (
 )
 from sfumato.channels.guidance.guidance import ORTHONORMAL, least_level
 from sfumato.core.array_types import Codes, Floats
-from sfumato.study.protocol.start_up import RANDOM
-from sfumato.study.protocol.survey_file import SurveyStudy
+from sfumato.study.protocol.survey_file import RANDOM, SurveyStudy
 
 TOLERANCE = 1e-6
 """How far, relative to the largest eigenvalue, recomputed directions may be from those published: eigenvectors of

@@ -18,22 +18,11 @@ from sfumato.study.protocol.messages import ErrorMessage
 from sfumato.study.server.context import Context
 from sfumato.study.server.logs import fault, log
 from sfumato.study.server.problems import ApiError, disk_full, not_found, unavailable, wrong_method
-from sfumato.study.server.routes import (
-    counts,
-    densities,
-    models,
-    page_forms,
-    pages,
-    releases,
-    service,
-    studies,
-    survey_owner,
-)
+from sfumato.study.server.routes import models, pages, releases, service, studies, survey_owner
 from sfumato.study.server.settings import Settings
 from sfumato.study.server.shell import Receive, Scope, Send, Shell, path_of
-from sfumato.study.server.survey.api_description import described
-from sfumato.study.server.survey.desks import SurveyDesks
-from sfumato.study.server.survey.survey_app import PREFIX, SurveyApp
+from sfumato.study.server.survey.desk import SurveyDesks
+from sfumato.study.server.survey.survey_app import PREFIX, SurveyApp, described
 from sfumato.study.server.web.rendering import ROOT, error_page
 from sfumato.study.server.web.respondent_files import RespondentFiles
 
@@ -42,11 +31,10 @@ ROUTERS = (
     studies.router,
     releases.router,
     models.router,
-    densities.router,
-    counts.router,
+    models.densities,
+    models.counts,
     survey_owner.router,
     pages.router,
-    page_forms.router,
 )
 
 

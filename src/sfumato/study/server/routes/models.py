@@ -1,23 +1,33 @@
-"""Models: requested, watched, and downloaded by those who may."""
+"""What is made of the pool: models, densities of columns, and the sum of noisy counts."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from sfumato.core.errors import UsageError
+from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.learn.classifiers.factory import CLASSIFIERS, choose_classifier
-from sfumato.study.protocol.messages import ALL_SITES, DONE, TRAINED_ON, ModelInfo
-from sfumato.study.protocol.pool_study import trains
-from sfumato.study.server.access import AnyCaller, Ctx, Owner, seen_by
-from sfumato.study.server.context import Context
+from sfumato.mechanisms.central.scoring import NoisyScores
+from sfumato.reconstruction import METHODS
+from sfumato.reconstruction.density import from_plain
+from sfumato.study.pooling.added import add_counts
+from sfumato.study.pooling.gather import Pushed
+from sfumato.study.protocol.messages import ALL_SITES, DONE, TRAINED_ON, AddedCounts, DensityInfo, ModelInfo
+from sfumato.study.protocol.pool_study import PoolStudy, trains
+from sfumato.study.protocol.study_file import study_from_dict
+from sfumato.study.server.context import AnyCaller, Context, Ctx, Owner, seen_by
 from sfumato.study.server.problems import USUAL, ApiError, declared, not_found
 from sfumato.study.server.store import Caller
 from sfumato.study.server.store.token_store import OWNER
+from sfumato.table.writers import write_lines
+
+# Models: requested, watched, and downloaded by those who may.
+
 
 router = APIRouter(prefix="/api/v1/studies/{study_id}/models", tags=["models"], responses=USUAL)
 ModelId = Annotated[str, Path(max_length=64, description="Id of a model.")]
@@ -124,3 +134,107 @@ def model_file(model_id: str, caller: Caller, context: Context) -> FileResponse:
     if found.state != DONE or not path.is_file():
         raise ApiError(409, "not-ready", "This model is not trained yet, or training it failed.")
     return FileResponse(path, media_type="application/octet-stream", filename=f"{found.classifier}-{found.id}.skops")
+
+
+# Densities: the owner asks for the distribution of a column behind the noise of all releases, and looks at it.
+
+
+densities = APIRouter(prefix="/api/v1/studies/{study_id}/densities", tags=["densities"], responses=USUAL)
+DensityId = Annotated[str, Path(max_length=64, description="Id of a density.")]
+
+
+class Wish(BaseModel):
+    """Which column to reconstruct, and how."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    column: Annotated[str, Field(max_length=200)]
+    method: Annotated[str, Field(max_length=60, json_schema_extra={"enum": list(METHODS)})] = "parzen-program"
+
+
+NO_NOISE_TO_TAKE_AWAY = (
+    "Released rows of this study are drawn from noisy models, and are spread as the tables were: there is no noise on "
+    "them to take away. Look at the rows themselves."
+)
+
+
+@densities.post("", status_code=202, responses=declared(400, 403, 413))
+def reconstruct(wish: Wish, caller: Owner, context: Ctx) -> DensityInfo:
+    """Ask for the density of a column; a worker reconstructs it in the background, from all that sites pushed."""
+    return queue_density(wish.column, caller, context, wish.method)
+
+
+def queue_density(column: str, caller: Caller, context: Context, method: str = "parzen-program") -> DensityInfo:
+    """The same for pages."""
+    if method not in METHODS:
+        raise ApiError(422, "invalid", f"There is no such method. Choose one of: {', '.join(METHODS)}.")
+    study = pool_of(context, caller.study)
+    if study.draws:
+        raise ApiError(409, "invalid", NO_NOISE_TO_TAKE_AWAY)
+    if (names := study.reconstructible()) is not None and column not in names:
+        raise ApiError(422, "invalid", f"There is no such column. The study's are: {', '.join(names)}.")
+    check_queue(context, caller.study)
+    queued = context.store.models.queue(caller.study, method, contains_rows=False, column=column)
+    if context.worker is not None:
+        context.worker.wake()
+    return DensityInfo.of(queued)
+
+
+def pool_of(context: Context, study: str) -> PoolStudy:
+    info = context.store.studies.find(study)
+    found = None if info is None else study_from_dict(info.definition)
+    if not isinstance(found, PoolStudy):
+        raise ApiError(409, "invalid", "Only a study to which sites push releases has columns to reconstruct.")
+    return found
+
+
+@densities.get("")
+def list_densities(caller: Owner, context: Ctx) -> list[DensityInfo]:
+    """All densities of the study, the oldest first."""
+    return [DensityInfo.of(job) for job in context.store.models.all(caller.study, density=True)]
+
+
+@densities.get("/{density_id}")
+def read_density(density_id: DensityId, caller: Owner, context: Ctx) -> DensityInfo:
+    """One density: state, progress, and what was found."""
+    found = context.store.models.find(caller.study, density_id, density=True)
+    if found is None:
+        raise not_found("density")
+    return DensityInfo.of(found)
+
+
+def density_table(density_id: str, caller: Caller, context: Context) -> Response:
+    """The cells of one as a CSV file, for pages."""
+    density = read_density(density_id, caller, context)
+    if density.state != DONE or density.found is None:
+        raise ApiError(409, "not-ready", "This density is not reconstructed yet, or reconstructing it failed.")
+    name = f"density-{density.id}.csv"
+    text = io.BytesIO()
+    write_lines(from_plain(density.found).table(), text, header=True, separator=",")
+    return Response(
+        text.getvalue(), media_type="text/csv", headers={"Content-Disposition": f'attachment; filename="{name}"'}
+    )
+
+
+# Noisy counts of all sites, added: a model of everybody that the owner draws rows from.
+
+
+counts = APIRouter(prefix="/api/v1/studies/{study_id}/counts", tags=["counts"], responses=USUAL)
+
+
+@counts.get("", responses=declared(403, 409))
+def added_counts(caller: Owner, context: Ctx) -> AddedCounts:
+    """The sum of what all sites have pushed and not withdrawn, as a model to draw rows from; no site's own counts."""
+    plan = pool_of(context, caller.study).plan
+    if plan is None:
+        raise ApiError(409, "invalid", "Sites of this study push rows, so there are no counts to add.")
+    standing = context.store.releases.all(caller.study, withdrawn=False)
+    pushed = [Pushed(context.folder.release(caller.study, one.sha256), one.site, one.sha256) for one in standing]
+    try:
+        added = add_counts(pushed, plan)
+        release = added.release()
+    except SfumatoError as error:
+        raise ApiError(409, "invalid", str(error)) from None
+    assert release.model is not None
+    scores = added.counts.to_dict() if isinstance(added.counts, NoisyScores) else None
+    return AddedCounts(release.card.to_dict(), dict(release.model), added.sites, len(pushed), scores)

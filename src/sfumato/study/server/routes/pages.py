@@ -8,38 +8,42 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
-from sfumato.study.protocol.messages import StudyInfo
-from sfumato.study.server.access import Ctx, authenticate, seen_by
-from sfumato.study.server.context import Context
+from sfumato.core.errors import SfumatoError
+from sfumato.study.protocol.messages import ALL_SITES
+from sfumato.study.server.context import Context, Ctx, authenticate
 from sfumato.study.server.problems import ApiError, not_found
-from sfumato.study.server.routes.densities import DensityId, density_table
-from sfumato.study.server.routes.models import ModelId, model_file
-from sfumato.study.server.store import Caller
-from sfumato.study.server.store.token_store import OWNER
-from sfumato.study.server.web.density_part import densities_shown
+from sfumato.study.server.routes.models import (
+    DensityId,
+    ModelId,
+    density_table,
+    model_file,
+    queue_density,
+    queue_training,
+    read_model,
+)
+from sfumato.study.server.routes.releases import withdraw_release
+from sfumato.study.server.routes.studies import revoke_site
+from sfumato.study.server.routes.survey_owner import MOST_CODES, close, export, survey_of
 from sfumato.study.server.web.model_pages import model_page
-from sfumato.study.server.web.pool_page import DONE, models_shown, pool_page
 from sfumato.study.server.web.rendering import (
     COOKIE,
     HEADERS,
     ROOT,
     STATIC,
+    AnyVisit,
     Form,
-    OwningVisitor,
+    OwnersVisit,
     SignInError,
-    Visitor,
+    Visit,
     end_session,
     page,
     signed_in,
     start_session,
     static_file,
 )
-from sfumato.study.server.web.survey_page import survey_page
+from sfumato.study.server.web.study_pages import AFTERWARDS, Flash, densities_shown, models_shown, study_page
 
 router = APIRouter(include_in_schema=False)
-
-KINDS: dict[str, Callable[..., HTMLResponse]] = {"pool": pool_page, "survey": survey_page}
-"""The page of each kind of study; called with request, context, caller, study and a flash."""
 
 
 @router.get("/")
@@ -79,55 +83,35 @@ def sign_out(request: Request, context: Ctx, _: Form) -> Response:
 
 
 @router.get("/studies/{study_id}")
-def show_study(
-    request: Request, context: Ctx, caller: Visitor, done: Annotated[str, Query(max_length=20)] = ""
-) -> HTMLResponse:
-    study = study_of(context, caller)
-    return study_page(request, context, caller, study, flash=DONE.get(done))
-
-
-def study_of(context: Context, caller: Caller) -> StudyInfo:
-    found = context.store.studies.find(caller.study)
-    if found is None:
-        raise not_found("study")
-    return found
-
-
-def study_page(request: Request, context: Context, caller: Caller, study: StudyInfo, **more: object) -> HTMLResponse:
-    """The page of the study's kind; what is agreed, for a kind that has none."""
-    if study.kind in KINDS:
-        return KINDS[study.kind](request, context, caller, study, **more)
-    return page("plain", caller=caller, study=study, flash=None, asked=[])
+def show_study(visit: AnyVisit, done: Annotated[str, Query(max_length=20)] = "") -> HTMLResponse:
+    return study_page(visit, AFTERWARDS.get(done))
 
 
 @router.get("/studies/{study_id}/models-part")
-def show_models(context: Ctx, caller: Visitor) -> HTMLResponse:
+def show_models(visit: AnyVisit) -> HTMLResponse:
     """The part of the page that is fetched again while something is trained."""
-    return page("models", study=study_of(context, caller), models=models_shown(context, caller))
+    return page("models", study=visit.study, models=models_shown(visit))
 
 
 @router.get("/studies/{study_id}/models/{model_id}")
-def show_model(model_id: ModelId, context: Ctx, caller: Visitor) -> HTMLResponse:
-    found = context.store.models.find(caller.study, model_id)
-    if found is None:
-        raise not_found("model")
-    return model_page(caller, study_of(context, caller), seen_by(caller, found), owner=caller.role == OWNER)
+def show_model(model_id: ModelId, visit: AnyVisit) -> HTMLResponse:
+    return model_page(visit, read_model(model_id, visit.caller, visit.context))
 
 
 @router.get("/studies/{study_id}/models/{model_id}/file")
-def save_model(model_id: ModelId, context: Ctx, caller: Visitor) -> FileResponse:
-    return model_file(model_id, caller, context)
+def save_model(model_id: ModelId, visit: AnyVisit) -> FileResponse:
+    return model_file(model_id, visit.caller, visit.context)
 
 
 @router.get("/studies/{study_id}/densities-part")
-def show_densities(context: Ctx, caller: OwningVisitor) -> HTMLResponse:
+def show_densities(visit: OwnersVisit) -> HTMLResponse:
     """The part of the page that is fetched again while something is reconstructed."""
-    return page("densities", study=study_of(context, caller), densities=densities_shown(context, caller.study))
+    return page("densities", study=visit.study, densities=densities_shown(visit.context, visit.caller.study))
 
 
 @router.get("/studies/{study_id}/densities/{density_id}/file")
-def save_density(density_id: DensityId, context: Ctx, caller: OwningVisitor) -> Response:
-    return density_table(density_id, caller, context)
+def save_density(density_id: DensityId, visit: OwnersVisit) -> Response:
+    return density_table(density_id, visit.caller, visit.context)
 
 
 @router.get("/static/{name}")
@@ -135,3 +119,85 @@ def show_static(name: str) -> Response:
     if name not in STATIC:
         raise not_found("file")
     return Response(static_file(name), media_type=STATIC[name], headers={"Cache-Control": "no-cache"})
+
+
+# What the forms of the pages do: train, reconstruct, invite, revoke, withdraw, make codes, close a survey, save
+# the received bits.
+#
+# Nearly all of them end on a page that may be loaded again; tokens and codes are shown once.
+
+
+def _carried_out(visit: Visit, wish: Callable[[], object], done: str, part: str) -> Response:
+    """Do what a form wishes, and send the browser back to the page; where it is refused, the page says why."""
+    try:
+        wish()
+    except ApiError as error:
+        return study_page(visit, Flash("bad", str(error.detail)), error.status_code)
+    return _back(visit, done, part)
+
+
+def _back(visit: Visit, done: str, part: str) -> Response:
+    return RedirectResponse(f"{ROOT.get()}/studies/{visit.caller.study}?done={done}#{part}", 303, HEADERS)
+
+
+@router.post("/studies/{study_id}/train")
+def train(visit: OwnersVisit, sent: Form) -> Response:
+    def wish() -> object:
+        return queue_training(sent.get("classifier", ""), visit.caller, visit.context, sent.get("sites", ALL_SITES))
+
+    return _carried_out(visit, wish, "training", "models")
+
+
+@router.post("/studies/{study_id}/reconstruct")
+def reconstruct(visit: OwnersVisit, sent: Form) -> Response:
+    def wish() -> object:
+        return queue_density(sent.get("column", ""), visit.caller, visit.context)
+
+    return _carried_out(visit, wish, "reconstructing", "densities")
+
+
+@router.post("/studies/{study_id}/invite")
+def invite(visit: OwnersVisit, sent: Form) -> Response:
+    """The token is in this answer and nowhere else: there is no page to come back to it."""
+    name, days = sent.get("name", "").strip(), sent.get("days", "")
+    try:
+        invited = visit.context.store.sites.invite(visit.caller.study, name, int(days) if days.isdigit() else 365)
+    except SfumatoError as error:
+        return study_page(visit, Flash("bad", str(error)), 422)
+    return visit.page("invited", invited=invited, address=str(visit.request.base_url).rstrip("/"))
+
+
+@router.post("/studies/{study_id}/revoke")
+def revoke(visit: OwnersVisit, sent: Form) -> Response:
+    return _carried_out(
+        visit, lambda: revoke_site(sent.get("site", ""), visit.caller, visit.context), "revoked", "sites"
+    )
+
+
+@router.post("/studies/{study_id}/withdraw")
+def withdraw(visit: AnyVisit, sent: Form) -> Response:
+    def wish() -> object:
+        return withdraw_release(sent.get("sha256", ""), visit.caller, visit.context)
+
+    return _carried_out(visit, wish, "withdrawn", "releases")
+
+
+@router.post("/studies/{study_id}/codes")
+def make_codes(visit: OwnersVisit, sent: Form) -> Response:
+    """The codes are in this answer and nowhere else."""
+    survey_of(visit.context, visit.caller.study)
+    number = sent.get("number", "")
+    if not number.isdecimal() or not 1 <= int(number[:9]) <= MOST_CODES:
+        return study_page(visit, Flash("bad", f"Ask for 1 to {MOST_CODES:,} codes."), 422)
+    return visit.page("codes", codes=visit.context.store.surveys.codes.add(visit.caller.study, int(number)))
+
+
+@router.post("/studies/{study_id}/close")
+def close_survey(visit: OwnersVisit, sent: Form) -> Response:  # noqa: ARG001 - read for its token
+    close(visit.caller, visit.context)
+    return _back(visit, "closed", "answers")
+
+
+@router.get("/studies/{study_id}/export")
+def save_bits(visit: OwnersVisit) -> Response:
+    return export(visit.caller, visit.context)

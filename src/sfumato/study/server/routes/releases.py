@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from sfumato.study.protocol.messages import Receipt, ReleaseInfo, SharedRows
 from sfumato.study.server.accept_push import Push, keep_test_table
-from sfumato.study.server.access import AnyCaller, Ctx, Owner, Sha256, SiteCaller
+from sfumato.study.server.context import AnyCaller, Ctx, Owner, Sha256, SiteCaller
 from sfumato.study.server.problems import USUAL, declared, not_found
 from sfumato.study.server.store import TestTable
 

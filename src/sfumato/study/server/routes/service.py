@@ -7,7 +7,7 @@ import contextlib
 from fastapi import APIRouter, Response
 from sqlalchemy.exc import SQLAlchemyError
 
-from sfumato.study.server.access import Ctx
+from sfumato.study.server.context import Ctx
 from sfumato.study.server.problems import declared, unavailable
 
 router = APIRouter(tags=["service"])

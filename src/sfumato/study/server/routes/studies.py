@@ -8,9 +8,9 @@ from fastapi import APIRouter, Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from sfumato.study.protocol.messages import Invited, SiteInfo, StudyInfo
-from sfumato.study.server.access import AnyCaller, Ctx, Owner
+from sfumato.study.server.context import AnyCaller, Ctx, Owner
 from sfumato.study.server.problems import USUAL, declared, not_found
-from sfumato.study.server.store.site_store import LONGEST_DAYS
+from sfumato.study.server.store.store import LONGEST_DAYS
 
 router = APIRouter(prefix="/api/v1/studies/{study_id}", tags=["studies"], responses=USUAL)
 

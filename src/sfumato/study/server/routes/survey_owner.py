@@ -14,12 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sfumato.study.protocol.study_file import study_from_dict
 from sfumato.study.protocol.survey_file import SurveyStudy
-from sfumato.study.server.access import Ctx, Owner
-from sfumato.study.server.context import Context
+from sfumato.study.server.context import Context, Ctx, Owner
 from sfumato.study.server.problems import declared, not_found
 from sfumato.study.server.store.sql_tables import CLOSED
-from sfumato.study.server.survey.desks import survey_progress
-from sfumato.study.server.survey.export import write_parts
+from sfumato.study.server.survey.received import survey_progress, write_parts
 
 router = APIRouter(prefix="/api/v1/studies/{study_id}/survey", tags=["surveys"])
 PIECE = 1 << 18

@@ -2,24 +2,161 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import replace
 from typing import Any, Self
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
-from sfumato.study.protocol.messages import StudyInfo
+from sfumato.core.errors import UsageError
+from sfumato.study.protocol.messages import Invited, SiteInfo, StudyInfo
+from sfumato.study.protocol.spelling import check_name, skeleton, spelled
 from sfumato.study.protocol.study_file import Study
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.server.settings import Settings
 from sfumato.study.server.store.database import Database, open_engine
 from sfumato.study.server.store.model_store import ModelStore
-from sfumato.study.server.store.release_store import ReleaseStore, SharedRowStore
-from sfumato.study.server.store.site_store import SiteStore
-from sfumato.study.server.store.sql_tables import CLOSED, OPEN, studies, survey_keys
+from sfumato.study.server.store.release_store import ReleaseStore, SharedRowStore, guarantee_words, presence_of
+from sfumato.study.server.store.sql_tables import CLOSED, OPEN, releases, sites, studies, survey_keys, tokens
 from sfumato.study.server.store.survey_store import SurveyStore
-from sfumato.study.server.store.token_store import OWNER, TokenStore, add_token, new_id, new_token
-from sfumato.study.server.survey.ticket_key import TicketKey
+from sfumato.study.server.store.token_store import OWNER, SITE, TicketKey, TokenStore, add_token, new_id, new_token
+
+# The sites of a study: invited, revoked, and what each has pushed.
+
+
+DAY = 24 * 3600
+LONGEST_DAYS = 3650
+
+
+class SiteStore:
+    """The part of the store that knows sites."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def invite(self, study: str, name: str, days: int = 365) -> Invited:
+        """A token for a site; inviting a site again gives it a new one and ends the old."""
+        name = check_name(name, "site")
+        if not 1 <= days <= LONGEST_DAYS:
+            raise UsageError(f"A token must last between 1 and {LONGEST_DAYS} days. Got {days} instead.")
+        token, expires = new_token(SITE), int(self._database.now()) + days * DAY
+        with self._database.writing() as connection:
+            # One invitation to a study at a time: two doubles must not come in together.
+            connection.execute(select(studies.c.id).where(studies.c.id == study).with_for_update())
+            self._refuse_double(connection, study, name)
+            with contextlib.suppress(IntegrityError), connection.begin_nested():  # it may be known already
+                connection.execute(insert(sites).values(study=study, name=name, created=self._database.today()))
+            connection.execute(update(tokens).where(_tokens_of(study, name)).values(revoked=True))
+            add_token(connection, token, study, SITE, name, expires)
+        return Invited(name, token, self._database.day_of(expires))
+
+    def _refuse_double(self, connection: Connection, study: str, name: str) -> None:
+        """A site whose name looks like another's could be taken for it, on every page and in every list."""
+        known = connection.execute(select(sites.c.name).where(sites.c.study == study)).scalars().all()
+        doubles = [other for other in known if other != name and skeleton(other) == skeleton(name)]
+        if doubles and name not in known:
+            raise UsageError(
+                f"The study has a site {doubles[0]!r}, whose name looks like this one. Choose a name that no reader "
+                "can take for another, or invite that site again by its own spelling."
+            )
+
+    def revoke(self, study: str, name: str) -> bool:
+        """End a site's tokens; whether there is such a site."""
+        name = spelled(name)
+        with self._database.writing() as connection:
+            known = connection.execute(select(sites.c.name).where(sites.c.study == study, sites.c.name == name))
+            if known.one_or_none() is None:
+                return False
+            connection.execute(update(tokens).where(_tokens_of(study, name)).values(revoked=True))
+        return True
+
+    def all(self, study: str) -> list[SiteInfo]:
+        """Every site with what it has pushed and not withdrawn."""
+        kept = and_(releases.c.study == study, releases.c.withdrawn.is_(None))
+        pushed = (
+            select(
+                releases.c.site,
+                func.count().label("releases"),
+                func.sum(releases.c.rows).label("rows"),
+                func.max(releases.c.received).label("last_push"),
+                func.max(releases.c.epsilon).label("epsilon"),
+                func.count(releases.c.epsilon).label("formal"),
+                func.max(releases.c.earlier).label("earlier"),
+                func.max(releases.c.total_epsilon).label("total_epsilon"),
+                func.count(releases.c.total_epsilon).label("bounded"),
+                func.max(releases.c.presence_epsilon).label("presence_epsilon"),
+                func.max(releases.c.presence_delta).label("presence_delta"),
+                func.count(releases.c.presence_epsilon).label("hidden"),
+            )
+            .where(kept)
+            .group_by(releases.c.site)
+            .subquery()
+        )
+        latest = (
+            select(tokens.c.site, func.max(tokens.c.expires).label("expires"), func.count().label("good"))
+            .where(tokens.c.study == study, tokens.c.revoked.is_(False))
+            .group_by(tokens.c.site)
+            .subquery()
+        )
+        ever = (
+            select(tokens.c.site, func.max(tokens.c.expires).label("expires"))
+            .where(tokens.c.study == study)
+            .group_by(tokens.c.site)
+            .subquery()
+        )
+        query = (
+            select(
+                sites.c.name,
+                sites.c.created,
+                pushed.c.releases,
+                pushed.c.rows,
+                pushed.c.last_push,
+                pushed.c.epsilon,
+                pushed.c.formal,
+                pushed.c.earlier,
+                pushed.c.total_epsilon,
+                pushed.c.bounded,
+                pushed.c.presence_epsilon,
+                pushed.c.presence_delta,
+                pushed.c.hidden,
+                latest.c.good,
+                func.coalesce(latest.c.expires, ever.c.expires).label("expires"),
+            )
+            .select_from(sites)
+            .outerjoin(pushed, pushed.c.site == sites.c.name)
+            .outerjoin(latest, latest.c.site == sites.c.name)
+            .outerjoin(ever, ever.c.site == sites.c.name)
+            .where(sites.c.study == study)
+            .order_by(sites.c.name)
+        )
+        with self._database.reading() as connection:
+            return [self._site(row) for row in connection.execute(query)]
+
+    def _site(self, row: Any) -> SiteInfo:
+        weakest = row.epsilon if row.releases and row.formal == row.releases else None
+        total = row.total_epsilon if row.releases and row.bounded == row.releases else None
+        presence = presence_of(row) if row.releases and row.hidden == row.releases else None
+        return SiteInfo(
+            name=row.name,
+            created=row.created,
+            expires=self._database.day_of(row.expires or 0),
+            revoked=not row.good,
+            releases=row.releases or 0,
+            rows=int(row.rows or 0),
+            last_push=row.last_push,
+            guarantee=guarantee_words(weakest, row.earlier, total, presence) if row.releases else None,
+            epsilon=weakest,
+            earlier=row.earlier or 0,
+            total_epsilon=total,
+            presence=presence,
+        )
+
+
+def _tokens_of(study: str, site: str) -> ColumnElement[bool]:
+    return and_(tokens.c.study == study, tokens.c.site == site)
+
 
 # Studies as their owners defined them.
 

@@ -11,18 +11,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
 import msgspec
 from starlette.responses import Response
 
-from sfumato.study.protocol.canonical import canonical_json
+from sfumato.study.protocol.spelling import canonical_json
 from sfumato.study.server.problems import ApiError, busy, not_found, too_slow, unavailable, wrong_method
 from sfumato.study.server.shell import DRESSED, FOR_PAGES, Receive, Scope, Send, dressed, path_of
 from sfumato.study.server.store.survey_store import DIFFERENT, NEW
-from sfumato.study.server.survey.desk import SurveyDesk
-from sfumato.study.server.survey.desks import SurveyDesks
+from sfumato.study.server.survey.desk import SurveyDesk, SurveyDesks
 from sfumato.study.server.survey.group_commit import OverloadError
 from sfumato.study.server.survey.received_answer import BAD_TICKET, AnswerError, spelled
 
@@ -230,3 +229,108 @@ class SurveyApp:
         if desk is None:
             raise not_found("survey")
         return await route.handler(desk, asked)
+
+
+# The routes of `survey_app` as the API describes them; no framework reads them off the code.
+
+
+DESCRIBED = f"{PREFIX}{{survey_id}}"
+
+
+def described() -> dict[str, Any]:
+    """Paths of the API's description."""
+    survey = {
+        "name": "survey_id",
+        "in": "path",
+        "required": True,
+        "schema": {"type": "string", "maxLength": 64},
+        "description": "Id of a survey.",
+    }
+    version = {"name": "version", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 0}}
+    after = {"name": "after", "in": "query", "schema": {"type": "integer", "minimum": 0, "maximum": 999_999_999}}
+    integer = {"type": "integer"}
+    body_answer = {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["id", "version", "label", "bits"],
+        "properties": {
+            "id": {"type": "string", "minLength": 22, "maxLength": 22, "pattern": "^[A-Za-z0-9_-]{22}$"},
+            "version": integer,
+            "label": integer,
+            "bits": {
+                "type": "array",
+                "items": integer,
+                "description": "Numbers of the bits that are 1, in ascending order.",
+            },
+            "ticket": {"type": ["string", "null"]},
+        },
+    }
+    number = {"type": "string", "minLength": 342, "maxLength": 342, "pattern": "^[A-Za-z0-9_-]{342}$"}
+    body_ticket = {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["code", "blinded"],
+        "properties": {"code": {"type": "string", "minLength": 1, "maxLength": 64}, "blinded": number},
+    }
+    body_ready = {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["version"],
+        "properties": {"version": integer},
+    }
+
+    def operation(summary: str, statuses: dict[int, str], body: Any = None, more: tuple[Any, ...] = ()) -> Any:
+        found: dict[str, Any] = {"summary": summary, "tags": ["surveys"], "parameters": [survey, *more]}
+        error = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorMessage"}}}
+        good = {"application/json": {"schema": {"type": "object"}}}
+        statuses = {
+            **statuses,
+            404: "There is no such survey or version.",
+            429: "Too many requests.",
+            503: "Try again later.",
+        }
+        found["responses"] = {
+            str(code): {"description": words, "content": good if code < 300 else error}
+            for code, words in statuses.items()
+        }
+        if body is not None:
+            found["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+        return found
+
+    bad = {
+        413: "The body is too large.",
+        422: "The request does not match this description.",
+        408: "The client sent nothing for too long.",
+    }
+    taken = {
+        201: "Counted.",
+        200: "Already counted.",
+        403: "The ticket is not valid.",
+        409: "Another answer has this id.",
+    }
+    return {
+        DESCRIBED: {"get": operation("What is asked, by whom, until when", {200: "The survey."})},
+        f"{DESCRIBED}/inquiry": {"get": operation("Round 1: the present level k*", {200: "Version, k, head."})},
+        f"{DESCRIBED}/ready": {"post": operation("Round 2: guidance of a version", {200: "V.", **bad}, body_ready)},
+        f"{DESCRIBED}/tickets": {
+            "post": operation(
+                "Exchange an invitation for the signature of a blinded name",
+                {200: "The signature.", 403: "The code is not valid.", 410: "The survey is closed.", **bad},
+                body_ticket,
+            )
+        },
+        f"{DESCRIBED}/answers": {
+            "post": operation("Count one perturbed answer", {**taken, 410: "The survey is closed.", **bad}, body_answer)
+        },
+        f"{DESCRIBED}/log": {
+            "get": operation(
+                "The log of guidance",
+                {200: "Entries.", 422: "The request does not match this description."},
+                more=(after,),
+            )
+        },
+        f"{DESCRIBED}/log/{{version}}/inputs": {
+            "get": operation("Counts behind a version", {200: "Counts."}, more=(version,))
+        },
+        f"{DESCRIBED}/head": {"get": operation("The newest entry, for witnesses", {200: "Survey, version, hash."})},
+    }

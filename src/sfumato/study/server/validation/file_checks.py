@@ -25,8 +25,7 @@ from sfumato.guarantee.recompute import recomputed
 from sfumato.mechanisms.central.plan import MOST_CELLS
 from sfumato.release.counts_file import check_fields, counts_identity, noisy_counts, read_cells
 from sfumato.release.release import card_inside, carries_more, matrix_of
-from sfumato.study.far_cells import CellCheck
-from sfumato.study.protocol.acceptance import objections, read_card
+from sfumato.study.protocol.acceptance import CellCheck, objections, read_card
 from sfumato.study.protocol.pool_study import PoolStudy
 from sfumato.study.server.validation.checker_pool import Limits, Verdict
 from sfumato.study.server.validation.row_identity import RowIdentity

@@ -10,10 +10,9 @@ from fastapi.responses import HTMLResponse
 from markupsafe import Markup
 
 from sfumato.core.wording import commonest_words, than_commonest
-from sfumato.study.protocol.messages import AGREEING_SITES, DONE, FAILED, QUEUED, RUNNING, ModelInfo, StudyInfo
-from sfumato.study.server.store import Caller
-from sfumato.study.server.web.error_charts import Scale, curve, error_row, mark, percent, series, sign
-from sfumato.study.server.web.rendering import page
+from sfumato.study.protocol.messages import AGREEING_SITES, DONE, FAILED, QUEUED, RUNNING, ModelInfo
+from sfumato.study.server.web.charts import Scale, curve, error_row, mark, percent, series, sign
+from sfumato.study.server.web.rendering import Visit
 from sfumato.study.server.web.shown_study import used_guarantee
 
 # What each site does to a model, as the pages show it: the error without it, its influence, whether it agrees.
@@ -193,14 +192,12 @@ def overview(models: Sequence[ModelInfo], *, owner: bool) -> Overview:
     )
 
 
-def model_page(caller: Caller, study: StudyInfo, model: ModelInfo, *, owner: bool) -> HTMLResponse:
+def model_page(visit: Visit, model: ModelInfo) -> HTMLResponse:
     scale = scale_of(model)
     compared = (model.results or {}).get("by_sites")
-    return page(
+    return visit.page(
         "model",
-        caller=caller,
-        study=study,
-        model=shown(model, scale, owner=owner),
+        model=shown(model, scale, owner=visit.owns),
         results=model.results,
         ticks=[percent(tick) for tick in scale.ticks],
         curve=curve([(model.classifier, compared)]) if compared else None,

@@ -6,7 +6,8 @@ Where a browser asked, a refusal is a page too.
 from __future__ import annotations
 
 from contextvars import ContextVar
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from importlib.resources import files
 from typing import Annotated, Any
 from urllib.parse import parse_qsl, urlsplit
@@ -17,12 +18,12 @@ from fastapi.responses import HTMLResponse, Response
 
 from sfumato.auditing.report.markup import templates
 from sfumato.guarantee.rounding import epsilon_at_most
-from sfumato.study.server.access import Ctx, StudyId
-from sfumato.study.server.context import Context
+from sfumato.study.protocol.messages import StudyInfo
+from sfumato.study.server.context import Context, Ctx, StudyId
 from sfumato.study.server.problems import ApiError, busy, forbidden, not_found
 from sfumato.study.server.store import Caller
 from sfumato.study.server.store.token_store import OWNER
-from sfumato.study.server.web.error_charts import percent
+from sfumato.study.server.web.charts import percent
 
 # Who sits at the browser: a random id in a cookie stands for a token, and forms are taken from our own pages only.
 
@@ -49,18 +50,47 @@ def signed_in(request: Request, context: Context) -> Caller | None:
     return found
 
 
-def visitor(request: Request, context: Ctx, study_id: StudyId) -> Caller:
-    """Who looks at a page of a study: 401 without a session, 404 for what belongs to another study."""
+@dataclass(frozen=True)
+class Visit:
+    """Somebody who signed in looks at a page of her study."""
+
+    request: Request
+    context: Context
+    caller: Caller
+
+    @property
+    def owns(self) -> bool:
+        return self.caller.role == OWNER
+
+    @cached_property
+    def study(self) -> StudyInfo:
+        found = self.context.store.studies.find(self.caller.study)
+        if found is None:
+            raise not_found("study")
+        return found
+
+    @property
+    def address(self) -> str:
+        """Where people reach this server, mounted or not, without a slash at the end."""
+        return str(self.request.url.replace(path=ROOT.get(), query="", fragment="")).rstrip("/")
+
+    def page(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+        """A page of this study for this caller."""
+        return page(template, status, caller=self.caller, study=self.study, **values)
+
+
+def visit(request: Request, context: Ctx, study_id: StudyId) -> Visit:
+    """A page of a study is asked for: 401 without a session, 404 for what belongs to another study."""
     found = signed_in(request, context)
     if found is None:
         raise SignInError
     if found.study != study_id:
         raise not_found("study")
-    return found
+    return Visit(request, context, found)
 
 
-def owning_visitor(found: Annotated[Caller, Depends(visitor)]) -> Caller:
-    if found.role != OWNER:
+def owners_visit(found: Annotated[Visit, Depends(visit)]) -> Visit:
+    if not found.owns:
         raise forbidden("the owner of the study")
     return found
 
@@ -110,8 +140,8 @@ def end_session(response: Response, request: Request) -> None:
     response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict", secure=request.url.scheme == "https")
 
 
-Visitor = Annotated[Caller, Depends(visitor)]
-OwningVisitor = Annotated[Caller, Depends(owning_visitor)]
+AnyVisit = Annotated[Visit, Depends(visit)]
+OwnersVisit = Annotated[Visit, Depends(owners_visit)]
 Form = Annotated[dict[str, str], Depends(form)]
 
 
@@ -171,11 +201,6 @@ def short_hash(text: str) -> str:
 
 def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
     return HTMLResponse(render(template, **values), status, HEADERS)
-
-
-def address_of(request: Request) -> str:
-    """Where people reach this server, mounted or not, without a slash at the end."""
-    return str(request.url.replace(path=ROOT.get(), query="", fragment="")).rstrip("/")
 
 
 def error_page(request: Request, error: ApiError) -> HTMLResponse | None:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sfumato.core.records import Record
 from sfumato.study.pooling.added import with_added_counts
-from sfumato.study.pooling.gather import Request
-from sfumato.study.pooling.pushed import Pushed
+from sfumato.study.pooling.gather import Pushed, Request
 from sfumato.study.protocol.messages import AGREEING_SITES, ALL_SITES, ReleaseInfo
 from sfumato.study.protocol.pool_study import PoolStudy
 from sfumato.study.protocol.study_file import study_from_dict
@@ -53,7 +52,7 @@ class Job(Record):
         place = folder.incoming()
         job = cls(classifier, str(place.with_suffix(".skops")), **more)
         if isinstance(found, SurveyStudy):
-            from sfumato.study.server.survey.export import write_parts
+            from sfumato.study.server.survey.received import write_parts
 
             place.mkdir(mode=0o700)
             parts = write_parts(store.surveys, study, found, place)

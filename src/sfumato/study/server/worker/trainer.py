@@ -37,7 +37,7 @@ def main() -> None:
 def trained(stated: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
     """The last line: `done` with results and the model's card, or `failed` with words for the owner."""
     from sfumato.core.errors import SfumatoError
-    from sfumato.study.pool import train_pool
+    from sfumato.study.pooling.train_pool import train_pool
     from sfumato.study.server.worker.job import Job
 
     job = Job.from_dict(stated)

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from sfumato.study.server.survey.ticket_key import TicketKey
+from sfumato.study.server.store.token_store import TicketKey
 
 revision = "0005"
 down_revision = "0004"

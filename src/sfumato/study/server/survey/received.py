@@ -1,24 +1,16 @@
-"""The surveys of one process, opened when somebody first asks for one.
-
-Nothing here waits for the app's start: an app that is mounted inside a foreign one is never told that it started.
-"""
+"""What a survey has received, for its owner: how it goes, and the bits as releases with their cards."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import hashlib
 import math
-import secrets
-import time
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sqlalchemy.exc import SQLAlchemyError
 
 from sfumato.channels.guidance import (
     AnswerSpace,
@@ -30,18 +22,17 @@ from sfumato.channels.guidance import (
     survey_epsilon,
 )
 from sfumato.core.array_types import Matrix
-from sfumato.study.protocol.study_file import study_from_dict
+from sfumato.guarantee import Card
+from sfumato.mechanisms.guided_projection import FROM_A_SURVEY, GuidedProjection
+from sfumato.release.write_release import CARD_METADATA, Layout, make_card
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.protocol.survey_log import LogEntry
-from sfumato.study.server.fair_use import Buckets
-from sfumato.study.server.logs import fault, log
-from sfumato.study.server.problems import ApiError, unavailable
-from sfumato.study.server.settings import Rate
-from sfumato.study.server.store import Store
+from sfumato.study.protocol.survey_table import survey_encoding
 from sfumato.study.server.store.sql_tables import CLOSED, OPEN
-from sfumato.study.server.store.survey_store import SurveyStore
-from sfumato.study.server.survey.desk import LOOK_SECONDS, SurveyDesk
+from sfumato.study.server.store.survey_store import SurveyStore, Version
 from sfumato.study.server.survey.received_answer import unpack
+from sfumato.table import write_table
+from sfumato.table.statistics import Statistics
 
 # How a survey goes: answers by hour, and by version the level and what the guidance allows to learn.
 
@@ -137,103 +128,43 @@ def _cached_disclosure(matrix: str, k: int, sizes: tuple[int, ...], floor: float
     return {"share": found.bits / of_bits, "error": found.error / of_bits, "of_bits": of_bits}
 
 
-TELL_SECONDS = 60.0
+# Received bits as releases: one part for every version of the guidance, each with its card.
 
 
-class SurveyDesks:
-    """Desks by study, with a task that keeps each of them up to date."""
-
-    def __init__(self, store: Store, rate: Rate):
-        self._store = store
-        self._desks: dict[str, SurveyDesk] = {}
-        self._opening = asyncio.Lock()
-        self._watch: asyncio.Task[None] | None = None
-        self._rates, self._secret = Buckets(rate), secrets.token_bytes(32)
-        self.faults = Faults()
-
-    async def find(self, study: str) -> SurveyDesk | None:
-        """The desk of a survey; None where there is no such survey."""
-        found = self._desks.get(study)
-        if found is not None:
-            return found
-        async with self._opening:
-            if self._watch is None or self._watch.done():
-                self._watch = asyncio.create_task(self._keep_watch())
-            if study not in self._desks:
-                desk = await asyncio.get_running_loop().run_in_executor(None, self._open, study)
-                if desk is None:
-                    return None
-                self._desks[study] = desk
-        return self._desks[study]
-
-    def _open(self, study: str) -> SurveyDesk | None:
-        info = self._store.studies.find(study)
-        if info is None or info.kind != SurveyStudy.kind:
-            return None
-        survey = study_from_dict(info.definition)
-        assert isinstance(survey, SurveyStudy)
-        return SurveyDesk(self._store.surveys, study, survey)
-
-    async def _keep_watch(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            for desk in list(self._desks.values()):
-                try:
-                    await desk.look()
-                except Exception as error:  # the database may come back; answers are refused meanwhile, none is lost
-                    self.faults.note(error)
-            self.faults.tell()
-
-    def too_many(self, address: str) -> float:
-        """Seconds that a client must wait, 0 if none: by a keyed hash of its address that only this process can make,
-        in memory, and forgotten when it is not used."""
-        return self._rates.wait(hashlib.blake2b(address.encode(), key=self._secret, digest_size=16).hexdigest())
-
-    async def close(self) -> None:
-        """Finish what is under way."""
-        if self._watch is not None:
-            self._watch.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._watch
-        self.faults.tell(now=True)
-        for desk in self._desks.values():
-            await desk.close()
-        self._desks.clear()
+def write_parts(store: SurveyStore, study: str, survey: SurveyStudy, folder: Path) -> list[Path]:
+    """Write `folder`/part-00001/{release.parquet, card.json} for every version that somebody answered to."""
+    return [_write_part(survey, *part, folder) for part in _answered(store, study, survey)]
 
 
-@dataclass
-class _Noted:
-    times: int
-    fields: dict[str, Any]
+def _answered(
+    store: SurveyStore, study: str, survey: SurveyStudy
+) -> Iterator[tuple[Version, np.ndarray[tuple[int, int], np.dtype[np.uint8]], list[int]]]:
+    for number in range(1, store.latest(study) + 1):
+        received = list(store.answers(study, number))
+        version = store.version(study, number) if received else None
+        if version is not None:
+            labels = [label for label, _ in received]
+            yield version, unpack([bits for _, bits in received], survey.width), labels
 
 
-class Faults:
-    """Faults of respondents' requests, logged once a minute and all together: no line says when somebody asked.
-
-    Requests note them, the task that keeps watch logs them. All calls come from one event loop.
-    """
-
-    def __init__(self) -> None:
-        self.patience = TELL_SECONDS
-        self._noted: dict[tuple[str, ...], _Noted] = {}
-        self._told = time.monotonic()
-
-    def note(self, error: Exception) -> ApiError:
-        """Count an error by its type and place; returns what the client is told."""
-        away = isinstance(error, SQLAlchemyError)  # the database went away: nothing was acknowledged
-        event, fields = "database" if away else "fault", fault(error)
-        noted = self._noted.setdefault(
-            (event, fields["fault"], *fields["where"]), _Noted(0, {"event": event, **fields})
-        )
-        noted.times += 1
-        return unavailable() if away else ApiError(500, "fault", "The server failed. Nothing was counted.")
-
-    def tell(self, *, now: bool = False) -> None:
-        """Log what was noted, if that was not done in the last minute."""
-        if not now and time.monotonic() - self._told < self.patience:
-            return
-        self._told = time.monotonic()
-        noted, self._noted = self._noted, {}
-        for one in noted.values():
-            fields = dict(one.fields)
-            log(fields.pop("event"), 40, times=one.times, **fields)
+def _write_part(
+    survey: SurveyStudy,
+    version: Version,
+    bits: np.ndarray[tuple[int, int], np.dtype[np.uint8]],
+    labels: list[int],
+    folder: Path,
+) -> Path:
+    encoding = survey_encoding(survey)
+    V = np.frombuffer(version.matrix, dtype="<f8").reshape(survey.width, version.entry.k)
+    mechanism = GuidedProjection(
+        guidance=encode_matrix(V), floor=survey.floor, link=survey.link, guidance_reason=FROM_A_SURVEY
+    )
+    mechanism.fit_statistics(Statistics.empty(encoding.width), encoding)
+    layout = Layout(mechanism, encoding, like_original=False)
+    card: Card = make_card(layout, mechanism.guarantee().beside_exact_label(), rows=len(bits))
+    part = folder / f"part-{version.entry.version:05d}"
+    part.mkdir()
+    table = layout.table(bits.astype(np.float64), np.array(labels, dtype=np.int64))
+    write_table(table, part / "release.parquet", metadata={CARD_METADATA.decode(): card.to_json()})
+    card.save(part / "card.json")
+    return part

@@ -1,14 +1,31 @@
-"""Names that travel in addresses, logs and pages: readable in any language, nothing but a name, and no other's double.
-
-Letters of two scripts can look the same (Latin a, Cyrillic \u0430), and so can a few within one. A name therefore has
-letters of one script; and names that share a `skeleton` are not told apart by a reader.
-"""
+"""One spelling for one meaning: names that travel in addresses, logs and pages, and JSON whose hash people compare."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import unicodedata
+from collections.abc import Mapping
+from typing import Any
 
 from sfumato.core.errors import UsageError
+
+
+def canonical_json(value: Mapping[str, Any]) -> str:
+    """JSON with sorted keys and no spaces; what JSON cannot say (NaN, infinity) is refused."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def hash_of(value: Mapping[str, Any]) -> str:
+    """ "sha256:" and the hash of the canonical JSON."""
+    return "sha256:" + hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+# Names that travel in addresses, logs and pages: readable in any language, nothing but a name, and no other's double.
+#
+# Letters of two scripts can look the same (Latin a, Cyrillic а), and so can a few within one. A name therefore has
+# letters of one script; and names that share a `skeleton` are not told apart by a reader.
+
 
 LONGEST = 60
 _INVISIBLE = set("\u115f\u1160\u3164\uffa0")  # letters by their kind, and nothing to be seen
