@@ -25,8 +25,7 @@ from sfumato.channels import (
     UnitVector,
     Unstated,
 )
-from sfumato.channels.hybrid import POINT
-from sfumato.channels.windowed import Windowed
+from sfumato.channels.windowed import POINT, Windowed
 from sfumato.noise import Epanechnikov, Laplace, Normal, OperatorNoise, StudentT, Uniform, make_operator
 
 GRID = Additive(Laplace(0.5), 0.5 / 8, 0.0, 1.0)
@@ -187,7 +186,7 @@ def _(channel: Exact):
 
 @outcomes.register
 def _(channel: OrMissing):
-    z, weights = outcomes(channel.value)
+    z, weights = outcomes(channel.inner)
     shown = np.column_stack([z, np.zeros(len(z))])
     return np.vstack([shown, [[0.5, 1.0]]]), np.append(weights, 1.0)
 

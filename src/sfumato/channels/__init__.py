@@ -16,19 +16,17 @@ from sfumato.channels.base import (
     NotApplicableError,
     OnLine,
 )
-from sfumato.channels.bits import Bit
 from sfumato.channels.carried import Carried
 from sfumato.channels.exact import Exact, Unstated
-from sfumato.channels.hybrid import Hybrid
 from sfumato.channels.maps import Affine, Guided, Identity, Map, Secret
 from sfumato.channels.mixed import Mixed, apart
 from sfumato.channels.or_missing import HidesMissing, OrMissing
 from sfumato.channels.recipe import Recipe, draw
-from sfumato.channels.response import RandomizedResponse
+from sfumato.channels.response import Bit, RandomizedResponse
 from sfumato.channels.sampled import Sampled
 from sfumato.channels.staged import Staged
 from sfumato.channels.unit_vector import UnitVector
-from sfumato.channels.windowed import Piecewise, SquareWave
+from sfumato.channels.windowed import Hybrid, Piecewise, SquareWave
 
 __all__ = [
     "CHANNELS",

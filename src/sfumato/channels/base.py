@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -307,6 +308,60 @@ class Channel(Record, ABC):
             raise CardError(
                 f"The card states a channel ({tag}) that is impossible: it was edited or is damaged."
             ) from None
+
+
+@dataclass(frozen=True)
+class Around(Channel):
+    """A channel that carries a number or a category by an `inner` one, and does something more beside it."""
+
+    inner: Channel
+
+    def knowing(self, operator: Operator) -> Channel:
+        return replace(self, inner=self.inner.knowing(operator))
+
+    def blurred(self, width: float) -> Channel:
+        return replace(self, inner=self.inner.blurred(width))
+
+    def mean_line(self) -> tuple[float, float]:
+        return self.inner.mean_line()
+
+    def raw_noise(self, width: float, low: float = 0.0) -> NumberNoise | None:
+        return self.inner.raw_noise(width, low)
+
+    def reach(self, low: float, high: float, chance: float) -> Reached:
+        return self.inner.reach(low, high, chance)
+
+    @property
+    def added_moments(self) -> tuple[float, float]:
+        return self.inner.added_moments
+
+    @property
+    def factor(self) -> Factor | None:
+        return self.inner.factor
+
+    @property
+    def kept(self) -> float:
+        return self.inner.kept
+
+    @property
+    def numbers(self) -> int:
+        return self.inner.numbers
+
+    @property
+    def path(self) -> str:
+        return self.inner.path
+
+    @property
+    def is_stated(self) -> bool:
+        return self.inner.is_stated
+
+    @property
+    def adds(self) -> bool:
+        return self.inner.adds
+
+    @property
+    def step(self) -> float:
+        return self.inner.step
 
 
 CHANNELS: dict[str, type[Channel]] = {}

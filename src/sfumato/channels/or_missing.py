@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
 
-from sfumato.channels.base import EXACT_RESPONSE, Channel, Epsilons, Factor, Line, Reached, register
+from sfumato.channels.base import EXACT_RESPONSE, Around, Channel, Epsilons, Line, register
 from sfumato.channels.response import RandomizedResponse
 from sfumato.core.array_types import Floats, Matrix
-from sfumato.core.records import BRIEF
-from sfumato.noise import NumberNoise, Operator
+from sfumato.core.records import BRIEF, Key
 from sfumato.table import Group
 
 # A column whose missing cells are hidden: a missing cell is one more value, and its release shows anything.
@@ -20,7 +19,7 @@ from sfumato.table import Group
 
 @register
 @dataclass(frozen=True)
-class HidesMissing(Channel):
+class HidesMissing(Around):
     """(columns of `inner`, indicator): a present cell goes through `inner`; a missing one shows any outcome of it, each
     as likely. Nothing is ever *reported* missing, so an empty released cell can mean "not reported" and nothing else.
 
@@ -28,7 +27,6 @@ class HidesMissing(Channel):
     same epsilon.
     """
 
-    inner: Channel
     tag = "hides-missing"
 
     def __post_init__(self) -> None:
@@ -43,20 +41,15 @@ class HidesMissing(Channel):
         return True
 
     @property
+    def adds(self) -> bool:
+        return False
+
+    def blurred(self, width: float) -> Channel:  # noqa: ARG002 (what is shown for "missing" would stand out)
+        return self
+
+    @property
     def width(self) -> int:
         return self.inner.width + 1
-
-    @property
-    def numbers(self) -> int:
-        return self.inner.numbers
-
-    @property
-    def path(self) -> str:
-        return self.inner.path
-
-    @property
-    def is_stated(self) -> bool:
-        return self.inner.is_stated
 
     def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:
         missing = x[:, -1] > 0.5
@@ -104,34 +97,16 @@ class HidesMissing(Channel):
     def possible(self, z: Matrix) -> tuple[Matrix, Matrix]:
         return np.zeros(z.shape), np.ones(z.shape)  # it may always have been missing
 
-    def reach(self, low: float, high: float, chance: float) -> Reached:
-        return self.inner.reach(low, high, chance)
-
     @property
     def least_share(self) -> float:
         """None: the slot for "missing" is never reported."""
         return 0.0
-
-    @property
-    def kept(self) -> float:
-        """Of those who are not missing."""
-        return self.inner.kept
 
     def transition(self, edges: Floats, x: Matrix) -> Matrix:
         found = self.inner.transition(edges, x[:, :-1])
         low, high, _ = self.inner.reach(0.0, 1.0, 0.0)
         found[:, x[:, -1] > 0.5] = np.diff(np.clip((edges - low) / (high - low), 0.0, 1.0))[:, None]
         return found
-
-    def raw_noise(self, width: float, low: float = 0.0) -> NumberNoise | None:
-        return self.inner.raw_noise(width, low)
-
-    def mean_line(self) -> tuple[float, float]:
-        return self.inner.mean_line()
-
-    @property
-    def step(self) -> float:
-        return self.inner.step
 
     def epsilons(self, groups: Sequence[Group]) -> Epsilons:
         """That of the values, or of a value and the uniform law, whichever is larger; 0 where all show the same."""
@@ -144,7 +119,7 @@ class HidesMissing(Channel):
 
 @register
 @dataclass(frozen=True)
-class OrMissing(Channel):
+class OrMissing(Around):
     """(value, indicator): the value by its own channel, the indicator kept with probability `keep`.
 
     A missing value stands at the middle of its range and goes through the channel like any other; with `anywhere` it
@@ -152,49 +127,25 @@ class OrMissing(Channel):
     and is not shown.
     """
 
-    value: Channel
+    inner: Annotated[Channel, Key("value")]
     keep: float
     anywhere: Annotated[bool, BRIEF] = False
     tag = "or-missing"
 
     def __post_init__(self) -> None:
-        if self.value.width != 1 or not 0 < self.keep <= 1:
+        if self.inner.width != 1 or not 0 < self.keep <= 1:
             raise ValueError("value")
-
-    def knowing(self, operator: Operator) -> Channel:
-        return replace(self, value=self.value.knowing(operator))
 
     def fits(self, groups: Sequence[Group]) -> bool:
         return len(groups) == 1 and groups[0].has_indicator
-
-    def blurred(self, width: float) -> Channel:
-        return replace(self, value=self.value.blurred(width))
 
     @property
     def response(self) -> RandomizedResponse:
         return RandomizedResponse(self.keep, 2)
 
-    def mean_line(self) -> tuple[float, float]:
-        return self.value.mean_line()
-
-    @property
-    def added_moments(self) -> tuple[float, float]:
-        return self.value.added_moments
-
-    @property
-    def factor(self) -> Factor | None:
-        return self.value.factor
-
-    def raw_noise(self, width: float, low: float = 0.0) -> NumberNoise | None:
-        return self.value.raw_noise(width, low)
-
     @property
     def kept(self) -> float:
         return self.keep
-
-    @property
-    def step(self) -> float:
-        return self.value.step
 
     @property
     def width(self) -> int:
@@ -202,32 +153,24 @@ class OrMissing(Channel):
 
     @property
     def path(self) -> str:
-        return EXACT_RESPONSE if self.value.is_exact else self.value.path
+        return EXACT_RESPONSE if self.inner.is_exact else self.inner.path
 
     @property
     def is_exact(self) -> bool:
-        return self.value.is_exact and self.keep == 1.0
-
-    @property
-    def is_stated(self) -> bool:
-        return self.value.is_stated
-
-    @property
-    def adds(self) -> bool:
-        return self.value.adds
+        return self.inner.is_exact and self.keep == 1.0
 
     @property
     def leaves_out(self) -> bool:
-        return self.value.leaves_out
+        return self.inner.leaves_out
 
     @property
     def reported(self) -> float:
-        return self.value.reported
+        return self.inner.reported
 
     def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:
         was_missing = x[:, 1] > 0.5
         missing = self.response.draw_codes(was_missing.astype(np.int64), rng)
-        value = self.value.draw(np.array(x[:, :1]), rng)[:, 0]
+        value = self.inner.draw(np.array(x[:, :1]), rng)[:, 0]
         if self.anywhere:
             value = np.where(was_missing, rng.random(len(x)), value)
         return np.column_stack([np.where(missing == 1, 0.5, value), missing.astype(np.float64)])
@@ -240,14 +183,14 @@ class OrMissing(Channel):
         return told
 
     def _shown(self, z: Matrix, x: Matrix) -> Matrix:
-        found = self.value.log_likelihood(z, x[:, :1])
+        found = self.inner.log_likelihood(z, x[:, :1])
         if self.anywhere:
             found[:, x[:, 1] > 0.5] = np.where((z >= 0) & (z <= 1), 0.0, -np.inf)
         return found
 
     def line(self, values: Matrix) -> Line:
         """The number and the indicator are described apart, as if every number were there and shown."""
-        value, share = self.value.line(values[:, :1]), float(values[:, 1].mean())
+        value, share = self.inner.line(values[:, :1]), float(values[:, 1].mean())
         gain, floor = self.keep - self.response.other, self.response.other
         told = floor + gain * share
         spread = told - (floor**2 + 2 * floor * gain * share + gain**2 * share)
@@ -258,7 +201,7 @@ class OrMissing(Channel):
         )
 
     def possible(self, z: Matrix) -> tuple[Matrix, Matrix]:
-        low, high = self.value.possible(z[:, :1])
+        low, high = self.inner.possible(z[:, :1])
         empty = z[:, 1] > 0.5
         low, high = np.where(empty, 0.0, low[:, 0]), np.where(empty, 1.0, high[:, 0])
         certain = self.keep == 1.0
@@ -269,13 +212,10 @@ class OrMissing(Channel):
             np.column_stack([high, z[:, 1] if certain else np.ones(len(z))]),
         )
 
-    def reach(self, low: float, high: float, chance: float) -> Reached:
-        return self.value.reach(low, high, chance)
-
     def epsilons(self, groups: Sequence[Group]) -> Epsilons:
         """From one end of the range to the other, or from an end to the middle and from present to missing."""
         (group,) = groups
-        across, half = (0.0, 0.0) if group.is_constant else (self.value.moved(1.0), self.value.moved(0.5))
+        across, half = (0.0, 0.0) if group.is_constant else (self.inner.moved(1.0), self.inner.moved(0.5))
         if self.anywhere and not group.is_constant:
             half = np.inf  # what lies in the range or beyond it can be told from a number with noise
         column = max(across, half + self.response.epsilon)

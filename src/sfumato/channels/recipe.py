@@ -28,10 +28,10 @@ from sfumato.channels.base import (
     Line,
     Reached,
 )
-from sfumato.channels.bits import Bit
 from sfumato.channels.maps import NOTHING, Identity, Map, carried_groups, places, read_map
 from sfumato.channels.measured import Measurement
 from sfumato.channels.mixed import apart
+from sfumato.channels.response import Bit
 from sfumato.channels.sampled import check_counts, choose, draw_chosen, rates_fit
 from sfumato.channels.staged import Staged
 from sfumato.core.array_types import Flags, Matrix

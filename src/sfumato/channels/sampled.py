@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.channels.base import Channel, Epsilons, Factor, Line, OnLine, Reached, register
+from sfumato.channels.base import Around, Channel, Epsilons, Line, OnLine, register
 from sfumato.channels.maps import places
 from sfumato.core.array_types import Flags, Floats, Matrix
 from sfumato.core.errors import TableError
-from sfumato.noise import NumberNoise, Operator
 from sfumato.table import Group
 
 
 @register
 @dataclass(frozen=True)
-class Sampled(Channel):
+class Sampled(Around):
     """Each row reports the column with probability `rate`, whatever its value; else the cell is not reported (NaN).
 
     Which cells are reported is public and says nothing, so the guarantee is that of the channel inside: sampling costs
@@ -26,7 +25,6 @@ class Sampled(Channel):
     many columns of each row chooses them itself and draws with `inner`; `rate` is then each column's share of rows.
     """
 
-    inner: Channel
     rate: float
     tag = "sampled"
 
@@ -37,26 +35,6 @@ class Sampled(Channel):
     def fits(self, groups: Sequence[Group]) -> bool:
         return self.inner.fits(groups)
 
-    def blurred(self, width: float) -> Channel:
-        return replace(self, inner=self.inner.blurred(width))
-
-    def knowing(self, operator: Operator) -> Channel:
-        return replace(self, inner=self.inner.knowing(operator))
-
-    def mean_line(self) -> tuple[float, float]:
-        return self.inner.mean_line()
-
-    @property
-    def added_moments(self) -> tuple[float, float]:
-        return self.inner.added_moments
-
-    @property
-    def factor(self) -> Factor | None:
-        return self.inner.factor
-
-    def raw_noise(self, width: float, low: float = 0.0) -> NumberNoise | None:
-        return self.inner.raw_noise(width, low)
-
     def transition(self, edges: Floats, x: Matrix) -> Matrix:
         """Of the cells that are reported."""
         return self.inner.transition(edges, x)
@@ -66,28 +44,8 @@ class Sampled(Channel):
         return self.inner.hides_missing
 
     @property
-    def kept(self) -> float:
-        return self.inner.kept
-
-    @property
     def width(self) -> int:
         return self.inner.width
-
-    @property
-    def numbers(self) -> int:
-        return self.inner.numbers
-
-    @property
-    def path(self) -> str:
-        return self.inner.path
-
-    @property
-    def is_stated(self) -> bool:
-        return self.inner.is_stated
-
-    @property
-    def adds(self) -> bool:
-        return self.inner.adds
 
     @property
     def leaves_out(self) -> bool:
@@ -128,9 +86,6 @@ class Sampled(Channel):
         low[reported], high[reported] = self.inner.possible(z[reported])
         return low, high
 
-    def reach(self, low: float, high: float, chance: float) -> Reached:
-        return self.inner.reach(low, high, chance)
-
     def central(self, share: float) -> float:
         """Of the values that are reported."""
         return self.inner.central(share)
@@ -149,10 +104,6 @@ class Sampled(Channel):
     @property
     def interval(self) -> tuple[float, float]:
         return self.inner.interval
-
-    @property
-    def step(self) -> float:
-        return self.inner.step
 
     @property
     def rounding(self) -> float:
