@@ -55,7 +55,7 @@ def main() -> None:
         received, versions = SurveyCounts.empty(space.width), 0
         for first in range(0, len(bits), BATCH):
             received += SurveyCounts.of(bits[first : first + BATCH], y[first : first + BATCH])
-            Guidance.from_counts(received, floor=0.1, startup=start)
+            Guidance.from_counts(received, SurveyRules(floor=0.1), start)
             versions += 1
         return versions
 

@@ -53,7 +53,7 @@ def bits(repeats: int) -> None:
     print("Bit probabilities of 200,000 answers, 42 bits, k = 8")
     codes, y = people(NINE, 200_000)
     T = NINE.onehot(codes)
-    V = Guidance.from_counts(SurveyCounts.of(T, y), k=8).V
+    V = Guidance.from_counts(SurveyCounts.of(T, y), SurveyRules(k=8)).V
     X = T.astype(np.float64)
     best, answers = in_turns(
         {

@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 
 from sfumato.attacks.malicious_miner import MaliciousMiner
-from sfumato.channels.guidance import AnswerSpace, Guidance, SurveyCounts, disclosure, published_disclosure_estimate
+from sfumato.channels.guidance import (
+    AnswerSpace,
+    Guidance,
+    SurveyCounts,
+    SurveyRules,
+    disclosure,
+    published_disclosure_estimate,
+)
 
 SPACE = AnswerSpace([2] * 16)
 FLOORS = (0.0, 0.1, 0.25)
@@ -18,7 +25,7 @@ def theorem_2() -> dict[str, Any]:
     space = AnswerSpace([2] * 8)
     codes = np.repeat((np.arange(1000) < 460).astype(int)[:, None], 8, axis=1)
     T = space.onehot(codes)
-    V = Guidance.from_counts(SurveyCounts.of(T, codes[:, 0]), floor=0.0, k=1).V
+    V = Guidance.from_counts(SurveyCounts.of(T, codes[:, 0]), SurveyRules(floor=0.0, k=1)).V
     told = {str(floor): disclosure(codes, space, V, floor).of_whole_answers for floor in FLOORS}
     return {"estimate": published_disclosure_estimate(T, space, 1), "disclosed": told}
 

@@ -145,9 +145,11 @@ def theorem_1(runs: int) -> dict[str, Any]:
         for seed in range(runs):
             codes, y = people(seed)
             T = SPACE.onehot(codes)
-            guidance = Guidance.from_counts(SurveyCounts.of(T, y), 0.025, order=order, floor=0.0, balance=False)
+            guidance = Guidance.from_counts(
+                SurveyCounts.of(T, y), SurveyRules(mu=0.025, order=order, floor=0.0, balance=False)
+            )
             R = perturb_bits(T, guidance.V, np.random.default_rng(seed).random(T.shape), floor)
-            degree = degree_of_error(T, y, R, y, SPACE, sizes=4)
+            degree = degree_of_error((T, y), (R, y), SPACE, sizes=4)
             errors.append(degree.value)
             by_size.append(degree.by_size)
             estimates.append(published_error_estimate(float(guidance.sigmas[0]), 0.025, len(T)))
@@ -162,7 +164,7 @@ def theorem_1(runs: int) -> dict[str, Any]:
 def definition_2(k: int, floor: float) -> dict[str, Any]:
     """I(t; R) / H(t): of honest guidance, of the worst that a search finds, and the bound that none exceeds."""
     codes, y = people(0)
-    honest = Guidance.from_counts(SurveyCounts.of(SPACE.onehot(codes), y), floor=floor, k=k).V
+    honest = Guidance.from_counts(SurveyCounts.of(SPACE.onehot(codes), y), SurveyRules(floor=floor, k=k)).V
     most = most_disclosure(codes, SPACE, k, floor, guidance=honest)
     return {
         "honest": disclosure(codes, SPACE, honest, floor).of_whole_answers,

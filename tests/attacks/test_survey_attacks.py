@@ -15,7 +15,7 @@ from sfumato.attacks.posterior_guess import PosteriorGuess
 from sfumato.attacks.rogue_respondent import RogueRespondent
 from sfumato.attacks.row_ratios import Membership
 from sfumato.channels import Bit, Guided
-from sfumato.channels.guidance import AnswerSpace, Guidance, SurveyCounts, check_guidance, perturb_bits
+from sfumato.channels.guidance import AnswerSpace, Guidance, SurveyCounts, SurveyRules, check_guidance, perturb_bits
 from sfumato.core.errors import UsageError
 
 SPACE = AnswerSpace([2] * 16)
@@ -101,7 +101,7 @@ def test_wrong_aims_are_refused():
 def survey(people):
     rng = np.random.default_rng(1)
     y = people[:, 0] ^ (rng.random(len(people)) < 0.1)
-    V = Guidance.from_counts(SurveyCounts.of(SPACE.onehot(people), y), floor=0.0, k=3).V
+    V = Guidance.from_counts(SurveyCounts.of(SPACE.onehot(people), y), SurveyRules(floor=0.0, k=3)).V
     return perturb_bits(SPACE.onehot(people), V, rng.random((len(people), 32))), y
 
 
@@ -135,7 +135,7 @@ def test_guidance_alone_betrays_a_lone_respondent_and_not_one_of_a_hundred(surve
         for start in range(300, 700, 25):
             before = SurveyCounts.of(bits[:start], y[:start])
             after = before + SurveyCounts.of(bits[start : start + batch], y[start : start + batch])
-            V, W = (Guidance.from_counts(part, k=3).V for part in (before, after))
+            V, W = (Guidance.from_counts(part, SurveyRules(k=3)).V for part in (before, after))
             areas.append(roc_auc_score(bits[start], RogueRespondent().from_guidance(V, W).scores))
         found[batch] = np.mean(areas)
     assert found[1] > 0.6
@@ -153,7 +153,7 @@ def known():
     codes = np.column_stack([first ^ (rng.random(1900) < flip) for flip in (0.02, 0.1, 0.2, 0.5)])
     encoding, space = domain("2222"), AnswerSpace([2] * 4)
     T = space.onehot(codes)
-    V = Guidance.from_counts(SurveyCounts.of(T, first), floor=0.0, k=2).V
+    V = Guidance.from_counts(SurveyCounts.of(T, first), SurveyRules(floor=0.0, k=2)).V
 
     def knowledge(floor):
         bits = perturb_bits(T[:400], V, np.random.default_rng(5).random((400, 8)), floor).astype(float)

@@ -39,7 +39,7 @@ def listed(T, y, R, labels, size):
 
 def test_every_size_agrees_with_listing(survey):
     T, y, R = survey
-    found = degree_of_error(T, y, R, y, SPACE, sizes=4)
+    found = degree_of_error((T, y), (R, y), SPACE, sizes=4)
     assert found.by_size == pytest.approx([listed(T, y, R, y, size) for size in (1, 2, 3, 4)])
     assert found.value == pytest.approx(max(found.by_size))
     assert found.exact
@@ -48,14 +48,14 @@ def test_every_size_agrees_with_listing(survey):
 
 def test_rows_of_other_people_and_fewer(survey):
     T, y, R = survey
-    found = degree_of_error(T, y, R[:200], y[:200], SPACE, sizes=2)
+    found = degree_of_error((T, y), (R[:200], y[:200]), SPACE, sizes=2)
     assert found.by_size[1] == pytest.approx(listed(T, y, R[:200], y[:200], 2))
-    assert degree_of_error(T, y, T, y, SPACE).value == 0
+    assert degree_of_error((T, y), (T, y), SPACE).value == 0
 
 
 def test_pairs_are_what_the_counts_say(survey):
     T, y, R = survey
-    found = degree_of_error(T, y, R, y, SPACE, sizes=2)
+    found = degree_of_error((T, y), (R, y), SPACE, sizes=2)
     A, A_R = (class_difference(SurveyCounts.of(rows, y), floor=0.0, balance=False) for rows in (T, R))
     apart = np.abs(A - A_R) / len(T)
     for part in SPACE.slices():  # no answer has two choices of one question
@@ -70,13 +70,16 @@ def test_larger_sets_can_mislead_more():
     codes = np.where(y[:, None] == 0, 1, rng.integers(0, 2, (400, 4)))
     T = space.onehot(codes)
     R = (rng.random(T.shape) < 0.5).astype(int)
-    found = degree_of_error(T, y, R, y, space, sizes=4)
+    found = degree_of_error((T, y), (R, y), space, sizes=4)
     assert min(found.by_size[2:]) > 1.05 * max(found.by_size[:2])
 
 
 def test_a_search_that_is_cut_short_says_so(survey):
     T, y, R = survey
-    whole, short = degree_of_error(T, y, R, y, SPACE, sizes=0), degree_of_error(T, y, R, y, SPACE, sizes=0, work=0)
+    whole, short = (
+        degree_of_error((T, y), (R, y), SPACE, sizes=0),
+        degree_of_error((T, y), (R, y), SPACE, sizes=0, work=0),
+    )
     assert not short.exact
     assert short.value <= whole.value <= short.bound
 
@@ -84,6 +87,6 @@ def test_a_search_that_is_cut_short_says_so(survey):
 def test_what_is_missing_is_named(survey):
     T, y, R = survey
     with pytest.raises(TableError, match="only one"):
-        degree_of_error(T, np.zeros(300, int), R, y, SPACE)
+        degree_of_error((T, np.zeros(300, int)), (R, y), SPACE)
     with pytest.raises(TableError, match="its class"):
-        degree_of_error(T, y[:5], R, y, SPACE)
+        degree_of_error((T, y[:5]), (R, y), SPACE)

@@ -10,6 +10,7 @@ from sfumato.channels.guidance import (
     AnswerSpace,
     Guidance,
     SurveyCounts,
+    SurveyRules,
     answer_posteriors,
     bit_probabilities,
     class_difference,
@@ -113,7 +114,7 @@ def test_theorem_5_2_is_no_bound():
     space = AnswerSpace([2] * 8)
     codes = np.repeat((np.arange(1000) < 460).astype(int)[:, None], 8, axis=1)
     T = space.onehot(codes)
-    V = Guidance.from_counts(SurveyCounts.of(T, codes[:, 0]), floor=0.0, k=1).V
+    V = Guidance.from_counts(SurveyCounts.of(T, codes[:, 0]), SurveyRules(floor=0.0, k=1)).V
     assert published_disclosure_estimate(T, space, 1) == pytest.approx(0.54)
     with pytest.raises(TableError, match=r"16 bits\. Got rows of 8"):
         published_disclosure_estimate(codes, space, 1)
@@ -131,7 +132,7 @@ def test_theorem_5_1_is_no_bound(data_folder):
     X = np.array([[{"y": 1, "n": 0, "": -1}[cell] for cell in row[:-1]] for row in rows])
     T = AnswerSpace([2] * 16).onehot(np.where(X < 0, rng.integers(0, 2, X.shape), X))
     counts = SurveyCounts.of(T, np.array([int(row[-1] == "republican") for row in rows]))
-    guidance = Guidance.from_counts(counts, 0.025, order="value", floor=0.0, balance=False)
+    guidance = Guidance.from_counts(counts, SurveyRules(mu=0.025, order="value", floor=0.0, balance=False))
     sent = perturb_bits(T, guidance.V, rng.random(T.shape), 0.0)
     received = SurveyCounts.of(sent, np.array([int(row[-1] == "republican") for row in rows]))
     before, after = (class_difference(part, floor=0.0, balance=False) for part in (counts, received))

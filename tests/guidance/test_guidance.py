@@ -9,6 +9,7 @@ from sfumato.channels.guidance import (
     Guidance,
     GuidanceError,
     SurveyCounts,
+    SurveyRules,
     check_guidance,
     class_difference,
     decode_matrix,
@@ -35,10 +36,10 @@ def test_two_classes_are_the_published_difference(rows):
     T, y = rows
     A = T[y == 0].astype(float).T @ T[y == 0] - T[y == 1].astype(float).T @ T[y == 1]
     assert_allclose(class_difference(SurveyCounts.of(T, y), floor=0, balance=False), A)
-    got = Guidance.from_counts(SurveyCounts.of(T, y), floor=0, balance=False, k=3)
+    got = Guidance.from_counts(SurveyCounts.of(T, y), SurveyRules(floor=0, balance=False, k=3))
     assert_allclose(A @ got.V, got.V * got.sigmas[:3], atol=1e-8)
     assert np.all(np.diff(np.abs(got.sigmas)) <= 1e-9)
-    published = Guidance.from_counts(SurveyCounts.of(T, y), floor=0, order="value", balance=False, mu=0.0)
+    published = Guidance.from_counts(SurveyCounts.of(T, y), SurveyRules(floor=0, order="value", balance=False, mu=0.0))
     assert np.all(np.diff(published.sigmas) <= 1e-9)
     assert published.k == (published.sigmas > 0).sum()
 
@@ -46,9 +47,11 @@ def test_two_classes_are_the_published_difference(rows):
 def test_order_by_value_drops_the_directions_of_the_second_class():
     """Only class 1 has a direction: by value its eigenvalue comes last, by magnitude first."""
     counts = SurveyCounts.of(np.array([[1, 1, 0, 0]] * 9 + [[0, 0, 1, 0]] * 2), [1] * 9 + [0] * 2)
-    assert_allclose(Guidance.from_counts(counts, floor=0).V[:, 0], [0.5**0.5, 0.5**0.5, 0, 0], atol=1e-12)
+    assert_allclose(Guidance.from_counts(counts, SurveyRules(floor=0)).V[:, 0], [0.5**0.5, 0.5**0.5, 0, 0], atol=1e-12)
     assert_allclose(
-        Guidance.from_counts(counts, floor=0, order="value", balance=False).V[:, 0], [0, 0, 1, 0], atol=1e-12
+        Guidance.from_counts(counts, SurveyRules(floor=0, order="value", balance=False)).V[:, 0],
+        [0, 0, 1, 0],
+        atol=1e-12,
     )
 
 
@@ -70,7 +73,7 @@ def test_more_than_two_classes(rows):
     total = sum(two.sums.values())
     assert_allclose(absolute, (vectors * np.abs(values)) @ vectors.T + total / 2, atol=1e-6)
     z = (y + T[:, 0]) % 3
-    V = Guidance.from_counts(SurveyCounts.of(T, z), floor=0).V
+    V = Guidance.from_counts(SurveyCounts.of(T, z), SurveyRules(floor=0)).V
     assert_allclose(V.T @ V, np.eye(V.shape[1]), atol=1e-12)
 
 
@@ -87,7 +90,9 @@ def test_a_larger_class_does_not_prevail():
     y = (rng.random(3000) < 0.8).astype(int)
     codes = np.column_stack([np.where(rng.random(3000) < 0.9, y, 1 - y), rng.random((3000, 3)) < 0.05]).astype(int)
     T = AnswerSpace([2] * 4).onehot(codes)
-    directions = [Guidance.from_counts(SurveyCounts.of(T, y), floor=0, balance=b, k=1).V[:, 0] for b in (True, False)]
+    directions = [
+        Guidance.from_counts(SurveyCounts.of(T, y), SurveyRules(floor=0, balance=b, k=1)).V[:, 0] for b in (True, False)
+    ]
     contrast = [abs(v[0] - v[1]) for v in directions]  # how differently the two answers to the question come out
     assert contrast[0] > 1.5 * contrast[1]
 
@@ -96,7 +101,7 @@ def test_a_larger_class_does_not_prevail():
 def test_what_the_floor_adds_is_taken_out(rows, link):
     """Means of the decoded matrices are those of the projected answers; 30% less floor is not."""
     T, y = rows
-    V = Guidance.from_counts(SurveyCounts.of(T, y), floor=0, k=2).V
+    V = Guidance.from_counts(SurveyCounts.of(T, y), SurveyRules(floor=0, k=2)).V
     x = T @ V @ V.T
     p = np.minimum(x**2, 1) if link == "square" else x
     wanted = sum(np.where(y == c, 1, -1)[:, None, None] * (p[:, :, None] * p[:, None]) for c in (0,)).sum(axis=0)
@@ -117,13 +122,16 @@ def test_anybody_computes_the_same(rows):
     T, y = rows
     order = np.random.default_rng(1).permutation(len(T))
     halves = SurveyCounts.of(T[order[:7]], y[order[:7]]) + SurveyCounts.of(T[order[7:]], y[order[7:]])
-    one, other = Guidance.from_counts(SurveyCounts.of(T, y), k=3), Guidance.from_counts(halves, k=3)
+    one, other = (
+        Guidance.from_counts(SurveyCounts.of(T, y), SurveyRules(k=3)),
+        Guidance.from_counts(halves, SurveyRules(k=3)),
+    )
     assert one.sha256 == other.sha256
     assert np.all(one.V[np.abs(one.V).argmax(axis=0), np.arange(3)] > 0)
 
 
 def test_no_rows_give_the_direction_that_tells_nothing():
-    got = Guidance.from_counts(SurveyCounts.empty(6), mu=0.15)
+    got = Guidance.from_counts(SurveyCounts.empty(6), SurveyRules(mu=0.15))
     assert got.k == 1
     space = AnswerSpace((3, 3))
     x = space.onehot(space.every()) @ got.V @ got.V.T
@@ -140,7 +148,7 @@ def test_startup_rows_are_counted_as_they_are(rows):
 
 
 def test_guidance_travels_as_base64_and_is_checked(rows):
-    V = Guidance.from_counts(SurveyCounts.of(*rows), k=2).V
+    V = Guidance.from_counts(SurveyCounts.of(*rows), SurveyRules(k=2)).V
     assert np.array_equal(decode_matrix(encode_matrix(V), 12, 2), V)
     assert hash_matrix(V) == hash_matrix(np.asfortranarray(V)) != hash_matrix(-V)
     assert check_guidance(V * (1 + 1e-10), 12, 2) is not None
@@ -158,5 +166,4 @@ def test_wrong_parameters_are_named(rows):
     counts = SurveyCounts.of(*rows)
     for wrong in ({"mu": 1.0}, {"order": "size"}, {"k": 0}, {"k": 13}, {"floor": 0.5}, {"link": "cube"}):
         with pytest.raises(UsageError):
-            Guidance.from_counts(counts, **wrong)
-    assert Guidance.from_counts(counts, mu=0.0, max_k=2).k == 2
+            Guidance.from_counts(counts, SurveyRules(**wrong))

@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from sfumato.channels.guidance import AnswerSpace, Guidance, SurveyCounts, exact_disclosure, most_bits, most_disclosure
+from sfumato.channels.guidance import (
+    AnswerSpace,
+    Guidance,
+    SurveyCounts,
+    SurveyRules,
+    exact_disclosure,
+    most_bits,
+    most_disclosure,
+)
 from sfumato.core.errors import UsageError
 
 SPACE = AnswerSpace((2, 3, 2))
@@ -68,7 +76,7 @@ def test_the_search_finds_what_listing_finds(link, floor):
 
 def test_the_worst_guidance_discloses_more_than_the_honest_one(people):
     y = people[:, 0]
-    honest = Guidance.from_counts(SurveyCounts.of(SPACE.onehot(people), y), floor=0.1, k=2).V
+    honest = Guidance.from_counts(SurveyCounts.of(SPACE.onehot(people), y), SurveyRules(floor=0.1, k=2)).V
     found = most_disclosure(people, SPACE, 2, 0.1, guidance=honest)
     assert (
         exact_disclosure(people, SPACE, honest, 0.1).of_whole_answers

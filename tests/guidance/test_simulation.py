@@ -34,7 +34,7 @@ def test_every_row_is_sent_once_with_the_version_of_its_batch():
     assert [version.received for version in run.versions] == list(range(0, 950, 100))
     assert run.counts == SurveyCounts.of(run.bits, y)
     before = SurveyCounts.of(run.bits[:300], y[:300])
-    assert np.array_equal(run.versions[3].guidance.V, Guidance.from_counts(before, floor=0.1).V)
+    assert np.array_equal(run.versions[3].guidance.V, Guidance.from_counts(before, SurveyRules(floor=0.1)).V)
     assert not len(run.never)
     assert not run.waited.any()
 

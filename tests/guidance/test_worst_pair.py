@@ -7,6 +7,7 @@ from sfumato.channels.guidance import (
     AnswerSpace,
     Guidance,
     SurveyCounts,
+    SurveyRules,
     bit_probabilities,
     record_epsilon,
     survey_epsilon,
@@ -23,7 +24,9 @@ def honest(sizes, k, seed=0):
     rng, space = np.random.default_rng(seed), AnswerSpace(sizes)
     codes = np.column_stack([rng.integers(0, size, 500) for size in sizes])
     label = (codes[:, 0] > 0) ^ (codes[:, 1] > 0) ^ (rng.random(500) < 0.2)
-    return space, Guidance.from_counts(SurveyCounts.of(space.onehot(codes), label.astype(int)), floor=0.0, k=k).V
+    return space, Guidance.from_counts(
+        SurveyCounts.of(space.onehot(codes), label.astype(int)), SurveyRules(floor=0.0, k=k)
+    ).V
 
 
 def brute_force(V, space, floor, link):

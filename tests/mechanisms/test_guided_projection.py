@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from domains import any_records, corner_records, domain
-from sfumato.channels.guidance import Guidance, GuidanceError, SurveyCounts, decode_matrix, encode_matrix
+from sfumato.channels.guidance import Guidance, GuidanceError, SurveyCounts, SurveyRules, decode_matrix, encode_matrix
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
 from sfumato.mechanisms import GuidedProjection
@@ -30,7 +30,7 @@ def orthonormal(k=2):
 def test_it_learns_the_guidance_of_its_rows_and_says_so(table):
     X, y = table
     fit = GuidedProjection(floor=0.1).fit(X, y, encoding=ENCODING)
-    assert np.allclose(fit.V_, Guidance.from_counts(SurveyCounts.of(X, y), floor=0.0).V, atol=1e-12)
+    assert np.allclose(fit.V_, Guidance.from_counts(SurveyCounts.of(X, y), SurveyRules(floor=0.0)).V, atol=1e-12)
     assert fit.guarantee().kind == EMPIRICAL
     assert "guidance" in fit.guarantee().in_words()
     assert math.isfinite(fit.guarantee().record)

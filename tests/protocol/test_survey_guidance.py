@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.channels.guidance import Guidance, GuidanceError, SurveyCounts
+from sfumato.channels.guidance import Guidance, GuidanceError, SurveyCounts, SurveyRules
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.protocol.survey_guidance import guidance_for, startup_counts, verify_guidance
 
@@ -72,9 +72,9 @@ def test_guidance_that_was_made_up_is_found_out() -> None:
     other = guidance_for(study, received(299))
     with pytest.raises(GuidanceError):
         verify_guidance(study, inputs, other.V, other.k)
-    more = Guidance.from_counts(counts, k=honest.k + 1, floor=study.floor, startup=startup_counts(study))
+    more = Guidance.from_counts(counts, SurveyRules(k=honest.k + 1, floor=study.floor), startup_counts(study))
     with pytest.raises(GuidanceError, match="level"):
         verify_guidance(study, inputs, more.V, more.k)
-    last = Guidance.from_counts(counts, k=12, floor=study.floor, startup=startup_counts(study)).V[:, -honest.k :]
+    last = Guidance.from_counts(counts, SurveyRules(k=12, floor=study.floor), startup_counts(study)).V[:, -honest.k :]
     with pytest.raises(GuidanceError, match="come first"):
         verify_guidance(study, inputs, np.ascontiguousarray(last), honest.k)

@@ -18,6 +18,7 @@ from sfumato.channels.guidance import (
     AnswerSpace,
     Guidance,
     SurveyCounts,
+    SurveyRules,
     bit_probabilities,
     encode_matrix,
     hash_matrix,
@@ -45,7 +46,7 @@ def guidance(kind: str, space: AnswerSpace, k: int, rng: np.random.Generator) ->
         return np.ascontiguousarray(np.linalg.qr(rng.normal(size=(space.width, k)))[0])
     rows = space.onehot(np.column_stack([rng.integers(0, size, 300) for size in space.sizes]))
     label = rows[:, 0] ^ (rng.random(300) < 0.2)
-    return Guidance.from_counts(SurveyCounts.of(rows, label.astype(int)), floor=0.0, k=k).V
+    return Guidance.from_counts(SurveyCounts.of(rows, label.astype(int)), SurveyRules(floor=0.0, k=k)).V
 
 
 def case(number: int, name: str, space: AnswerSpace, kind: str, k: int, floor: float, link: str) -> dict:

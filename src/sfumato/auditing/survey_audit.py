@@ -111,7 +111,7 @@ def measure_survey(
         disclosure(people, space, V, floor, link, seed=seed),
         most_disclosure(people, space, k, floor, link, guidance=V, seed=seed),
         most_bits(space, k, floor, link),
-        degree_of_error(T, labels, bits, labels, space),
+        degree_of_error((T, labels), (bits, labels), space),
     )
 
 

@@ -19,6 +19,7 @@ from sfumato.channels.guidance import (
     Link,
     Order,
     SurveyCounts,
+    SurveyRules,
     decode_matrix,
 )
 from sfumato.channels.guidance.bits import check_floor, check_link
@@ -114,13 +115,10 @@ class GuidedProjection(Mechanism):
         else:
             self.V_ = Guidance.from_counts(
                 SurveyCounts.empty(encoding.width),
-                self.mu,
-                order=self.order,
-                link=self.link,
-                floor=self.floor,
-                balance=self.balance,
-                k=self.k,
-                startup=_counts(statistics),
+                SurveyRules(
+                    mu=self.mu, order=self.order, link=self.link, floor=self.floor, balance=self.balance, k=self.k
+                ),
+                _counts(statistics),
             ).V
         reason = self.guidance_reason if self._declared_public else None
         check_floor(self.floor)

@@ -37,6 +37,7 @@ from sfumato.channels.guidance.guidance import (
     GuidanceError,
     Order,
     SurveyCounts,
+    SurveyRules,
     check_guidance,
     class_difference,
     decode_matrix,
@@ -52,7 +53,6 @@ from sfumato.channels.guidance.most_disclosure import (
     most_disclosure,
 )
 from sfumato.channels.guidance.simulation import (
-    SurveyRules,
     SurveyRun,
     mixed_limits,
     random_startup,

@@ -123,7 +123,9 @@ def sureness(
     t = np.asarray(answer, dtype=np.int64)
     out = np.empty(len(space.sizes))
     for question, size in enumerate(space.sizes):
-        log_ratio, true = _ratios(t, question, size, space, V, floor, link)
+        rows, true = _variants(t, question, size, space)
+        one, zero = log_odds(bit_probabilities(space.onehot(rows), V, floor, link))
+        log_ratio = np.maximum(one[true] - one, zero[true] - zero).sum(axis=1)  # log L(true, s') for every choice s'
         prior = np.full(len(log_ratio), 1.0) if priors is None else np.asarray(priors[question], dtype=np.float64)
         if prior.shape != (len(log_ratio),) or not (prior >= 0).all() or not prior[true] > 0:
             raise UsageError(f"The prior of question {question + 1} needs a number for each of its choices.")
@@ -144,15 +146,6 @@ def told_by(
         log = score_bits(R, bit_probabilities(space.onehot(rows), V, floor, link))[0]
         out[question] = 1 / np.exp(log - log[true]).sum()
     return out
-
-
-def _ratios(
-    t: Codes, question: int, size: int, space: AnswerSpace, V: Matrix, floor: float, link: Link
-) -> tuple[Matrix, int]:
-    """log L(true, s') for every choice s' of one question."""
-    rows, true = _variants(t, question, size, space)
-    one, zero = log_odds(bit_probabilities(space.onehot(rows), V, floor, link))
-    return np.maximum(one[true] - one, zero[true] - zero).sum(axis=1), true
 
 
 def _variants(t: Codes, question: int, size: int, space: AnswerSpace) -> tuple[Codes, int]:

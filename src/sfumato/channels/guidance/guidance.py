@@ -140,6 +140,26 @@ class GuidanceError(CardError):
     """Guidance that no honest collector sends; nothing must be answered to it."""
 
 
+BATCH = 100
+
+
+@dataclass(frozen=True)
+class SurveyRules:
+    """Everything of a survey but its questions and people; the defaults are those of a survey file.
+
+    `link` and `floor` are those the rows are sent with. `balance` weighs classes alike (see `class_difference`). `k`
+    fixes the level (as in Fig. 4) instead of k*. Published: order "value", balance False, floor 0.
+    """
+
+    batch: int = BATCH
+    mu: float = MU
+    order: Order = "magnitude"
+    link: Link = "square"
+    floor: float = FLOOR
+    balance: bool = True
+    k: int | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Guidance:
     """V_k (width x k), with all eigenvalues in their order; the first k belong to V's columns.
@@ -153,35 +173,22 @@ class Guidance:
 
     @classmethod
     def from_counts(
-        cls,
-        counts: SurveyCounts,
-        mu: float = MU,
-        *,
-        order: Order = "magnitude",
-        link: Link = "square",
-        floor: float = FLOOR,
-        balance: bool = True,
-        max_k: int | None = None,
-        k: int | None = None,
-        startup: SurveyCounts | None = None,
+        cls, counts: SurveyCounts, rules: SurveyRules | None = None, startup: SurveyCounts | None = None
     ) -> Guidance:
-        """Guidance from received rows, and from `startup` rows that were given without perturbation.
-
-        `link` and `floor` are those the received rows were sent with. `balance` weighs classes alike (see
-        `class_difference`). `max_k` limits k*, `k` fixes it. Published: order "value", balance False, floor 0.
-        """
+        """Guidance from received rows, and from `startup` rows that were given without perturbation."""
+        rules = rules or SurveyRules()
+        mu, order, k = rules.mu, rules.order, rules.k
         if not (isinstance(mu, Real) and 0 <= mu < 1):
             raise UsageError(f"The 'mu' parameter must be a number from 0 up to, not including, 1. Got {mu!r}.")
         if order not in ORDERS:
             raise UsageError(f"The 'order' parameter must be one of {', '.join(ORDERS)}. Got {order!r} instead.")
-        A = class_difference(counts, link=link, floor=floor, balance=balance, startup=startup)
+        A = class_difference(counts, link=rules.link, floor=rules.floor, balance=rules.balance, startup=startup)
         values, vectors = np.linalg.eigh(A)
         ranks = np.argsort(-np.abs(values) if order == "magnitude" else -values, kind="stable")
         sigmas = values[ranks]
         level = least_level(np.abs(sigmas) if order == "magnitude" else sigmas, mu) if k is None else k
         if not (isinstance(level, Integral) and 1 <= level <= len(sigmas)):
             raise UsageError(f"The level k must be between 1 and the {len(sigmas)} bits of an answer. Got {level!r}.")
-        level = level if max_k is None else min(level, max(1, max_k))
         if not np.abs(sigmas).max() > 0:  # nothing is known: the one direction that tells nothing of anybody
             return cls(np.full((len(sigmas), 1), 1 / np.sqrt(len(sigmas))), sigmas)
         return cls(_signed(vectors[:, ranks[:level]]), sigmas)

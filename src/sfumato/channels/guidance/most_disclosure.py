@@ -80,28 +80,21 @@ class DegreeOfError(NamedTuple):
     bound: float
 
 
+Classed = tuple[ArrayLike, ArrayLike]
+"""Rows with the class of each."""
+
+
 def degree_of_error(
-    plain: ArrayLike,
-    y: ArrayLike,
-    received: ArrayLike,
-    y_received: ArrayLike,
-    space: AnswerSpace,
-    *,
-    sizes: int = 3,
-    work: int = WORK,
+    plain: Classed, received: Classed, space: AnswerSpace, *, sizes: int = 3, work: int = WORK
 ) -> DegreeOfError:
     """l_e of received bits against the plain answers (one-hot rows) that they stand for, with l_e(h) up to `sizes`.
 
     Of more than two classes every pair is taken, and the largest counts.
     """
-    T, R = space.checked(plain), space.checked(received)
-    classes, labels = np.unique(np.asarray(y)), (np.asarray(y), np.asarray(y_received))
-    if labels[0].shape != (len(T),) or labels[1].shape != (len(R),) or not len(R):
-        raise TableError("The degree of error needs plain and received rows, each with its class.")
-    if len(classes) < 2:
-        raise TableError("The degree of error compares classes, and there is only one.")
+    T, R, labels = _checked(plain, received, space)
     if sizes < 0:
         raise UsageError(f"The 'sizes' parameter must be a whole number from 0. Got {sizes!r} instead.")
+    classes = np.unique(labels[0])
     searches = [_Search(T, R, labels, pair, space) for pair in itertools.combinations(classes.tolist(), 2)]
     by_size, exact = [], True
     for size in range(1, min(sizes, len(space.sizes)) + 1):
@@ -112,6 +105,16 @@ def degree_of_error(
     value = max(value for value, _ in found)
     bound = max(value, *(left for _, left in found))
     return DegreeOfError(value, tuple(by_size), exact and bound <= value + SAME, bound)
+
+
+def _checked(plain: Classed, received: Classed, space: AnswerSpace) -> tuple[Bits, Bits, tuple[Codes, Codes]]:
+    T, R = space.checked(plain[0]), space.checked(received[0])
+    labels = np.asarray(plain[1]), np.asarray(received[1])
+    if labels[0].shape != (len(T),) or labels[1].shape != (len(R),) or not len(R):
+        raise TableError("The degree of error needs plain and received rows, each with its class.")
+    if len(np.unique(labels[0])) < 2:
+        raise TableError("The degree of error compares classes, and there is only one.")
+    return T, R, labels
 
 
 class _Search:
@@ -234,7 +237,7 @@ def most_disclosure(
     if guidance is not None and guidance.shape[1] <= k:
         starts.append(np.asarray(guidance, dtype=np.float64))
     tried = sorted(((measure.of(V, seed).bits, number) for number, V in enumerate(starts)), reverse=True)
-    climbed = [_climbed(people, space, starts[number], floor, link, steps, rng) for _, number in tried[:2]]
+    climbed = [measure.climbed(starts[number], steps, rng) for _, number in tried[:2]]
     candidates = [*climbed, starts[tried[0][1]]]
     best = max(candidates, key=lambda V: measure.of(V, seed).bits)
     found = measure.of(best, seed + 1)  # drawn anew: the best of several draws is too good
@@ -256,6 +259,18 @@ class _Measure:
             return exact_disclosure(self.people, self.space, V, self.floor, self.link)
         return disclosure(self.people, self.space, V, self.floor, self.link, draws=self.draws, seed=seed)
 
+    def climbed(self, V: Matrix, steps: int, rng: np.random.Generator) -> Matrix:
+        """Steps of decreasing length along the estimated gradient of I(t; R), each followed by making V orthonormal."""
+        people = self.people
+        for step in range(steps):
+            few = people if len(people) <= AT_A_TIME else people[rng.choice(len(people), AT_A_TIME, replace=False)]
+            slope = _slope(self.space.onehot(few), V, self.floor, self.link, rng)
+            size = float(np.linalg.norm(slope))
+            if not size > 0:
+                break
+            V = np.linalg.qr(V + 0.3 * (1 - step / steps) * slope / size)[0]
+        return np.ascontiguousarray(V)
+
 
 def _starts(people: Codes, space: AnswerSpace, k: int) -> list[Matrix]:
     """Single choices that are as likely chosen as not, of different questions first; directions of most variance."""
@@ -269,20 +284,6 @@ def _starts(people: Codes, space: AnswerSpace, k: int) -> list[Matrix]:
     through = np.linalg.eigh(t.T @ t)[1][:, ::-1]
     levels = dict.fromkeys((k, (k + 1) // 2, 1))
     return [M[:, :level] for level in levels for M in (np.eye(space.width)[:, order], around, through)]
-
-
-def _climbed(
-    people: Codes, space: AnswerSpace, V: Matrix, floor: float, link: Link, steps: int, rng: np.random.Generator
-) -> Matrix:
-    """Steps of decreasing length along the estimated gradient of I(t; R), each followed by making V orthonormal."""
-    for step in range(steps):
-        few = people if len(people) <= AT_A_TIME else people[rng.choice(len(people), AT_A_TIME, replace=False)]
-        slope = _slope(space.onehot(few), V, floor, link, rng)
-        size = float(np.linalg.norm(slope))
-        if not size > 0:
-            break
-        V = np.linalg.qr(V + 0.3 * (1 - step / steps) * slope / size)[0]
-    return np.ascontiguousarray(V)
 
 
 def _slope(answers: Bits, V: Matrix, floor: float, link: Link, rng: np.random.Generator) -> Matrix:

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.channels.guidance.bits import FLOOR, Link, perturb_bits
+from sfumato.channels.guidance.bits import perturb_bits
 from sfumato.channels.guidance.disclosure import Disclosure, answer_entropy, joint_entropy
-from sfumato.channels.guidance.guidance import MU, Guidance, Order, SurveyCounts
+from sfumato.channels.guidance.guidance import Guidance, SurveyCounts, SurveyRules
 from sfumato.channels.guidance.space import AnswerSpace, checked_bits
 from sfumato.core.array_types import Bits, Codes
 from sfumato.core.errors import TableError, UsageError
@@ -68,7 +68,6 @@ def _check(theta: float) -> None:
         raise UsageError(f"The 'theta' parameter must be a number from 0.5 to 1. Got {theta!r} instead.")
 
 
-BATCH = 100
 PUBLIC = (0.17, 0.56, 0.27)
 """Shares of fundamentalists, pragmatists and people who hardly mind [guided-survey, 2.2]."""
 
@@ -78,34 +77,6 @@ class Version(NamedTuple):
 
     received: int
     guidance: Guidance
-
-
-@dataclass(frozen=True)
-class SurveyRules:
-    """Everything of a survey but its questions and people; the defaults are those of a survey file.
-
-    `k` fixes the level for all (as in Fig. 4) instead of k*.
-    """
-
-    batch: int = BATCH
-    mu: float = MU
-    order: Order = "magnitude"
-    link: Link = "square"
-    floor: float = FLOOR
-    balance: bool = True
-    k: int | None = None
-
-    def guidance(self, received: SurveyCounts, startup: SurveyCounts | None) -> Guidance:
-        return Guidance.from_counts(
-            received,
-            self.mu,
-            order=self.order,
-            link=self.link,
-            floor=self.floor,
-            balance=self.balance,
-            k=self.k,
-            startup=startup,
-        )
 
 
 @dataclass(frozen=True)
@@ -162,7 +133,7 @@ def simulate(
     parts: list[tuple[Codes, Bits, Codes, Codes]] = []
     queue = _Queue(np.full(len(people), space.width) if limits is None else np.asarray(limits, dtype=np.int64))
     while not queue.empty:
-        guidance = rules.guidance(received, startup)
+        guidance = Guidance.from_counts(received, rules, startup)
         versions.append(Version(sent, guidance))
         who, waited = queue.take(rules.batch, guidance.k)
         if not len(who):

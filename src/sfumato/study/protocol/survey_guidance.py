@@ -60,7 +60,7 @@ def survey_rules(survey: SurveyStudy) -> SurveyRules:
 
 def guidance_for(survey: SurveyStudy, received: SurveyCounts) -> Guidance:
     """The guidance that follows from everything received so far."""
-    return survey_rules(survey).guidance(received, startup_counts(survey))
+    return Guidance.from_counts(received, survey_rules(survey), startup_counts(survey))
 
 
 def inputs_hash(inputs: str) -> str:
