@@ -25,8 +25,8 @@ from papers.generators import ATTRIBUTES, agrawal_srikant
 from sfumato.channels.guidance import Guidance, SurveyCounts, SurveyRules, simulate
 from sfumato.channels.guidance.space import Binning, quantile_edges
 from sfumato.learn.classifiers import ReconstructedTree
-from sfumato.learn.classifiers.class_densities import class_densities
-from sfumato.learn.classifiers.reads_noise import Rows, slices
+from sfumato.learn.classifiers.class_densities import class_densities, slices
+from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.survey_bits import SurveyClassifier
 from sfumato.mechanisms import AdditiveNoise
 
@@ -60,7 +60,7 @@ def main() -> None:
         return versions
 
     def reconstructions() -> int:
-        return sum(class_densities(column, 2) is not None for column in slices([Rows(Z, y, noise.recipe_)]))
+        return sum(class_densities(column, 2) is not None for column in slices([Part(Z, y, noise.recipe_)]))
 
     print(f"{chosen.rows:,} x {X.shape[1]}, {space.width} bits")
     with threadpool_limits(1):

@@ -24,9 +24,9 @@ import pyarrow as pa
 from sklearn.model_selection import train_test_split
 
 from sfumato.attacks.metrics import proportion_interval
-from sfumato.learn.classifiers.embedding import public_map
 from sfumato.learn.classifiers.factory import make_classifier
-from sfumato.learn.classifiers.training import Part, answers_plain_rows, fit_on_parts, noise_summary
+from sfumato.learn.classifiers.reads_noise import Part
+from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts, public_map
 from sfumato.mechanisms import make_mechanism
 from sfumato.noise import Streams
 from sfumato.table import Column, Encoding, Schema
@@ -111,7 +111,7 @@ def error(classifier: str, mechanism: str, epsilon: float, train, test, encoding
     made.fit(train[0], train[1], encoding=encoding)
     block = made.perturb(train[0], train[1], Streams.seeded(0).generator(0, b"bench_majority", b""))
     recipe = made.recipe_
-    part = Part(block.X, train[1][block.source], noise_summary(recipe, recipe.width), source=recipe)
+    part = Part(block.X, train[1][block.source], recipe)
     unfitted, queries = make_classifier(classifier), test[0]
     if not made.columnwise:
         queries = made.embed(queries)

@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `papers.g
 from papers.generators import ATTRIBUTES, agrawal_srikant
 
 from sfumato.learn.classifiers import ReconstructedTree
-from sfumato.learn.classifiers.class_densities import class_densities
-from sfumato.learn.classifiers.reads_noise import Rows, slices
+from sfumato.learn.classifiers.class_densities import class_densities, slices
+from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.mechanisms import AdditiveNoise
 
 
@@ -44,7 +44,7 @@ def main() -> None:
     tree = DecisionTreeClassifier(min_samples_leaf=max(5, chosen.rows // 100), random_state=0)
 
     def reconstructions() -> int:
-        return sum(class_densities(column, 2) is not None for column in slices([Rows(Z, y, mechanism.recipe_)]))
+        return sum(class_densities(column, 2) is not None for column in slices([Part(Z, y, mechanism.recipe_)]))
 
     print(f"{chosen.rows:,} x {X.shape[1]}")
     with threadpool_limits(1):

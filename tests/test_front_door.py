@@ -13,7 +13,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.core.errors import CardError, OutputError, SchemaError, TableError, UsageError
-from sfumato.learn.predict import predict as predict_to_file
+from sfumato.learn.model import load_model
 from sfumato.ledger import Ledger
 from sfumato.release.only_new import forget_release
 
@@ -341,7 +341,7 @@ class TestLearning:
         assert [type(one) for one in judged.classes] == [type(one) for one in classes]
         model.save(tmp_path / "m.skops")
         people.to_parquet(tmp_path / "people.parquet")
-        predict_to_file(tmp_path / "m.skops", tmp_path / "people.parquet", tmp_path / "found.parquet")
+        load_model(tmp_path / "m.skops").classify(tmp_path / "people.parquet").save(tmp_path / "found.parquet")
         assert np.array_equal(pd.read_parquet(tmp_path / "found.parquet")["prediction"].to_numpy(), found)
         if not isinstance(classes[0], str):
             assert np.array_equal(model.predict(people.drop(columns="ill")), found)

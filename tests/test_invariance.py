@@ -17,7 +17,7 @@ from sfumato.api.cli.console import run_guarded
 from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.guarantee import Card, Key
 from sfumato.learn.classifiers import PerturbedClassifier
-from sfumato.learn.predict import predict
+from sfumato.learn.model import load_model
 from sfumato.learn.train import train
 from sfumato.mechanisms import RandomRotation
 from sfumato.release.release import Release
@@ -98,15 +98,15 @@ def release(frame, out, **options):
 def study(tmp_path):
     """A labelled release, its key in a file of its own, and a model."""
     release(TRAIN, tmp_path / "r", key=tmp_path / "key.json")
-    train([tmp_path / "r"], "knn", tmp_path / "m.skops")
+    train([tmp_path / "r"], classifier="knn").save(tmp_path / "m.skops")
     return tmp_path
 
 
 def test_new_rows_are_classified_through_the_key(study):
-    found = predict(study / "m.skops", NEW, study / "p.csv", key=study / "key.json")
+    found = load_model(study / "m.skops").classify(NEW, key=study / "key.json")
     assert np.array_equal(found.codes, plain_answers())
     with pytest.raises(CardError, match="only with the key of the releases"):
-        predict(study / "m.skops", NEW, study / "p2.csv")
+        load_model(study / "m.skops").classify(NEW).save(study / "p2.csv")
 
 
 @pytest.mark.parametrize("engine", ["memory", "stream"])
@@ -116,7 +116,7 @@ def test_released_queries_are_classified_without_the_key(study, engine):
     assert card.label == "none"
     assert card.release_schema["label"] is None
     assert "benign" not in pq.read_table(queries / "release.parquet").column_names
-    found = predict(study / "m.skops", queries, study / "p.csv")
+    found = load_model(study / "m.skops").classify(queries)
     assert found.accuracy is None
     assert np.array_equal(found.codes, plain_answers()[Release.open(queries, study / "key.json").source])
     with pytest.raises(TableError, match="add --unlabelled"):
@@ -127,15 +127,16 @@ def test_released_queries_are_classified_without_the_key(study, engine):
 
 def test_sites_with_one_key_are_pooled_and_other_spaces_refused(study):
     second = release(NEW, study / "s", key=study / "key.json")
-    model = train([study / "r", second], "knn", study / "both.skops")
+    model = train([study / "r", second], classifier="knn")
+    model.save(study / "both.skops")
     assert model.about["rows"] == len(FRAME)
     other = release(NEW, study / "o")
     with pytest.raises(CardError, match="do not fit together"):
-        train([study / "r", other], "knn", study / "n.skops")
+        train([study / "r", other], classifier="knn").save(study / "n.skops")
     with pytest.raises(CardError, match="does not fit together"):
-        predict(study / "m.skops", other, study / "p.csv")
+        load_model(study / "m.skops").classify(other).save(study / "p.csv")
     with pytest.raises(CardError, match="not the one used for the training releases"):
-        predict(study / "m.skops", NEW, study / "p.csv", key=other / "key.json")
+        load_model(study / "m.skops").classify(NEW, key=other / "key.json").save(study / "p.csv")
 
 
 # -- the command line -------------------------------------------------------------------------------------------------

@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 from sfumato.auditing.audit import AuditRequest, audit
-from sfumato.learn.model import Model
-from sfumato.learn.predict import predict
+from sfumato.learn.model import Model, load_model
 from sfumato.learn.train import train
 from sfumato.mechanisms import GuidedProjection, PrincipalLaplace, RandomRotation
 from sfumato.reconstruction import reconstruct
@@ -33,7 +32,7 @@ def made(tmp_path_factory):
         table, folder / "r", Options(mechanism="random-rotation", parameters={}, label="label", seed=1)
     )
     release = Release.open(folder / "r")
-    train([folder / "r"], "knn", folder / "m.skops")
+    train([folder / "r"], classifier="knn").save(folder / "m.skops")
     sanitize(
         table, folder / "a", Options(mechanism="additive-noise", parameters={}, label="label", seed=1, unprotected=True)
     )
@@ -51,7 +50,7 @@ def made(tmp_path_factory):
         "sanitized": sanitized,
         "guarantee": release.card.stated_guarantee(),
         "model": Model.load(folder / "m.skops"),
-        "predicted": predict(folder / "m.skops", table, folder / "p.csv", key=folder / "r" / "key.json"),
+        "predicted": load_model(folder / "m.skops").classify(table, key=folder / "r" / "key.json"),
         "audit": audit(AuditRequest(table, folder=folder / "r", repeats=0, attacks=("naive-estimate",))),
         "density": reconstruct(values, noisy.card, column="number-0", resamples=0),
         "basis": PrincipalLaplace(basis=np.eye(60)),

@@ -20,7 +20,7 @@ import sfumato as sf
 from sfumato.core.errors import TableError
 from sfumato.guarantee.concentrated import epsilon_of, rho_for
 from sfumato.learn.classifiers.auto import AutoClassifier
-from sfumato.learn.train import reconstruct_from
+from sfumato.learn.reconstruct import reconstruct_from
 from sfumato.mechanisms.central.budget import replacing_costs
 from sfumato.reconstruction.reconstruct import make_method
 from sfumato.table import Encoding, Schema

@@ -36,7 +36,7 @@ from sklearn.tree import DecisionTreeClassifier  # noqa: E402
 from sfumato.attacks.metrics.information import interval_privacy  # noqa: E402
 from sfumato.learn.classifiers import NoiseAwareDiscriminant, ReconstructedNaiveBayes  # noqa: E402
 from sfumato.learn.classifiers.assignment import assigned  # noqa: E402
-from sfumato.learn.classifiers.reads_noise import Rows  # noqa: E402
+from sfumato.learn.classifiers.reads_noise import Part  # noqa: E402
 from sfumato.mechanisms import AdditiveNoise  # noqa: E402
 from sfumato.noise import make_law  # noqa: E402
 from sfumato.table import open_table  # noqa: E402
@@ -151,7 +151,7 @@ def one_split(X: np.ndarray, y: np.ndarray, task: Task, seed: int) -> dict[str, 
         }
         for name, learner in learners().items()
     }
-    rows, classes = [Rows(noisy, np.unique(seen, return_inverse=True)[1], mechanism.recipe_)], len(np.unique(seen))
+    rows, classes = [Part(noisy, np.unique(seen, return_inverse=True)[1], mechanism.recipe_)], len(np.unique(seen))
     values = {
         "clean": train,
         "naive": noisy,

@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.channels import Recipe
 from sfumato.learn.classifiers.assignment import assigned
-from sfumato.learn.classifiers.reads_noise import Rows
+from sfumato.learn.classifiers.reads_noise import Part
 
 FEWEST = 400
 """Nodes with fewer rows keep the values that they came with."""
@@ -29,7 +29,7 @@ class LocalTree:
 
     def _values(self, Z: np.ndarray, y: np.ndarray) -> np.ndarray:
         codes = np.unique(y, return_inverse=True)[1]
-        return assigned([Rows(Z, codes, self.recipe)], int(codes.max()) + 1, np.random.default_rng(0), middles=True)
+        return assigned([Part(Z, codes, self.recipe)], int(codes.max()) + 1, np.random.default_rng(0), middles=True)
 
     def _grow(self, Z: np.ndarray, X: np.ndarray, y: np.ndarray, depth: int) -> tuple[Any, ...]:
         share = float(y.mean())

@@ -17,7 +17,6 @@ from sfumato.attacks.naive_estimate import KnownTransform, NaiveEstimate
 from sfumato.attacks.spectral_filter import PrincipalFilter
 from sfumato.channels.affine_bound import affine_epsilons
 from sfumato.learn.classifiers import Part, RadiusVote, fit_on_parts
-from sfumato.learn.classifiers.training import noise_summary
 from sfumato.mechanisms import AdditiveNoise, Mechanism, PrincipalLaplace, RandomProjection
 from sfumato.table import Encoding
 from sfumato.table.neighbours import nearest
@@ -157,7 +156,7 @@ def original(table: Table, _: object, run: int) -> Found:
 def radius_vote(mechanism: Mechanism, Z: Matrix, y: Codes, asked: Matrix, corrected: bool) -> tuple[RadiusVote, Codes]:
     """The modified KNN of Fig. 4, fitted on the release, and which class gets most votes (not weighed further)."""
     recipe = mechanism.recipe_
-    part = Part(Z, y, noise_summary(recipe, recipe.width), source=recipe)
+    part = Part(Z, y, recipe)
     vote = fit_on_parts(RadiusVote(prior_correction=corrected), [part])
     return vote, vote.classes_[vote.vote_shares(asked).argmax(axis=1)]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sfumato.api.compare import Comparison, compare
     from sfumato.api.figures import figure_condensation, figure_filtering
     from sfumato.api.laboratory import canary, invariance, law
-    from sfumato.api.learn import Model, evaluate, load_model, predict, reconstruct, train
+    from sfumato.api.learn import reconstruct
     from sfumato.api.ledger import export_ledger, ledger_budget, ledger_forget, ledger_keep, show_ledger
     from sfumato.api.plan_counts import plan_counts
     from sfumato.api.recommend import recommend
@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from sfumato.api.trade_off import Rehearsal, rehearse, trade_off
     from sfumato.core.errors import PrivacyLeakWarning, SfumatoError
     from sfumato.learn.cluster import cluster
+    from sfumato.learn.model import Model, evaluate, load_model, predict
     from sfumato.learn.regress import regress
     from sfumato.learn.rules import rules
+    from sfumato.learn.train import train
     from sfumato.release.release import Release, open_release
     from sfumato.table import Column, Schema, SqlQuery
 
@@ -46,10 +48,10 @@ _WHERE = {
     "open_release": "sfumato.release.release",
     "audit": "sfumato.api.audit",
     "canary": "sfumato.api.laboratory",
-    "train": "sfumato.api.learn",
-    "predict": "sfumato.api.learn",
-    "evaluate": "sfumato.api.learn",
-    "load_model": "sfumato.api.learn",
+    "train": "sfumato.learn.train",
+    "predict": "sfumato.learn.model",
+    "evaluate": "sfumato.learn.model",
+    "load_model": "sfumato.learn.model",
     "reconstruct": "sfumato.api.learn",
     "plan_counts": "sfumato.api.plan_counts",
     "plan_survey": "sfumato.api.survey",
@@ -75,7 +77,7 @@ _WHERE = {
     "SqlQuery": "sfumato.table",
     "Release": "sfumato.release.release",
     "Audit": "sfumato.api.audit",
-    "Model": "sfumato.api.learn",
+    "Model": "sfumato.learn.model",
     "SfumatoError": "sfumato.core.errors",
     "PrivacyLeakWarning": "sfumato.core.errors",
 }

@@ -6,8 +6,7 @@ import pytest
 
 from sfumato.core.errors import UsageError
 from sfumato.learn.classifiers import PerturbedClassifier
-from sfumato.learn.evaluate import evaluate
-from sfumato.learn.predict import predict
+from sfumato.learn.model import evaluate, load_model
 from sfumato.learn.train import train
 from sfumato.mechanisms import NoisyOperator
 from sfumato.release.sanitize import Options, sanitize
@@ -40,7 +39,7 @@ def release(out, parameters):
 def test_added_noise_of_another_mean_moves_plain_rows_too(tmp_path, name):
     """Noise of mean 20 puts the well where the ill would be looked for."""
     folder = release(tmp_path / "r", {"operator": "additive", "law": "uniform", "low": 15.0, "high": 25.0})
-    train([folder], name, tmp_path / "m.skops")
+    train([folder], classifier=name).save(tmp_path / "m.skops")
     assert evaluate(tmp_path / "m.skops", patients(300, 1)).error < 0.02
     test = tmp_path / "test.csv"
     patients(300, 1).to_csv(test, index=False)
@@ -59,11 +58,11 @@ def test_in_memory_they_are_moved_too():
 
 def test_other_operators_leave_plain_rows_to_learners_that_reconstruct(tmp_path):
     folder = release(tmp_path / "r", QUARTIC)
-    train([folder], "knn", tmp_path / "knn.skops")
+    train([folder], classifier="knn").save(tmp_path / "knn.skops")
     with pytest.raises(UsageError, match=r"operator quartic.*reconstructed-naive-bayes"):
-        predict(tmp_path / "knn.skops", patients(50, 1), tmp_path / "p.csv")
-    assert predict(tmp_path / "knn.skops", folder, tmp_path / "p.csv").rows == 600  # released likewise
-    train([folder], "reconstructed-naive-bayes", tmp_path / "bayes.skops")
+        load_model(tmp_path / "knn.skops").classify(patients(50, 1)).save(tmp_path / "p.csv")
+    assert load_model(tmp_path / "knn.skops").classify(folder).rows == 600  # released likewise
+    train([folder], classifier="reconstructed-naive-bayes").save(tmp_path / "bayes.skops")
     assert evaluate(tmp_path / "bayes.skops", patients(300, 1)).error < 0.1
     test = tmp_path / "test.csv"
     patients(300, 1).to_csv(test, index=False)

@@ -7,9 +7,8 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 from sfumato.learn.classifiers import PerturbedClassifier, RadiusVote
-from sfumato.learn.classifiers.distortion import FactorNoise, NoiseSummary
+from sfumato.learn.classifiers.distortion import FactorNoise, NoiseSummary, noise_summary
 from sfumato.learn.classifiers.radius_vote import LEAST
-from sfumato.learn.classifiers.training import noise_summary
 from sfumato.mechanisms import MultiplicativeNoise, NoisyOperator
 from sfumato.noise import Streams
 from sfumato.release.write_release import Layout, make_card

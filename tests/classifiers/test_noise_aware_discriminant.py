@@ -8,7 +8,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sfumato.core.errors import CardError, UsageError
 from sfumato.learn.classifiers import NoiseAwareDiscriminant
 from sfumato.learn.classifiers.noise_aware_discriminant import class_moments, possible_covariance
-from sfumato.learn.classifiers.reads_noise import Rows
+from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.mechanisms import AdditiveNoise, MultiplicativeNoise, NoisyOperator, RandomRotation
 from sfumato.table import Column, Encoding, Schema
 
@@ -106,7 +106,7 @@ def test_moments_of_every_kind_of_column_are_those_of_the_plain_rows(name, keep)
     Z = mechanism.perturb(X, y, rng).X
     Z[Z[:, 1] > 0.5, 0] = 0.5  # a written release shows no value where it says "missing"
     seen = np.where(rng.random(len(y)) < keep, y, 1 - y)
-    found = class_moments([Rows(Z, seen, mechanism, keep)], 2)
+    found = class_moments([Part(Z, seen, mechanism, keep)], 2)
     for code in range(2):
         plain = X[y == code]
         np.testing.assert_allclose(found.means[code], plain.mean(axis=0), atol=0.03)
@@ -138,7 +138,7 @@ def test_no_direction_is_trusted_with_less_than_chance_allows():
     X, y = normals(60)
     mechanism = AdditiveNoise(law="normal", scale=0.5).fit(X, y)
     Z = mechanism.perturb(X, y, np.random.default_rng(1)).X
-    bare = class_moments([Rows(Z, y, mechanism)], 2).covariances
+    bare = class_moments([Part(Z, y, mechanism)], 2).covariances
     assert np.linalg.eigvalsh(bare).min() < 0
     model = NoiseAwareDiscriminant().fit(Z, y, sources=mechanism)
     assert np.linalg.eigvalsh(model.covariance_).min() >= 0.999 * 1.5 * 0.25 * np.sqrt(3 / 60)
@@ -169,7 +169,7 @@ def test_mistakes_are_named():
     heavy = AdditiveNoise(law="student-t", scale=0.1, df=2).fit(X, y)
     with pytest.raises(UsageError, match=r"no variance.*reconstructed"):
         NoiseAwareDiscriminant().fit(X, y, sources=heavy)
-    with pytest.raises(CardError, match="different columns"):
+    with pytest.raises(CardError, match="3 columns, but the rows have 2"):
         NoiseAwareDiscriminant().fit(X[:, :2], y, sources=heavy)
     public = {"source": "public", "reason": "test"}
     positive = Encoding(Schema(tuple(Column(n, "numeric", low=1.0, high=2.0, **public) for n in "abc")))

@@ -18,8 +18,7 @@ from sfumato.learn.classifiers import (
     make_classifier,
 )
 from sfumato.learn.classifiers.release_columns import columns_of
-from sfumato.learn.evaluate import evaluate
-from sfumato.learn.predict import predict
+from sfumato.learn.model import evaluate, load_model
 from sfumato.learn.train import train
 from sfumato.mechanisms import AdditiveNoise, MultiplicativeNoise, PrincipalLaplace
 from sfumato.release.sanitize import Options, sanitize
@@ -74,19 +73,20 @@ def folders(tmp_path_factory):
 @pytest.mark.parametrize("name", NAMES)
 def test_plain_rows_are_classified_nearly_as_by_clean_training(folders, tmp_path, name, mechanism):
     """A Bayes classifier of these patients reaches about .93."""
-    train([folders[mechanism]], name, tmp_path / "m.skops")
-    found = predict(tmp_path / "m.skops", patients(2000, seed=7), tmp_path / "p.csv")
+    train([folders[mechanism]], classifier=name).save(tmp_path / "m.skops")
+    found = load_model(tmp_path / "m.skops").classify(patients(2000, seed=7))
     assert found.accuracy > 0.88
 
 
 def test_any_classifier_can_be_trained_on_reconstructed_values(folders, tmp_path):
     folder = folders["multiplicative-noise"]
-    model = train([folder], "naive-bayes", tmp_path / "m.skops", reconstruction="by-class")
+    model = train([folder], classifier="naive-bayes", reconstruction="by-class")
+    model.save(tmp_path / "m.skops")
     assert model.about["reconstruction"] == "by-class"
     assert model.about["transform"] == {"kind": "identity"}, "plain rows are not moved to where the release lies"
     assert evaluate(tmp_path / "m.skops", patients(2000, seed=7)).error < 0.15
     with pytest.raises(UsageError, match="uses the noise itself"):
-        train([folder], "noise-aware-lda", tmp_path / "n.skops", reconstruction="global")
+        train([folder], classifier="noise-aware-lda", reconstruction="global").save(tmp_path / "n.skops")
     with pytest.raises(UsageError, match="no reconstruction 'local'"):
         make_classifier("forest", "local")
     assert make_classifier("reconstructed-tree", "global").reconstruction == "global"
@@ -94,20 +94,21 @@ def test_any_classifier_can_be_trained_on_reconstructed_values(folders, tmp_path
 
 def test_perturbed_rows_need_a_learner_that_can_blur(folders, tmp_path):
     queries = release(tmp_path / "q", patients(2000, seed=8))
-    train([folders["additive-noise"]], "reconstructed-naive-bayes", tmp_path / "nb.skops")
-    train([folders["additive-noise"]], "noise-aware-lda", tmp_path / "lda.skops")
-    blurred = predict(tmp_path / "nb.skops", queries, tmp_path / "p.csv").accuracy
+    train([folders["additive-noise"]], classifier="reconstructed-naive-bayes").save(tmp_path / "nb.skops")
+    train([folders["additive-noise"]], classifier="noise-aware-lda").save(tmp_path / "lda.skops")
+    blurred = load_model(tmp_path / "nb.skops").classify(queries).accuracy
     assert blurred > 0.7
     with pytest.raises(UsageError, match="reconstructed-naive-bayes"):
-        predict(tmp_path / "lda.skops", queries, tmp_path / "p2.csv")
+        load_model(tmp_path / "lda.skops").classify(queries).save(tmp_path / "p2.csv")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_private_labels_are_undone(tmp_path, name):
     folder = release(tmp_path / "r", patients(8000), private_label=True, label_epsilon=1.0)
-    model = train([folder], name, tmp_path / "m.skops")
+    model = train([folder], classifier=name)
+    model.save(tmp_path / "m.skops")
     assert Card.load(folder).label_keep < 0.8
-    found = predict(tmp_path / "m.skops", patients(2000, seed=7), tmp_path / "p.csv")
+    found = load_model(tmp_path / "m.skops").classify(patients(2000, seed=7))
     assert found.accuracy > 0.85
     clean = predict_share(found)
     assert 0.3 < clean < 0.5, "shares of classes are those of the truth, not flattened"
@@ -123,18 +124,18 @@ def test_sites_with_different_noise_are_pooled_with_their_own_cards(tmp_path):
     first = release(tmp_path / "a", frame[:1000], parameters={"law": "normal", "scale": 0.05, "category_epsilon": 4.0})
     second = release(tmp_path / "b", frame[1000:], parameters={"law": "laplace", "scale": 0.5, "category_epsilon": 0.5})
     for name in NAMES:
-        train([first, second], name, tmp_path / f"{name}.skops")
+        train([first, second], classifier=name).save(tmp_path / f"{name}.skops")
         assert evaluate(tmp_path / f"{name}.skops", patients(2000, seed=7)).error < 0.13, name
 
 
 def test_what_cannot_work_is_refused_with_a_way_out(tmp_path):
     rounded = release(tmp_path / "a", patients(500), like_original=True)
     with pytest.raises(CardError, match="like-original"):
-        train([rounded], "reconstructed-tree", tmp_path / "m.skops")
+        train([rounded], classifier="reconstructed-tree").save(tmp_path / "m.skops")
     rotated = release(tmp_path / "b", patients(500), "random-rotation", parameters={"noise": "normal", "scale": 0.1})
     with pytest.raises(CardError, match="noise-aware-lda"):
-        train([rotated], "reconstructed-naive-bayes", tmp_path / "m.skops")
-    train([rotated], "noise-aware-lda", tmp_path / "m.skops")
+        train([rotated], classifier="reconstructed-naive-bayes").save(tmp_path / "m.skops")
+    train([rotated], classifier="noise-aware-lda").save(tmp_path / "m.skops")
     key = rotated / "key.json"
     assert evaluate(tmp_path / "m.skops", patients(500, seed=7), key=key).error < 0.2
 
@@ -186,7 +187,7 @@ def test_models_hold_no_released_rows(tmp_path, name):
     """Their size does not grow with the release (but for the intervals of the densities, at most 60)."""
     sizes = []
     for rows in (1000, 8000):
-        train([release(tmp_path / f"r{rows}", patients(rows))], name, tmp_path / f"{rows}.skops")
+        train([release(tmp_path / f"r{rows}", patients(rows))], classifier=name).save(tmp_path / f"{rows}.skops")
         sizes.append((tmp_path / f"{rows}.skops").stat().st_size)
     assert sizes[1] < sizes[0] + 2000
     kind = {"reconstructed-naive-bayes": ReconstructedNaiveBayes, "noise-aware-lda": NoiseAwareDiscriminant}[name]

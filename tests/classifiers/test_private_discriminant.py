@@ -13,8 +13,8 @@ from sfumato.learn.classifiers.private_discriminant import (
     _shrunk_covariance,
     _shrunk_deviations,
 )
-from sfumato.learn.classifiers.reads_noise import Rows
-from sfumato.learn.classifiers.training import Part, fit_on_parts, noise_summary
+from sfumato.learn.classifiers.reads_noise import Part
+from sfumato.learn.classifiers.training import fit_on_parts
 from sfumato.mechanisms import make_mechanism
 from sfumato.table import Column, Encoding, Schema
 
@@ -61,7 +61,7 @@ def staged():
 
 def test_moments_of_vectors_are_those_of_the_features(staged):
     block, recipe = staged
-    space, found = moments_of(Rows(block.X, block.y, recipe), 2)
+    space, found = moments_of(Part(block.X, block.y, recipe), 2)
     X, y = people(40_000, seed=5)
     f = space.of(X)
     for code in (0, 1):
@@ -123,7 +123,7 @@ def test_other_learners_refuse_sites_with_guides_of_their_own():
     parts = []
     for seed in (20, 21):
         block, recipe = released(200, seed=seed)
-        parts.append(Part(block.X, block.y, noise_summary(recipe, recipe.width), source=recipe))
+        parts.append(Part(block.X, block.y, recipe))
     with pytest.raises(UsageError, match="guides of their own"):
         fit_on_parts(make_classifier("forest"), parts)
 

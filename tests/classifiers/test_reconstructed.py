@@ -12,8 +12,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sfumato.core.errors import CardError, TableError
 from sfumato.learn.classifiers import OnReconstruction, ReconstructedNaiveBayes, ReconstructedTree
 from sfumato.learn.classifiers.assignment import assigned, by_rank, moved_codes
-from sfumato.learn.classifiers.class_densities import Slice, UnsettledWarning, class_densities, intervals_for
-from sfumato.learn.classifiers.reads_noise import Rows, slices
+from sfumato.learn.classifiers.class_densities import Slice, UnsettledWarning, class_densities, intervals_for, slices
+from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.release_columns import columns_of
 from sfumato.mechanisms import AdditiveNoise, MultiplicativeNoise, RandomRotation
 from sfumato.reconstruction import Cells, ConvergenceError, ExpectationMaximization
@@ -68,7 +68,7 @@ def test_class_densities_are_recovered_and_not_with_noise_30_percent_off():
     wrong = AdditiveNoise(law="normal", scale=0.15 * 0.7).fit(X, y)
 
     def spreads(source):
-        column = slices([Rows(Z, y, source)])[0]
+        column = slices([Part(Z, y, source)])[0]
         found = class_densities(column, 2, intervals=50)
         middles = found.cells.middles
         means = found.mass @ middles
@@ -140,7 +140,7 @@ def test_every_kind_of_column_is_freed_from_its_noise(mechanism):
                    for c in encoding.schema.columns]  # fmt: skip
         encoding = Encoding(Schema(tuple(columns)))
     mechanism.fit(X, y, encoding=encoding)
-    parts = [Rows(released(mechanism, X, 1), y, mechanism)]
+    parts = [Part(released(mechanism, X, 1), y, mechanism)]
     number, whole, category = (class_densities(column, 2) for column in slices(parts))
     np.testing.assert_allclose(number.missing, [0.1, 0.4], atol=0.03)
     np.testing.assert_allclose((number.mass @ number.cells.middles - 10) / 20, [0.4, 0.7], atol=0.03)
@@ -196,7 +196,7 @@ def test_parts_with_different_noise_make_one_joint_estimate():
 def test_all_classes_at_once_are_as_one_by_one():
     X, y = normals(3000)
     mechanism, Z = noisy(X, y, scale=0.2)
-    column = slices([Rows(Z, y, mechanism)])[0]
+    column = slices([Part(Z, y, mechanism)])[0]
     together = class_densities(column, 2, intervals=30)
     apart = class_densities(column, 2, intervals=30, method=ExpectationMaximization(smooth=True, points=100))
     np.testing.assert_allclose(together.cells.edges, apart.cells.edges)

@@ -16,7 +16,7 @@ from sfumato.guarantee.recompute import recomputed
 from sfumato.learn.classifiers import PerturbedClassifier
 from sfumato.learn.classifiers.factory import CLASSIFIERS
 from sfumato.learn.classifiers.noise_aware_discriminant import NoiseAwareDiscriminant
-from sfumato.learn.predict import predict
+from sfumato.learn.model import load_model
 from sfumato.learn.reconstruct import reconstruct_columns
 from sfumato.learn.train import train
 from sfumato.mechanisms import MECHANISMS
@@ -234,22 +234,22 @@ class TestLearners:
         model = tmp_path / "model.skops"
         if name in UNABLE:
             with pytest.raises(UsageError, match="Not applicable: this classifier needs every cell of a row"):
-                train([home / "clear"], name, model)
+                train([home / "clear"], classifier=name).save(model)
             assert not model.exists()
             return
-        train([home / "clear"], name, model)
+        train([home / "clear"], classifier=name).save(model)
         others = table(1000, 5)
         others.to_csv(tmp_path / "others.csv", index=False)
-        assert predict(model, tmp_path / "others.csv", tmp_path / "p.csv").accuracy > 0.8
+        assert load_model(model).classify(tmp_path / "others.csv").accuracy > 0.8
 
     def test_released_rows_are_classified_by_what_they_report(self, home, tmp_path):
-        train([home / "parquet"], "reconstructed-naive-bayes", tmp_path / "m.skops")
-        found = predict(tmp_path / "m.skops", home / "parquet", tmp_path / "p.csv")
+        train([home / "parquet"], classifier="reconstructed-naive-bayes").save(tmp_path / "m.skops")
+        found = load_model(tmp_path / "m.skops").classify(home / "parquet")
         assert found.accuracy > 0.65
 
     @pytest.mark.parametrize("name", ["forest", "noise-aware-lda", "reconstructed-naive-bayes"])
     def test_components_that_are_left_out(self, home, tmp_path, name):
-        train([home / "mixed"], name, tmp_path / "m.skops")
+        train([home / "mixed"], classifier=name).save(tmp_path / "m.skops")
 
     def test_pairs_that_nobody_reports_are_not_invented(self, tmp_path):
         sanitize(
@@ -258,8 +258,8 @@ class TestLearners:
             Options(mechanism="sampled-columns", parameters={"columns": 1}, label="ill", schema=SCHEMA, seed=1),
         )
         with pytest.raises(UsageError, match="no row reports two of the columns together"):
-            train([tmp_path / "one"], "noise-aware-lda", tmp_path / "m.skops")
-        train([tmp_path / "one"], "reconstructed-naive-bayes", tmp_path / "m.skops")
+            train([tmp_path / "one"], classifier="noise-aware-lda").save(tmp_path / "m.skops")
+        train([tmp_path / "one"], classifier="reconstructed-naive-bayes").save(tmp_path / "m.skops")
 
     def test_without_noise_covariances_are_still_possible(self):
         rng = np.random.default_rng(0)
@@ -366,7 +366,7 @@ class TestSilence:
         card.save(tmp_path / "forged/card.json")
         assert "empty cell" in far_cells(tmp_path / "forged/release.parquet", card)
         with pytest.raises(TableError, match="empty in row"):
-            train([tmp_path / "forged"], "forest", tmp_path / "m.skops")
+            train([tmp_path / "forged"], classifier="forest").save(tmp_path / "m.skops")
         with pytest.raises(TableError, match="empty in row"):
             audit(AuditRequest(table(), folder=tmp_path / "forged", repeats=0))
         with pytest.raises(TableError, match="empty cell"):

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from sfumato.core.errors import SfumatoError
-from sfumato.learn.evaluate import evaluate
+from sfumato.learn.model import evaluate
 
 WHOLE = (-1, 0, 1, 3, 7, 100_000, 2**31 - 1, -(2**31))
 REAL = (np.nan, np.inf, -np.inf, 1e308, -1.0, 0.5, 1e6)

@@ -52,7 +52,8 @@ def test_the_audit_computes_exact_posteriors_and_says_so(folder):
 
 
 def test_plain_answers_are_classified_after_training_on_bits(folder):
-    model = train([folder / "release"], "naive-bayes", folder / "model.skops")
+    model = train([folder / "release"], classifier="naive-bayes")
+    model.save(folder / "model.skops")
     assert model.about["transform"] == {"kind": "identity"}
 
 

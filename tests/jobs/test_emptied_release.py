@@ -10,7 +10,7 @@ from sfumato.api.cli.console import run_guarded
 from sfumato.auditing.audit import AuditRequest, audit
 from sfumato.core.errors import TableError
 from sfumato.guarantee import Card
-from sfumato.learn.predict import predict
+from sfumato.learn.model import load_model
 from sfumato.learn.reconstruct import reconstruct_columns
 from sfumato.learn.train import train
 from sfumato.release.release import Release
@@ -51,8 +51,8 @@ def home(tmp_path_factory):
         sanitize(table(), folder / f"{name}-whole", options)
         sanitize(table(), folder / name, options)
         empty(folder / name, column, row=7)
-    train([folder / "age-whole"], "naive-bayes", folder / "age.skops")
-    train([folder / "mixed-whole"], "naive-bayes", folder / "mixed.skops")
+    train([folder / "age-whole"], classifier="naive-bayes").save(folder / "age.skops")
+    train([folder / "mixed-whole"], classifier="naive-bayes").save(folder / "mixed.skops")
     return folder
 
 
@@ -72,7 +72,7 @@ WHERE = {"age": "Column 'age' .* row 7", "colour": "Column 'colour' .* row 7", "
 class TestEveryReader:
     def test_train(self, home, name, tmp_path):
         with pytest.raises(TableError, match=WHERE[name]):
-            train([home / name], "naive-bayes", tmp_path / "m.skops")
+            train([home / name], classifier="naive-bayes").save(tmp_path / "m.skops")
         assert not (tmp_path / "m.skops").exists()
 
     def test_audit(self, home, name, tmp_path):
@@ -82,7 +82,7 @@ class TestEveryReader:
     def test_predict_from_released_rows(self, home, name, tmp_path):
         model = "mixed.skops" if name == "mixed" else "age.skops"
         with pytest.raises(TableError, match=WHERE[name]):
-            predict(home / model, home / name, tmp_path / "p.csv")
+            load_model(home / model).classify(home / name).save(tmp_path / "p.csv")
 
     def test_reconstruct(self, home, name, tmp_path):
         column = {"mixed": "c001"}.get(name, name)

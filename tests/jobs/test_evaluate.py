@@ -11,9 +11,8 @@ from sklearn.datasets import load_wine
 
 from sfumato.api.cli.app import app
 from sfumato.api.cli.console import run_guarded
-from sfumato.core.errors import CardError, OutputError, TableError
-from sfumato.learn.evaluate import evaluate
-from sfumato.learn.predict import predict
+from sfumato.core.errors import CardError, TableError
+from sfumato.learn.model import evaluate, load_model
 from sfumato.learn.train import train
 from sfumato.release.sanitize import Options, sanitize
 
@@ -33,14 +32,14 @@ def home(wine, tmp_path_factory):
     wine[test].to_csv(folder / "test.csv", index=False)
     options = Options(label="label", mechanism="additive-noise", parameters={"scale": 0.05})
     sanitize(wine[~test], folder / "release", options)
-    train([folder / "release"], "naive-bayes", folder / "model.skops")
+    train([folder / "release"], classifier="naive-bayes").save(folder / "model.skops")
     return folder
 
 
 def test_counts_error_and_interval_are_those_of_the_predictions(home, wine):
     found = evaluate(home / "model.skops", home / "test.csv")
     truth = wine["label"].to_numpy()[np.arange(len(wine)) % 3 == 0]
-    answers = predict(home / "model.skops", home / "test.csv", home / "p.csv", force=True).codes
+    answers = load_model(home / "model.skops").classify(home / "test.csv").codes
     assert (
         found.confusion.tolist() == pd.crosstab(truth, answers).reindex(columns=[0, 1, 2], fill_value=0).values.tolist()
     )
@@ -53,21 +52,23 @@ def test_counts_error_and_interval_are_those_of_the_predictions(home, wine):
     assert found.commonest == pytest.approx(1 - np.bincount(truth).max() / len(truth))
 
 
-def test_nothing_is_written_unless_asked_and_then_privately(home):
+def test_nothing_is_written_unless_asked_and_then_privately(home, capsys):
     before = {path.name for path in home.iterdir()}
-    evaluate(home / "model.skops", home / "test.csv")
+    words = ["evaluate", str(home / "model.skops"), str(home / "test.csv")]
+    assert run_guarded(app, words) == 0
     assert {path.name for path in home.iterdir()} == before
-    evaluate(home / "model.skops", home / "test.csv", out=home / "e.json")
+    words += ["--out", str(home / "e.json")]
+    assert run_guarded(app, words) == 0
     assert stat.S_IMODE((home / "e.json").stat().st_mode) == 0o600
-    with pytest.raises(OutputError, match="exists already"):
-        evaluate(home / "model.skops", home / "test.csv", out=home / "e.json")
+    assert run_guarded(app, words) != 0
+    assert "exists already" in capsys.readouterr().err
 
 
 def test_what_cannot_be_judged_is_refused(home, wine, tmp_path):
     with pytest.raises(TableError, match=r"no rows with the column to predict \('label'\)"):
         evaluate(home / "model.skops", wine.drop(columns="label"))
     sanitize(wine, tmp_path / "r", Options(label="label", mechanism="random-rotation"))
-    train([tmp_path / "r"], "naive-bayes", tmp_path / "m.skops")
+    train([tmp_path / "r"], classifier="naive-bayes").save(tmp_path / "m.skops")
     with pytest.raises(CardError, match="only with the key"):
         evaluate(tmp_path / "m.skops", home / "test.csv")
     assert evaluate(tmp_path / "m.skops", home / "test.csv", key=tmp_path / "r" / "key.json").error < 0.2

@@ -313,8 +313,8 @@ def test_learners_of_plain_rows_are_told_which_rows_are_perturbed():
             return np.ones(len(Z), dtype=int)
 
     rows, labels = np.zeros((4, 1)), np.array([0, 1, 1, 1])
-    assert Queries([Part(rows, labels, None)], 2).wrong(Plain()) == 3
-    assert Queries([Part(rows, labels, None, 1.0, "its card")], 2).wrong(Plain()) == 1
+    assert Queries([Part(rows, labels)], 2).wrong(Plain()) == 3
+    assert Queries([Part(rows, labels, "its card")], 2).wrong(Plain()) == 1
 
 
 def test_folds_of_noisy_rows_are_held_against_blurred_densities(tmp_path):
@@ -348,7 +348,7 @@ def test_folds_of_noisy_rows_are_held_against_blurred_densities(tmp_path):
 
 def test_folds_are_even_within_every_class():
     y = np.repeat([0, 1, 2], [50, 23, 2])
-    fold = dealt(Part(np.zeros((75, 1)), y, None), 5, np.random.default_rng(0))
+    fold = dealt(Part(np.zeros((75, 1)), y), 5, np.random.default_rng(0))
     assert np.bincount(fold).tolist() == [15] * 5
     for code in range(3):
         counts = np.bincount(fold[y == code], minlength=5)
@@ -364,7 +364,7 @@ def test_choices_of_sites_are_different_ones():
 
 
 def test_many_sites_are_measured_on_a_ladder():
-    part = Part(np.zeros((10, 1)), np.zeros(10, dtype=int), None)
+    part = Part(np.zeros((10, 1)), np.zeros(10, dtype=int))
     plan = plan_of({f"s{i}": [part] for i in range(1_000)}, np.random.default_rng(0))
     assert len(plan.alone) == MOST_ALONE
     assert plan.counts[0] == 2

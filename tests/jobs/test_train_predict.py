@@ -9,11 +9,11 @@ import pytest
 import skops.io
 from sklearn.datasets import load_wine
 
-from sfumato.core.errors import CardError, OutputError, SchemaError, TableError, UsageError
+from sfumato.api.cli.app import app
+from sfumato.api.cli.console import run_guarded
+from sfumato.core.errors import CardError, SchemaError, TableError, UsageError
 from sfumato.learn.classifiers import CLASSIFIERS
-from sfumato.learn.evaluate import evaluate
-from sfumato.learn.model import FORMAT, VERSION, Model
-from sfumato.learn.predict import predict
+from sfumato.learn.model import FORMAT, VERSION, Model, evaluate, load_model
 from sfumato.learn.train import train
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import Column, Schema
@@ -43,8 +43,9 @@ def release(out, frame=DATA, mechanism="additive-noise", **options):
 @pytest.mark.parametrize("name", [name for name in CLASSIFIERS if name not in ON_BITS])
 def test_every_classifier_trains_saves_loads_and_answers(tmp_path, name):
     folder = release(tmp_path / "r")
-    train([folder], name, tmp_path / "m.skops")
-    predicted = predict(tmp_path / "m.skops", DATA.drop(columns="cultivar"), tmp_path / "p.csv")
+    train([folder], classifier=name).save(tmp_path / "m.skops")
+    predicted = load_model(tmp_path / "m.skops").classify(DATA.drop(columns="cultivar"))
+    predicted.save(tmp_path / "p.csv")
     written = pd.read_csv(tmp_path / "p.csv")
     assert len(written) == len(DATA)
     assert (written["prediction"] == DATA["cultivar"]).mean() > 0.8
@@ -65,7 +66,8 @@ def test_every_classifier_trains_saves_loads_and_answers(tmp_path, name):
 )
 def test_parameters_stand_in_the_model_and_survive_its_file(tmp_path, text):
     name = text.split()[0]
-    model = train([release(tmp_path / "r")], text, tmp_path / "m.skops")
+    model = train([release(tmp_path / "r")], classifier=text)
+    model.save(tmp_path / "m.skops")
     again = Model.load(tmp_path / "m.skops")
     assert again.about["classifier"] == name
     assert set(again.about["parameters"]) == set(CLASSIFIERS[name].defaults())
@@ -79,14 +81,14 @@ def test_parameters_stand_in_the_model_and_survive_its_file(tmp_path, text):
 def test_few_rows_have_few_neighbours(tmp_path, reconstruction):
     """knn asks eleven; ten rows are all there are, also inside another classifier."""
     few = DATA.iloc[[0, 1, 2, 3, 70, 71, 72, 150, 151, 152]]
-    train([release(tmp_path / "r", few)], "knn", tmp_path / "m.skops", reconstruction=reconstruction)
-    assert predict(tmp_path / "m.skops", few, tmp_path / "p.csv").rows == 10
+    train([release(tmp_path / "r", few)], classifier="knn", reconstruction=reconstruction).save(tmp_path / "m.skops")
+    assert load_model(tmp_path / "m.skops").classify(few).rows == 10
 
 
 @pytest.mark.parametrize("name", ON_BITS)
 def test_classifiers_of_bits_refuse_other_numbers(tmp_path, name):
     with pytest.raises(TableError, match="learns from bits"):
-        train([release(tmp_path / "r")], name, tmp_path / "m.skops")
+        train([release(tmp_path / "r")], classifier=name).save(tmp_path / "m.skops")
 
 
 def test_two_sites_with_one_space_are_pooled_with_their_own_noise(tmp_path):
@@ -97,7 +99,8 @@ def test_two_sites_with_one_space_are_pooled_with_their_own_noise(tmp_path):
         part = DATA.iloc[number::2]
         parameters = {"basis": str(tmp_path / "basis.json"), "b": b}
         folders.append(release(tmp_path / f"r{number}", part, "principal-laplace", parameters=parameters))
-    model = train(folders, "radius-vote", tmp_path / "m.skops")
+    model = train(folders, classifier="radius-vote")
+    model.save(tmp_path / "m.skops")
     assert model.about["rows"] == len(DATA)
     assert model.about["contains_rows"]
     weak, strong = model.classifier.squared_radius_
@@ -107,41 +110,41 @@ def test_two_sites_with_one_space_are_pooled_with_their_own_noise(tmp_path):
 def test_a_release_given_twice_is_refused_however_it_is_spelt(tmp_path):
     release(tmp_path / "a")
     with pytest.raises(UsageError, match="each of them once"):
-        train([tmp_path / "a", tmp_path / "a" / ".." / "a"], "radius-vote", tmp_path / "m.skops")
+        train([tmp_path / "a", tmp_path / "a" / ".." / "a"], classifier="radius-vote").save(tmp_path / "m.skops")
 
 
 def test_releases_of_different_spaces_are_never_pooled(tmp_path):
     first = release(tmp_path / "a", mechanism="principal-laplace", parameters={"b": 0.1})
     second = release(tmp_path / "b", DATA.iloc[::2], "principal-laplace", parameters={"b": 0.1})
     with pytest.raises(CardError, match="do not fit together"):
-        train([first, second], "knn", tmp_path / "m.skops")
-    train([first], "knn", tmp_path / "m.skops")
+        train([first, second], classifier="knn").save(tmp_path / "m.skops")
+    train([first], classifier="knn").save(tmp_path / "m.skops")
     with pytest.raises(CardError, match="does not fit together"):
-        predict(tmp_path / "m.skops", second, tmp_path / "p.csv")
-    assert predict(tmp_path / "m.skops", first, tmp_path / "p.csv").accuracy > 0.8
+        load_model(tmp_path / "m.skops").classify(second).save(tmp_path / "p.csv")
+    assert load_model(tmp_path / "m.skops").classify(first).accuracy > 0.8
 
 
 def test_a_secret_projection_needs_its_key_for_plain_rows(tmp_path):
     folder = release(tmp_path / "r", mechanism="random-projection", parameters={"components": 8})
-    train([folder], "knn", tmp_path / "m.skops")
+    train([folder], classifier="knn").save(tmp_path / "m.skops")
     with pytest.raises(CardError, match="--key"):
-        predict(tmp_path / "m.skops", DATA, tmp_path / "p.csv")
-    found = predict(tmp_path / "m.skops", DATA, tmp_path / "p.csv", key=folder / "key.json")
+        load_model(tmp_path / "m.skops").classify(DATA).save(tmp_path / "p.csv")
+    found = load_model(tmp_path / "m.skops").classify(DATA, key=folder / "key.json")
     assert found.accuracy > 0.8
     other = release(tmp_path / "other", mechanism="random-projection", parameters={"components": 8})
     with pytest.raises(CardError, match="not the one"):
-        predict(tmp_path / "m.skops", DATA, tmp_path / "p2.csv", key=other / "key.json")
+        load_model(tmp_path / "m.skops").classify(DATA, key=other / "key.json").save(tmp_path / "p2.csv")
 
 
 def test_released_rows_without_noise_are_as_plain_ones(tmp_path):
     """A learner of plain rows answers for them; where there is noise, it names one that can, also behind a key."""
     folder = release(tmp_path / "r", mechanism="random-rotation")
-    train([folder], "noise-aware-lda", tmp_path / "m.skops")
-    assert predict(tmp_path / "m.skops", folder, tmp_path / "p.csv").accuracy > 0.9
+    train([folder], classifier="noise-aware-lda").save(tmp_path / "m.skops")
+    assert load_model(tmp_path / "m.skops").classify(folder).accuracy > 0.9
     noisy = release(tmp_path / "n", mechanism="random-rotation", parameters={"noise": "normal", "scale": 0.1})
-    train([noisy], "noise-aware-lda", tmp_path / "n.skops")
+    train([noisy], classifier="noise-aware-lda").save(tmp_path / "n.skops")
     with pytest.raises(UsageError, match="knn or svm"):
-        predict(tmp_path / "n.skops", noisy, tmp_path / "p2.csv")
+        load_model(tmp_path / "n.skops").classify(noisy).save(tmp_path / "p2.csv")
 
 
 def test_plain_rows_are_stretched_like_a_multiplied_release(tmp_path):
@@ -155,23 +158,23 @@ def test_plain_rows_are_stretched_like_a_multiplied_release(tmp_path):
     shifted = DATA.copy()
     shifted[COLUMNS] = shifted[COLUMNS] + 0.5
     sanitize(shifted, tmp_path / "r", Options(mechanism="multiplicative-noise", parameters=parameters, schema=schema))
-    train([tmp_path / "r"], "naive-bayes", tmp_path / "m.skops")
-    assert predict(tmp_path / "m.skops", shifted, tmp_path / "p.csv").accuracy > 0.9
+    train([tmp_path / "r"], classifier="naive-bayes").save(tmp_path / "m.skops")
+    assert load_model(tmp_path / "m.skops").classify(shifted).accuracy > 0.9
 
 
 def test_private_labels_are_corrected_for(tmp_path):
     frame = DATA.loc[DATA.index.repeat(12)].reset_index(drop=True)
     folder = release(tmp_path / "r", frame, private_label=True, label_epsilon=1.0)
-    train([folder], "naive-bayes", tmp_path / "m.skops")
-    predicted = predict(tmp_path / "m.skops", DATA, tmp_path / "p.csv")
+    train([folder], classifier="naive-bayes").save(tmp_path / "m.skops")
+    predicted = load_model(tmp_path / "m.skops").classify(DATA)
     assert predicted.accuracy > 0.85
 
 
 def test_odd_tables_are_answered_or_refused_with_a_way_out(tmp_path):
-    train([release(tmp_path / "r")], "naive-bayes", tmp_path / "m.skops")
+    train([release(tmp_path / "r")], classifier="naive-bayes").save(tmp_path / "m.skops")
 
     def answers(table):
-        return predict(tmp_path / "m.skops", table, tmp_path / "p.csv", force=True)
+        return load_model(tmp_path / "m.skops").classify(table)
 
     with pytest.raises(TableError, match="no rows"):
         answers(DATA.head(0))
@@ -205,16 +208,16 @@ def test_foreign_and_damaged_models_are_refused_unread(tmp_path):
         Model.load(tmp_path / "none.skops")
 
 
-def test_mistakes_are_named(tmp_path):
+def test_mistakes_are_named(tmp_path, capsys):
     folder = release(tmp_path / "r")
     with pytest.raises(UsageError, match="no classifier 'oracle'"):
-        train([folder], "oracle", tmp_path / "m.skops")
+        train([folder], classifier="oracle").save(tmp_path / "m.skops")
     with pytest.raises(UsageError, match="at least one release"):
-        train([], "knn", tmp_path / "m.skops")
+        train([], classifier="knn").save(tmp_path / "m.skops")
     (tmp_path / "m.skops").write_text("")
-    with pytest.raises(OutputError, match="exists already"):
-        train([folder], "knn", tmp_path / "m.skops")
+    assert run_guarded(app, ["train", str(folder), "--classifier", "knn", "--out", str(tmp_path / "m.skops")]) != 0
+    assert "exists already" in capsys.readouterr().err
     unlabelled = tmp_path / "u"
     sanitize(DATA.drop(columns="cultivar"), unlabelled, Options(mechanism="additive-noise", unprotected=True))
     with pytest.raises(SchemaError, match="no column to predict"):
-        train([unlabelled], "knn", tmp_path / "m2.skops")
+        train([unlabelled], classifier="knn").save(tmp_path / "m2.skops")

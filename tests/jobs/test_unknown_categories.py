@@ -8,8 +8,7 @@ from sfumato.api.cli.app import app
 from sfumato.api.cli.console import run_guarded
 from sfumato.auditing.audit import AuditRequest, audit
 from sfumato.core.errors import TableError, UsageError
-from sfumato.learn.evaluate import evaluate
-from sfumato.learn.predict import predict
+from sfumato.learn.model import evaluate, load_model
 from sfumato.learn.train import train
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.table.filling import UnknownCategoryWarning
@@ -47,8 +46,8 @@ def home(tmp_path_factory):
         Options(mechanism="principal-laplace", parameters={"b": 0.05}, label="label", seed=1),
     )
     for name in CLASSIFIERS:
-        train([folder / "r"], name, folder / f"{name}.skops")
-    train([folder / "mixed"], "radius-vote", folder / "mixed.skops")
+        train([folder / "r"], classifier=name).save(folder / f"{name}.skops")
+    train([folder / "mixed"], classifier="radius-vote").save(folder / "mixed.skops")
     return folder
 
 
@@ -61,32 +60,32 @@ def strangers():
 
 
 @pytest.mark.parametrize("name", [*CLASSIFIERS, "mixed"])
-def test_they_are_answered_counted_and_never_quoted(home, strangers, tmp_path, name):
+def test_they_are_answered_counted_and_never_quoted(home, strangers, name):
     with pytest.warns(UnknownCategoryWarning, match=r"country \(3 cells\), pet \(1 cell\)") as caught:
-        found = predict(home / f"{name}.skops", strangers, tmp_path / "p.csv")
+        found = load_model(home / f"{name}.skops").classify(strangers)
     assert found.rows == 60
     assert found.unknown == {"country": 3, "pet": 1}
     assert "secret" not in str([str(one.message) for one in caught])
-    known = predict(home / f"{name}.skops", people(60, seed=1), tmp_path / "q.csv")
+    known = load_model(home / f"{name}.skops").classify(people(60, seed=1))
     others = np.setdiff1d(np.arange(60), [3, 4, 5, 7])
     assert np.array_equal(found.codes[others], known.codes[others]), "other rows are answered as before"
 
 
-def test_a_category_that_can_be_missing_is_answered_like_an_empty_cell(home, strangers, tmp_path):
+def test_a_category_that_can_be_missing_is_answered_like_an_empty_cell(home, strangers):
     empty = strangers.assign(pet=strangers["pet"].where(strangers["pet"] != "secretpet", None))
     with pytest.warns(UnknownCategoryWarning):
-        one = predict(home / "naive-bayes.skops", strangers, tmp_path / "p.csv")
+        one = load_model(home / "naive-bayes.skops").classify(strangers)
     with pytest.warns(UnknownCategoryWarning):
-        other = predict(home / "naive-bayes.skops", empty, tmp_path / "q.csv")
+        other = load_model(home / "naive-bayes.skops").classify(empty)
     np.testing.assert_array_equal(one.probabilities, other.probabilities)
 
 
-def test_an_unknown_category_speaks_for_no_class(home, tmp_path):
+def test_an_unknown_category_speaks_for_no_class(home):
     """Taken for the first of the list, "de", it would have answered yes with certainty."""
     rows = people(40, seed=2)
     with pytest.warns(UnknownCategoryWarning):
-        unknown = predict(home / "reconstructed-naive-bayes.skops", rows.assign(country="xx"), tmp_path / "p.csv")
-    sure = predict(home / "reconstructed-naive-bayes.skops", rows.assign(country="de"), tmp_path / "q.csv")
+        unknown = load_model(home / "reconstructed-naive-bayes.skops").classify(rows.assign(country="xx"))
+    sure = load_model(home / "reconstructed-naive-bayes.skops").classify(rows.assign(country="de"))
     yes = 1
     assert sure.probabilities[:, yes].min() > 0.8
     assert unknown.probabilities[:, yes].max() < 0.7
@@ -94,11 +93,11 @@ def test_an_unknown_category_speaks_for_no_class(home, tmp_path):
 
 def test_refusing_is_still_there(home, strangers, tmp_path):
     with pytest.raises(TableError, match=r"'country' holds a category .* first in row 4") as caught:
-        predict(home / "naive-bayes.skops", strangers, tmp_path / "p.csv", unknown="refuse")
+        load_model(home / "naive-bayes.skops").classify(strangers, unknown="refuse").save(tmp_path / "p.csv")
     assert "secret" not in str(caught.value)
     assert not (tmp_path / "p.csv").exists()
     with pytest.raises(UsageError, match="--unknown must be missing or refuse"):
-        predict(home / "naive-bayes.skops", strangers, tmp_path / "p.csv", unknown="ignore")
+        load_model(home / "naive-bayes.skops").classify(strangers, unknown="ignore").save(tmp_path / "p.csv")
 
 
 def test_classes_that_training_did_not_see_count_as_errors(home):
@@ -162,7 +161,7 @@ def test_a_real_table_with_a_rare_category(data_folder, tmp_path):
     sanitize(
         seen, tmp_path / "r", Options(mechanism="additive-noise", parameters={"scale": 0.3}, label="label", seed=1)
     )
-    train([tmp_path / "r"], "forest", tmp_path / "m.skops")
+    train([tmp_path / "r"], classifier="forest").save(tmp_path / "m.skops")
     with pytest.warns(UnknownCategoryWarning, match=column):
-        found = predict(tmp_path / "m.skops", table[table[column] == rare].head(5), tmp_path / "p.csv")
+        found = load_model(tmp_path / "m.skops").classify(table[table[column] == rare].head(5))
     assert found.unknown == {column: min(5, int((table[column] == rare).sum()))}

@@ -14,7 +14,7 @@ from sfumato.attacks.nearest_source import NearestSource
 from sfumato.channels import Recipe, apart
 from sfumato.core.errors import CardError, UsageError
 from sfumato.learn.classifiers.noise_aware_discriminant import class_moments
-from sfumato.learn.classifiers.reads_noise import Rows
+from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.mechanisms import KernelResampling
 from sfumato.mechanisms.bandwidth import CONSTANTS, LEAST_SHARE, correlated_root, reference_width
 from sfumato.noise import Epanechnikov
@@ -146,7 +146,7 @@ def test_moments_of_plain_rows_come_back():
     X = X[::2]
     fit = KernelResampling("uniform", [[0.02, 0.015, 0.0], [0.015, 0.03, 0.0], [0.0, 0.0, 0.02]], rows=20_000).fit(X)
     block = fit.perturb(X, None, np.random.default_rng(7))
-    rows = Rows(block.X, np.zeros(len(block.X), dtype=int), fit.recipe_)
+    rows = Part(block.X, np.zeros(len(block.X), dtype=int), fit.recipe_)
     found = class_moments([rows], 1)
     assert np.allclose(found.covariances[0], np.cov(X, rowvar=False), atol=6e-4)
     assert found.removed[0, 0, 1] / (0.015 / 3) == pytest.approx(1.0, abs=0.01)

@@ -16,7 +16,7 @@ from sfumato.guarantee import LOCAL_DP, Card
 from sfumato.guarantee.recompute import recomputed
 from sfumato.learn.classifiers.feature_moments import moments_of
 from sfumato.learn.classifiers.private_discriminant import PrivateDiscriminant
-from sfumato.learn.classifiers.reads_noise import Rows
+from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.mechanisms import PiecewiseNoise, SquareWaveColumns, StagedRelease
 from sfumato.mechanisms.columnwise import reporting_rates
 from sfumato.noise import Streams
@@ -208,7 +208,7 @@ class TestStages:
         """Means by class and products of features; a reader that forgets the stretch is off by more than a half."""
         X, y, mechanism, block = staged
         recipe = mechanism.recipe_
-        space, found = moments_of(Rows(block.X, y, recipe), 2)
+        space, found = moments_of(Part(block.X, y, recipe), 2)
         F = space.of(X)
         for code in (0, 1):
             truth = F[y == code].mean(axis=0)
@@ -217,7 +217,7 @@ class TestStages:
         truth = F.T @ F / len(F)
         assert np.abs(found.together - truth).max() < 0.12
         assert abs(truth[0, 2]) > 0.15
-        forgotten = moments_of(Rows(block.X, y, replace(recipe, map=replace(recipe.map, stretch=()))), 2)[1]
+        forgotten = moments_of(Part(block.X, y, replace(recipe, map=replace(recipe.map, stretch=()))), 2)[1]
         assert np.abs(np.diag(forgotten.together) - np.diag(truth)).max() > 0.4
 
     def test_the_likelihood_is_that_of_stretched_features(self, staged):

@@ -21,7 +21,7 @@ from survey_examples import example_survey, message, some_bits
 
 from sfumato.channels.guidance import GuidanceError, SurveyCounts, decode_matrix
 from sfumato.core.errors import CardError, CoordinatorError, SchemaError, UsageError
-from sfumato.learn.predict import predict
+from sfumato.learn.model import load_model
 from sfumato.study.client.private_notes import RememberedHeads
 from sfumato.study.client.respondent import NotYetError, choices_of, prepare, resend, send, was_sent
 from sfumato.study.client.survey_server import SurveyLink, SurveyServer, read_link
@@ -428,4 +428,4 @@ def test_a_model_is_trained_on_the_received_bits(tmp_path: Path, monkeypatch: py
     assert not list((tmp_path / "data" / "incoming").glob("*/*"))
     people = tmp_path / "people.csv"
     people.write_text("q0,q1,q2,q3,q4,ill\nyes,yes,yes,yes,yes,yes\nno,no,no,no,no,no\n")
-    assert predict(tmp_path / "m.skops", people, tmp_path / "out.csv").accuracy == 1.0
+    assert load_model(tmp_path / "m.skops").classify(people).accuracy == 1.0

@@ -17,7 +17,8 @@ from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SfumatoError, TableError
 from sfumato.learn.classifiers.auto import AS_THEY_ARE
 from sfumato.learn.classifiers.factory import CLASSIFIERS, make_classifier
-from sfumato.learn.classifiers.training import Part, fit_on_parts, noise_summary
+from sfumato.learn.classifiers.reads_noise import Part
+from sfumato.learn.classifiers.training import fit_on_parts
 from sfumato.release.config import TABLE
 from sfumato.table import Encoding, Schema
 
@@ -67,7 +68,7 @@ class Ground:
 
 def _reached(X: Matrix, y: Codes, queries: Matrix, truth: Codes, learners: Sequence[str]) -> list[float]:
     rows = np.random.default_rng(0).permutation(len(y))[:MOST_TRAINED]
-    part = Part(X[rows], y[rows], noise_summary(None, X.shape[1]))
+    part = Part(X[rows], y[rows])
     found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

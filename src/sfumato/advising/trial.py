@@ -24,9 +24,8 @@ from sfumato.core.errors import SfumatoError, TableError
 from sfumato.core.progress import silent
 from sfumato.guarantee.guarantee import EMPIRICAL
 from sfumato.learn.classifiers.auto import learners_for
-from sfumato.learn.classifiers.reads_noise import Rows
-from sfumato.learn.evaluate import compare
-from sfumato.learn.train import train_on
+from sfumato.learn.classifiers.reads_noise import Part
+from sfumato.learn.train import train
 from sfumato.release.release import Release
 from sfumato.release.sanitize import Options, sanitize_in_memory
 
@@ -236,15 +235,15 @@ def _attacked(release: Release, ground: Ground, attacked: int, seed: int, attack
 def _quick(release: Release) -> list[str]:
     if release.y is None:
         return []
-    rows = Rows(release.Z, release.y, release.card.made_by(), release.card.label_keep)
+    rows = Part.of_card(release.Z, release.y, release.card)
     return [name for name in learners_for([rows]) if name not in SLOW]
 
 
 def _learned(release: Release, ground: Ground, name: str) -> tuple[float, str] | str:
     """How often it is right and who it was; or why it cannot be trained."""
     try:
-        model = train_on([release], name)
-        found = compare(model, ground.test, key=release.key)
+        model = train(release, classifier=name)
+        found = model.evaluate(ground.test, key=release.key)
     except SfumatoError as error:
         return str(error)[:LONGEST_REASON]
     except (ValueError, np.linalg.LinAlgError) as error:  # its text might quote a cell of the table

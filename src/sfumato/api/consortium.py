@@ -25,7 +25,8 @@ from sfumato.core.errors import CoordinatorError, UsageError
 from sfumato.core.wording import counted
 from sfumato.guarantee import Card
 from sfumato.learn.classifiers.factory import make_classifier
-from sfumato.learn.classifiers.training import Part, fit_on_parts, noise_summary
+from sfumato.learn.classifiers.reads_noise import Part
+from sfumato.learn.classifiers.training import fit_on_parts
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.release.strength import MADE_UP
 from sfumato.study import server_part
@@ -64,9 +65,8 @@ class Consortium:
     def error(self, tables: list[pa.Table]) -> ErrorRate:
         """Error on the other patients after training on original rows, as if these could be shared."""
         encoding = Encoding(self.schema)
-        exact = noise_summary(None, encoding.width)
         rows = pa.concat_tables(tables)
-        part = Part(encoding.encode(rows).X, encoding.encode_label(rows), exact)
+        part = Part(encoding.encode(rows).X, encoding.encode_label(rows))
         truth = encoding.encode_label(self.test)
         answers = fit_on_parts(make_classifier(CLASSIFIER), [part]).predict(encoding.encode(self.test).X)
         return ErrorRate.of(int(np.count_nonzero(answers != truth)), len(truth))

@@ -20,7 +20,8 @@ from sfumato.core.errors import PrivacyLeakWarning, SchemaError, SfumatoError, T
 from sfumato.core.progress import Progress, silent
 from sfumato.learn.classifiers.factory import choose_classifier
 from sfumato.learn.classifiers.kernel_smoother import REGRESSIONS
-from sfumato.learn.classifiers.training import Part, fit_on_parts, noise_summary
+from sfumato.learn.classifiers.reads_noise import Part
+from sfumato.learn.classifiers.training import fit_on_parts
 from sfumato.mechanisms.random_rotation import haar_rotation
 from sfumato.table import Encoding, Schema, open_table
 
@@ -197,7 +198,7 @@ def _classes(text: str, rows: _Rows, turns: Sequence[tuple[Matrix, Matrix]]) -> 
     truth = rows.y[rows.test]
 
     def answer(X: Matrix) -> Codes:
-        part = Part(X[rows.train], rows.y[rows.train], noise_summary(None, X.shape[1]))
+        part = Part(X[rows.train], rows.y[rows.train])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a network or a perceptron that has not settled is compared all the same
             return np.asarray(fit_on_parts(chosen.make(), [part]).predict(X[rows.test]))

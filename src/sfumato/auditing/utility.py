@@ -16,10 +16,10 @@ from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.core.progress import Progress
 from sfumato.core.wording import than_commonest
-from sfumato.learn.classifiers.embedding import public_map
 from sfumato.learn.classifiers.factory import CLASSIFIERS as CLASSIFIERS_BY_NAME
 from sfumato.learn.classifiers.factory import make_classifier
-from sfumato.learn.classifiers.training import Part, answers_plain_rows, fit_on_parts, noise_summary, part_of_card
+from sfumato.learn.classifiers.reads_noise import Part
+from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts, public_map
 from sfumato.release.engines.workers import in_order
 
 CLASSIFIERS = ("radius-vote", "knn", "naive-bayes", "mlp", "forest")
@@ -170,13 +170,12 @@ def _trial(evidence: Evidence, people: Codes, rows: Codes, X: Matrix, y: Codes) 
             queries = np.asarray(X @ matrix.T + offset)
         except UsageError as error:
             queries, why = None, str(error)
-    exact = noise_summary(None, evidence.encoding.width)
     if card is None:
-        released = Part(evidence.Z[rows], evidence.y[rows], noise_summary(None, evidence.Z.shape[1]))
+        released = Part(evidence.Z[rows], evidence.y[rows])
     else:
-        released = part_of_card(evidence.Z[rows], evidence.y[rows], card)
+        released = Part.of_card(evidence.Z[rows], evidence.y[rows], card)
     return Trial(
-        original=Part(evidence.people.X[people], evidence.people.y[people], exact),
+        original=Part(evidence.people.X[people], evidence.people.y[people]),
         release=released,
         X=X,
         queries=queries,

@@ -20,8 +20,8 @@ from sfumato.learn.asked import AUTO, ClusterAsked
 from sfumato.learn.mining.choosing import adjusted_rand, candidates, choose, expected_agreement, stability
 from sfumato.learn.mining.mixture import Mixture, fit_mixture
 from sfumato.learn.mining.seen import Part, Seen, see
-from sfumato.learn.train import check_apart, check_one_space
-from sfumato.release.release import Release, Releases, opened
+from sfumato.learn.releases import pooled
+from sfumato.release.release import Release, Releases
 from sfumato.table import open_table, write_table
 
 TRIED = range(2, 9)
@@ -99,9 +99,7 @@ def cluster(releases: Releases, options: ClusterAsked) -> Clustering:
     clusters, model, seed, original = options.clusters, options.model, options.seed, options.original
     if clusters != AUTO and (isinstance(clusters, bool | str) or int(clusters) < 1):
         raise UsageError(f"The number of clusters must be a whole number above 0, or auto. Got {clusters!r} instead.")
-    releases = opened(releases, public=original is None)
-    check_apart(releases)
-    check_one_space([one.card for one in releases], [one.where for one in releases])
+    releases = pooled(releases, public=original is None)
     parts = [part for release in releases for part in parts_of(release)]
     rows = sum(len(part.Z) for part in parts)
     if rows < 20:

@@ -1,259 +1,67 @@
-"""Model files: a classifier with what it needs to classify plain rows; skops, never pickle."""
+"""A trained model: a classifier with what it needs to answer for plain rows, its file (skops, never pickle), and what
+it says of rows that are plain, embedded by what card or key allow, or that were themselves released."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.core.array_types import Floats
-from sfumato.core.errors import CardError, SfumatoError
+from sfumato.core.array_types import Codes, Floats, Matrix
+from sfumato.core.errors import CardError, SchemaError, SfumatoError, TableError, UsageError
 from sfumato.core.files import other_version, write_whole
 from sfumato.core.wording import counted
+from sfumato.guarantee import Key
+from sfumato.learn.answers import Evaluation, Predicted, classifier_for, probabilities_of
 from sfumato.learn.classifiers.factory import CLASSIFIERS, choose_classifier
-from sfumato.learn.model_file import ForeignTypeError, ModelFile, UnsoundModelError, check_branches
-from sfumato.table import Encoding
-
-# Whether the parts of a loaded classifier fit together, before it is asked anything.
-#
-# Most learners answer with array arithmetic, where parts that do not fit raise an error. Some answer in C, which
-# follows indices and counts wherever they lead: trees, gradient boosting, support vectors, nearest neighbours. Theirs
-# are checked here, one function a type.
-
-
-MOST_UNITS = 10_000
-"""Of one layer of a network."""
-
-
-def check_structure(classifier: Any, classes: int) -> None:
-    """Every part of a classifier of at most `classes` classes; classes are codes from 0."""
-    for part in _objects(classifier):
-        _check_attributes(part)
-        if not _is_fitted(part):
-            continue
-        if "classes_" in vars(part):
-            _check_classes(part.classes_, classes)
-        if (check := _CHECKS.get(type(part).__name__)) is not None:
-            check(part)
-
-
-def _objects(part: Any, seen: set[int] | None = None) -> Iterator[Any]:
-    """Every object inside that has attributes, each once."""
-    seen = set() if seen is None else seen
-    if isinstance(part, dict):
-        part = list(part.values())
-    if isinstance(part, list | tuple):
-        for inner in part:
-            yield from _objects(inner, seen)
-    elif hasattr(part, "__dict__") and not isinstance(part, type) and id(part) not in seen:
-        seen.add(id(part))
-        yield part
-        yield from _objects(list(vars(part).values()), seen)
-
-
-def _require(sound: Any, what: str) -> None:
-    if not bool(np.all(sound)):
-        raise UnsoundModelError(f"{what} in it does not fit together")
-
-
-def _is_fitted(part: Any) -> bool:
-    return any(name.endswith("_") for name in vars(part))
-
-
-def _check_attributes(part: Any) -> None:
-    """No attribute takes the place of a method or of a fixed property, and nothing is asked of many threads."""
-    own = vars(part)
-    hidden = [name for name in own if hasattr(type(part), name) or name == "_in_fit"]
-    threads = [own[name] for name in ("n_jobs", "workers") if name in own]
-    _require(not hidden and all(number is None for number in threads), f"a {type(part).__name__}")
-
-
-def _check_classes(found: Any, most: int) -> None:
-    codes = np.asarray(found)  # of trees in a forest they are whole floats
-    _require(codes.ndim == 1 and codes.dtype.kind in "iuf" and 1 <= len(codes) <= most, "a classifier")
-    _require(np.isin(codes, np.arange(most)).all() and len(np.unique(codes)) == len(codes), "a classifier")
-
-
-def _shaped(array: Any, shape: tuple[int, ...], kind: str = "f") -> bool:
-    return isinstance(array, np.ndarray) and array.shape == shape and array.dtype.kind in kind
-
-
-def _whole(number: Any, least: int, most: int) -> bool:
-    return isinstance(number, int | np.integer) and not isinstance(number, bool) and least <= int(number) <= most
-
-
-# One function a type
-
-
-def _tree(part: Any) -> None:
-    tree = part.tree_
-    _require(type(tree).__name__ == "Tree" and type(tree).__module__ == "sklearn.tree._tree", "a tree")
-    _require(
-        (
-            part.n_outputs_ == tree.n_outputs == 1,
-            part.n_features_in_ == tree.n_features,
-            part.n_classes_ == len(part.classes_) == int(tree.n_classes[0]),
-        ),
-        "a tree",
-    )
-
-
-def _forest(part: Any) -> None:
-    trees = part.estimators_
-    _require(isinstance(trees, list) and trees, "a forest")
-    for tree in trees:
-        _require(type(tree).__name__ == "DecisionTreeClassifier" and "tree_" in vars(tree), "a forest")
-        fits = tree.n_features_in_ == part.n_features_in_ and tree.n_classes_ == part.n_classes_
-        _require(fits and part.n_classes_ == len(part.classes_) and part.n_outputs_ == 1, "a forest")
-
-
-def _boosting(part: Any) -> None:
-    classes, features = len(part.classes_), part.n_features_in_
-    trees = 1 if classes <= 2 else classes
-    known = part._bin_mapper.is_categorical_
-    _require(_shaped(known, (features,), "bu") and not known.any(), "a boosting")
-    _require(part.n_trees_per_iteration_ == trees and part._preprocessor is None, "a boosting")
-    _require(_shaped(part._baseline_prediction, (1, trees)), "a boosting")
-    for round_ in part._predictors:
-        _require(isinstance(round_, list) and len(round_) == trees, "a boosting")
-        for predictor in round_:
-            _require(type(predictor).__name__ == "TreePredictor", "a boosting")
-            _predictor_nodes(predictor.nodes, features)
-
-
-def _predictor_nodes(nodes: NDArray[Any], features: int) -> None:
-    from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
-
-    _require(nodes.ndim == 1 and len(nodes) and nodes.dtype == PREDICTOR_RECORD_DTYPE, "a tree")
-    _require((nodes["is_leaf"] <= 1, nodes["is_categorical"] == 0), "a tree")
-    check_branches(nodes["left"], nodes["right"], nodes["feature_idx"], nodes["is_leaf"] == 1, features)
-
-
-def _support_vectors(part: Any) -> None:
-    vectors, classes, features = part.support_vectors_, len(part.classes_), part.n_features_in_
-    count = len(vectors)
-    rows = part.shape_fit_[0]
-    pairs = classes * (classes - 1) // 2
-    kernel = part.kernel in ("rbf", "poly", "sigmoid") and _whole(part.degree, 1, 10)
-    settled = (kernel, part._sparse is False, part._effective_probability is False, classes >= 2)
-    shapes = (
-        _shaped(vectors, (count, features)),
-        _shaped(part.support_, (count,), "i"),
-        _shaped(part._n_support, (classes,), "i"),
-        _shaped(part._dual_coef_, (classes - 1, count)),
-        _shaped(part._intercept_, (pairs,)),
-        part._probA.size == part._probB.size == 0,
-        part.shape_fit_ == (rows, features),
-    )
-    _require(settled, "a support vector machine")
-    _require(shapes, "a support vector machine")
-    counts, support = part._n_support.astype(np.int64), part.support_.astype(np.int64)
-    _require((counts >= 0).all() and counts.sum() == count, "a support vector machine")
-    _require((support >= 0).all() and (support < rows).all(), "a support vector machine")
-
-
-def _neighbours(part: Any) -> None:
-    rows, features = part._fit_X.shape
-    settled = (
-        part._fit_method == "brute" and part._tree is None,
-        part.effective_metric_ == "euclidean" and part.effective_metric_params_ == {},
-        part.weights in ("uniform", "distance"),
-        part.outputs_2d_ is False,
-    )
-    shapes = (
-        _shaped(part._fit_X, (part.n_samples_fit_, part.n_features_in_)) and features >= 1,
-        _shaped(part._y, (rows,), "iu"),
-        _whole(part.n_neighbors, 1, rows),
-    )
-    _require(settled, "a table of neighbours")
-    _require(shapes, "a table of neighbours")
-    _require(part._y.min() >= 0 and part._y.max() < len(part.classes_), "a table of neighbours")
-
-
-def _nearest_vote(part: Any) -> None:
-    rows = len(part.rows_)
-    shapes = (
-        _shaped(part.rows_, (rows, part.n_features_in_)) and _shaped(part.codes_, (rows,), "i"),
-        _whole(part.k_, 1, rows) and part.weights in ("1", "1/d", "1/d^2"),
-    )
-    _require(shapes, "a table of neighbours")
-    _require(part.codes_.min() >= 0 and part.codes_.max() < len(part.classes_), "a table of neighbours")
-
-
-def _smoother(part: Any) -> None:
-    rows = len(part.rows_)
-    wide = len(part.classes_) if "classes_" in vars(part) else 1
-    shapes = (
-        _shaped(part.rows_, (rows, part.n_features_in_)) and rows >= 1,
-        _shaped(part.values_, (rows, wide)) and isinstance(part.width_, float) and part.width_ > 0,
-    )
-    _require(shapes, "a kernel smoother")
-
-
-def _planes(part: Any) -> None:
-    count = 1 if len(part.classes_) == 2 else len(part.classes_)
-    shapes = (_shaped(part.weights_, (count, part.n_features_in_)), _shaped(part.intercepts_, (count,)))
-    _require(shapes, "a hyperplane")
-
-
-def _network(part: Any) -> None:
-    sizes = [part.n_features_in_, *(len(layer) for layer in part.intercepts_)]
-    _require(len(part.coefs_) == len(part.intercepts_) == part.n_layers_ - 1, "a network")
-    for layer, (before, after) in zip(part.coefs_, pairwise(sizes), strict=True):
-        _require(_shaped(layer, (before, after)) and after <= MOST_UNITS, "a network")
-
-
-def _voters(part: Any) -> None:
-    rows, features = part.rows_.shape
-    parts = len(part.squared_radius_)
-    shapes = (
-        _shaped(part.rows_, (rows, part.n_features_in_)) and rows >= 1,
-        _shaped(part.codes_, (rows,), "i") and _shaped(part.part_, (rows,), "i"),
-        _shaped(part.centre_, (features,)) and _shaped(part.row_noise_, (rows,)),
-        _shaped(part.mean_noise_, (parts,)) and _shaped(part.class_prior_, (len(part.classes_),)),
-        _whole(part.fallback_neighbours, 1, 1_000_000),
-    )
-    _require(shapes, "a table of votes")
-    _require(part.codes_.min() >= 0 and part.codes_.max() < len(part.classes_), "a table of votes")
-    _require(part.part_.min() >= 0 and part.part_.max() < parts, "a table of votes")
-
-
-def _survey(part: Any) -> None:
-    _require(_whole(part.draws, 1, 10_000), "a survey's classifier")
-
-
-_CHECKS: dict[str, Callable[[Any], None]] = {
-    "DecisionTreeClassifier": _tree,
-    "RandomForestClassifier": _forest,
-    "HistGradientBoostingClassifier": _boosting,
-    "SVC": _support_vectors,
-    "KNeighborsClassifier": _neighbours,
-    "NearestVote": _nearest_vote,
-    "KernelSmoother": _smoother,
-    "Hyperplanes": _planes,
-    "MLPClassifier": _network,
-    "RadiusVote": _voters,
-    "SurveyClassifier": _survey,
-}
-
+from sfumato.learn.model_file import ForeignTypeError, ModelFile, UnsoundModelError, check_structure
+from sfumato.release.release import Release
+from sfumato.table import Encoding, open_table
+from sfumato.table.filling import (
+    MISSING_INSTEAD,
+    NOT_TOLD,
+    UNKNOWN_WAYS,
+    UNLISTED,
+    UnknownCategoryWarning,
+    warn_of_unfit,
+)
 
 FORMAT, VERSION = "sfumato-model", 1
 NOT_OURS = "is not a model that `sfumato train` wrote, or it is damaged"
 
 
+class Rows(NamedTuple):
+    """Rows in the model's space with their true classes: `NOT_TOLD` where the cell is empty, `UNLISTED` where training
+    saw no such class, None where no row tells. `unfit`: cells per column whose category training did not see.
+    `label_type`: of the table's own label column, where it has one."""
+
+    Z: Matrix
+    truth: Codes | None
+    unfit: Mapping[str, int]
+    label_type: pa.DataType | None = None
+
+
 @dataclass(frozen=True, repr=False)
 class Model:
-    """A trained classifier, and the public description of the space it works in.
+    """A classifier that was trained on releases, with what it needs to answer for plain rows.
 
-    `about` is plain JSON: format, classifier, space, source_schema, transform, classes, the releases used, and
-    whether the model contains released rows.
+    `sfumato.train` and `sfumato.load_model` return one; `model.save("model.skops")` writes it, never as a pickle.
+
+    Attributes
+    ----------
+    about : mapping
+        Plain JSON: classifier, space, schema, classes, and the releases that were used.
+    classes : list
+        The classes in the order of the columns of `predict_proba`: integers, numbers or truth values where all of them
+        are spelt so, else text.
     """
 
     classifier: Any
@@ -295,8 +103,9 @@ class Model:
         write_whole(path, skops.io.dumps({"about": json.dumps(self.about), "classifier": self.classifier}))
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: Path | str) -> Self:
         """Read a model. Its sizes, types and structure are checked first: who made it may wish its reader ill."""
+        path = Path(path)
         if not path.is_file():
             raise CardError(f"There is no model {path}.")
         try:
@@ -335,8 +144,75 @@ class Model:
             raise UnsoundModelError("its map of rows is not a valid map")
         check_structure(self.classifier, len(self.about["classes"]))
 
+    def predict(
+        self, table: Any, *, key: Key | Path | str | None = None, unknown: str = MISSING_INSTEAD
+    ) -> NDArray[Any]:
+        """The class of every row, as the label has it; see `sfumato.predict`."""
+        return np.asarray(self.classify(table, key=key, unknown=unknown).labels)
+
+    def predict_proba(
+        self, table: Any, *, key: Key | Path | str | None = None, unknown: str = MISSING_INSTEAD
+    ) -> Floats:
+        """The probability of every class for every row; the parameters are those of `predict`."""
+        found = self.classify(table, key=key, unknown=unknown).probabilities
+        if found is None:
+            raise UsageError(f"{self.about['classifier']} gives no probabilities. Use predict, or train another.")
+        return found
+
+    def classify(self, table: Any, *, key: Key | Path | str | None = None, unknown: str = MISSING_INSTEAD) -> Predicted:
+        """Classes, probabilities and, where the rows tell their class, how often it was met."""
+        source = _opened(table)
+        Z, truth, unfit, like = self._rows(source, key, unknown)
+        if not len(Z):
+            raise TableError("The table contains no rows, so there is nothing to classify.")
+        classifier = classifier_for(self.classifier, self.about, source)
+        with self._answering():
+            codes = np.asarray(classifier.predict(Z), dtype=np.int64)
+            probabilities = probabilities_of(classifier, Z)
+        accuracy = commonest = None
+        told = np.zeros(0, dtype=np.int64)
+        if truth is not None:
+            told = truth[truth != NOT_TOLD]
+            accuracy = float(np.mean(told == codes[truth != NOT_TOLD]))
+            commonest = float(np.bincount(told[told >= 0], minlength=1).max() / len(told))
+        labels = self.encoding().decode_label(codes, like)
+        return Predicted(codes, labels, probabilities, accuracy, commonest, len(codes), unfit, len(told))
+
+    def evaluate(
+        self, table: Any, *, key: Key | Path | str | None = None, unknown: str = MISSING_INSTEAD
+    ) -> Evaluation:
+        """How often the model errs on rows with their label; see `sfumato.evaluate`."""
+        source = _opened(table)
+        Z, truth, unfit, like = self._rows(source, key, unknown)
+        if truth is None or not len(truth):
+            raise TableError(
+                f"The table has no rows with the column to predict ({self.about['label']!r}), so there is nothing to "
+                "compare with. To classify rows without it: sfumato predict."
+            )
+        if left := np.count_nonzero(truth == NOT_TOLD):
+            raise TableError(
+                f"The column to predict {self.about['label']!r} is empty in {left} of {len(truth)} rows. "
+                "Fill it in, or leave these rows out."
+            )
+        classifier = classifier_for(self.classifier, self.about, source)
+        classes = tuple(self.encoding().decode_label(range(len(self.classes)), like).to_pylist())
+        confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
+        seen = truth != UNLISTED
+        with self._answering():
+            answers = np.asarray(classifier.predict(Z), dtype=np.int64)
+            np.add.at(confusion, (truth[seen], answers[seen]), 1)
+        found = Evaluation(classes, confusion, int(np.count_nonzero(~seen)), unfit)
+        if found.unseen:
+            warnings.warn(
+                f"{counted(found.unseen, 'row')} of classes that training did not see: no answer for them can be "
+                "right, so they count as errors. To refuse such rows instead: --unknown refuse.",
+                UnknownCategoryWarning,
+                stacklevel=2,
+            )
+        return found
+
     @contextlib.contextmanager
-    def answering(self) -> Iterator[None]:
+    def _answering(self) -> Iterator[None]:
         """Around questions to the classifier: parts that do not fit each other are a damaged model, in one line."""
         try:
             yield
@@ -348,9 +224,143 @@ class Model:
                 "made by another version. Train it again."
             ) from error
 
+    def _rows(self, source: Any, key: Key | Path | str | None, unknown: str) -> Rows:
+        """The rows of a plain table or of a release in the model's space, and their true classes."""
+        if unknown not in UNKNOWN_WAYS:
+            raise UsageError(f"--unknown must be {' or '.join(UNKNOWN_WAYS)}. Got {unknown!r} instead.")
+        if not isinstance(source, Release):
+            return self._embedded(source, key, unknown)
+        if source.card.space != self.about["space"]:
+            raise CardError(
+                f"The release {source.where} does not fit together with the releases that the model learned from."
+            )
+        return Rows(source.Z, source.y if source.card.label in ("exact", "drawn") else None, {})
+
+    def _embedded(self, source: Any, key: Key | Path | str | None, unknown: str) -> Rows:
+        encoding = self.encoding()
+        table = open_table(source).read()
+        try:
+            X, _, unfit, _ = encoding.encode(table, unknown=unknown)
+            truth = _classes(encoding, table, unknown)
+        except (TableError, SchemaError) as error:
+            if "schema" not in str(error):
+                raise
+            whose = (
+                "(The schema is the model's, from the releases it was trained on. To use another, sanitize and train "
+                "again.)"
+            )
+            raise type(error)(f"{error} {whose}") from None
+        warn_of_unfit(unfit, "the training data")
+        name = self.about["label"]
+        like = table.schema.field(name).type if name in table.column_names else None
+        if self.about["transform"]["kind"] == "identity":
+            return Rows(X, truth, unfit, like)
+        matrix, offset = self._map(key)
+        return Rows(X @ matrix.T + offset, truth, unfit, like)
+
+    def _map(self, key: Key | Path | str | None) -> tuple[Matrix, Matrix]:
+        """What takes plain rows to where the releases lie."""
+        public = self.affine()
+        if public is not None:
+            return public
+        if self.about["transform"]["kind"] == "unknown":
+            raise UsageError(self.about["transform"]["why"])
+        if key is None:
+            raise CardError(
+                "Plain rows can be embedded only with the key of the releases. Give --key key.json, "
+                "or classify rows that were released with it (give their folder)."
+            )
+        loaded = key if isinstance(key, Key) else Key.load(Path(key))
+        if loaded.commitment() != self.about["transform"].get("commitment"):
+            which = "given" if isinstance(key, Key) else str(key)
+            raise CardError(f"The key {which} is not the one used for the training releases.")
+        return loaded.affine()
+
+
+def _opened(source: Any) -> Any:
+    """A release where a folder is given; anything else is a table, or a release already."""
+    return Release.public(source) if isinstance(source, str | Path) and Path(source).is_dir() else source
+
+
+def _classes(encoding: Encoding, table: pa.Table, unknown: str) -> Codes | None:
+    """True classes; None where no row tells one."""
+    label = encoding.schema.label
+    if label is None or label.name not in table.column_names:
+        return None
+    truth = encoding.encode_label(table, unknown=unknown, may_be_empty=True)
+    return truth if (truth != NOT_TOLD).any() else None
+
 
 def _check_version(about: Mapping[str, Any]) -> None:
     if about.get("format") != FORMAT:
         raise CardError(f"{NOT_OURS}.")
     if why := other_version(about.get("version"), VERSION, older="Train it again with this version."):
         raise CardError(why)
+
+
+def load_model(path: Path | str) -> Model:
+    """Read a model file. Its sizes, types and structure are checked before anything is built from it.
+
+    Parameters
+    ----------
+    path : path
+        File that `Model.save`, `sfumato train` or a coordinator wrote.
+
+    Returns
+    -------
+    Model
+    """
+    return Model.load(path)
+
+
+def predict(
+    model: Model | Path | str, table: Any, *, key: Key | Path | str | None = None, unknown: str = MISSING_INSTEAD
+) -> NDArray[Any]:
+    """Classify plain rows, or rows that were released.
+
+    Parameters
+    ----------
+    model : Model or path
+        What `train` returned, or its file.
+    table : DataFrame, Arrow table, path or Release
+        Rows with the columns of the source; or a release of the same space.
+    key : Key or path, optional
+        The releases' key, if their mechanism has one and the rows are plain.
+    unknown : {"missing", "refuse"}, default "missing"
+        Categories that training did not see: count them and treat them as empty, or refuse.
+
+    Returns
+    -------
+    numpy.ndarray
+        One class for each row, of the label's type: integers, numbers or truth values where all classes are spelt so,
+        else text; text also where the table has the label as text.
+    """
+    return _loaded(model).predict(table, key=key, unknown=unknown)
+
+
+def evaluate(
+    model: Model | Path | str, table: Any, *, key: Key | Path | str | None = None, unknown: str = MISSING_INSTEAD
+) -> Evaluation:
+    """Measure how often a model errs on rows whose label is known; nothing is written or sent.
+
+    Parameters
+    ----------
+    model : Model or path
+        What `train` returned, or its file.
+    table : DataFrame, Arrow table, path or Release
+        Rows with their label.
+    key : Key or path, optional
+        The releases' key, if their mechanism has one and the rows are plain.
+    unknown : {"missing", "refuse"}, default "missing"
+        Categories that training did not see: count them and treat them as empty, or refuse.
+
+    Returns
+    -------
+    Evaluation
+        `error`, its 95% `interval`, the error of always answering the `commonest` class, and `confusion`.
+    """
+    return _loaded(model).evaluate(table, key=key, unknown=unknown)
+
+
+def _loaded(given: Model | Path | str) -> Model:
+    return load_model(given) if isinstance(given, str | Path) else given

@@ -20,8 +20,8 @@ from sfumato.learn.asked import RegressAsked
 from sfumato.learn.classifiers.kernel_smoother import REGRESSIONS
 from sfumato.learn.cluster import file_order, parts_of
 from sfumato.learn.mining.linear import WEAK, Linear, Unbiased, fit_linear, unbiased
-from sfumato.learn.train import check_apart, check_one_space
-from sfumato.release.release import Release, Releases, opened
+from sfumato.learn.releases import pooled
+from sfumato.release.release import Release, Releases
 from sfumato.table import Encoding, Group, write_table
 
 # How well learners predict a released number from the other released columns: kernel smoother, linear models, a tree.
@@ -137,9 +137,7 @@ def regress(releases: Releases, target: str, options: RegressAsked) -> Regressio
     columns, confidence, seed = options.columns, options.confidence, options.seed
     if not 0 < confidence < 1:
         raise UsageError(f"The 'confidence' parameter must lie between 0 and 1. Got {confidence} instead.")
-    releases = opened(releases, public=True)
-    check_apart(releases)
-    check_one_space([one.card for one in releases], [one.where for one in releases])
+    releases = pooled(releases, public=True)
     if releases[0].card.target == target:
         return regress_target(releases, target, columns, confidence, seed)
     encoding = releases[0].card.source_encoding()

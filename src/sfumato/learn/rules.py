@@ -18,8 +18,8 @@ from sfumato.learn.asked import RulesAsked
 from sfumato.learn.cluster import parts_of
 from sfumato.learn.mining.rules import Estimate, Item, Rule, answers_of, frequent
 from sfumato.learn.mining.rules import rules as sure_rules
-from sfumato.learn.train import check_apart, check_one_space
-from sfumato.release.release import Release, Releases, opened
+from sfumato.learn.releases import pooled
+from sfumato.release.release import Release, Releases
 from sfumato.table import write_table
 
 SURE = 0.05
@@ -88,9 +88,7 @@ def rules(releases: Releases, options: RulesAsked) -> Rules:
     for name in ("min_support", "min_confidence", "confidence"):
         if not 0 < limits[name] < 1:
             raise UsageError(f"The {name!r} parameter must lie between 0 and 1. Got {limits[name]} instead.")
-    releases = opened(releases, public=True)
-    check_apart(releases)
-    check_one_space([one.card for one in releases], [one.where for one in releases])
+    releases = pooled(releases, public=True)
     if any(release.card.made_by().by_class for release in releases):
         raise UsageError("Not applicable: the noise of these releases differs by class, and holds numbers only.")
     parts = [part for release in releases for part in parts_of(release)]

@@ -22,7 +22,7 @@ from sfumato.core.array_types import Floats
 from sfumato.core.errors import TableError, UsageError
 from sfumato.core.files import write_whole
 from sfumato.core.progress import Progress, silent
-from sfumato.learn.train import as_numbers, reconstruct_from
+from sfumato.learn.reconstruct import as_numbers, reconstruct_from
 from sfumato.noise import OperatorNoise, Uniform, make_operator
 from sfumato.reconstruction import Density, make_method, reconstruct
 from sfumato.reconstruction.described import describe

@@ -1,141 +1,74 @@
-"""Pool releases of one space, train a classifier, and write it with what prediction needs."""
+"""Pool releases of one space, and train a classifier that knows their noise."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from sfumato.channels.staged import Staged
-from sfumato.core.array_types import Floats, Matrix
+from sfumato.core.array_types import Matrix
 from sfumato.core.as_published import follows
-from sfumato.core.errors import CardError, SchemaError, UsageError
-from sfumato.core.files import check_free
+from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee import Card
-from sfumato.learn.classifiers.auto import AutoClassifier
-from sfumato.learn.classifiers.embedding import public_map
 from sfumato.learn.classifiers.factory import CLASSIFIERS, Choice, choose_classifier, make_classifier
-from sfumato.learn.classifiers.label_noise import corrected_priors
-from sfumato.learn.classifiers.training import Part, answers_plain_rows, fit_on_parts, part_of_card
+from sfumato.learn.classifiers.reads_noise import Part, mean_keep
+from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts, public_map
 from sfumato.learn.model import FORMAT, VERSION, Model
-from sfumato.noise import OperatorNoise
-from sfumato.reconstruction import Density, Shares, reconstruct
-from sfumato.reconstruction.described import Described, describe
-from sfumato.reconstruction.evidence import Method
-from sfumato.reconstruction.noise_strength import NoiseStrength, estimate_common_strength
-from sfumato.release.release import Release
+from sfumato.learn.releases import pooled
+from sfumato.release.release import Release, Releases
 from sfumato.table import Encoding
-from sfumato.table.arrays import day_numbers, numbers, plain
-
-# Released columns as values, block by block, and the distribution behind one of them; nothing is written.
-
-
-BLOCK = 1 << 18
-
-
-def reconstruct_from(releases: Sequence[Release], column: str, method: Method, **options: Any) -> Density | Shares:
-    """One column of releases that are open, in folders or in memory; nothing is written."""
-    check_apart(releases)
-    values = [_values(release, describe(release.card, column)) for release in releases]
-    return reconstruct(values, [release.card for release in releases], column=column, method=method, **options)
-
-
-def _values(release: Release, one: Described) -> Iterator[Any]:
-    """The released column, block by block."""
-    return _blocks(release.blocks(one.name, rows=BLOCK), one, release)
-
-
-def _blocks(batches: Iterator[pa.RecordBatch], one: Described, release: Release) -> Iterator[Any]:
-    met = 0
-    for batch in batches:
-        met += batch.num_rows
-        yield batch.column(0).to_pylist() if one.is_categorical else as_numbers(batch.column(0), one)
-    if met != release.card.rows:
-        raise CardError(f"The card of {release.folder} states {release.card.rows} rows, but the release has {met}.")
-
-
-def as_numbers(array: Any, one: Described) -> Floats:
-    """Cells as raw numbers, empty ones as NaN; dates as days."""
-    read = day_numbers if one.kind == "date" else numbers
-    found, empty = read(plain(array), one.name)
-    return found if empty is None else np.where(empty, np.nan, found)
-
-
-def strength_of(releases: Sequence[Release], column: str) -> NoiseStrength:
-    """What the released values themselves say about the strength of their noise; 1 is what each card states."""
-    check_apart(releases)
-    parts, described = [], [describe(release.card, column) for release in releases]
-    for release, one in zip(releases, described, strict=True):
-        if not isinstance(one.noise, OperatorNoise) or one.missing_keep is not None:
-            raise UsageError(
-                f"The strength of the noise of column {column!r} cannot be estimated: it has other noise too."
-            )
-        parts.append((np.concatenate(list(_values(release, one))), one.noise))
-    support = min(one.low for one in described), max(one.high for one in described)
-    return estimate_common_strength(parts, support)
-
-
-def check_apart(releases: Sequence[Release]) -> None:
-    """At least one, and every release once, whichever way it was named."""
-    places = {id(one) if one.folder is None else one.folder.resolve() for one in releases}
-    if not releases or len(places) < len(releases):
-        raise UsageError("Give at least one release, and each of them once: its rows would count twice.")
-
-
-def blocks_of(release: Release, described: Sequence[Described]) -> Iterator[list[Any]]:
-    """The values of several columns, block by block."""
-    for batch in release.blocks(*(one.name for one in described), rows=BLOCK):
-        yield [
-            batch.column(one.name).to_pylist() if one.is_categorical else as_numbers(batch.column(one.name), one)
-            for one in described
-        ]
-
 
 MOST_TRIED = 1_000
 """Rows of the release that a trained model is tried on."""
 
 
 def train(
-    folders: Sequence[Path],
-    classifier: Choice,
-    out: Path,
+    releases: Releases,
     *,
-    reconstruction: str | None = None,
+    classifier: Choice = "auto",
     parameters: Mapping[str, Any] | None = None,
+    reconstruction: str | None = None,
     published: bool = False,
-    force: bool = False,
 ) -> Model:
-    """Train `classifier` on the pooled releases in `folders`; every part's noise is taken from its own card.
+    """Pool releases of one space, and train a classifier that knows their noise.
 
-    With a `reconstruction` ("by-class", "global") it learns from reconstructed values in place of the noisy ones.
+    Parameters
+    ----------
+    releases : Release, path, or a sequence of them
+        Releases with a label, or their folders. Each part's noise is read from its own card.
+    classifier : str, default "auto"
+        One of those that `sfumato list classifiers` lists, or one with parameters: "knn k=5 weights=1/d^2".
+    parameters : mapping, default {}
+        Parameters of the classifier by name, for example `{"k": "cross-validation"}`; see docs/classifiers.md.
+    reconstruction : {"by-class", "global"}, optional
+        Train on reconstructed values instead of noisy ones.
+    published : bool, default False
+        The paper's own variant of the classifier; the model says so. Refused for classifiers that have none.
+
+    Returns
+    -------
+    Model
+        `model.predict(table)` classifies plain rows; `model.save("model.skops")` keeps it.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"age": [34, 61, 47, 29, 52] * 20, "ill": ["no", "yes", "yes", "no", "no"] * 20}
+    >>> release = sf.sanitize(people, label="ill", mechanism="additive-noise", parameters={"scale": 0.1}, seed=1)
+    >>> model = sf.train(release, classifier="reconstructed-naive-bayes")
+    >>> model
+    <Model reconstructed-naive-bayes from 100 released rows>
+    >>> list(model.predict({"age": [30, 60]}))
+    ['no', 'yes']
     """
     chosen = choose_classifier(classifier, parameters, published=published)
-    check_free(out, force=force)
-    make_classifier(chosen, reconstruction)  # what cannot be is found before releases are read
-    model = train_on([Release.open(folder) for folder in folders], chosen, reconstruction)
-    model.save(out)
-    return model
-
-
-def train_on(
-    releases: Sequence[Release],
-    classifier: Choice,
-    reconstruction: str | None = None,
-    parameters: Mapping[str, Any] | None = None,
-    published: bool = False,
-) -> Model:
-    """The same of releases that are open, in folders or in memory; nothing is written."""
-    chosen = choose_classifier(classifier, parameters, published=published)
-    check_apart(releases)
-    unfitted = make_classifier(chosen, reconstruction)
-    cards = [release.card for release in releases]
-    check_one_space(cards, [str(one.folder or f"release {place}") for place, one in enumerate(releases, start=1)])
+    unfitted = make_classifier(chosen, reconstruction)  # what cannot be is found before releases are read
+    releases = pooled(releases)
     parts = [_part(release) for release in releases]
     fitted = fit_on_parts(unfitted, parts)
-    about = about_model(chosen, cards, reconstruction) | settled(fitted)
+    about = about_model(chosen, [release.card for release in releases], reconstruction) | settled(fitted)
     about |= {"commonest": commonest_share(parts), "answers_one_class": answers_one_class(fitted, parts)}
     return Model(fitted, about)
 
@@ -143,9 +76,12 @@ def train_on(
 def commonest_share(parts: Sequence[Part]) -> float:
     """The share of the commonest class, before randomization where labels were randomized: the figure to beat."""
     counts = np.bincount(np.concatenate([part.y for part in parts]))
-    k = max(len(counts), 2)
-    keep = float(np.average([part.label_keep for part in parts], weights=[len(part.y) for part in parts]))
-    shares = counts / counts.sum() if keep >= 1.0 else corrected_priors(np.pad(counts, (0, k - len(counts))), keep, k)
+    keep, shares = mean_keep(parts), counts / counts.sum()
+    if keep < 1.0:
+        from sfumato.learn.classifiers.label_noise import corrected_priors
+
+        k = max(len(counts), 2)
+        shares = corrected_priors(np.pad(counts, (0, k - len(counts))), keep, k)
     return float(shares.max())
 
 
@@ -188,16 +124,6 @@ def _first_stage(staged: Staged, rows: Matrix, encoding: Encoding) -> Matrix:
     return plain
 
 
-def check_one_space(cards: Sequence[Card], names: Sequence[str]) -> None:
-    """Releases of different spaces mean different numbers, and are never trained on together."""
-    for card, name in zip(cards, names, strict=True):
-        if card.space != cards[0].space:
-            raise CardError(
-                f"{name} and {names[0]} do not fit together (columns, bounds, basis or key differ), so they "
-                "cannot be pooled. Release them with the same --schema and the same basis or --key."
-            )
-
-
 def _part(release: Release) -> Part:
     if release.y is None:
         if release.card.target is not None:
@@ -206,7 +132,7 @@ def _part(release: Release) -> Part:
                 f"regress --target {release.card.target}`."
             )
         raise SchemaError(f"The release {release.where} has no column to predict. Release with --label.")
-    return part_of_card(release.Z, release.y, release.card)
+    return Part.of_card(release.Z, release.y, release.card)
 
 
 STAGED = (
@@ -242,11 +168,10 @@ def _embedding(card: Card, plain: bool, stages: bool) -> dict[str, Any]:
 
 def settled(fitted: Any) -> dict[str, Any]:
     """What training chose on the rows themselves, for the model's card; nothing where there was nothing to choose."""
-    if isinstance(fitted, AutoClassifier):
-        losses = {name: round(loss, 6) for name, loss in fitted.losses_.items()}
+    if (losses := getattr(fitted, "losses_", None)) is not None:  # a choice between classifiers
         keeps = fitted.chosen_ in CLASSIFIERS and CLASSIFIERS[fitted.chosen_].keeps_rows
-        told = {"classifier": fitted.chosen_, "held_out_loss": losses, "skipped": fitted.skipped_}
-        return {"chosen": told, "contains_rows": keeps}
+        told = {"classifier": fitted.chosen_, "held_out_loss": {name: round(loss, 6) for name, loss in losses.items()}}
+        return {"chosen": told | {"skipped": fitted.skipped_}, "contains_rows": keeps}
     inner = getattr(fitted, "classifier_", fitted)
     found = {name: getattr(inner, f"{name}_") for name in ("k", "width") if hasattr(inner, f"{name}_")}
     return {"chosen": found} if found else {}

@@ -20,9 +20,9 @@ from sfumato.attacks.row_ratios import Membership
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import TableError, UsageError
 from sfumato.core.progress import Progress, silent
-from sfumato.learn.classifiers.embedding import public_map
 from sfumato.learn.classifiers.factory import choose_classifier, make_classifier
-from sfumato.learn.classifiers.training import Part, answers_plain_rows, fit_on_parts, noise_summary
+from sfumato.learn.classifiers.reads_noise import Part
+from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts, public_map
 from sfumato.mechanisms import KernelResampling, Mechanism, make_mechanism
 from sfumato.reconstruction.picture import BOTTOM, LEFT, TOP, Size, framed, text, ticks
 from sfumato.table import Encoding, Schema, open_table
@@ -146,7 +146,6 @@ def _trial(
     split: Split, sites: int, mechanism: Mechanism, classifier: str, rng: np.random.Generator
 ) -> dict[str, float | None]:
     X, y, held, held_y, encoding = split.X, split.y, split.held, split.held_y, split.encoding
-    exact = noise_summary(None, encoding.width)
     parts, alone, sources, fits = [], [], [], []
     for members in dealt(y, sites, rng):
         with warnings.catch_warnings():
@@ -154,12 +153,12 @@ def _trial(
             fit = type(mechanism)(**mechanism.get_params()).fit(X[members], y[members], encoding)
         block = fit.perturb(X[members], y[members], rng)
         assert block.y is not None
-        parts.append(Part(block.X, block.y, noise_summary(fit.recipe_, encoding.width), source=fit.recipe_))
+        parts.append(Part(block.X, block.y, fit.recipe_))
         sources.append(members[block.source])
         fits.append((members, fit))
-        alone.append(_error(classifier, [Part(X[members], y[members], exact)], held, held_y))
+        alone.append(_error(classifier, [Part(X[members], y[members])], held, held_y))
     released, source = np.vstack([part.Z for part in parts]), np.concatenate(sources)
-    original = _error(classifier, [Part(X, y, exact)], held, held_y)
+    original = _error(classifier, [Part(X, y)], held, held_y)
     pooled = _error(classifier, parts, held, held_y)
     return {
         "original": original,

@@ -11,6 +11,7 @@ import typer
 from sfumato.api.cli.blocks import with_blocks
 from sfumato.api.cli.console import AsPublished, Console, Force, parse_parameters
 from sfumato.api.cli.tables import Tables
+from sfumato.core.files import check_free
 from sfumato.core.wording import commonest_words, counted, right_of_100
 
 Survey = Annotated[
@@ -68,16 +69,17 @@ def train(
     """
     from sfumato.learn.train import train as run
 
+    parameters = parse_parameters(param or [])
     with console.listening():
+        check_free(out, force=force)
         model = run(
             folders,
-            classifier,
-            out,
+            classifier=classifier,
+            parameters=parameters,
             reconstruction=reconstruction,
-            parameters=parse_parameters(param or []),
             published=as_published,
-            force=force,
         )
+        model.save(out)
     about = model.about
     console.say(
         f"Trained {model.chosen} on {counted(about['rows'], 'released row')} of {counted(len(folders), 'release')}: "
@@ -128,17 +130,13 @@ def predict(
       sfumato predict model.skops released-queries --out predictions.csv
       sfumato predict model.skops people.csv --survey survey.yaml --out predictions.csv
     """
-    from sfumato.learn.predict import predict as run
+    from sfumato.learn.model import load_model
 
     with console.listening():
-        predicted = run(
-            model,
-            answers_to(survey, tables.open_or_folder(source)),
-            out,
-            key=key,
-            unknown=unknown,
-            force=force,
-        )
+        check_free(out, force=force)
+        rows = answers_to(survey, tables.open_or_folder(source))
+        predicted = load_model(model).classify(rows, key=key, unknown=unknown)
+        predicted.save(out)
     met = ""
     if predicted.accuracy is not None:
         on = f"the {counted(predicted.told, 'row')} that tell the answer"
@@ -176,17 +174,13 @@ def evaluate(
 
     Example: sfumato evaluate model.skops our-patients.csv
     """
-    from sfumato.learn.evaluate import evaluate as run
+    from sfumato.learn.model import evaluate as run
 
     with console.listening():
-        found = run(
-            model,
-            answers_to(survey, tables.open_or_folder(source)),
-            key=key,
-            out=out,
-            unknown=unknown,
-            force=force,
-        )
+        check_free(out, force=force)
+        found = run(model, answers_to(survey, tables.open_or_folder(source)), key=key, unknown=unknown)
+        if out is not None:
+            found.save(out)
     low, high = found.interval
     console.say(
         f"Error {found.error:.3f} (95% interval {low:.3f} to {high:.3f}) on {counted(found.rows, 'row')}; "

@@ -121,7 +121,7 @@ def reconstruct(
                 f"Information loss against the original: {one.information_loss:.4f} (0 is perfect, 1 is disjoint)."
             )
     if estimate_noise:
-        from sfumato.learn.train import strength_of
+        from sfumato.learn.reconstruct import strength_of
 
         for summary, name in zip(summaries, column or (), strict=False):
             strength = strength_of(releases, name)

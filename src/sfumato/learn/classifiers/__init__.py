@@ -7,15 +7,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sfumato.learn.classifiers.distortion import NoiseSummary
+    from sfumato.learn.classifiers.distortion import NoiseSummary, noise_summary
     from sfumato.learn.classifiers.factory import CLASSIFIERS, make_classifier
     from sfumato.learn.classifiers.label_noise import LabelNoiseCorrection
     from sfumato.learn.classifiers.noise_aware_discriminant import NoiseAwareDiscriminant
     from sfumato.learn.classifiers.on_reconstruction import OnReconstruction, ReconstructedTree
     from sfumato.learn.classifiers.perturbed import PerturbedClassifier
     from sfumato.learn.classifiers.radius_vote import RadiusVote
+    from sfumato.learn.classifiers.reads_noise import Part
     from sfumato.learn.classifiers.reconstructed_naive_bayes import ReconstructedNaiveBayes
-    from sfumato.learn.classifiers.training import Part, fit_on_parts, noise_summary
+    from sfumato.learn.classifiers.training import fit_on_parts
 
 _WHERE = {
     "CLASSIFIERS": "factory",
@@ -23,14 +24,14 @@ _WHERE = {
     "NoiseAwareDiscriminant": "noise_aware_discriminant",
     "NoiseSummary": "distortion",
     "OnReconstruction": "on_reconstruction",
-    "Part": "training",
+    "Part": "reads_noise",
     "PerturbedClassifier": "perturbed",
     "RadiusVote": "radius_vote",
     "ReconstructedNaiveBayes": "reconstructed_naive_bayes",
     "ReconstructedTree": "on_reconstruction",
     "fit_on_parts": "training",
     "make_classifier": "factory",
-    "noise_summary": "training",
+    "noise_summary": "distortion",
 }
 
 __all__ = [

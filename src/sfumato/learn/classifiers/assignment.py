@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from sfumato.core.array_types import Codes, Floats
-from sfumato.learn.classifiers.class_densities import ClassDensities, Slice, class_densities
-from sfumato.learn.classifiers.reads_noise import Rows, slices
+from sfumato.learn.classifiers.class_densities import ClassDensities, Slice, class_densities, slices
+from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.reconstruction import Cells, Density
 from sfumato.reconstruction.evidence import Method
 
@@ -22,7 +22,7 @@ WAYS = ("by-class", "global")
 
 
 def assigned(
-    parts: Sequence[Rows],
+    parts: Sequence[Part],
     classes: int,
     rng: np.random.Generator,
     *,
@@ -36,7 +36,7 @@ def assigned(
     `middles`: the middle of the interval, as published, which trees sort faster; else where in it the rank lies.
     """
     if way == "global":
-        parts, classes = [Rows(part.Z, np.zeros_like(part.y), part.source) for part in parts], 1
+        parts, classes = [Part(part.Z, np.zeros_like(part.y), part.source) for part in parts], 1
     moved = [part.Z.copy() for part in parts]
     for column in slices(parts):
         if not any(one.column.is_noisy for one in column):

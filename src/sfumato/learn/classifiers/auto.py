@@ -31,8 +31,7 @@ from sfumato.core.array_types import Codes, Floats
 from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.learn.classifiers.factory import make_classifier
 from sfumato.learn.classifiers.label_noise import LabelNoiseCorrection, response_matrix
-from sfumato.learn.classifiers.reads_noise import GivesProbabilities, ReadsNoise, Rows
-from sfumato.learn.classifiers.release_columns import recipe_of
+from sfumato.learn.classifiers.reads_noise import GivesProbabilities, Part, ReadsNoise, mean_keep, recipe_of
 from sfumato.reconstruction.shares import onto_simplex
 
 THROUGH_NOISE = (
@@ -116,7 +115,7 @@ class AutoClassifier(GivesProbabilities):
             self.n_features_in_ = recipe.encoding.width
         return self
 
-    def _held_out(self, name: str, parts: Sequence[Rows], folds: Sequence[Codes]) -> Floats:
+    def _held_out(self, name: str, parts: Sequence[Part], folds: Sequence[Codes]) -> Floats:
         """-log P(label as seen | released row) of every row, by a learner that was not trained on it."""
         losses = [np.zeros(len(rows.y)) for rows in parts]
         for fold in range(FOLDS):
@@ -158,7 +157,7 @@ def _belief(gained: float, evidence: float | None, shares: Floats) -> float:
     return 1.0 / (1.0 + math.exp(-min(max(odds, -700.0), 700.0)))
 
 
-def learners_for(parts: Sequence[Rows]) -> tuple[str, ...]:
+def learners_for(parts: Sequence[Part]) -> tuple[str, ...]:
     """Those that come into question for such rows."""
     kinds = {rows.source.map.kind for rows in parts if rows.source is not None} & OF_KIND.keys()
     if kinds:
@@ -169,7 +168,7 @@ def learners_for(parts: Sequence[Rows]) -> tuple[str, ...]:
     return AS_THEY_ARE if moved else (BLEND,)
 
 
-def reads_noise(rows: Rows) -> bool:
+def reads_noise(rows: Part) -> bool:
     """Whether a part has noise of a known law that a learner should read."""
     recipe = rows.source
     if recipe is None or recipe.rows != "perturbed":
@@ -177,7 +176,7 @@ def reads_noise(rows: Rows) -> bool:
     return any(not channel.is_exact and channel.is_stated for channel in recipe.channels)
 
 
-def _fitted(name: str, parts: Sequence[Rows], classes: npt.NDArray[Any]) -> Any:
+def _fitted(name: str, parts: Sequence[Part], classes: npt.NDArray[Any]) -> Any:
     made = make_classifier(name)
     parts = [rows for rows in parts if len(rows.y)]
     Z, y = np.concatenate([rows.Z for rows in parts]), classes[np.concatenate([rows.y for rows in parts])]
@@ -185,11 +184,11 @@ def _fitted(name: str, parts: Sequence[Rows], classes: npt.NDArray[Any]) -> Any:
     if isinstance(made, ReadsNoise):
         part = np.repeat(np.arange(len(parts)), [len(rows.y) for rows in parts])
         return made.fit(Z, y, sources=[rows.source for rows in parts], part=part, label_keep=keeps)
-    keep = float(np.average(keeps, weights=[len(rows.y) for rows in parts]))
+    keep = mean_keep(parts)
     return (LabelNoiseCorrection(made, keep=keep) if keep < 1.0 else made).fit(Z, y)
 
 
-def _told(fitted: Any, rows: Rows, classes: npt.NDArray[Any]) -> Floats:
+def _told(fitted: Any, rows: Part, classes: npt.NDArray[Any]) -> Floats:
     """P(label as seen | released row), classes in their order."""
     if rows.source is not None and hasattr(fitted, "predict_proba_released"):
         found = fitted.predict_proba_released(rows.Z, rows.source)
@@ -202,7 +201,7 @@ def _told(fitted: Any, rows: Rows, classes: npt.NDArray[Any]) -> Floats:
     return told
 
 
-def _sampled(parts: Sequence[Rows]) -> list[Rows]:
+def _sampled(parts: Sequence[Part]) -> list[Part]:
     rows_in_all = sum(len(rows.y) for rows in parts)
     if rows_in_all <= MOST_ROWS:
         return list(parts)
@@ -219,5 +218,5 @@ def _folds(y: Codes, classes: int) -> Codes:
     return folds
 
 
-def _taken(rows: Rows, which: npt.NDArray[np.bool_]) -> Rows:
-    return Rows(rows.Z[which], rows.y[which], rows.source, rows.label_keep)
+def _taken(rows: Part, which: npt.NDArray[np.bool_]) -> Part:
+    return Part(rows.Z[which], rows.y[which], rows.source, rows.label_keep)

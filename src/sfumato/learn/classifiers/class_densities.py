@@ -15,7 +15,9 @@ from functools import partial
 import numpy as np
 
 from sfumato.core.array_types import Codes, Flags, Matrix
-from sfumato.learn.classifiers.release_columns import ReleaseColumn
+from sfumato.core.errors import CardError
+from sfumato.learn.classifiers.reads_noise import Part
+from sfumato.learn.classifiers.release_columns import ReleaseColumn, columns_of_part
 from sfumato.reconstruction import Cells, ConvergenceError, Options, invert_response
 from sfumato.reconstruction.counting import cells_of, count_values, missing_share, part_of, possible_range
 from sfumato.reconstruction.described import Described
@@ -189,6 +191,21 @@ class Slice:
         """The rows that report the column: the others say nothing of it."""
         there = self.column.reported(self.Z)
         return self if there.all() else Slice(self.column, self.Z[there], self.y[there])
+
+
+def slices(parts: Sequence[Part]) -> list[list[Slice]]:
+    """For every column, its slice of every part."""
+    stated = [None if part.source is None else columns_of_part(part) for part in parts]
+    first = next((columns for columns in stated if columns is not None), None)
+    # Rows without noise lie in the same columns as those with noise, where there are any.
+    exact = None if first is None else tuple(column.without_noise() for column in first)
+    described = [columns or exact or columns_of_part(part) for part, columns in zip(parts, stated, strict=True)]
+    if len({tuple((c.start, c.stop) for c in columns) for columns in described}) != 1:
+        raise CardError("The parts have different columns, so there is no joint estimate.")
+    return [
+        [Slice(columns[place], part.Z, part.y) for part, columns in zip(parts, described, strict=True)]
+        for place in range(len(described[0]))
+    ]
 
 
 @dataclass(frozen=True)

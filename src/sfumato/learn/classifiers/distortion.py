@@ -17,7 +17,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.channels import Recipe
+from sfumato.channels import Affine, Recipe
 from sfumato.core.array_types import Codes, Floats
 
 # What random factors do to squared distances: noise that is larger where the value is.
@@ -190,3 +190,35 @@ class NoiseSummary:
 def _finite(variances: Floats) -> Floats:
     """Noise without variance cannot be repeated: then nothing is known of it, and nothing is taken back."""
     return np.where(np.isfinite(variances), variances, 0.0)
+
+
+def noise_summary(recipe: Recipe | None, width: int) -> NoiseSummary:
+    """Moments of the noise, and variances of kept and dropped components where they are known.
+
+    The radius of `RadiusVote` needs nothing but this. None: rows without noise.
+    """
+    if recipe is None:
+        return NoiseSummary(noise_variance=np.zeros(width), noise_fourth_moment=np.zeros(width))
+    variance, fourth = np.zeros(recipe.width), np.zeros(recipe.width)
+    for place, channel in zip(recipe.places, recipe.channels, strict=True):
+        variance[place.start], fourth[place.start] = channel.added_moments
+    known = recipe.map.variances if isinstance(recipe.map, Affine) else None
+    kept = len(recipe.channels)
+    return NoiseSummary(
+        noise_variance=variance,
+        noise_fourth_moment=fourth,
+        retained_variances=None if known is None else known[:kept],
+        neglected_variances=None if known is None else known[kept:],
+        factors=FactorNoise.of(recipe) if recipe.is_columnwise else None,
+        answers=_answers(recipe),
+    )
+
+
+def _answers(recipe: Recipe) -> tuple[tuple[int, int, float], ...]:
+    """Categories that were answered at random: first slot, the one after the last, how often answers are true."""
+    pairs = zip(recipe.places, recipe.channels, strict=True) if recipe.is_columnwise else ()
+    return tuple(
+        (place.start, place.stop, channel.kept)
+        for place, channel in pairs
+        if channel.width > 1 and not channel.numbers and not channel.is_exact
+    )

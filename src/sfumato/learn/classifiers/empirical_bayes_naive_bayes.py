@@ -25,15 +25,14 @@ from sfumato.learn.classifiers.empirical_bayes import (
     pooled,
     readings,
 )
-from sfumato.learn.classifiers.reads_noise import GivesProbabilities, Rows, softmax
-from sfumato.learn.classifiers.release_columns import recipe_of
+from sfumato.learn.classifiers.reads_noise import AnswersForReleased, Part, recipe_of, softmax
 from sfumato.mechanisms import Mechanism
 from sfumato.reconstruction.shares import onto_simplex
 
 _TINY = 1e-300
 
 
-class EmpiricalBayesNaiveBayes(GivesProbabilities):
+class EmpiricalBayesNaiveBayes(AnswersForReleased):
     """Naive Bayes whose class distributions are as simple as the noise demands.
 
     Every column is read as counts of outcomes by class, and the card says how outcomes come about. The distribution of
@@ -83,7 +82,7 @@ class EmpiricalBayesNaiveBayes(GivesProbabilities):
                 self.ratios_.append(self.included_[-1] * np.where(column.pool > 0, ratio, 0.0))
         return self
 
-    def _readings(self, parts: list[Rows]) -> tuple[list[States], list[list[Outcomes]]]:
+    def _readings(self, parts: list[Part]) -> tuple[list[States], list[list[Outcomes]]]:
         recipes = [rows.source for rows in parts if rows.source is not None]
         if not recipes:
             states = [States(j, 1, STATES, *_range(parts, j)) for j in range(parts[0].Z.shape[1])]
@@ -98,7 +97,7 @@ class EmpiricalBayesNaiveBayes(GivesProbabilities):
         return states, [exact if rows.source is None else next(told) for rows in parts]
 
     def _columns_of(
-        self, parts: list[Rows], states: list[States], outcomes: list[list[Outcomes]], classes: int
+        self, parts: list[Part], states: list[States], outcomes: list[list[Outcomes]], classes: int
     ) -> list[ColumnFit]:
         seen = [
             [
@@ -127,10 +126,6 @@ class EmpiricalBayesNaiveBayes(GivesProbabilities):
             scores += np.where(found[:, None] >= 0, ratios[:, np.maximum(found, 0)].T, 0.0)
         return softmax(scores)
 
-    def predict_released(self, Z: npt.ArrayLike, source: Recipe | Card | Mechanism) -> npt.NDArray[Any]:
-        """Classes of perturbed rows, of a release whose card (or mechanism) is `source`."""
-        return np.asarray(self.classes_[self.predict_proba_released(Z, source).argmax(axis=1)])
-
     def predict_proba_released(self, Z: npt.ArrayLike, source: Recipe | Card | Mechanism) -> Floats:
         """Probabilities for perturbed rows: P(outcome | class) is the class's distribution through the channel."""
         recipe = recipe_of(source)
@@ -158,7 +153,7 @@ def _flat(states: States) -> Floats:
     return np.append(np.full(states.parts, PSEUDO_ROWS / states.parts), np.full(states.count - states.parts, 0.5))
 
 
-def _range(parts: list[Rows], column: int) -> tuple[float, float]:
+def _range(parts: list[Part], column: int) -> tuple[float, float]:
     low = min(float(rows.Z[:, column].min()) for rows in parts)
     high = max(float(rows.Z[:, column].max()) for rows in parts)
     return low, max(high, low + 1e-12)

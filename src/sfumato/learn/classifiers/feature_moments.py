@@ -33,7 +33,7 @@ from sfumato.learn.classifiers.empirical_bayes import (
     states_of,
     states_of_group,
 )
-from sfumato.learn.classifiers.reads_noise import Rows
+from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.noise.cap import mean_length
 from sfumato.table import Group
 
@@ -86,7 +86,7 @@ class FeatureSpace:
         return np.asarray(found * np.minimum(1.0, self.radius / np.maximum(length, _TINY)))
 
 
-def moments_of(rows: Rows, classes: int) -> tuple[FeatureSpace, FeatureMoments]:
+def moments_of(rows: Part, classes: int) -> tuple[FeatureSpace, FeatureMoments]:
     """Of one release; refused in words where single columns cannot be read."""
     recipe = rows.source
     if recipe is None or recipe.by_class or recipe.rows != "perturbed":
@@ -119,7 +119,7 @@ def _tells(group: Group) -> bool:
     return len(group.column.categories or ()) > 1 if group.is_onehot else not group.is_constant
 
 
-def _pool(outcomes: Outcomes, states: States, rows: Rows, classes: int) -> Floats:
+def _pool(outcomes: Outcomes, states: States, rows: Part, classes: int) -> Floats:
     flat = np.full(states.count, PSEUDO_ROWS / states.count if states.parts else 0.5)
     return pooled([Seen(outcomes.counts(rows.Z, rows.y, classes), outcomes.transition)], flat)
 
@@ -160,7 +160,7 @@ class _Scores:
     variances: Matrix
 
     @classmethod
-    def of(cls, outcomes: Outcomes, phi: Matrix, rows: Rows, classes: int) -> _Scores:
+    def of(cls, outcomes: Outcomes, phi: Matrix, rows: Part, classes: int) -> _Scores:
         counts = outcomes.counts(rows.Z, rows.y, classes)
         pool = pooled([Seen(counts, outcomes.transition)], np.full(len(phi), 0.5))
         psi, information = scores_of(outcomes, pool, phi)
@@ -209,7 +209,7 @@ def vector_channel(recipe: Recipe) -> UnitVector:
     return found
 
 
-def _staged(staged: Staged, recipe: Recipe, rows: Rows, classes: int) -> tuple[FeatureSpace, FeatureMoments]:
+def _staged(staged: Staged, recipe: Recipe, rows: Part, classes: int) -> tuple[FeatureSpace, FeatureMoments]:
     space = FeatureSpace(staged.groups, staged.polynomials, staged.radius, staged.stretch)
     vector = vector_channel(recipe)
     part = rows.Z[:, staged.parts[VECTORS]]
@@ -242,7 +242,7 @@ def _products(Z: Matrix, gain: float, less: float, stretch: Floats) -> tuple[Mat
 
 
 def _earlier_stages(
-    staged: Staged, recipe: Recipe, rows: Rows, space: FeatureSpace, classes: int
+    staged: Staged, recipe: Recipe, rows: Part, space: FeatureSpace, classes: int
 ) -> list[tuple[Matrix, Matrix]]:
     """Means of the features, with variances, from the rows of the first two stages."""
     found = []

@@ -119,6 +119,11 @@ class LabelNoiseCorrection(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             return np.asarray(self.classifier_.predict(X))
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
+    @property
+    def answers_plain_rows(self) -> bool:
+        """Whether the classifier itself classifies plain rows as they are."""
+        return bool(getattr(self.classifier, "answers_plain_rows", False))
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         if self.classifier is not None:

@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from sfumato.channels import Recipe, apart
 from sfumato.core.array_types import Floats
-from sfumato.core.errors import CardError, UsageError
+from sfumato.core.errors import UsageError
 from sfumato.guarantee import Card
 from sfumato.learn.classifiers.label_noise import response_matrix
-from sfumato.learn.classifiers.reads_noise import GivesProbabilities, Rows, softmax
-from sfumato.learn.classifiers.release_columns import ReleaseColumn, clean_columns, columns_of, recipe_of
+from sfumato.learn.classifiers.reads_noise import GivesProbabilities, Part, recipe_of, softmax
+from sfumato.learn.classifiers.release_columns import ReleaseColumn, columns_of_part
 from sfumato.mechanisms import Mechanism
 from sfumato.noise import OperatorNoise
 from sfumato.reconstruction.shares import onto_simplex
@@ -61,7 +61,7 @@ class _Sums:
     seen: float = 1.0
 
 
-def class_moments(parts: Sequence[Rows], classes: int) -> ClassMoments:
+def class_moments(parts: Sequence[Part], classes: int) -> ClassMoments:
     """One estimate from all parts. Parts weigh, entry by entry, by their rows over the variance of their entries."""
     centre = np.full(parts[0].Z.shape[1], 0.5)  # the middle of every range, so that little cancels
     if all(part.source is None for part in parts):
@@ -82,13 +82,8 @@ def class_moments(parts: Sequence[Rows], classes: int) -> ClassMoments:
     return ClassMoments(counts, means + centre, covariances * unbiased[:, None, None], removed, seen)
 
 
-def _part_sums(part: Rows, classes: int, centre: Floats) -> _Sums:
-    columns = clean_columns(part.Z) if part.source is None else columns_of(part.source, ranges=False)
-    recipe = recipe_of(part.source)
-    if (columns[-1].stop if recipe is None else recipe.width) != part.Z.shape[1]:
-        raise CardError(
-            "The card describes different columns from those of the rows. Card and release do not belong together."
-        )
+def _part_sums(part: Part, classes: int, centre: Floats) -> _Sums:
+    columns, recipe = columns_of_part(part, ranges=False), recipe_of(part.source)
     noises = [_Noise.of(column) for column in columns]
     W = part.Z.copy()  # a slot for "missing" that nobody reports belongs to no column
     for noise in noises:

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from sfumato.core.array_types import Floats
 from sfumato.learn.classifiers.assignment import WAYS, assigned
-from sfumato.learn.classifiers.reads_noise import ReadsNoise, Rows
+from sfumato.learn.classifiers.reads_noise import Part, ReadsNoise
 from sfumato.reconstruction import make_method
 
 
@@ -43,7 +43,7 @@ class _OnAssignedRows(ReadsNoise):
         self.classifier_ = self._unfitted(len(codes)).fit(self._assigned(parts), self.classes_[codes])
         return self
 
-    def _assigned(self, parts: list[Rows]) -> Floats:
+    def _assigned(self, parts: list[Part]) -> Floats:
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         method = None if self.method is None else make_method(self.method)
         with threadpool_limits(1, user_api="blas"):  # many small products: threads would only wait for each other

@@ -18,9 +18,9 @@ from sfumato.core.array_types import Matrix
 from sfumato.core.errors import PrivacyLeakWarning, SchemaError, UsageError
 from sfumato.core.wording import counted
 from sfumato.learn.classifiers.checked_rows import check_columns, matrix_of_rows, rows_and_targets, targets_beside
-from sfumato.learn.classifiers.embedding import public_map
 from sfumato.learn.classifiers.factory import make_classifier
-from sfumato.learn.classifiers.training import Part, answers_plain_rows, fit_on_parts, noise_summary
+from sfumato.learn.classifiers.reads_noise import Part
+from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts, public_map
 from sfumato.mechanisms import Mechanism, PrincipalLaplace
 from sfumato.noise import Streams
 from sfumato.table import Column, Encoding, Schema
@@ -162,7 +162,7 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"A release in stages, as {self.mechanism_.name} makes it, needs a classifier that knows the stages: "
                 "auto or private-discriminant."
             )
-        part = Part(block.X, codes[block.source], noise_summary(recipe, recipe.width), source=recipe)
+        part = Part(block.X, codes[block.source], recipe)
         self.embeds_ = not (staged or (recipe.is_columnwise and answers_plain_rows(unfitted)))
         self.classifier_ = fit_on_parts(unfitted, [part]) if len(self.classes_) > 1 else None
         return self

@@ -17,8 +17,7 @@ from sfumato.core.array_types import Floats, Matrix
 from sfumato.core.errors import UsageError
 from sfumato.guarantee import Card
 from sfumato.learn.classifiers.feature_moments import FeatureMoments, FeatureSpace, moments_of, vector_channel
-from sfumato.learn.classifiers.reads_noise import GivesProbabilities, Rows, softmax
-from sfumato.learn.classifiers.release_columns import recipe_of
+from sfumato.learn.classifiers.reads_noise import GivesProbabilities, Part, recipe_of, softmax
 from sfumato.mechanisms import Mechanism
 from sfumato.noise.cap import mean_length
 from sfumato.table import Column, Encoding, Schema
@@ -76,7 +75,7 @@ class PrivateDiscriminant(GivesProbabilities):
             raise UsageError(f"private-discriminant cannot read this release: {error}.") from None
         return self
 
-    def _add_up(self, parts: Sequence[Rows], read: Sequence[tuple[FeatureSpace, FeatureMoments]]) -> None:
+    def _add_up(self, parts: Sequence[Part], read: Sequence[tuple[FeatureSpace, FeatureMoments]]) -> None:
         together, spread = _covariances_of_all([found for _, found in read])
         for rows, (space, found), weight in zip(parts, read, self.weights_, strict=True):
             member = PrivateDiscriminant()
@@ -89,7 +88,7 @@ class PrivateDiscriminant(GivesProbabilities):
         self.class_prior_ = np.average([member.class_prior_ for member in self.members_], axis=0, weights=sizes)
         self.evidence_ = float(sum(member.evidence_ for member in self.members_))
 
-    def _learn(self, rows: Rows, space: FeatureSpace, found: FeatureMoments, together: float) -> None:
+    def _learn(self, rows: Part, space: FeatureSpace, found: FeatureMoments, together: float) -> None:
         """From one release; `together`: how much more precise all releases are."""
         k = len(self.classes_)
         shares = np.bincount(rows.y, minlength=k) / len(rows.y)

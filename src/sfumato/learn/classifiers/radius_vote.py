@@ -199,6 +199,9 @@ class RadiusVote(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ['a', 'b']
     """
 
+    asks_noise = True
+    """Training tells it the moments of each part's noise."""
+
     def __init__(
         self,
         n: float = 2.0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,50 +14,38 @@ from sklearn.utils.validation import check_is_fitted
 
 from sfumato.channels import Recipe
 from sfumato.core.array_types import Codes, Floats
-from sfumato.core.errors import CardError
+from sfumato.guarantee import Card
 from sfumato.learn.classifiers.checked_rows import matrix_of_rows, rows_and_targets
-from sfumato.learn.classifiers.class_densities import Slice
-from sfumato.learn.classifiers.label_noise import response_matrix
-from sfumato.learn.classifiers.release_columns import ReleaseColumns, clean_columns, columns_of, recipe_of
-
-Source = Recipe | None
+from sfumato.mechanisms import Mechanism
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Training rows of one part: matrix, class codes as seen, who describes the noise, how often labels were kept."""
+class Part:
+    """Rows of one release, with class codes as seen: a pooled release is several parts, each with its own noise."""
 
     Z: Floats
     y: Codes
-    source: Source = None
+    source: Recipe | None = None
+    """Where the noise of every column is described; None for rows without noise."""
     label_keep: float = 1.0
+    """How often labels were kept."""
 
-    def columns(self) -> ReleaseColumns:
-        """Every column with its noise; refused where card or mechanism do not tell."""
-        columns = clean_columns(self.Z) if self.source is None else columns_of(self.source)
-        recipe = recipe_of(self.source)
-        width = columns[-1].stop if recipe is None else recipe.width
-        if width != self.Z.shape[1]:
-            raise CardError(
-                f"The card describes {width} columns, but the rows have {self.Z.shape[1]}. Card and release do not "
-                "belong together."
-            )
-        return columns
+    @classmethod
+    def of_card(cls, Z: Floats, y: Codes, card: Card) -> Part:
+        """Released rows with all that their card says."""
+        return cls(Z, y, card.made_by(), card.label_keep)
 
 
-def slices(parts: Sequence[Rows]) -> list[list[Slice]]:
-    """For every column, its slice of every part."""
-    stated = [None if part.source is None else part.columns() for part in parts]
-    first = next((columns for columns in stated if columns is not None), None)
-    # Rows without noise lie in the same columns as those with noise, where there are any.
-    exact = None if first is None else tuple(column.without_noise() for column in first)
-    described = [columns or exact or part.columns() for part, columns in zip(parts, stated, strict=True)]
-    if len({tuple((c.start, c.stop) for c in columns) for columns in described}) != 1:
-        raise CardError("The parts have different columns, so there is no joint estimate.")
-    return [
-        [Slice(columns[place], part.Z, part.y) for part, columns in zip(parts, described, strict=True)]
-        for place in range(len(described[0]))
-    ]
+def mean_keep(parts: Sequence[Part]) -> float:
+    """Rows of all parts have the same classes, so their mixture is kept with the average probability."""
+    return float(np.average([part.label_keep for part in parts], weights=[len(part.y) for part in parts]))
+
+
+def recipe_of(source: Any) -> Recipe | None:
+    """From what people have at hand: a recipe, a card, or a fitted mechanism; None for rows without noise."""
+    if source is None or isinstance(source, Recipe):
+        return source
+    return source.made_by() if isinstance(source, Card) else cast(Mechanism, source).recipe_
 
 
 class ReadsNoise(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -75,7 +63,7 @@ class ReadsNoise(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     reads_gaps: bool = True
     """Whether it learns from rows of which some cells are not reported (NaN), as far as their recipes say so."""
 
-    def _rows(self, X: Any, y: Any, sources: Any, part: Any, label_keep: Any) -> list[Rows]:
+    def _rows(self, X: Any, y: Any, sources: Any, part: Any, label_keep: Any) -> list[Part]:
         """Validated rows, part by part; sets `classes_`."""
         given = [recipe_of(source) for source in (sources if isinstance(sources, Sequence) else [sources])]
         gaps = self.reads_gaps and any(recipe is not None and recipe.left_out for recipe in given)
@@ -93,10 +81,10 @@ class ReadsNoise(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"The 'label_keep' parameter must hold probabilities. Got {label_keep!r} instead.")
         codes = codes.astype(np.int64, copy=False)
         if len(given) == 1:  # no copy: there may be millions of rows
-            found = [Rows(X, codes, given[0], keeps[0])]
+            found = [Part(X, codes, given[0], keeps[0])]
         else:
             found = [
-                Rows(X[place == number], codes[place == number], source, keep)
+                Part(X[place == number], codes[place == number], source, keep)
                 for number, (source, keep) in enumerate(zip(given, keeps, strict=True))
                 if (place == number).any()
             ]
@@ -105,17 +93,21 @@ class ReadsNoise(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 _check_gaps(rows)
         return found
 
-    def _response(self, parts: Sequence[Rows]) -> Floats | None:
+    def _response(self, parts: Sequence[Part]) -> Floats | None:
         """T of the rows together (labels of all parts have the same shares); None where labels are exact."""
-        keep = float(np.average([part.label_keep for part in parts], weights=[len(part.y) for part in parts]))
-        return None if keep >= 1.0 or len(self.classes_) < 2 else response_matrix(keep, len(self.classes_))
+        keep = mean_keep(parts)
+        if keep >= 1.0 or len(self.classes_) < 2:
+            return None
+        from sfumato.learn.classifiers.label_noise import response_matrix
+
+        return response_matrix(keep, len(self.classes_))
 
     def _queries(self, X: Any, *, gaps: bool = False) -> Floats:
         check_is_fitted(self)
         return matrix_of_rows(self, X, gaps=gaps)
 
 
-def _check_gaps(rows: Rows) -> None:
+def _check_gaps(rows: Part) -> None:
     """Only a recipe can say that cells are left out."""
     if rows.source is not None:
         rows.source.check_gaps(rows.Z)
@@ -134,6 +126,18 @@ class GivesProbabilities(ReadsNoise, ABC):
         """Classes of plain rows."""
         likely = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[likely])
+
+
+class AnswersForReleased(GivesProbabilities, ABC):
+    """One that also answers for rows that were themselves perturbed."""
+
+    @abstractmethod
+    def predict_proba_released(self, Z: npt.ArrayLike, source: Recipe | Card | Mechanism) -> Floats:
+        """Probabilities for perturbed rows, of a release whose card (or mechanism) is `source`."""
+
+    def predict_released(self, Z: npt.ArrayLike, source: Recipe | Card | Mechanism) -> npt.NDArray[Any]:
+        """Classes of perturbed rows, of a release whose card (or mechanism) is `source`."""
+        return np.asarray(self.classes_[self.predict_proba_released(Z, source).argmax(axis=1)])
 
 
 def softmax(scores: Floats) -> Floats:

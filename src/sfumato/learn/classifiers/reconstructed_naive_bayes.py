@@ -12,9 +12,9 @@ from sfumato.channels import Recipe
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import CardError
 from sfumato.guarantee import Card
-from sfumato.learn.classifiers.class_densities import ClassDensities, class_densities
-from sfumato.learn.classifiers.reads_noise import GivesProbabilities, slices, softmax
-from sfumato.learn.classifiers.release_columns import ReleaseColumn, columns_of, recipe_of
+from sfumato.learn.classifiers.class_densities import ClassDensities, class_densities, slices
+from sfumato.learn.classifiers.reads_noise import AnswersForReleased, recipe_of, softmax
+from sfumato.learn.classifiers.release_columns import ReleaseColumn, columns_of
 from sfumato.mechanisms import Mechanism
 from sfumato.noise import NumberNoise
 from sfumato.reconstruction import Cells, make_method
@@ -25,7 +25,7 @@ _GRID = 2000
 _TINY = 1e-300
 
 
-class ReconstructedNaiveBayes(GivesProbabilities):
+class ReconstructedNaiveBayes(AnswersForReleased):
     """Class densities of every column are reconstructed (ByClass) from the release and multiplied.
 
     Numbers: `sfumato.reconstruction`, one joint estimate from all parts. Categories: randomized response inverted.
@@ -110,10 +110,6 @@ class ReconstructedNaiveBayes(GivesProbabilities):
             here = np.log(np.maximum(mass, _TINY))[:, cell].T
             scores += _with_missing(here, missing, rows[:, stop - 1])
         return softmax(scores)
-
-    def predict_released(self, Z: npt.ArrayLike, source: Recipe | Card | Mechanism) -> npt.NDArray[Any]:
-        """Classes of perturbed rows, of a release whose card (or mechanism) is `source`."""
-        return np.asarray(self.classes_[self.predict_proba_released(Z, source).argmax(axis=1)])
 
     def predict_proba_released(self, Z: npt.ArrayLike, source: Recipe | Card | Mechanism) -> Floats:
         """Probabilities for perturbed rows: f(z | class) = sum over cells of P(z | x) f(x | class)."""

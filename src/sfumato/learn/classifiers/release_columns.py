@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, cast
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from sfumato.channels import Recipe, Secret
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.core.errors import CardError
 from sfumato.guarantee import Card
+from sfumato.learn.classifiers.reads_noise import Part, recipe_of
 from sfumato.mechanisms import Mechanism
 from sfumato.reconstruction.described import Described, described
 from sfumato.table import Group
@@ -80,13 +80,6 @@ class ReleaseColumn:
 ReleaseColumns = tuple[ReleaseColumn, ...]
 
 
-def recipe_of(source: Any) -> Recipe | None:
-    """From what people have at hand: a recipe, a card, or a fitted mechanism; None for rows without noise."""
-    if source is None or isinstance(source, Recipe):
-        return source
-    return source.made_by() if isinstance(source, Card) else cast(Mechanism, source).recipe_
-
-
 def columns_of(source: Recipe | Card | Mechanism, *, ranges: bool = True) -> ReleaseColumns:
     """The columns of a release.
 
@@ -117,6 +110,19 @@ def columns_of(source: Recipe | Card | Mechanism, *, ranges: bool = True) -> Rel
         _placed(group, one, group.stop - channel.hides_missing)
         for one, (channel, (group,)) in zip(found, recipe.of_columns(), strict=True)
     )
+
+
+def columns_of_part(part: Part, *, ranges: bool = True) -> ReleaseColumns:
+    """The columns that the rows of a part have; refused where their card tells of others."""
+    recipe = recipe_of(part.source)
+    columns = clean_columns(part.Z) if recipe is None else columns_of(recipe, ranges=ranges)
+    width = columns[-1].stop if recipe is None else recipe.width
+    if width != part.Z.shape[1]:
+        raise CardError(
+            f"The card describes {width} columns, but the rows have {part.Z.shape[1]}. Card and release do not "
+            "belong together."
+        )
+    return columns
 
 
 def clean_columns(X: Matrix) -> ReleaseColumns:

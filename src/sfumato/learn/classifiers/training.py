@@ -6,7 +6,6 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -14,15 +13,11 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from sfumato.channels import Affine, Recipe
+from sfumato.channels import NotApplicableError, Recipe
 from sfumato.channels.staged import Staged
-from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.array_types import Matrix
 from sfumato.core.errors import TableError, UsageError
-from sfumato.guarantee import Card
-from sfumato.learn.classifiers.distortion import FactorNoise, NoiseSummary
-from sfumato.learn.classifiers.label_noise import LabelNoiseCorrection
-from sfumato.learn.classifiers.radius_vote import RadiusVote
-from sfumato.learn.classifiers.reads_noise import ReadsNoise
+from sfumato.learn.classifiers.reads_noise import Part, ReadsNoise, mean_keep
 
 # An interrupt that a library swallows is raised again when the library is done.
 
@@ -61,56 +56,6 @@ def heeding_interrupts() -> Iterator[None]:
         raise raised[0]
 
 
-@dataclass(frozen=True)
-class Part:
-    """Rows of one release with their noise: a pooled release is several parts, each with its own."""
-
-    Z: Matrix
-    y: Codes
-    noise: NoiseSummary
-    label_keep: float = 1.0
-    source: Recipe | None = None
-    """Where the noise of every column is described; None for rows without noise."""
-
-
-def noise_summary(recipe: Recipe | None, width: int) -> NoiseSummary:
-    """Moments of the noise, and variances of kept and dropped components where they are known.
-
-    The radius of `RadiusVote` needs nothing but this. None: rows without noise.
-    """
-    if recipe is None:
-        return NoiseSummary(noise_variance=np.zeros(width), noise_fourth_moment=np.zeros(width))
-    variance, fourth = np.zeros(recipe.width), np.zeros(recipe.width)
-    for place, channel in zip(recipe.places, recipe.channels, strict=True):
-        variance[place.start], fourth[place.start] = channel.added_moments
-    known = recipe.map.variances if isinstance(recipe.map, Affine) else None
-    kept = len(recipe.channels)
-    return NoiseSummary(
-        noise_variance=variance,
-        noise_fourth_moment=fourth,
-        retained_variances=None if known is None else known[:kept],
-        neglected_variances=None if known is None else known[kept:],
-        factors=FactorNoise.of(recipe) if recipe.is_columnwise else None,
-        answers=_answers(recipe),
-    )
-
-
-def _answers(recipe: Recipe) -> tuple[tuple[int, int, float], ...]:
-    """Categories that were answered at random: first slot, the one after the last, how often answers are true."""
-    pairs = zip(recipe.places, recipe.channels, strict=True) if recipe.is_columnwise else ()
-    return tuple(
-        (place.start, place.stop, channel.kept)
-        for place, channel in pairs
-        if channel.width > 1 and not channel.numbers and not channel.is_exact
-    )
-
-
-def part_of_card(Z: Matrix, y: Codes, card: Card) -> Part:
-    """Released rows with all that their card says."""
-    recipe = card.made_by()
-    return Part(Z, y, noise_summary(recipe, recipe.width), card.label_keep, recipe)
-
-
 NEEDS_ALL_CELLS = (
     "Not applicable: this classifier needs every cell of a row, and the release leaves cells of {columns} out. Use "
     "reconstructed-naive-bayes, reconstructed-tree, noise-aware-lda, forest or boosting."
@@ -147,6 +92,25 @@ def _check_stages(classifier: Any, parts: Sequence[Part]) -> None:
         )
 
 
+def public_map(recipe: Recipe) -> tuple[Matrix, Matrix] | None:
+    """(A, c) that puts a plain row x at A x + c; None where the map is a secret or there is none (survey bits).
+
+    Refused where what a channel makes of a value on average is no line: rows put elsewhere would be answered wrongly.
+    """
+    if not recipe.is_columnwise:
+        return recipe.map.affine()
+    slope, offset = np.ones(recipe.width), np.zeros(recipe.width)
+    for place, channel, name in zip(recipe.places, recipe.channels, recipe.names(), strict=True):
+        try:
+            slope[place.start], offset[place.start] = channel.mean_line()
+        except NotApplicableError as reason:
+            raise UsageError(
+                f"Column {name!r} was {reason}. This classifier answers only for rows released in the same way; for "
+                "plain rows train reconstructed-naive-bayes or reconstructed-tree."
+            ) from None
+    return np.diag(slope), offset
+
+
 @heeding_interrupts()
 def fit_on_parts(classifier: Any, parts: Sequence[Part]) -> Any:
     """Fit on the pooled rows; randomized labels are corrected for, and learners that ask are told each part's noise."""
@@ -159,15 +123,17 @@ def fit_on_parts(classifier: Any, parts: Sequence[Part]) -> Any:
     classifier = _with_neighbours_for(classifier, len(y))
     extra: dict[str, Any] = {}
     part_of = np.repeat(np.arange(len(parts)), [len(part.Z) for part in parts])
-    if isinstance(classifier, RadiusVote):
-        extra = {"noise": [part.noise for part in parts], "part": part_of}
     if isinstance(classifier, ReadsNoise):
         extra = {"sources": [part.source for part in parts], "part": part_of}
         if classifier.corrects_labels:
             return classifier.fit(Z, y, label_keep=[part.label_keep for part in parts], **extra)
-    # Rows of all parts have the same classes, so their mixture is kept with the average probability.
-    keep = float(np.average([part.label_keep for part in parts], weights=[len(part.Z) for part in parts]))
-    if keep < 1.0:
+    elif getattr(classifier, "asks_noise", False):
+        from sfumato.learn.classifiers.distortion import noise_summary
+
+        extra = {"noise": [noise_summary(part.source, Z.shape[1]) for part in parts], "part": part_of}
+    if (keep := mean_keep(parts)) < 1.0:
+        from sfumato.learn.classifiers.label_noise import LabelNoiseCorrection
+
         classifier = LabelNoiseCorrection(classifier, keep=keep)
     return classifier.fit(Z, y, **extra)
 
@@ -184,5 +150,4 @@ def _with_neighbours_for(classifier: Any, rows: int) -> Any:
 
 def answers_plain_rows(classifier: Any) -> bool:
     """Whether it classifies plain rows as they are, and not where the release lies on average."""
-    inner = classifier.classifier if isinstance(classifier, LabelNoiseCorrection) else classifier
-    return bool(getattr(inner, "answers_plain_rows", False))
+    return bool(getattr(classifier, "answers_plain_rows", False))

@@ -17,7 +17,8 @@ from sfumato.core.array_types import Codes
 from sfumato.core.errors import TableError
 from sfumato.core.progress import Progress, silent
 from sfumato.guarantee import Card
-from sfumato.learn.train import as_numbers, check_one_space
+from sfumato.learn.reconstruct import as_numbers
+from sfumato.learn.releases import check_one_space
 from sfumato.reconstruction import Density, Shares, reconstruct
 from sfumato.reconstruction.described import Described, describe
 from sfumato.reconstruction.evidence import FEWEST

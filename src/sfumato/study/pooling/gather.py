@@ -15,9 +15,9 @@ from sfumato.channels.recipe import Reach
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import CardError, SchemaError, TableError, UsageError
 from sfumato.guarantee import Card
-from sfumato.learn.classifiers.embedding import public_map
-from sfumato.learn.classifiers.training import Part, noise_summary, part_of_card
-from sfumato.learn.train import check_one_space
+from sfumato.learn.classifiers.reads_noise import Part
+from sfumato.learn.classifiers.training import public_map
+from sfumato.learn.releases import check_one_space
 from sfumato.release.release import card_inside, matrix_of
 from sfumato.study.pooling.trials import Queries
 from sfumato.table import Table, open_table
@@ -68,7 +68,7 @@ def read_part(pushed: Pushed, card: Card, rows: int, rng: np.random.Generator) -
         assert codes is not None
         Z.append(matrix)
         y.append(codes)
-    return part_of_card(stacked(Z, card.made_by().width), joined_codes(y), card)
+    return Part.of_card(stacked(Z, card.made_by().width), joined_codes(y), card)
 
 
 def picked_blocks(table: Table, chosen: Codes) -> Iterator[pa.Table]:
@@ -353,8 +353,7 @@ def _add_public(pool: Pool, path: Path, rows: int, rng: np.random.Generator, *, 
     Z = np.concatenate(X)
     if affine is not None:
         Z = Z @ affine[0].T + affine[1]
-    exact = noise_summary(None, Z.shape[1])
-    pool.tests[PUBLIC] = Queries([Part(Z, np.concatenate(y), exact)], pool.classes)
+    pool.tests[PUBLIC] = Queries([Part(Z, np.concatenate(y))], pool.classes)
 
 
 def _add_embedded(

@@ -22,7 +22,8 @@ from sfumato.guarantee.guarantee import LOCAL_DP
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.guarantee.shuffled import DELTA, shuffled_epsilon
 from sfumato.learn.classifiers.factory import choose_classifier, make_classifier
-from sfumato.learn.classifiers.training import Part, answers_plain_rows, fit_on_parts
+from sfumato.learn.classifiers.reads_noise import Part
+from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts
 from sfumato.learn.model import Model
 from sfumato.learn.train import about_model, settled
 from sfumato.study.pooling.gather import DRAWN_AGAIN, EMBEDDED, PUBLIC, Pool, Request, gather

@@ -14,7 +14,8 @@ from threadpoolctl import threadpool_limits
 from sfumato.attacks.metrics import proportion_interval
 from sfumato.core.array_types import Codes
 from sfumato.learn.classifiers.factory import choose_classifier, make_classifier
-from sfumato.learn.classifiers.training import Part, answers_plain_rows, fit_on_parts
+from sfumato.learn.classifiers.reads_noise import Part
+from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts
 
 # How often a classifier is wrong, with an interval, also where the labels it is held against were randomized.
 

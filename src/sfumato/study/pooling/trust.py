@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.core.array_types import Codes, Floats
 from sfumato.core.errors import UsageError
-from sfumato.learn.classifiers.training import Part
+from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.study.pooling.gather import Pool, Request, thinned_part
 from sfumato.study.pooling.trials import Queries, Step, answering, answers_released, joined
 
