@@ -224,6 +224,16 @@ def test_every_command_and_option_is_documented():
     assert missing == []
 
 
+BUILT = re.compile(r"[\"'` (]sfumato (?!cannot)[a-z][a-z -]*[^\"'`\n.|]*\{(?!to_type)")
+"""A command with something filled in by hand: a path or a column in it may hold spaces or quotes."""
+
+
+def test_printed_commands_are_written_by_one_function():
+    assert BUILT.search('f"Type sfumato show {folder}"')
+    sources = [path for path in tracked() if path.is_relative_to(ROOT / "src") and path.suffix == ".py"]
+    assert findings(BUILT, sources) == [], "core.wording.to_type quotes what a shell would take apart"
+
+
 def test_every_mechanism_is_documented_with_its_limits():
     from sfumato.mechanisms import MECHANISMS
 

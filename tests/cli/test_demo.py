@@ -59,14 +59,14 @@ def test_a_table_of_ones_own_is_told_what_stands_in_the_way_and_what_to_type(com
     assert told.startswith(
         "Nothing is proved, because the ranges of 5 columns (sepal_length, sepal_width, petal_length"
     )
-    assert told.count(". ") == 0  # one sentence
+    assert told.count(". ") == 1  # two sentences, and two commands
     assert "To release" not in text
     for name, (low, high) in RANGES.items():
         words = ("--column", name, "--low", low, "--high", high, "--reason", "a flora of the region")
         assert command("declare", "demo-out/schema.yaml", *words)[0] == 0
     kinds = ("--categories", "setosa,versicolor,virginica", "--reason", "the same flora")
     assert command("declare", "demo-out/schema.yaml", "--column", "kind", *kinds)[0] == 0
-    typed = re.search(r"type sfumato (demo .*)\.", told).group(1)
+    typed = re.search(r"^  sfumato (demo .*)$", text, re.M).group(1)
     code, text, error = command(*typed.split())
     assert code == 0, error
     assert "mine.csv, 450 of 600 rows: made-up rows, epsilon 1 (central-dp)." in text

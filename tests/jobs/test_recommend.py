@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 import subprocess
 import sys
 import warnings
@@ -251,6 +252,27 @@ def test_ranges_that_were_read_off_and_no_column_to_predict_follow_the_rule_and_
     lines = [line.split()[1] for line in found.command("t.csv").splitlines()]
     assert lines == ["schema", "declare", "sanitize"], "made-up rows are refused until ranges are declared"
     assert "--schema schema.yaml" in found.command("t.csv")
+
+
+@pytest.mark.parametrize("use_table", [False, True])
+def test_printed_commands_are_quoted_for_a_shell(use_table):
+    given = ["my 'best' table.csv", "a schema.yaml", "a config.yaml"]
+    words = {"use_table": True, "tries": 1, "max_risk": 0.9} if use_table else {"epsilon": 1.0, "rows": 1_000}
+    found = sf.recommend(people(), schema=SCHEMA, **words)
+    for config in (None, given[2]):
+        typed = shlex.split(found.command(given[0], schema=given[1], config=config))
+        assert typed[:2] == ["sfumato", "sanitize"]
+        assert set(given[:2] if config is None else given) < set(typed)
+
+
+def test_columns_with_spaces_are_quoted_where_they_are_to_be_declared():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = sf.recommend(
+            people().drop(["ill"]).rename_columns(["age in years", "dose", "ward"]), epsilon=1.0, rows=1_000
+        )
+    declare = shlex.split(found.command("t.csv").splitlines()[1])
+    assert "age in years" in declare
 
 
 def test_wishes_that_say_the_same_twice_are_refused():

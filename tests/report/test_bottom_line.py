@@ -1,6 +1,7 @@
 """The verdict before all figures: what was not tried is unknown, a limit holds for intervals, and words stay modest."""
 
 import copy
+import shlex
 
 import pytest
 
@@ -68,11 +69,59 @@ def test_the_bottom_line_begins_with_the_state_and_answers_every_question():
     assert "Learn a value? 46 of 100 44 without the release +2" in text
     assert "Pick out one? tried 22 ways, none found" in text
     assert "Of use? 93 of 100 right (commonest class 63, originals 95), by knn on 143 people not in the table" in text
-    assert 'Not hidden the ranges you declared (3, reason "form 17b")' in text
+    assert 'Not hidden the ranges you declared (3: 2 by "form 17b", 1 by "the law")' in text
     assert lines[-1] == "Next               sfumato certificate release/"
     assert max(map(len, lines)) <= 80
     assert max(map(len, bottom_line(FOUND, width=50))) <= 50
     assert "safe" not in text.lower()
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ({"form 17b": 2}, '(2, reason "form 17b")'),
+        ({"a": 1, "b": 2, "c": 30}, '(33: 1 by "a", 2 by "b", 30 by "c")'),
+        ({f"entry {k}": 1 + (k < 10) for k in range(20)}, "(30 ranges, 20 different reasons: see `sfumato show`)"),
+    ],
+)
+def test_no_reason_is_left_out_unsaid(declared, said):
+    release = {**FOUND["release"], "declared": [{"reason": why, "ranges": n} for why, n in declared.items()]}
+    assert f"the ranges you declared {said}" in told({**FOUND, "release": release})
+
+
+MEASURED_SHARES = {"marginals": {"release": 0.12}, "pairs": {"release": 0.2}}
+
+
+@pytest.mark.parametrize(
+    ("label", "settings", "said"),
+    [
+        ("ill", {"repeats": 10, "holdout_rows": 0}, "how well ill is predicted is not known: add --holdout TABLE"),
+        ("ill", {"repeats": 0, "holdout_rows": 0}, "how well ill is predicted was not asked for: add --repeats 10"),
+        ("ill", {"repeats": 10, "holdout_rows": 9}, "how well ill is predicted is not known; audit.json says why"),
+        (None, {"repeats": 10}, "Of use? shares of one column are off by 12 points"),
+    ],
+)
+def test_where_nothing_was_learned_it_says_what_is_known_and_what_to_add(label, settings, said):
+    found = {**FOUND, "utility": [], "fidelity": MEASURED_SHARES, "settings": settings}
+    text = told({**found, "release": {**FOUND["release"], "label": label}})
+    assert said in text
+    assert "shares of one column are off by 12 points, of two columns by 20" in text
+
+
+@pytest.mark.parametrize(
+    ("than", "start"), [("worse", "worse than"), ("no better", "no better than"), ("better", "93")]
+)
+def test_a_release_that_teaches_nothing_says_so_first(than, start):
+    found = copy.deepcopy(FOUND)
+    found["utility"][0]["than_commonest"] = than
+    assert f"Of use? {start}" in told(found)
+    assert ("always answering the commonest class: 93 of 100 right" in told(found)) == (than != "better")
+
+
+def test_a_command_can_be_copied_whatever_the_path():
+    lines = bottom_line(FOUND, folder="my release's/of May 2026, the second one of the year", width=40)
+    typed = shlex.split(lines[-1].partition("Next")[2])
+    assert typed == ["sfumato", "certificate", "my release's/of May 2026, the second one of the year"]
 
 
 def test_terminal_and_page_have_the_same_words():

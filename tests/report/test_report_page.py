@@ -48,7 +48,8 @@ def test_the_page_begins_with_the_words_of_the_terminal(private_audit, read):
 def test_without_a_column_to_predict_use_is_the_error_of_shares(private_audit, read):
     fidelity = {"against": "holdout", "marginals": {"release": 0.1, "original": 0.02}}
     fidelity |= {"pairs": {"release": 0.31, "original": 0.05}, "correlations": {"release": None}}
-    html = render_report(private_audit | {"utility": [], "fidelity": fidelity})
+    unlabelled = private_audit | {"release": private_audit["release"] | {"label": None}}
+    html = render_report(unlabelled | {"utility": [], "fidelity": fidelity})
     text = read(html).text
     assert "Of use? shares of one column are off by 10 points, of two columns by 31" in text
     assert '>Shares of two columns together</th><td class="number">31</td><td class="number">5</td>' in html

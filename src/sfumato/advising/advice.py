@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -21,7 +20,7 @@ from scipy.special import stdtrit
 from sfumato.advising.wish import Wish
 from sfumato.core.errors import UsageError
 from sfumato.core.wording import counted as in_number
-from sfumato.core.wording import first_names, right_of_100
+from sfumato.core.wording import first_names, right_of_100, to_type
 from sfumato.guarantee.concentrated import epsilon_of, rho_for
 from sfumato.guarantee.posterior import (
     PRIOR,
@@ -321,22 +320,27 @@ class Advice:
 
     def command(self, table: str, *, schema: str | None = None, config: str | None = None) -> str:
         """The line that makes the release; before it those that declare ranges which were read off the table."""
-        label = [] if self.label is None else ["--label", self.label]
-        before = [["sfumato", "schema", table, *label, "--out", SCHEMA_FILE]] if self.read_off and not schema else []
-        lines = [shlex.join(line) for line in before]
+        lines = []
         if self.read_off:
-            schema = schema or SCHEMA_FILE
-            declare = shlex.join(["sfumato", "declare", schema, "--column", self.read_off[0]])
+            if not schema:
+                schema = SCHEMA_FILE
+                lines.append(to_type("schema", table, label=self.label, out=schema))
+            declare = to_type("declare", schema, column=self.read_off[0])
             others = "" if len(self.read_off) == 1 else f"  # and so the other {len(self.read_off) - 1:,}"
             lines.append(f'{declare} ... --reason "WHERE IT IS WRITTEN"{others}')
-        release = ["sfumato", "sanitize", table, *(["--schema", schema] if schema else label)]
-        release += ["--config", config] if config else ["--epsilon", _floor(self.bound.epsilon)]
-        release += [] if config or self.wish.trust == OWNER else ["--trust", self.wish.trust]
-        if self.person is not None:
-            release += ["--person", self.person]
-        if self.rows_per_person > 1 or self.person is not None:
-            release += ["--max-rows-per-person", str(self.rows_per_person)]
-        return "\n  ".join([*lines, shlex.join([*release, "--out", "release"])])
+        trust = None if self.wish.trust == OWNER else self.wish.trust
+        several = self.rows_per_person > 1 or self.person is not None
+        release = to_type(
+            "sanitize",
+            table,
+            schema=schema,
+            label=None if schema else self.label,
+            **({"config": config} if config else {"epsilon": _floor(self.bound.epsilon), "trust": trust}),
+            person=self.person,
+            max_rows_per_person=self.rows_per_person if several else None,
+            out="release",
+        )
+        return "\n  ".join([*lines, release])
 
     def paragraph(self) -> str:
         """The sentence that a person acts on comes first."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,7 +10,7 @@ from sfumato.advising.search import Setting, proves
 from sfumato.advising.trial import Outcome
 from sfumato.advising.wish import Wish
 from sfumato.auditing.extra import Points
-from sfumato.core.wording import counted, right_of_100
+from sfumato.core.wording import counted, right_of_100, to_type
 from sfumato.guarantee.concentrated import Values
 from sfumato.guarantee.promise import but_for
 from sfumato.guarantee.rounding import rounded_up
@@ -83,10 +82,15 @@ class Recommendation:
         """The line that makes the release."""
         if self.looked_at == RELEASED:  # the release was looked at; the private table is the one to perturb
             table, schema = "TABLE", schema or "SCHEMA"
-        values = [word for name, value in self.parameters.items() for word in ("--param", f"{name}={value}")]
-        given = ["--schema", schema] if schema else ["--label", self.label]
-        how = ["--config", config] if config else ["--mechanism", self.mechanism, *values]
-        return shlex.join(["sfumato", "sanitize", table, *given, *how, "--out", "release"])
+        values = [f"{name}={value}" for name, value in self.parameters.items()]
+        return to_type(
+            "sanitize",
+            table,
+            schema=schema,
+            label=None if schema else self.label,
+            **({"config": config} if config else {"mechanism": self.mechanism, "param": values}),
+            out="release",
+        )
 
     @property
     def _total(self) -> str:

@@ -8,6 +8,7 @@ documentation for words that are out. Fields of JSON, options, files, classes an
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -256,6 +257,24 @@ def first_names(names: Sequence[str], most: int = 5) -> str:
     """
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def to_type(command: str, *given: object, **options: object) -> str:
+    """A command for a shell: paths and names are quoted where they need it. Options that are None are left out, those
+    that are True have no value, and a list repeats its option.
+
+    >>> to_type("sanitize", "my table.csv", schema="s.yaml", label=None, max_posterior=0.2, force=True)
+    "sfumato sanitize 'my table.csv' --schema s.yaml --max-posterior 0.2 --force"
+    """
+    words = [shlex.quote(str(one)) for one in given]
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        for one in value if isinstance(value, list) else [value]:
+            if one is True:
+                words.append(option)
+            elif one is not None:
+                words += [option, shlex.quote(str(one))]
+    return " ".join(["sfumato", command, *words])
 
 
 def right_of_100(

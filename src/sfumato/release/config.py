@@ -9,6 +9,7 @@ from typing import Any
 
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.core.files import other_version, write_whole
+from sfumato.core.wording import to_type
 from sfumato.release.asked import Terms
 from sfumato.release.strength import STRENGTHS, Strength, Wanted
 from sfumato.table.schema import read_yaml
@@ -57,7 +58,7 @@ class Config:
     def load(cls, path: Path | str) -> Config:
         """Read a config file; what cannot be meant is refused with a sentence."""
         if not Path(path).is_file():
-            raise UsageError(f"There is no config {path}. `sfumato recommend TABLE --out {path}` writes one.")
+            raise UsageError(f"There is no config {path}. To write one: {to_type('recommend', 'TABLE', out=path)}")
         try:
             return cls.from_dict(read_yaml(Path(path), yes_is_true=True))
         except (UsageError, SchemaError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.core.errors import SchemaError, UsageError
-from sfumato.core.wording import counted
+from sfumato.core.wording import counted, to_type
 from sfumato.ledger.read_off import ENDS, NUMBERS, ReadOff, about_equal
 from sfumato.table import Column, Schema
 from sfumato.table.schema import read_yaml
@@ -169,6 +168,5 @@ def _marked_learned(path: Path) -> set[str]:
 
 def example(path: Path, column: Column) -> str:
     """The command that declares a column; its own values stand in no message."""
-    values = "--low LOW --high HIGH" if column.kind in NUMBERS else '--categories "A,B"'
-    place, name = shlex.quote(str(path)), shlex.quote(column.name)
-    return f'sfumato declare {place} --column {name} {values} --reason "WHERE IT IS WRITTEN"'
+    values = {"low": "LOW", "high": "HIGH"} if column.kind in NUMBERS else {"categories": "A,B"}
+    return to_type("declare", path, column=column.name, **values, reason="WHERE IT IS WRITTEN")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +13,7 @@ from sfumato.api.cli.console import Console, Force
 from sfumato.api.cli.release import Label
 from sfumato.api.cli.tables import Tables
 from sfumato.core.errors import UsageError
-from sfumato.core.wording import counted, first_names
+from sfumato.core.wording import counted, first_names, to_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,6 +80,9 @@ def demo(
     release = out / "release"
     for line in textwrap.wrap(_first_sentence(done, table), WIDTH):
         console.say(line)
+    if table is not None and done.read:
+        for command in _to_prove(done, table, max_rows_per_person):
+            console.say(f"  {command}")
     told = bottom_line(done.audit.data, str(release), width=WIDTH)
     for line in [line for line in told if not line.startswith("Next")]:
         console.say(line)
@@ -94,8 +96,8 @@ def demo(
     else:
         console.say("Your ledger did not count this release: look at it, but do not share it.")
         if schema is not None and not done.read:
-            typed = f"{shlex.quote(table)} --schema {shlex.quote(str(schema))}"
-            console.say(f"To release: sfumato sanitize {typed} --epsilon 1 --out release")
+            more = {"max_rows_per_person": max_rows_per_person, "out": "release"}
+            console.say(f"To release: {to_type('sanitize', table, schema=schema, epsilon=1, **more)}")
     learned = [one for one in done.audit.data["utility"] if one.get("release") is not None]
     console.result(
         {
@@ -110,23 +112,29 @@ def demo(
 
 
 def _first_sentence(done: Demonstration, table: str | None) -> str:
-    """What was done; of ranges that were read off one's own table first that nothing is proved, and what to type."""
+    """What was done; of ranges that were read off one's own table first that nothing is proved."""
     from sfumato.api.demo import EPSILON
-    from sfumato.release.declare import example
 
     rows = f"{done.before.num_rows:,} of {done.before.num_rows + done.others:,}"
     read = done.read
     if table is None or not read:
         what = f"Breast cancer, {rows} patients" if table is None else f"{table}, {rows} rows"
         return f"{what}: made-up rows, epsilon {EPSILON:g} ({done.card.guarantee['kind']})."
-    file = done.folder / "schema.yaml"
     ranges = "range of 1 column" if len(read) == 1 else f"ranges of {counted(len(read), 'column')}"
     return (
         f"Nothing is proved, because the {ranges} ({first_names(read, 3)}) {'was' if len(read) == 1 else 'were'} read "
-        f"off your table: say of each what you know without it, for example {example(file, done.schema[read[0]])}, "
-        f"then type sfumato demo --table {shlex.quote(table)} --schema {shlex.quote(str(file))} --force"
-        f"{'' if done.folder == OUT else f' --out {shlex.quote(str(done.folder))}'}."
+        "off your table. Say of each what you know without it, and try again:"
     )
+
+
+def _to_prove(done: Demonstration, table: str, max_rows_per_person: int | None) -> list[str]:
+    """What to type, for a proof: each on a line of its own, which is never broken."""
+    from sfumato.release.declare import example
+
+    file = done.folder / "schema.yaml"
+    out = None if done.folder == OUT else done.folder
+    more = {"max_rows_per_person": max_rows_per_person, "out": out, "force": True}
+    return [example(file, done.schema[done.read[0]]), to_type("demo", table=table, schema=file, **more)]
 
 
 def side_by_side(before: pa.Table, after: pa.Table) -> list[str]:

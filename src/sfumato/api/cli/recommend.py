@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +14,7 @@ from sfumato.api.cli.release import Label
 from sfumato.api.cli.tables import Query, TableArgument, Tables
 from sfumato.core.errors import UnmetWishError
 from sfumato.core.files import check_free
+from sfumato.core.wording import to_type
 
 if TYPE_CHECKING:
     from sfumato.advising.recommendation import Recommendation
@@ -85,13 +85,11 @@ def recommend(
     check_free(out, force=force)
     released = (Path(table) / "card.json").is_file()
     wished = (max_risk, max_posterior, prior, max_loss, epsilon, rows, max_rows_per_person, tries)
-    given: list[tuple[str, object]] = [("label", label), ("person", person), ("schema", schema), ("out", out)]
+    given = {"label": label, "person": person, "schema": schema, "out": out}
     if all(one is None for one in wished) and trust == "owner" and not use_table and not released and console.can_ask:
         trust, max_posterior, max_rows_per_person = _asked()
-        told = [*given, ("trust", trust), ("max-posterior", f"{max_posterior:g}")]
-        told.append(("max-rows-per-person", max_rows_per_person))
-        words = [word for name, one in told if one is not None for word in (f"--{name}", str(one))]
-        console.say(f"The same without questions:\n  {shlex.join(['sfumato', 'recommend', table, *words])}\n")
+        told = {"trust": trust, "max_posterior": f"{max_posterior:g}", "max_rows_per_person": max_rows_per_person}
+        console.say(f"The same without questions:\n  {to_type('recommend', table, **given, **told)}\n")
 
     with console.listening() as progress:
         found = run(

@@ -13,7 +13,7 @@ from sfumato.api.cli.console import AsPublished, Console, Force, parse_parameter
 from sfumato.api.cli.push import Yes
 from sfumato.api.cli.tables import AtCoordinator, AtServer
 from sfumato.core.errors import CoordinatorError, OutputError, UsageError
-from sfumato.core.wording import counted
+from sfumato.core.wording import counted, to_type
 
 if TYPE_CHECKING:
     from sfumato.study.protocol.survey_file import SurveyStudy
@@ -102,7 +102,7 @@ def make_study(
     except OutputError as error:
         raise OutputError(
             f"{error} The study {identity} was created. Once that is fixed, its owner can get a token with: "
-            f"sfumato study owner-token {identity} --data {server.data}"
+            f"{to_type('study owner-token', identity, data=server.data)}"
         ) from None
     console.say(
         f"Study {study.name}\n  id     {identity}\n  hash   {digest}\n  token  {token_file}  (the owner's; keep it)"
@@ -344,5 +344,5 @@ def download(
     """
     with at.connected(console) as connected, console.listening() as progress:
         connected.download(study, model, out, force=force, progress=progress)
-    console.say(f"Wrote {out}. Try it at home: sfumato evaluate {out} TABLE")
+    console.say(f"Wrote {out}. Try it at home: {to_type('evaluate', out, 'TABLE')}")
     console.result({"model": model, "file": str(out)})

@@ -17,14 +17,16 @@ from sfumato.attacks.base import LINKABILITY
 from sfumato.auditing.extra import NOT_WITHIN, UNKNOWN, Points, Risk, state_of, three_risks
 from sfumato.auditing.report.markup import tag
 from sfumato.auditing.utility import HOLDOUT
-from sfumato.core.wording import QUESTIONS, counted, right_of_100
+from sfumato.core.wording import NO_BETTER, QUESTIONS, WORSE, counted, right_of_100, to_type
 from sfumato.guarantee import AllReleases
 from sfumato.guarantee.guarantee import CENTRAL_DP
-from sfumato.guarantee.own_words import own_words
+from sfumato.guarantee.own_words import own_words, quoted
 
 LEFT = 19
 COLUMN = "   "
 """Between figures of a row, which a line is broken at first."""
+MOST_REASONS = 3
+"""Different reasons for ranges that are said in full."""
 FOR_OTHERS = "WHAT IS PROVED"
 """In place of the state, which is the owner's and rests on private rows."""
 
@@ -76,10 +78,19 @@ def bottom_line(found: Mapping[str, Any], folder: str = "DIR", width: int = 80) 
         start = f"{left:<{LEFT}}" if len(left) < LEFT else ""
         if not start:
             lines.append(left)
-        told = COLUMN.join(part.replace(" ", "\xa0") for part in words.split(COLUMN)) if COLUMN in words else words
+        told = words
+        if COLUMN in words:
+            told = COLUMN.join(part.replace(" ", "\xa0") for part in words.split(COLUMN))
+        elif words.startswith("sfumato "):  # a command is not broken, so that it can be copied
+            told = words.replace(" ", "\xa0")
         indent = " " * LEFT
         lines += textwrap.wrap(
-            told, max(width, 2 * LEFT), initial_indent=start or indent, subsequent_indent=indent, break_on_hyphens=False
+            told,
+            max(width, 2 * LEFT),
+            initial_indent=start or indent,
+            subsequent_indent=indent,
+            break_on_hyphens=False,
+            break_long_words=False,
         )
     return [line.replace("\xa0", " ") for line in lines]
 
@@ -134,6 +145,8 @@ def in_digits(points: Points, limit: float | None = None) -> tuple[str, str, str
 
 
 def use(found: Mapping[str, Any]) -> str:
+    """How well the best learner predicts from the release, or what is known without one; what is of no use is said
+    first."""
     best = max(
         (one for one in found.get("utility") or () if one.get("release") is not None),
         key=lambda one: float(one["release"]),
@@ -141,15 +154,38 @@ def use(found: Mapping[str, Any]) -> str:
     )
     if best is not None:
         originals = max(float(one["original"]) for one in found["utility"] if one.get("original") is not None)
-        return right_of_100(
+        right = right_of_100(
             float(best["release"]), best["classifier"], asked_about(best), best.get("commonest"), originals
         )
-    marginals = ((found.get("fidelity") or {}).get("marginals") or {}).get("release")
-    if marginals is not None:
-        pairs = found["fidelity"]["pairs"]["release"]
-        two = "" if pairs is None else f", of two columns by {100 * pairs:.0f}"
-        return f"shares of one column are off by {100 * marginals:.0f} points{two}"
-    return "not measured: there is no column to predict, or it is unknown which row is whose"
+        than = best.get("than_commonest")
+        return f"{than} than always answering the commonest class: {right}" if than in (NO_BETTER, WORSE) else right
+    known = [_not_predicted(found), _shares_off(found)]
+    return "; ".join(one for one in known if one) or "not measured: there is no column to predict"
+
+
+def _not_predicted(found: Mapping[str, Any]) -> str:
+    """Why nothing was learned though there is a column to predict, and what to add."""
+    label, settings = (found.get("release") or {}).get("label"), found.get("settings") or {}
+    if label is None:
+        return ""
+    name = own_words(str(label), 40)
+    if settings.get("repeats") == 0:
+        return f"how well {name} is predicted was not asked for: add --repeats 10, or leave --attack out"
+    if not settings.get("holdout_rows"):
+        return (
+            f"how well {name} is predicted is not known: add --holdout TABLE, people not in the table, with that column"
+        )
+    return f"how well {name} is predicted is not known; audit.json says why in its notes"
+
+
+def _shares_off(found: Mapping[str, Any]) -> str:
+    fidelity = found.get("fidelity") or {}
+    marginals = (fidelity.get("marginals") or {}).get("release")
+    if marginals is None:
+        return ""
+    pairs = fidelity["pairs"]["release"]
+    two = "" if pairs is None else f", of two columns by {100 * pairs:.0f}"
+    return f"shares of one column are off by {100 * marginals:.0f} points{two}"
 
 
 def asked_about(entry: Mapping[str, Any]) -> str:
@@ -168,9 +204,7 @@ def _not_hidden(found: Mapping[str, Any]) -> str:
     owner, data = ("you", "your data") if has_measured(found) else ("the owner", "the data")
     parts = []
     if declared := release.get("declared"):
-        most = max(declared, key=lambda one: int(one["ranges"]))
-        count, reason = sum(int(one["ranges"]) for one in declared), own_words(str(most["reason"]), 60)
-        parts.append(f'the ranges {owner} declared ({count:,}, reason "{reason}")')
+        parts.append(f"the ranges {owner} declared ({_reasons(declared)})")
     elif release.get("owners_word"):
         parts.append(f"the ranges {owner} declared")
     if learned := release.get("learned_from_data"):
@@ -182,10 +216,22 @@ def _not_hidden(found: Mapping[str, Any]) -> str:
     return "; ".join(parts) or "what is true of everybody"
 
 
+def _reasons(declared: Sequence[Mapping[str, Any]]) -> str:
+    """How many ranges by which reasons; many reasons are counted, and stand in full where the card is shown."""
+    count = sum(int(one["ranges"]) for one in declared)
+    if len(declared) > MOST_REASONS:
+        return f"{counted(count, 'range')}, {len(declared):,} different reasons: see `sfumato show`"
+    quotes = [quoted(str(one["reason"]), 60) for one in declared]
+    if len(declared) == 1:
+        return f"{count:,}, reason {quotes[0]}"
+    each = (f"{int(one['ranges']):,} by {quote}" for one, quote in zip(declared, quotes, strict=True))
+    return f"{count:,}: {', '.join(each)}"
+
+
 def _next(found: Mapping[str, Any], state: str, folder: str) -> str:
     """One command: what is missing, something stronger, or the page to hand over."""
     if state == UNKNOWN and not (found.get("settings") or {}).get("holdout_rows"):
         return "the same with --holdout TABLE: people not in the table, whom some attackers need"
     if state == NOT_WITHIN or found.get("guarantee") is None:
-        return "sfumato recommend TABLE"
-    return f"sfumato certificate {folder}"
+        return to_type("recommend", "TABLE")
+    return to_type("certificate", folder)

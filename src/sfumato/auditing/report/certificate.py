@@ -19,6 +19,7 @@ from sfumato.auditing.report.markup import report_template, report_text
 from sfumato.auditing.report.page import CLOSED
 from sfumato.core.errors import CardError, UsageError
 from sfumato.core.files import check_free, file_digest, write_whole
+from sfumato.core.wording import to_type
 from sfumato.guarantee import Card
 from sfumato.guarantee.words import owners_word
 from sfumato.release.release import FILES
@@ -61,8 +62,8 @@ def _audit(folder: Path) -> dict[str, Any]:
     path = folder / "audit.json"
     if not path.is_file():
         raise UsageError(
-            f"There is no audit in {folder}. Leave --with-audit out, or make one: sfumato audit {folder} "
-            "--original TABLE."
+            f"There is no audit in {folder}. Leave --with-audit out, or make one: "
+            f"{to_type('audit', folder, original='TABLE')}"
         )
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
