@@ -24,9 +24,8 @@ from sfumato.attacks.row_ratios import Membership
 from sfumato.auditing import attacking
 from sfumato.auditing import audit as job
 from sfumato.auditing import utility as learning
-from sfumato.auditing.arena import set_up
-from sfumato.auditing.read_folder import evidence_from_release
-from sfumato.auditing.request import AuditRequest
+from sfumato.auditing.open_case import open_case
+from sfumato.auditing.options import Options
 from sfumato.table.neighbours import on_device, radius_votes
 
 NUMBERS, CATEGORIES, FEW = 16, 4, 2_000
@@ -94,10 +93,8 @@ def votes(card: Card, device: str, memory: int, rows: int) -> None:
 def attacks(card: Card, device: str, memory: int, release, original, holdout, rows: int, some: int) -> None:
     """Likelihoods and the Bayes window, on all rows by the card, and on some by both."""
     for most, both in ((some, True), (rows, False)):
-        request = AuditRequest(original, release=release, holdout=holdout, max_rows=most)
-        rng = np.random.default_rng(0)
-        evidence = evidence_from_release(release, request, rng)
-        known = set_up(evidence, request.tolerance, rng).known
+        options = Options(original=original, holdout=holdout, max_rows=most)
+        known = open_case(release, options, np.random.default_rng(0)).known
         for attack in (NearestRow(), Membership(statistic="likelihood"), NearestSource(), BayesWindow()):
             with on_device(device, memory):
                 taken, found = card.clocked(lambda attack=attack, known=known: attack.run(known))
@@ -163,9 +160,9 @@ def main() -> None:
         if given.audit == "no" or number:
             continue
         for module, name, label in (
-            (attacking, "attempt", lambda attack, *_: attack.name),
+            (attacking, "_played", lambda attack, *_: attack.name),
             (learning, "_entry_or_refusal", lambda name, *_: f"learn {name}"),
-            *((job, name, None) for name in ("_evidence", "set_up", "attack_all", "measures", "utility", "copies")),
+            *((job, name, None) for name in ("open_case", "attack_all", "measures", "utility", "copies")),
             *(
                 (job, name, None)
                 for name in ("distributions", "correlations", "riskiest_records", "fidelity", "document")

@@ -275,7 +275,7 @@ class TestAudit:
         assert found.data["release"]["card"] is False
 
     def test_mistakes(self, release, people):
-        with pytest.raises(UsageError, match="--seed must not be negative"):
+        with pytest.raises(UsageError, match="--seed must be at least 0"):
             sf.audit(release, original=people, seed=-1)
         with pytest.raises(UsageError, match="Leave --schema out"):
             sf.audit(release, original=people, schema=SCHEMA)

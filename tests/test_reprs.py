@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sfumato.auditing.audit import AuditRequest, audit
+from sfumato.api.audit import audit
 from sfumato.learn.model import Model, load_model
 from sfumato.learn.train import train
 from sfumato.mechanisms import GuidedProjection, PrincipalLaplace, RandomRotation
@@ -51,7 +51,7 @@ def made(tmp_path_factory):
         "guarantee": release.card.stated_guarantee(),
         "model": Model.load(folder / "m.skops"),
         "predicted": load_model(folder / "m.skops").classify(table, key=folder / "r" / "key.json"),
-        "audit": audit(AuditRequest(table, folder=folder / "r", repeats=0, attacks=("naive-estimate",))),
+        "audit": audit(folder / "r", original=table, repeats=0, attacks=("naive-estimate",)),
         "density": reconstruct(values, noisy.card, column="number-0", resamples=0),
         "basis": PrincipalLaplace(basis=np.eye(60)),
         "listed basis": PrincipalLaplace(basis=np.eye(60).tolist()),

@@ -8,12 +8,12 @@ import pytest
 from knowing import told
 
 import sfumato as sf
+from sfumato.api.audit import audit
 from sfumato.attacks import Abstain, Knowledge, KnownNoise, Values
 from sfumato.attacks.base import Simulated
 from sfumato.attacks.learned_inversion import LearnedInversion, simulated_pairs
 from sfumato.attacks.metrics import Truth, score_guess
 from sfumato.attacks.naive_estimate import NaiveEstimate
-from sfumato.auditing.audit import AuditRequest, audit
 from sfumato.channels import Additive, Sampled
 from sfumato.noise import Laplace
 from sfumato.table import Encoding
@@ -103,9 +103,8 @@ def test_in_an_audit_the_mechanism_itself_is_run_on_other_people():
     X, y = people(300, 5)
     frame = pd.DataFrame(X, columns=list("abcd")).assign(label=np.where(y, "yes", "no"))
     release = sf.sanitize(frame[:200], label="label", mechanism="condensation", seed=1)
-    request = AuditRequest(
-        release=release, original=frame[:200], holdout=frame[200:], attacks=("learned-inversion",), repeats=1
-    )
-    (entry,) = audit(request).data["attacks"]
+    (entry,) = audit(
+        release, original=frame[:200], holdout=frame[200:], attacks=("learned-inversion",), repeats=1
+    ).data["attacks"]
     assert entry["score"] > entry["baseline"]
     assert entry["details"]["simulated_people"] == 100

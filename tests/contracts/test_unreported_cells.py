@@ -6,9 +6,10 @@ import pyarrow as pa
 import pytest
 from sampled_columns import HERE, SampledColumns, Silent
 
+from scores import scores_of
+from sfumato.api.audit import audit
 from sfumato.api.cli.app import app
 from sfumato.api.cli.console import run_guarded
-from sfumato.auditing.audit import AuditRequest, audit
 from sfumato.channels import Additive, Exact, Identity, OrMissing, RandomizedResponse, Recipe, Sampled
 from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.guarantee import Card
@@ -153,7 +154,7 @@ class TestAudit:
             sanitize(
                 own, folder, Options(mechanism=mechanism, parameters=parameters, label="ill", schema=SCHEMA, seed=2)
             )
-            found[name] = audit(AuditRequest(own, folder=folder, holdout=others, repeats=2))
+            found[name] = audit(folder, original=own, holdout=others, repeats=2)
         return found
 
     @pytest.mark.parametrize("name", ["sampled", "mixed"])
@@ -169,7 +170,7 @@ class TestAudit:
             assert not reasons[name]
 
     def test_half_of_the_cells_tell_less_than_all_and_more_than_none(self, audits):
-        less, more = (audits[name].scores for name in ("sampled", "whole"))
+        less, more = (scores_of(audits[name]) for name in ("sampled", "whole"))
         values = ("linear-estimate", "bayes-window", "naive-estimate", "known-transform")
         for name in (*values, "nearest-row", "posterior-breach"):
             assert less[name] < more[name], name
@@ -200,9 +201,9 @@ class TestAudit:
         assert all("failed" not in entry for entry in audits["sampled"].data["utility"])
 
     def test_like_the_original(self, home):
-        found = audit(AuditRequest(table(), folder=home / "like", holdout=table(300, 4), repeats=0, max_rows=300))
+        found = audit(home / "like", original=table(), holdout=table(300, 4), repeats=0, max_rows=300)
         assert all("failed" not in entry for entry in found.data["attacks"])
-        assert found.scores["linear-estimate"] < 0.9
+        assert found.attack("linear-estimate")["score"] < 0.9
 
 
 class TestReconstruction:
@@ -368,7 +369,7 @@ class TestSilence:
         with pytest.raises(TableError, match="empty in row"):
             train([tmp_path / "forged"], classifier="forest").save(tmp_path / "m.skops")
         with pytest.raises(TableError, match="empty in row"):
-            audit(AuditRequest(table(), folder=tmp_path / "forged", repeats=0))
+            audit(tmp_path / "forged", original=table(), repeats=0)
         with pytest.raises(TableError, match="empty cell"):
             reconstruct_columns([tmp_path / "forged"], ["age"], tmp_path / "density")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.auditing.audit import AuditRequest, audit
+from sfumato.api.audit import audit
 from sfumato.auditing.generalised import Generalised, Sets
 from sfumato.channels import Exact
 from sfumato.core.errors import TableError
@@ -30,7 +30,7 @@ def test_ranges_and_stars_are_read():
     release = in_tens(table)
     towns = ["*" if town == "Dachau" else town for town in table["town"].to_pylist()]
     release = release.set_column(1, "town", pa.array(towns))
-    found = audit(AuditRequest(table, release=release, holdout=others, repeats=0))
+    found = audit(release, original=table, holdout=others, repeats=0)
     naive = {column["name"]: column["score"] for column in found.attack("naive-estimate")["columns"]}
     assert naive["income"] == 1.0
     assert naive["town"] == pytest.approx(np.mean(np.array(towns) != "*")), "a star tells the commonest town"
@@ -39,9 +39,9 @@ def test_ranges_and_stars_are_read():
     assert bounds["age"] == pytest.approx(1 - 9 / 71, abs=0.02), "ten of 72 years are left"
     assert any("several values (age, town)" in note for note in found.data["notes"])
     coarser = release.set_column(0, "age", pa.array(["*"] * 300))
-    less = audit(AuditRequest(table, release=coarser, holdout=others, repeats=0))
-    assert less.scores["naive-estimate"] < found.scores["naive-estimate"]
-    assert less.scores["hard-interval"] < found.scores["hard-interval"]
+    less = audit(coarser, original=table, holdout=others, repeats=0)
+    assert less.attack("naive-estimate")["score"] < found.attack("naive-estimate")["score"]
+    assert less.attack("hard-interval")["score"] < found.attack("hard-interval")["score"]
 
 
 def test_a_hierarchy_says_what_a_word_stands_for(tmp_path):
@@ -49,15 +49,15 @@ def test_a_hierarchy_says_what_a_word_stands_for(tmp_path):
     words = {"Aachen": "west", "Bonn": "west", "Calw": "south", "Dachau": "south"}
     (tmp_path / "towns.csv").write_text("\n".join(f"{town};{word};*" for town, word in words.items()))
     release = table.set_column(1, "town", pa.array([words[town] for town in table["town"].to_pylist()]))
-    found = audit(AuditRequest(table, release=release, repeats=0, hierarchies={"town": tmp_path / "towns.csv"}))
+    found = audit(release, original=table, repeats=0, hierarchies={"town": tmp_path / "towns.csv"})
     town = found.attack("naive-estimate")["columns"][1]["score"]
     usual = {"Aachen", "Calw"}  # the commoner one of each half
     assert town == pytest.approx(np.mean([t in usual for t in table["town"].to_pylist()]))
     with pytest.raises(TableError, match="no column 'city'"):
-        audit(AuditRequest(table, release=release, repeats=0, hierarchies={"city": tmp_path / "towns.csv"}))
+        audit(release, original=table, repeats=0, hierarchies={"city": tmp_path / "towns.csv"})
     ages = table.set_column(0, "age", pa.array(["old"] * 300))
     with pytest.raises(TableError, match="'age'"):
-        audit(AuditRequest(table, release=ages, repeats=0))
+        audit(ages, original=table, repeats=0)
 
 
 def test_the_likelihood_of_a_set_is_its_share_among_those_that_allow_the_value():
@@ -79,7 +79,7 @@ def test_the_bayesian_adversary_reads_sets_and_the_single_values_between_them():
     words = [f"{one // 10_000 * 10_000:.0f}-{one // 10_000 * 10_000 + 10_000:.0f}" for one in income]
     words[::3] = [f"{one:.6f}" for one in income[::3]]
     release = in_tens(table).set_column(2, "income", pa.array(words))
-    found = audit(AuditRequest(table, release=release, holdout=others, repeats=0))
+    found = audit(release, original=table, holdout=others, repeats=0)
     assert [entry["name"] for entry in found.data["attacks"] if entry.get("failed")] == []
     bayes, naive = (
         {column["name"]: column["score"] for column in found.attack(name)["columns"]}

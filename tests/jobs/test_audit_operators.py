@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sfumato.api.audit import audit
 from sfumato.api.cli import app
 from sfumato.api.cli.console import run_guarded
 from sfumato.attacks import ATTACKS
-from sfumato.auditing.audit import AuditRequest, audit
 from sfumato.auditing.document import audit_validator
-from sfumato.auditing.read_folder import OPERATOR_NOTE
+from sfumato.auditing.open_case import OPERATOR_NOTE
 from sfumato.noise import Operator
 from sfumato.release.sanitize import Options, sanitize
 
@@ -99,7 +99,7 @@ def test_a_release_with_the_quartic_operator_is_audited_exactly_too(tables):
         out,
         Options(mechanism="noisy-operator", parameters={"operator": "quartic", "law": "uniform", "low": -1, "high": 1}),
     )
-    result = audit(AuditRequest(numbers, folder=out, repeats=2)).data
+    result = audit(out, original=numbers, repeats=2).data
     found = entries(result)
     assert found["hard-interval"]["details"]["bounds_hold"] == 1
     assert found["posterior-breach"]["score"] is not None
@@ -115,7 +115,7 @@ def test_an_operator_of_ones_own_is_audited_by_its_strength_with_a_note(tables):
         out,
         Options(mechanism="noisy-operator", parameters={"operator": power, "law": "uniform", "low": 0.9, "high": 1.1}),
     )
-    result = audit(AuditRequest(numbers, folder=out, repeats=2)).data
+    result = audit(out, original=numbers, repeats=2).data
     assert OPERATOR_NOTE in result["notes"]
     assert entries(result)["linear-estimate"]["score"] is not None
     assert all("failed" not in entry for entry in result["attacks"])
@@ -127,7 +127,7 @@ def test_a_release_that_looks_like_the_original_is_not_divided_twice(tables):
     sanitize(
         numbers, out, Options(mechanism="multiplicative-noise", parameters={"low": 1, "high": 3}, like_original=True)
     )
-    found = entries(audit(AuditRequest(numbers, folder=out, repeats=2)).data)
+    found = entries(audit(out, original=numbers, repeats=2).data)
     columns = {one["name"]: one for one in found["linear-estimate"]["columns"]}
     assert columns["income"]["rmse"] < columns["income"]["rmse_of_mean"]
     assert found["known-transform"]["score"] == pytest.approx(found["naive-estimate"]["score"], abs=1e-9)

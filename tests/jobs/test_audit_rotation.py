@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from sfumato.auditing.audit import AuditRequest, audit
+from sfumato.api.audit import audit
 from sfumato.auditing.report.wording import detail_rows
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import open_table
@@ -34,10 +34,9 @@ def audited(pima, tmp_path_factory):
                 sanitize(pima[0], folder, Options(mechanism=mechanism, parameters=parameters, label="label", seed=1))
             for name in without:
                 (folder / name).unlink()
-            request = AuditRequest(
-                pima[0], folder=folder, holdout=pima[1] if holdout else None, repeats=0, attacks=attacks
+            made[key] = audit(
+                folder, original=pima[0], holdout=pima[1] if holdout else None, repeats=0, attacks=attacks
             )
-            made[key] = audit(request)
         return made[key]
 
     return make
@@ -80,7 +79,7 @@ def test_all_four_are_in_every_audit_and_none_breaks(audited, holdout):
         entry = found.attack(name)
         assert "failed" not in entry
         assert entry["score"] is not None or entry["not_applicable"]
-    assert found.scores["distance-bound"] > 0.9
+    assert found.attack("distance-bound")["score"] > 0.9
 
 
 def test_without_a_holdout_the_sample_is_lent_by_the_table_and_the_audit_says_so(audited):
@@ -102,4 +101,4 @@ def test_condensation_is_audited_like_any_other_release(audited):
     found = audited(mechanism="condensation", k=20)
     assert not [entry["name"] for entry in found.data["attacks"] if "failed" in entry]
     assert "no mixing" in found.attack("eigen-alignment")["not_applicable"]
-    assert found.scores["nearest-row"] > 0
+    assert found.attack("nearest-row")["score"] > 0

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from sfumato.auditing.audit import AuditRequest, audit
+from sfumato.api.audit import audit
 from sfumato.learn.train import train
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import Column, Schema
@@ -33,11 +33,7 @@ def folder(tmp_path_factory):
 
 
 def test_the_audit_computes_exact_posteriors_and_says_so(folder):
-    found = audit(
-        AuditRequest(
-            folder=folder / "release", original=folder / "original.csv", holdout=folder / "holdout.csv", repeats=2
-        )
-    ).data
+    found = audit(folder / "release", original=folder / "original.csv", holdout=folder / "holdout.csv", repeats=2).data
     attacks = {entry["name"]: entry for entry in found["attacks"]}
     guess = attacks["posterior-guess"]
     assert guess["score"] > guess["baseline"] - 0.03  # the label alone tells nearly as much as these bits
@@ -64,7 +60,7 @@ def test_a_release_in_stages_has_no_line_and_no_key_is_missed(tmp_path):
     options = Options(mechanism="staged-release", schema=Schema(columns), ledger=tmp_path / "ledger")
     sanitize(tmp_path / "t.csv", tmp_path / "release", options)
     asked = ("known-transform", "linear-estimate")
-    found = audit(AuditRequest(folder=tmp_path / "release", original=tmp_path / "t.csv", attacks=asked)).data
+    found = audit(tmp_path / "release", original=tmp_path / "t.csv", attacks=asked).data
     for entry in found["attacks"]:
         assert "in stages" in entry["not_applicable"]
         assert "key" not in entry["not_applicable"]

@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
+from sfumato.api.audit import audit
 from sfumato.api.cli.audit import utility_lines
-from sfumato.auditing.audit import AuditRequest, audit
 from sfumato.auditing.report.accuracy import learned
 from sfumato.auditing.utility import CLASSIFIERS, WITH_CARD
 from sfumato.release.sanitize import Options, sanitize
@@ -32,7 +32,7 @@ def audited(folder, mechanism, parameters, rows=400):
     )
     options = Options(mechanism=mechanism, parameters=parameters, schema=SCHEMA, seed=1)
     sanitize(frame, folder, options)
-    found = audit(AuditRequest(frame, folder=folder, attacks=("naive-estimate",), repeats=4)).data
+    found = audit(folder, original=frame, attacks=("naive-estimate",), repeats=4).data
     return {entry["classifier"]: entry for entry in found["utility"]}, found["notes"]
 
 

@@ -5,9 +5,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from sfumato.api.audit import audit
 from sfumato.api.cli.app import app
 from sfumato.api.cli.console import run_guarded
-from sfumato.auditing.audit import AuditRequest, audit
 from sfumato.core.errors import TableError
 from sfumato.guarantee import Card
 from sfumato.learn.model import load_model
@@ -77,7 +77,7 @@ class TestEveryReader:
 
     def test_audit(self, home, name, tmp_path):
         with pytest.raises(TableError, match=WHERE[name]):
-            audit(AuditRequest(home / "table.csv", folder=home / name, out=tmp_path, repeats=0))
+            audit(home / name, original=home / "table.csv", out=tmp_path, repeats=0)
 
     def test_predict_from_released_rows(self, home, name, tmp_path):
         model = "mixed.skops" if name == "mixed" else "age.skops"

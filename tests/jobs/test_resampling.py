@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
+from sfumato.api.audit import audit
 from sfumato.attacks import ATTACKS
-from sfumato.auditing.audit import AuditRequest, audit
 from sfumato.core.errors import TableError, UsageError
 from sfumato.guarantee import Card
 from sfumato.release import source as source_module
@@ -90,7 +90,7 @@ def test_the_card_says_what_must_be_said(tmp_path):
 def test_every_attack_runs_on_drawn_rows_and_the_two_figures_stand_in_the_audit(tmp_path):
     frame, others = table(600), table(500, seed=1)
     sanitize(frame, tmp_path / "r", options(parameters={"bandwidth": "published"}))
-    done = audit(AuditRequest(folder=tmp_path / "r", original=frame, holdout=others, out=tmp_path / "a", repeats=2))
+    done = audit(tmp_path / "r", original=frame, holdout=others, out=tmp_path / "a", repeats=2)
     entries = {entry["name"]: entry for entry in done.data["attacks"]}
     assert set(entries) == set(ATTACKS)
     assert not [name for name, entry in entries.items() if "failed" in entry]
@@ -109,10 +109,9 @@ def test_people_whom_no_row_was_drawn_from_are_members_all_the_same(tmp_path):
     found = {}
     for rows in (0.1, 5.0):
         sanitize(frame, tmp_path / f"r{rows}", options(parameters={"bandwidth": 0.001, "rows": rows}))
-        request = AuditRequest(
-            folder=tmp_path / f"r{rows}", original=frame, holdout=others, attacks=("membership",), repeats=0
-        )
-        found[rows] = audit(request).data["attacks"][0]["details"]["auc"]
+        found[rows] = audit(
+            tmp_path / f"r{rows}", original=frame, holdout=others, attacks=("membership",), repeats=0
+        ).data["attacks"][0]["details"]["auc"]
     assert found[5.0] > 0.95
     assert found[0.1] < 0.7
 
@@ -122,7 +121,7 @@ def test_a_release_of_some_rows_says_that_the_others_are_unknown(tmp_path):
     frame = table(600)
     sanitize(frame, tmp_path / "r", options())
     longer = pd.concat([frame, table(50, seed=5)])
-    done = audit(AuditRequest(folder=tmp_path / "r", original=longer, attacks=("nearest-source",), repeats=0))
+    done = audit(tmp_path / "r", original=longer, attacks=("nearest-source",), repeats=0)
     assert any("not made from all rows of the original" in note for note in done.data["notes"])
     assert done.data["attacks"][0]["details"]["never_drawn"] == 0
 

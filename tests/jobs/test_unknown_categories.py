@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sfumato.api.audit import audit
 from sfumato.api.cli.app import app
 from sfumato.api.cli.console import run_guarded
-from sfumato.auditing.audit import AuditRequest, audit
 from sfumato.core.errors import TableError, UsageError
 from sfumato.learn.model import evaluate, load_model
 from sfumato.learn.train import train
@@ -132,7 +132,7 @@ def test_as_commands(home, strangers, tmp_path, capsys):
 class TestHoldout:
     def test_people_with_unknown_categories_stay_in_the_control(self, home, strangers):
         with pytest.warns(UnknownCategoryWarning, match=r"the original does not have .* country \(3 cells\)"):
-            found = audit(AuditRequest(people(), folder=home / "r", holdout=strangers, repeats=0, out=home / "a"))
+            found = audit(home / "r", original=people(), holdout=strangers, repeats=0, out=home / "a")
         assert found.data["settings"]["holdout_rows"] == 60
         assert any("country (3 cells), pet (1 cell)" in note for note in found.data["notes"])
         assert "secretland" not in str(found.data)
@@ -142,14 +142,14 @@ class TestHoldout:
         odd = people(40, seed=5).astype({"age": float})
         odd.loc[0, "label"] = "perhaps"
         odd.loc[1, "age"] = np.nan
-        found = audit(AuditRequest(people(), folder=home / "r", holdout=odd, repeats=0, out=home / "b", attacks=()))
+        found = audit(home / "r", original=people(), holdout=odd, repeats=0, out=home / "b", attacks=())
         assert found.data["settings"]["holdout_rows"] == 38
         assert any("2 rows of people not in the table" in note for note in found.data["notes"])
 
     def test_refused_where_asked_for_by_the_row_of_the_file(self, home, strangers):
         strangers.loc[0, "label"] = "perhaps"  # left out, and still counted
         with pytest.raises(TableError, match=r"'country' .* first in row 4"):
-            audit(AuditRequest(people(), folder=home / "r", holdout=strangers, repeats=0, unknown="refuse"))
+            audit(home / "r", original=people(), holdout=strangers, repeats=0, unknown="refuse")
 
 
 def test_a_real_table_with_a_rare_category(data_folder, tmp_path):

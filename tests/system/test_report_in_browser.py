@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.auditing.audit import AuditRequest, audit
+from sfumato.api.audit import audit
 from sfumato.auditing.report import render_report
 from sfumato.core.errors import PrivacyLeakWarning
 from sfumato.release.sanitize import Options, sanitize
@@ -73,8 +73,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
         warnings.simplefilter("ignore", PrivacyLeakWarning)
         options = Options(mechanism="additive-noise", label="ill", ledger=folder / "ledger.json", unprotected=True)
         sanitize(inside, folder / "release", options)
-        request = AuditRequest(folder=folder / "release", original=inside, holdout=outside, repeats=2)
-        return render_report(audit(request).data)
+        return render_report(audit(folder / "release", original=inside, holdout=outside, repeats=2).data)
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs a browser: install Debian's package chromium")

@@ -19,8 +19,8 @@ from sfumato.advising.comparing.cells import Cell, run_cell
 from sfumato.advising.comparing.summary import no_learner, not_compared, settings, tidy
 from sfumato.advising.ground import TEST_SHARE, Ground, people_of, sampled, split, trial_schema
 from sfumato.advising.wish import KEY_HOLDERS, Wish, candidates
-from sfumato.auditing.attacking import chosen_attacks
 from sfumato.auditing.extra import check_limit
+from sfumato.auditing.options import chosen_attacks
 from sfumato.core.errors import OutputError, PrivacyLeakWarning, SchemaError, UsageError
 from sfumato.core.files import check_folder, explained, write_whole
 from sfumato.core.processes import in_processes

@@ -15,13 +15,11 @@ from sfumato.advising.ground import Ground
 from sfumato.advising.wish import LONGEST_REASON
 from sfumato.attacks import ATTACKS
 from sfumato.attacks.metrics import proportion_interval
-from sfumato.auditing.arena import set_up
-from sfumato.auditing.attacking import aim_of, attack_all, chosen_attacks
+from sfumato.auditing.attacking import aim_of, attack_all
 from sfumato.auditing.extra import Points, points_of
-from sfumato.auditing.read_folder import evidence_from_release
-from sfumato.auditing.request import AuditRequest
+from sfumato.auditing.open_case import open_case
+from sfumato.auditing.options import Options as AuditOptions
 from sfumato.core.errors import SfumatoError, TableError
-from sfumato.core.progress import silent
 from sfumato.guarantee.guarantee import EMPIRICAL
 from sfumato.learn.classifiers.auto import learners_for
 from sfumato.learn.classifiers.reads_noise import Part
@@ -214,11 +212,12 @@ class _Attacked(NamedTuple):
 
 def _attacked(release: Release, ground: Ground, attacked: int, seed: int, attacks: tuple[str, ...] | None) -> _Attacked:
     """What each got, and why others do not apply. Whoever shares the key of a release is an attacker."""
-    request = AuditRequest(ground.train, release=release, holdout=ground.test, max_rows=max(2, attacked), seed=seed)
-    rng = np.random.default_rng(seed)
-    arena = set_up(evidence_from_release(release, request, rng), request.tolerance, rng)
+    options = AuditOptions(
+        original=ground.train, holdout=ground.test, max_rows=max(2, attacked), seed=seed, attacks=attacks
+    )
+    case = open_case(release, options, np.random.default_rng(seed))
     told = _Attacked({}, {}, {}, {})
-    for found in attack_all(arena, chosen_attacks(attacks), {}, silent):
+    for found in attack_all(case):
         scored, name, points = found.scored, found.name, points_of(found.to_dict())
         if scored is None or points is None:
             failed = NEEDS_TRUTH if scored is not None else f"failed ({found.failed})"
@@ -227,7 +226,7 @@ def _attacked(release: Release, ground: Ground, attacked: int, seed: int, attack
             told.extras[name] = points
             told.columns[name] = {one["name"]: 100.0 * (one["score"] - one["baseline"]) for one in scored.columns}
             worst = np.array(scored.riskiest, dtype=np.int64)
-            records = arena.records(aim_of(found.guess), worst) if len(worst) else worst
+            records = case.records(aim_of(found.guess), worst) if len(worst) else worst
             told.exposed[name] = list(dict.fromkeys(records.tolist()))[:MOST_EXPOSED]
     return told
 

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.api.audit import audit
 from sfumato.api.plan_counts import plan_counts
 from sfumato.api.sanitize import study_terms
-from sfumato.auditing.audit import AuditRequest, audit
 from sfumato.core.errors import CoordinatorError, UsageError
 from sfumato.core.wording import counted
 from sfumato.guarantee import Card
@@ -261,13 +261,11 @@ def _take_part(folder: Path, site: str, consortium: Consortium, place: Place) ->
 def _risk(folder: Path, consortium: Consortium) -> dict[str, Any]:
     """Of the first site's rows, as the site itself can measure it: it alone has the originals and the trace."""
     site = next(iter(consortium.sites))
-    request = AuditRequest(
-        folder=folder / MECHANISM / site / "kernel resampling",
-        original=consortium.sites[site],
-        holdout=consortium.test,
-        attacks=tuple(LINKING),
+    release = folder / MECHANISM / site / "kernel resampling"
+    found = audit(
+        release, original=consortium.sites[site], holdout=consortium.test, attacks=tuple(LINKING), out=release
     )
-    return {"site": site, "attacks": {entry["name"]: entry for entry in audit(request).data["attacks"]}}
+    return {"site": site, "attacks": {entry["name"]: entry for entry in found.data["attacks"]}}
 
 
 @contextmanager

@@ -14,8 +14,7 @@ import pyarrow as pa
 from sfumato.advising.advice import Advice, advise
 from sfumato.advising.ground import split
 from sfumato.advising.wish import Wish
-from sfumato.auditing.audit import audit
-from sfumato.auditing.request import Audit, AuditRequest
+from sfumato.api.audit import Audit, audit
 from sfumato.core.errors import PrivacyLeakWarning
 from sfumato.core.files import new_folder
 from sfumato.core.progress import Progress, silent
@@ -92,7 +91,9 @@ def demonstrate(
             )
             done = sanitize(before, folder / "release", options, progress)
             Ledger(folder / "ledger.json").discard()
-            found = audit(AuditRequest(folder=folder / "release", original=before, holdout=others), progress=progress)
+            found = audit(
+                folder / "release", original=before, holdout=others, out=folder / "release", progress=progress
+            )
             after = open_table(folder / "release" / "release.parquet").read()
             report(found.data, folder / "release" / "report.html")
     predicted = None if agreed.label is None else agreed.label.name

@@ -1,26 +1,21 @@
-"""From what was read to evidence: choose the people, and find out which release row is whose."""
+"""From what was read to case: choose the people, and find out which release row is whose."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from sfumato.attacks import KnownNoise
 from sfumato.attacks.metrics.privacy import row_codes
-from sfumato.auditing.evidence import Evidence, People, read_holdout, read_people, sampled
+from sfumato.auditing.case import Case, People, read_holdout, read_people, sampled
 from sfumato.auditing.generalised import Generalised, Sets
 from sfumato.auditing.matching import CANDIDATES, identical_rows, match_people, same_order
-from sfumato.auditing.request import AuditRequest
-from sfumato.channels import Additive, Channel, Exact, Guided, OrMissing, RandomizedResponse, Sampled
+from sfumato.channels import Additive, Channel, Exact, OrMissing, RandomizedResponse, Sampled
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import TableError
 from sfumato.core.wording import counted
-from sfumato.guarantee import Card
 from sfumato.mechanisms import MECHANISMS, Mechanism, RowDrawing, make_mechanism
 from sfumato.noise import make_law
-from sfumato.table import Encoding, Group, Table, open_table
+from sfumato.table import Group, open_table
 from sfumato.table.filling import unfit_in_words, warn_of_unfit
 
 # What the adversary is taken to know of the noise: the card's word, or an estimate in the adversary's favour.
@@ -29,38 +24,42 @@ from sfumato.table.filling import unfit_in_words, warn_of_unfit
 NOTHING = 1e-12
 
 
-def known_noise(
-    channels: tuple[Channel, ...] | None,
-    encoding: Encoding,
-    Z: Matrix,
-    people: Matrix,
-    truth: Matrix | None,
-    given: Matrix,
-    by_class: Mapping[int, tuple[Channel, ...]] | None = None,
-    sets: Mapping[int, Sets] | None = None,
-) -> KnownNoise:
-    """The stated channels, an estimate in the place of each that is not stated; None: nobody states any.
+def known_noise(case: Case, population: Matrix) -> KnownNoise:
+    """The stated channels, an estimate in the place of each that is not stated; of a release without a card of all.
 
-    sets: of the columns whose cells were generalised, by the number of their group.
-
-    `given`: what the channels are given for people like those in the table. How far an operator other than addition
-    moves a value depends on the value. `by_class`: the channels of classes that have their own.
+    `population`: people like those in the table. How far an operator other than addition moves a value depends on the
+    value, so that the channels are tried on what they are given for these people.
     """
-    if channels is not None and all(channel.is_stated for channel in channels):
-        return KnownNoise.of(channels, given, by_class)
-    if channels is None:
-        channels = tuple(
-            _estimated(group, Z, people, truth)
-            if number not in (sets or {})
-            else _generalised(group, Z, people, truth, (sets or {})[number])
-            for number, group in enumerate(encoding.groups)
+    given, truth, people = _given(case, population), case.rows_behind, case.people.X
+    if case.card is None:
+        return KnownNoise.of(
+            tuple(
+                _generalised(group, case.Z, people, truth, case.sets[number].take(case.positions))
+                if number in case.sets
+                else _estimated(group, case.Z, people, truth)
+                for number, group in enumerate(case.encoding.groups)
+            ),
+            given,
         )
-    else:
-        channels = tuple(
-            channel if channel.is_stated else _in_place_of(channel, _estimated(group, Z, people, truth))
-            for channel, group in zip(channels, encoding.groups, strict=True)
-        )
-    return KnownNoise.of(channels, given)
+    recipe = case.card.made_by()
+    if all(channel.is_stated for channel in recipe.channels):
+        return KnownNoise.of(recipe.channels, given, recipe.by_class)
+    return KnownNoise.of(
+        tuple(
+            channel if channel.is_stated else _in_place_of(channel, _estimated(group, case.Z, people, truth))
+            for channel, group in zip(recipe.channels, case.encoding.groups, strict=True)
+        ),
+        given,
+    )
+
+
+def _given(case: Case, population: Matrix) -> Matrix:
+    """What the channels are given for these people, as far as the map is known."""
+    if case.card is not None and case.is_guided:
+        return case.card.made_by().map.apply(population)
+    if case.affine is not None:
+        return np.asarray(population @ case.affine[0].T + case.affine[1])
+    return np.zeros((1, case.Z.shape[1]))
 
 
 def _generalised(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None, sets: Sets) -> Channel:
@@ -162,140 +161,84 @@ NOT_ALL_USED = (
 )
 
 
-@dataclass
-class Draft:
-    """What was read of a release, before people were chosen.
+def choose_people(case: Case, rng: np.random.Generator, people: People | None = None) -> Case:
+    """Audit all people, or a sample of them: the same people for every release of the same table.
 
-    rows, people: of a release too large to hold, how many rows it has, and a sample of the people where it is unknown
-    whose row is whose.
+    `people`: a sample that was read already, of a table too large to find out whose row is whose.
     """
-
-    encoding: Encoding
-    Z: Matrix
-    y: Codes | None
-    source: Codes | None
-    original: Table
-    affine: tuple[Matrix, Matrix] | None
-    columnwise: bool
-    card: Card | None = None
-    channels: tuple[Channel, ...] | None = None
-    by_class: Mapping[int, tuple[Channel, ...]] = field(default_factory=dict)
-    key_used: bool = False
-    alignment: str = "trace"
-    sets: Mapping[int, Sets] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    released: Table | None = None
-    rows: int | None = None
-    people: People | None = None
-
-
-def evidence_of(draft: Draft, request: AuditRequest, rng: np.random.Generator) -> Evidence:
-    """Audit all people, or a sample of them: the same people for every release of the same table."""
-    if len(draft.Z) < 2:
-        raise TableError(f"The release has {counted(len(draft.Z), 'row')}; an audit needs at least two.")
-    whole: People | None = None
-    undrawn: People | None = None
-    alignment, source, among = draft.alignment, draft.source, np.arange(len(draft.Z))
-    strangers: tuple[People, int] | None = None
-    if request.holdout is not None:
-        strangers = read_holdout(open_table(request.holdout), draft.encoding, request.unknown)
-    if source is None and draft.people is not None:
-        whole, alignment = draft.people, "unknown"
-    elif source is None:
-        whole = read_people(draft.original, draft.encoding)
-        others = None if strangers is None else strangers[0].X
-        alignment, source, among = _find_source(draft, whole.X, others, request)
-    if source is None:
-        assert whole is not None
-        people = whole.take(sampled(len(whole.X), request.max_rows, rng))
-        positions = sampled(len(draft.Z), request.max_rows, rng)
-        behind = None
+    if len(case.Z) < 2:
+        raise TableError(f"The release has {counted(len(case.Z), 'row')}; an audit needs at least two.")
+    options, most, strangers = case.options, case.options.max_rows, None
+    if options.holdout is not None:
+        strangers = read_holdout(open_table(options.holdout), case.encoding, options.unknown)
+    among = np.arange(len(case.Z))
+    if people is not None:
+        case.alignment = "unknown"
+    elif case.source is None:
+        people = read_people(case.original, case.encoding)
+        among = _find_source(case, people.X, None if strangers is None else strangers[0].X)
+    if case.source is None:
+        assert people is not None
+        case.people = people.take(sampled(len(people.X), most, rng))
+        case.positions, case.behind = sampled(len(case.Z), most, rng), None
     else:
-        positions, numbers = _chosen(source, among, request.max_rows, rng)
-        if whole is not None and (source[among] < 0).any():  # who has no row is in the table all the same
-            numbers = _with_others(numbers, len(whole.X), request.max_rows, rng)
-        people = _people(draft, whole, numbers)
-        undrawn = _undrawn(draft, source, people.total, request.max_rows, rng)
-        behind = np.where(source[positions] < 0, -1, np.searchsorted(numbers, source[positions]))
-        if (behind < 0).any():
-            draft.notes.append(PARTLY.format(own=np.count_nonzero(behind >= 0), rows=len(behind)))
-    Z = draft.Z[positions]
-    holdout = _holdout(draft, people, strangers, request.max_rows, rng)
-    population = people.X if holdout is None or len(holdout.X) < 2 else holdout.X
-    given = _given(draft, population)
-    sets = {number: found.take(positions) for number, found in draft.sets.items()}
-    truth = None if behind is None else np.where(behind[:, None] >= 0, people.X[behind], np.nan)
-    noise = known_noise(draft.channels, draft.encoding, Z, people.X, truth, given, draft.by_class, sets)
-    return Evidence(
-        encoding=draft.encoding,
-        Z=Z,
-        y=None if draft.y is None else draft.y[positions],
-        positions=positions,
-        people=people,
-        behind=behind,
-        affine=draft.affine,
-        noise=noise,
-        columnwise=draft.columnwise,
-        release_rows=draft.rows or len(draft.Z),
-        card=draft.card,
-        key_used=draft.key_used,
-        holdout=holdout,
-        undrawn=undrawn,
-        alignment=alignment,
-        sampled=len(positions) < (draft.rows or len(draft.Z)),
-        notes=draft.notes,
-        original=draft.original,
-        released=draft.released,
-        whole=draft.Z,
-        whole_y=draft.y,
-        generalised=np.any([found.index >= 0 for found in draft.sets.values()], axis=0) if draft.sets else None,
-    )
+        _choose_behind(case, case.source, among, people, rng)
+    case.Z, case.y = case.whole[case.positions], None if case.whole_y is None else case.whole_y[case.positions]
+    case.holdout = _holdout(case, strangers, rng)
+    population = case.people.X if case.holdout is None or len(case.holdout.X) < 2 else case.holdout.X
+    case.noise = known_noise(case, population)
+    return case
 
 
-def _given(draft: Draft, population: Matrix) -> Matrix:
-    """What the channels are given for these people, as far as the map is known."""
-    if draft.card is not None and draft.card.transform["kind"] == Guided.kind:
-        return draft.card.made_by().map.apply(population)
-    if draft.affine is not None:
-        return np.asarray(population @ draft.affine[0].T + draft.affine[1])
-    return np.zeros((1, draft.Z.shape[1]))
+def _choose_behind(case: Case, source: Codes, among: Codes, people: People | None, rng: np.random.Generator) -> None:
+    """The rows to audit and the people behind them, where it is known whose row is whose."""
+    most = case.options.max_rows
+    case.positions, numbers = _chosen(source, among, most, rng)
+    if people is not None and (source[among] < 0).any():  # who has no row is in the table all the same
+        numbers = _with_others(numbers, len(people.X), most, rng)
+    case.people = _read_again(case, numbers) if people is None else people.take(numbers)
+    case.undrawn = _undrawn(case, source, rng)
+    own = source[case.positions]
+    case.behind = np.where(own < 0, -1, np.searchsorted(numbers, own))
+    if case.nobodys.any():
+        case.notes.append(PARTLY.format(own=np.count_nonzero(own >= 0), rows=len(own)))
 
 
-def _find_source(
-    draft: Draft, people: Matrix, strangers: Matrix | None, request: AuditRequest
-) -> tuple[str, Codes | None, Codes]:
-    """How it is known whose row is whose, the original row behind each release row (-1: none), and the rows that were
-    looked at."""
-    rng = np.random.default_rng((request.seed, 1))  # of its own: who is attacked does not depend on the rows' order
-    everything = np.arange(len(draft.Z))
-    E, others = _as_released(draft, people), None if strangers is None else _as_released(draft, strangers)
-    if same_order(E, draft.Z):
-        draft.notes.append(SAME_ORDER)
-        return "same-order", everything, everything
-    identical = identical_rows(E, draft.Z, rng) if E.shape[1] else None
-    if identical is not None:
-        draft.notes.append(IDENTICAL)
-        return "identical-rows", identical, everything
-    if draft.card is not None and draft.card.guarantee.get("central"):
-        draft.notes.append(MADE_UP)
-        return "unknown", None, everything
-    picked = sampled(len(draft.Z), request.max_rows, rng)
-    found = match_people(E, draft.Z[picked], others, rng) if E.shape[1] and not np.isnan(draft.Z).any() else None
-    if found is not None:
-        how = EXACTLY if found.exact else NOT_EXACTLY.format(count=CANDIDATES)
-        draft.notes.append(MATCHED.format(how=how, sure=found.sure))
-        source = np.full(len(draft.Z), -1, dtype=np.int64)
-        source[picked] = found.source
-        return "matched", source, picked
-    draft.notes.append(UNKNOWN)
-    return "unknown", None, everything
+def _find_source(case: Case, people: Matrix, strangers: Matrix | None) -> Codes:
+    """Find out whose row is whose, if that can be told, and how; returns the rows that were looked at."""
+    rng = np.random.default_rng((case.options.seed, 1))  # of its own: who is attacked is the same in any order of rows
+    everything = np.arange(len(case.Z))
+    E, others = _as_released(case, people), None if strangers is None else _as_released(case, strangers)
+    if same_order(E, case.Z):
+        case.notes.append(SAME_ORDER)
+        case.alignment, case.source = "same-order", everything
+        return everything
+    case.source = identical_rows(E, case.Z, rng) if E.shape[1] else None
+    if case.source is not None:
+        case.notes.append(IDENTICAL)
+        case.alignment = "identical-rows"
+        return everything
+    case.alignment = "unknown"
+    if case.card is not None and case.card.guarantee.get("central"):
+        case.notes.append(MADE_UP)
+        return everything
+    picked = sampled(len(case.Z), case.options.max_rows, rng)
+    found = match_people(E, case.Z[picked], others, rng) if E.shape[1] and not np.isnan(case.Z).any() else None
+    if found is None:
+        case.notes.append(UNKNOWN)
+        return everything
+    how = EXACTLY if found.exact else NOT_EXACTLY.format(count=CANDIDATES)
+    case.notes.append(MATCHED.format(how=how, sure=found.sure))
+    case.alignment, case.source = "matched", np.full(len(case.Z), -1, dtype=np.int64)
+    case.source[picked] = found.source
+    return picked
 
 
-def _as_released(draft: Draft, X: Matrix) -> Matrix:
+def _as_released(case: Case, X: Matrix) -> Matrix:
     """Where these people would lie in the release; without columns where the map is a secret."""
-    if draft.columnwise:
+    if case.columnwise:
         return X
-    return X[:, :0] if draft.affine is None else np.asarray(X @ draft.affine[0].T + draft.affine[1])
+    return X[:, :0] if case.affine is None else np.asarray(X @ case.affine[0].T + case.affine[1])
 
 
 def _chosen(source: Codes, among: Codes, most: int, rng: np.random.Generator) -> tuple[Codes, Codes]:
@@ -324,10 +267,9 @@ def _with_others(numbers: Codes, people: int, most: int, rng: np.random.Generato
     return np.union1d(numbers, others[sampled(len(others), max(0, most - len(numbers)), rng)])
 
 
-def _people(draft: Draft, whole: People | None, numbers: Codes) -> People:
-    if whole is not None:
-        return whole.take(numbers)
-    people = read_people(draft.original, draft.encoding, numbers)
+def _read_again(case: Case, numbers: Codes) -> People:
+    """The people with these numbers, of an original that was not read as a whole."""
+    people = read_people(case.original, case.encoding, numbers)
     if len(people.X) < len(numbers):
         raise TableError(
             f"The table given as original has {people.total} rows, but the private match file of the release names "
@@ -336,52 +278,52 @@ def _people(draft: Draft, whole: People | None, numbers: Codes) -> People:
     return people
 
 
-def _undrawn(draft: Draft, source: Codes, total: int, most: int, rng: np.random.Generator) -> People | None:
+def _undrawn(case: Case, source: Codes, rng: np.random.Generator) -> People | None:
     """People of whom no row was released, where rows are drawn: they are in the table all the same.
 
     As large a share of them as of the others, where these are a sample.
     """
-    if draft.card is None or not issubclass(MECHANISMS.get(draft.card.mechanism["name"], Mechanism), RowDrawing):
+    if case.card is None or not issubclass(MECHANISMS.get(case.card.mechanism["name"], Mechanism), RowDrawing):
         return None
-    mechanism = make_mechanism(draft.card.mechanism["name"], dict(draft.card.mechanism["parameters"]))
+    mechanism = make_mechanism(case.card.mechanism["name"], dict(case.card.mechanism["parameters"]))
     assert isinstance(mechanism, RowDrawing)
-    drawn = np.unique(source)
-    if mechanism.wanted(total) != draft.card.rows:
-        draft.notes.append(NOT_ALL_USED)
+    drawn, total = np.unique(source), case.people.total
+    if mechanism.wanted(total) != case.card.rows:
+        case.notes.append(NOT_ALL_USED)
         return None
     never = np.setdiff1d(np.arange(total), drawn)
-    never = never[sampled(len(never), round(len(never) * min(1.0, most / max(len(drawn), 1))), rng)]
-    draft.notes.append(NEVER_DRAWN.format(share=(total - len(drawn)) / total))
-    return read_people(draft.original, draft.encoding, never)
+    share = min(1.0, case.options.max_rows / max(len(drawn), 1))
+    never = never[sampled(len(never), round(len(never) * share), rng)]
+    case.notes.append(NEVER_DRAWN.format(share=(total - len(drawn)) / total))
+    return read_people(case.original, case.encoding, never)
 
 
-def _holdout(
-    draft: Draft, people: People, read: tuple[People, int] | None, most: int, rng: np.random.Generator
-) -> People | None:
+def _holdout(case: Case, read: tuple[People, int] | None, rng: np.random.Generator) -> People | None:
+    """A sample of those who are not in the table; the notes say what they are for, and what is odd about them."""
     if read is None:
-        draft.notes.append(
+        case.notes.append(
             "No table of people not in the original: membership cannot be tested, and what attackers know about the "
             "population (means, covariances, distributions) was taken from the original itself."
         )
         return None
     holdout, left_out = read
-    draft.notes.append(
+    case.notes.append(
         "What attackers know about the population (means, covariances, distributions) was taken from the people not "
         "in the table."
     )
     if left_out:
-        draft.notes.append(
+        case.notes.append(
             f"{counted(left_out, 'row')} of people not in the table left out: they lack a number that no one in the "
             "original lacks, or have a class that no other person has."
         )
     if strange := unfit_in_words(holdout.unfit, "the original"):
-        draft.notes.append(f"Of people not in the table: {strange[0].lower()}{strange[1:]}")
+        case.notes.append(f"Of people not in the table: {strange[0].lower()}{strange[1:]}")
         warn_of_unfit(holdout.unfit, "the original")
-    codes = row_codes(np.vstack([people.X, holdout.X]))
-    twins = float(np.isin(codes[len(people.X) :], codes[: len(people.X)]).mean())
+    codes = row_codes(np.vstack([case.people.X, holdout.X]))
+    twins = float(np.isin(codes[len(case.people.X) :], codes[: len(case.people.X)]).mean())
     if twins > 0.1:
-        draft.notes.append(
+        case.notes.append(
             f"{twins:.0%} of the holdout rows are identical to a row of the original and were left out of the "
             "membership test. If these are the same people, the control says nothing."
         )
-    return holdout.take(sampled(len(holdout.X), most, rng))
+    return holdout.take(sampled(len(holdout.X), case.options.max_rows, rng))

@@ -27,62 +27,18 @@ from sfumato.attacks import (
     Values,
 )
 from sfumato.attacks.known_rows import KnownRows
-from sfumato.attacks.metrics import ScoredGuess, Truth, auc, recovery_curve
+from sfumato.attacks.metrics import ScoredGuess, Truth, auc, recovery_curve, score_guess
 from sfumato.attacks.metrics.score_values import score_values
-from sfumato.auditing.apart import of_rows, scored_apart
-from sfumato.auditing.arena import Arena
-from sfumato.core.array_types import Codes
-from sfumato.core.as_published import as_published
-from sfumato.core.errors import TableError, UsageError
-from sfumato.core.progress import Progress
+from sfumato.auditing.case import Case
+from sfumato.auditing.options import made_attack
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.errors import TableError
 from sfumato.core.wording import WORSE_THAN_GUESSING, is_worse_than_guessing
 from sfumato.release.engines.workers import all_of, in_order
 from sfumato.table import Encoding, Schema, open_table
 from sfumato.table.encoding import recode
 
-# Settings of attacks: `posterior-breach.rho1=0.05` is the parameter `rho1` of the attack `posterior-breach`.
-
-
-Settings = Mapping[str, Mapping[str, Any]]
-"""For every attack that is not run with its defaults, parameters by name."""
-
-
-def settings_of(parameters: Mapping[str, Any], *, published: bool = False) -> dict[str, dict[str, Any]]:
-    """Settings from names with a dot, or from attacks with their parameters; both may be given.
-
-    >>> settings_of({"posterior-breach.rho1": 0.05, "membership": {"statistic": "distance"}})
-    {'posterior-breach': {'rho1': 0.05}, 'membership': {'statistic': 'distance'}}
-    """
-    found: dict[str, dict[str, Any]] = {}
-    for name, value in parameters.items():
-        attack, dot, parameter = name.partition(".")
-        attack = attack.replace("_", "-")
-        if attack not in ATTACKS:
-            raise UsageError(f"There is no attacker {attack[:60]!r}. Choose from: {', '.join(ATTACKS)}.")
-        if not dot and not isinstance(value, Mapping):
-            raise UsageError(
-                f"A setting is ATTACK.NAME=VALUE, for example posterior-breach.rho1=0.05. Got {name[:60]!r} instead."
-            )
-        given = {parameter: value} if dot else dict(value)
-        found.setdefault(attack, {}).update({key.replace("-", "_"): one for key, one in given.items()})
-    for attack, known in ATTACKS.items() if published else ():
-        if known.published:
-            found[attack] = as_published(attack, known.published, found.get(attack, {}))
-    for attack, given in found.items():
-        made_attack(ATTACKS[attack], given)  # a wrong one is found before anything is read
-    return found
-
-
-def made_attack(attack: type[Attack], given: Mapping[str, Any]) -> Attack:
-    """The attack with these parameters; what does not exist is refused with what does."""
-    for name in given:
-        if name not in attack.accepts:
-            has = f"It has: {', '.join(attack.accepts)}." if attack.accepts else "It has none."
-            raise UsageError(f"The attacker {attack.name} has no parameter {name[:60]!r}. {has}")
-    made = attack(**given)
-    made.check()
-    return made
-
+Guesses = Guess | list[Guess]
 
 NO_TRACE = "which release row belongs to which person is unknown (no private match file)"
 NOT_LINEAR = {
@@ -102,6 +58,7 @@ REASONS = {
 MOST_AT_ONCE = 8
 """Attacks that run side by side on a machine with so many cores: each holds guesses about every row."""
 LEAKED_KEY = "the attacker shares the secret key, or it has leaked"
+NOBODY = "nobody is left to attack besides the people that the adversary was given"
 
 
 @dataclass(frozen=True)
@@ -114,7 +71,7 @@ class Attempt:
     name: str
     story: str
     knows: tuple[str, ...]
-    guess: Guess | list[Guess] | None = None
+    guess: Guesses | None = None
     scored: ScoredGuess | None = None
     not_applicable: str | None = None
     failed: str | None = None
@@ -123,82 +80,93 @@ class Attempt:
     kept: Codes | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, attack: Attack, case: Case) -> Attempt:
+        """Run and score one attack. An unexpected error is reported by its type alone, and never counts as privacy."""
+        usual = type(attack)().parameters()
+        told: dict[str, Any] = {
+            "name": attack.name,
+            "story": story_of(attack),
+            "knows": tuple(sorted(attack.knows)),
+            "parameters": {name: value for name, value in attack.parameters().items() if value != usual[name]},
+            "assumes": (LEAKED_KEY,) if case.key_used and "transform" in attack.knows | attack.helps else (),
+        }
+        known = case.known_to(attack)
+        missing = [item for item in known.missing(attack.knows) if item != "secret"]
+        if missing:
+            return cls(**told, not_applicable=_why_missing(missing[0], case))
+        try:
+            return cls(**told, **_played(attack, known, case))
+        except Exception as error:
+            return cls(**told, failed=type(error).__name__)
+
     def to_dict(self) -> dict[str, Any]:
         """For audit.json; riskiest records are reported apart."""
-        scored = self.scored
-        entry: dict[str, Any] = {"name": self.name, "story": self.story, "knows": list(self.knows)}
-        entry |= {
-            "score": None if scored is None else share(scored.score),
-            "baseline": None if scored is None else share(scored.baseline),
-            "control": None if scored is None else share(scored.control),
-            "interval": None if scored is None else [share(end) for end in scored.interval],
-            "worst": None if scored is None else share(scored.worst),
-            "upper_bound": scored is not None and scored.upper_bound,
-            "columns": [] if scored is None else [dict(column) for column in scored.columns],
-            "details": {**({} if scored is None else scored.details), **(self.details or {})},
+        figures = _figures(self.scored)
+        figures["details"] |= self.details or {}
+        worse = self.scored is not None and is_worse_than_guessing(self.scored.score, self.scored.baseline)
+        more = {
+            "remark": WORSE_THAN_GUESSING if worse else None,
+            "chosen": None if self.scored is None else self.scored.chosen,
+            "parameters": dict(self.parameters),
+            "assumes": list(self.assumes),
+            "not_applicable": self.not_applicable,
+            "failed": self.failed,
         }
-        if scored is not None and is_worse_than_guessing(scored.score, scored.baseline):
-            entry["remark"] = WORSE_THAN_GUESSING
-        if scored is not None and scored.chosen:
-            entry["chosen"] = scored.chosen
-        if self.parameters:
-            entry["parameters"] = dict(self.parameters)
-        if self.assumes:
-            entry["assumes"] = list(self.assumes)
-        if self.not_applicable is not None:
-            entry["not_applicable"] = self.not_applicable
-        if self.failed is not None:
-            entry["failed"] = self.failed
-        return entry
+        entry = {"name": self.name, "story": self.story, "knows": list(self.knows), **figures}
+        return entry | {name: told for name, told in more.items() if told}
 
 
-def chosen_attacks(names: tuple[str, ...] | None) -> list[type[Attack]]:
-    """The attacks to run, in the order of their names."""
-    unknown = sorted(set(names or ()) - set(ATTACKS))
-    if unknown:
-        raise UsageError(f"There is no attacker {unknown[0]!r}. Choose from: {', '.join(ATTACKS)}.")
-    return [attack for name, attack in ATTACKS.items() if names is None or name in names]
+def _figures(scored: ScoredGuess | None) -> dict[str, Any]:
+    """The figures of an entry, all there also where there is no score."""
+    if scored is None:
+        without = dict.fromkeys(["score", "baseline", "control", "interval", "worst"])
+        return {**without, "upper_bound": False, "columns": [], "details": {}}
+    return {
+        "score": share(scored.score),
+        "baseline": share(scored.baseline),
+        "control": share(scored.control),
+        "interval": [share(end) for end in scored.interval],
+        "worst": share(scored.worst),
+        "upper_bound": scored.upper_bound,
+        "columns": [dict(column) for column in scored.columns],
+        "details": dict(scored.details),
+    }
 
 
-def attack_all(arena: Arena, attacks: list[type[Attack]], settings: Settings, progress: Progress) -> list[Attempt]:
-    """Every attack with its default parameters, or those that `settings` give it."""
+def attack_all(case: Case) -> list[Attempt]:
+    """Every attack that was asked for, with its default parameters or those that were given."""
+    attacks, settings, progress = case.options.chosen, case.options.settings, case.options.progress
     return all_of(
         attacks,
-        lambda attack: attempt(made_attack(attack, settings.get(attack.name, {})), arena),
+        lambda attack: Attempt.of(made_attack(attack, settings.get(attack.name, {})), case),
         min(MOST_AT_ONCE, _cores()),
         lambda done: progress("Attacking", done, len(attacks)),
     )
 
 
-def attempt(attack: Attack, arena: Arena) -> Attempt:
-    """Run and score one attack. An unexpected error is reported by its type alone, and never counts as privacy."""
-    told: dict[str, Any] = {"name": attack.name, "story": story_of(attack), "knows": tuple(sorted(attack.knows))}
-    usual = type(attack)().parameters()
-    told["parameters"] = {name: value for name, value in attack.parameters().items() if value != usual[name]}
-    uses_transform = "transform" in attack.knows | attack.helps
-    if arena.evidence.key_used and uses_transform:
-        told["assumes"] = (LEAKED_KEY,)
-    known = arena.known_to(attack)
-    missing = [item for item in known.missing(attack.knows) if item != "secret"]
-    if missing:
-        curved = arena.known.guided if missing[0] == "transform" else None
-        return Attempt(**told, not_applicable=reason_for(missing[0]) if curved is None else NOT_LINEAR[curved.kind])
-    try:
-        guess = aimed(attack, known)
-        has_control = arena.aside is not None and "targets" in attack.knows and "images" not in attack.knows
-        control = aimed(attack, arena.aside) if has_control and arena.aside is not None else None
-        if arena.evidence.behind is None and isinstance(guess, Values | Posteriors | Links | Sources):
-            return Attempt(**told, not_applicable=NO_TRACE, details=distances(guess, control))
-        scored, kept = scored_apart(attack, guess, arena, control)
-        if isinstance(scored, Abstain):
-            return Attempt(**told, not_applicable=scored.reason)
-        details = {**own_choice(attack, guess, arena), **recovered(attack, arena, kept), **_scope(guess, arena)}
-        return Attempt(**told, guess=guess, scored=scored, details=details, kept=kept)
-    except Exception as error:
-        return Attempt(**told, failed=type(error).__name__)
+def _why_missing(item: str, case: Case) -> str:
+    """Why an attack that needs this does not apply here."""
+    if item == "transform" and case.known.guided is not None:
+        return NOT_LINEAR[case.known.guided.kind]
+    return REASONS.get(item, f"needs {item.replace('_', ' ')}")
 
 
-def aimed(attack: Attack, known: Knowledge) -> Guess | list[Guess]:
+def _played(attack: Attack, known: Knowledge, case: Case) -> dict[str, Any]:
+    """What the attack came to: guess and score, or why there is none."""
+    guess = aimed(attack, known)
+    has_control = "targets" in attack.knows and "images" not in attack.knows
+    control = aimed(attack, case.aside) if has_control and case.aside is not None else None
+    if case.behind is None and isinstance(guess, Values | Posteriors | Links | Sources):
+        return {"not_applicable": NO_TRACE, "details": distances(guess, control)}
+    scored, kept = scored_apart(attack, guess, case, control)
+    if isinstance(scored, Abstain):
+        return {"not_applicable": scored.reason}
+    details = {**own_choice(attack, guess, case), **recovered(attack, case, kept), **_scope(guess, case)}
+    return {"guess": guess, "scored": scored, "details": details, "kept": kept}
+
+
+def aimed(attack: Attack, known: Knowledge) -> Guesses:
     """One guess, or one for each secret column where the attack wants a secret."""
     if "secret" not in attack.knows:
         return attack.run(known)
@@ -210,31 +178,31 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def own_choice(attack: Attack, guess: Guess | list[Guess], arena: Arena) -> dict[str, float]:
+def own_choice(attack: Attack, guess: Guesses, case: Case) -> dict[str, float]:
     """Where the best of several guesses was scored: what the adversary gets without knowing which is best."""
     if not isinstance(guess, Values) or not guess.candidates:
         return {}
-    alone, _ = scored_apart(attack, Values(guess.X, aimed=guess.aimed), arena, None)
+    alone, _ = scored_apart(attack, Values(guess.X, aimed=guess.aimed), case, None)
     return {"own_choice": alone.score} if isinstance(alone, ScoredGuess) else {}
 
 
-def _scope(guess: Guess | list[Guess], arena: Arena) -> dict[str, float]:
+def _scope(guess: Guesses, case: Case) -> dict[str, float]:
     """On how many of the rows success was measured, where some are nobody's."""
-    nobodys = arena.evidence.nobodys
+    nobodys = case.nobodys
     if not nobodys.any() or isinstance(guess, Predicates | MembershipScores):
         return {}
     return {"rows_of_people": float(np.count_nonzero(~nobodys)), "rows_in_all": float(len(nobodys))}
 
 
-def recovered(attack: Attack, arena: Arena, kept: Codes | None) -> dict[str, float]:
+def recovered(attack: Attack, case: Case, kept: Codes | None) -> dict[str, float]:
     """For the attack with known rows: how recovery grows with their number."""
     if not isinstance(attack, KnownRows):
         return {}
-    curve = recovery_curve(arena.known, arena.truth, kept=kept)
+    curve = recovery_curve(case.known, case.truth, kept=kept)
     return {f"recovered_with_{count}": share for count, share in curve.items()}
 
 
-def distances(guess: Guess | list[Guess], control: Guess | list[Guess] | None) -> dict[str, float]:
+def distances(guess: Guesses, control: Guesses | None) -> dict[str, float]:
     """How near people of the table and strangers come to a release row, where links cannot be checked."""
     if not isinstance(guess, Links):
         return {}
@@ -246,7 +214,7 @@ def distances(guess: Guess | list[Guess], control: Guess | list[Guess] | None) -
     return found
 
 
-def aim_of(guess: Guess | list[Guess] | None) -> str:
+def aim_of(guess: Guesses | None) -> str:
     """What the riskiest positions of a scored guess count: release rows, targets, candidates or people."""
     if isinstance(guess, MembershipScores):
         return "candidates"
@@ -267,8 +235,60 @@ def share(value: float | None) -> float | None:
     return min(1.0, max(0.0, value))
 
 
-def reason_for(item: str) -> str:
-    return REASONS.get(item, f"needs {item.replace('_', ' ')}")
+# Scoring without what cannot be a success: people whom the attacker was given, and rows that are nobody's.
+
+
+def scored_apart(
+    attack: Attack, guess: Guesses, case: Case, control: Guesses | None
+) -> tuple[ScoredGuess | Abstain, Codes | None]:
+    """The score, and the release rows (or targets) it rests on where these are not all."""
+    given, behind, truth = case.given_away(attack), case.behind, case.truth
+    narrowed: Guesses
+    if behind is None:
+        return score_guess(guess, truth, control), None
+    if isinstance(guess, Values | Posteriors | Sources):
+        apart = np.isin(behind, given) if isinstance(guess, Values) else np.zeros(len(behind), dtype=bool)
+        kept = np.flatnonzero(~apart & ~case.nobodys)
+        everything, narrowed, truth = len(behind), _of_rows(guess, kept), of_rows(truth, kept)
+    elif isinstance(guess, list) and truth.targets is not None:
+        kept = np.flatnonzero(~np.isin(case.targets, given))
+        everything, narrowed = len(case.targets), [_of_targets(part, kept) for part in guess]
+        labels = truth.target_labels
+        truth = replace(truth, targets=truth.targets[kept], target_labels=None if labels is None else labels[kept])
+    else:
+        return score_guess(guess, truth, control), None
+    if len(kept) == everything:
+        return score_guess(guess, case.truth, control), None
+    if not len(kept):
+        return Abstain(NOBODY), None
+    scored = score_guess(narrowed, truth, control)
+    if isinstance(scored, ScoredGuess):
+        scored = replace(scored, riskiest=tuple(int(kept[position]) for position in scored.riskiest))
+    return scored, kept
+
+
+def of_rows(truth: Truth, kept: Codes) -> Truth:
+    """The truth of these release rows alone."""
+    labels = truth.labels
+    return replace(truth, rows=truth.rows[kept], labels=None if labels is None else labels[kept])
+
+
+def _of_rows(guess: Values | Posteriors | Sources, kept: Codes) -> Guess:
+    """The same guess about these release rows alone."""
+    if isinstance(guess, Posteriors):
+        return replace(guess, posterior=guess.posterior[kept])
+    if isinstance(guess, Sources):
+        return replace(guess, index=guess.index[kept], distance=guess.distance[kept])
+    return replace(
+        guess,
+        X=guess.X[kept],
+        candidates=tuple(candidate[kept] for candidate in guess.candidates),
+        aimed=None if guess.aimed is None else guess.aimed[kept],
+    )
+
+
+def _of_targets(guess: Guess, kept: Codes) -> Guess:
+    return replace(guess, low=guess.low[kept], high=guess.high[kept]) if isinstance(guess, Bounds) else guess
 
 
 # Somebody else's attack: guesses from a file, scored like all others.
@@ -277,21 +297,30 @@ def reason_for(item: str) -> str:
 STORY = "Somebody else's attack: guesses of private values, read from a file."
 
 
-def attempt_from_file(path: Path, arena: Arena) -> Attempt:
+def attempt_from_file(path: Path, case: Case) -> Attempt:
     """Score guessed source columns, one row per row of the release; columns that were not guessed do not count."""
-    evidence = arena.evidence
     name = path.name.split(".")[0] or "guess"
     if name in ATTACKS:
         name += "-from-file"
-    if evidence.behind is None:
+    if case.behind is None:
         return Attempt(name, STORY, (), not_applicable=NO_TRACE)
+    X, guessed, encoding = _read_guesses(path, case)
+    kept = np.flatnonzero(~case.nobodys)
+    scored = score_values(Values(np.clip(X[kept], 0.0, 1.0)), of_rows(_narrowed(case, encoding, guessed), kept))
+    scored = replace(scored, riskiest=tuple(int(kept[position]) for position in scored.riskiest))
+    guess = Values(X) if len(guessed) == len(case.encoding.schema.private) else None
+    return Attempt(name, STORY, (), guess=guess, scored=scored, kept=kept)
+
+
+def _read_guesses(path: Path, case: Case) -> tuple[Matrix, list[int], Encoding]:
+    """The guesses about the audited rows, which private columns they guess, and how these are encoded."""
     table = open_table(path).read()
-    if table.num_rows != evidence.release_rows:
+    if table.num_rows != case.release_rows:
         raise TableError(
-            f"{path} has {table.num_rows} rows, but the release has {evidence.release_rows}. "
+            f"{path} has {table.num_rows} rows, but the release has {case.release_rows}. "
             "A file of guesses has one row for every row of the release, in the same order."
         )
-    schema = evidence.encoding.schema
+    schema = case.encoding.schema
     label = None if schema.label is None else schema.label.name
     strange = [column for column in table.column_names if column not in schema and column != label]
     if strange:
@@ -302,22 +331,17 @@ def attempt_from_file(path: Path, arena: Arena) -> Attempt:
     if not guessed:
         raise TableError(f"{path} guesses no private column. Give at least one under its name in the original.")
     encoding = Encoding(Schema(tuple(schema.private[number] for number in guessed)))
-    X = recode(encoding, table, guessed=True)[evidence.positions]
-    kept = np.flatnonzero(~evidence.nobodys)
-    scored = score_values(Values(np.clip(X[kept], 0.0, 1.0)), of_rows(_narrowed(arena, encoding, guessed), kept))
-    scored = replace(scored, riskiest=tuple(int(kept[position]) for position in scored.riskiest))
-    guess = Values(X) if len(guessed) == len(schema.private) else None
-    return Attempt(name, STORY, (), guess=guess, scored=scored, kept=kept)
+    return recode(encoding, table, guessed=True)[case.positions], guessed, encoding
 
 
-def _narrowed(arena: Arena, encoding: Encoding, guessed: list[int]) -> Truth:
+def _narrowed(case: Case, encoding: Encoding, guessed: list[int]) -> Truth:
     """The truth with the guessed columns only."""
-    groups = arena.evidence.encoding.groups
+    groups = case.encoding.groups
     slots = np.concatenate([np.arange(groups[number].start, groups[number].stop) for number in guessed])
-    control = arena.truth.control
+    control = case.truth.control
     return replace(
-        arena.truth,
+        case.truth,
         encoding=encoding,
-        rows=arena.truth.rows[:, slots],
+        rows=case.truth.rows[:, slots],
         control=None if control is None else control[:, slots],
     )

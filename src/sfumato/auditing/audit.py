@@ -2,121 +2,226 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from sfumato.auditing.arena import Arena, set_up
-from sfumato.auditing.attacking import Attempt, attack_all, attempt_from_file, chosen_attacks, settings_of
+from sfumato.auditing.attacking import Attempt, attack_all, attempt_from_file
+from sfumato.auditing.case import Case
 from sfumato.auditing.copies import copies
 from sfumato.auditing.document import check, document, write_audit
-from sfumato.auditing.evidence import Evidence
 from sfumato.auditing.fidelity import clusters_lost, fidelity
 from sfumato.auditing.jointly import attack_together
 from sfumato.auditing.measures import measures
+from sfumato.auditing.open_case import is_folder, open_case
+from sfumato.auditing.options import Options
 from sfumato.auditing.pictures import correlations, distributions
-from sfumato.auditing.read_folder import evidence_from_release
-from sfumato.auditing.read_tables import evidence_from_tables
-from sfumato.auditing.request import Audit, AuditRequest
+from sfumato.auditing.report import write_report
+from sfumato.auditing.report.bottom_line import bottom_line_html
 from sfumato.auditing.riskiest import riskiest_records
 from sfumato.auditing.uniqueness import uniqueness
 from sfumato.auditing.utility import utility
 from sfumato.core.errors import UsageError
-from sfumato.core.progress import Progress, silent
 from sfumato.release.release import Release
-from sfumato.table import open_table
+from sfumato.table.neighbours import on_device
+from sfumato.table.persons import as_frame, kind_of
 
-__all__ = ["Audit", "AuditRequest", "audit"]
+FIGURES = ("score", "low", "high", "baseline", "control", "worst", "extra")
 
 
-def audit(request: AuditRequest, progress: Progress = silent) -> Audit:
-    """Attack a release, measure what it is good for, and write `audit.json` and `audit.parquet`.
+class Audit:
+    """What each attacker gets from a release, and what the release is still good for.
 
-    The owner's audit shows original records and is private; `request.public` makes one that others may see,
-    with nothing that was measured on private rows unless `request.with_audit` asks for it.
+    The owner's audit shows original records and is private: `save` and `save_report` write files that only the owner
+    can read, unless it was made with `public=True`.
+
+    Attributes
+    ----------
+    data : dict
+        The whole audit, as in `audit.json`.
     """
-    request.check()
-    attacks = chosen_attacks(request.attacks) if request.measured else []
-    rng = np.random.default_rng(request.seed)
-    progress("Reading", 0, None)
-    evidence = _evidence(request, rng)
-    if request.with_audit and evidence.card is not None and evidence.card.made_by().rows == "nobody":
+
+    def __init__(self, data: dict[str, Any], kind: str) -> None:
+        self.data, self._kind = data, kind
+
+    def __repr__(self) -> str:
+        """Without its content, which shows original records."""
+        applied = [attack for attack in self.data["attacks"] if attack["score"] is not None]
+        extras = {attack["name"]: attack["extra"] for attack in applied if attack.get("extra") is not None}
+        worst = max(extras, key=extras.__getitem__, default=None)
+        most = "" if worst is None else f"; {worst} gets most extra: {extras[worst]:+.1f} of 100"
+        return f"<Audit of {len(self.data['attacks'])} attackers, {len(applied)} of whom ran{most}>"
+
+    def _repr_html_(self) -> str:
+        """The bottom line, as the report has it first."""
+        return str(bottom_line_html(self.data))
+
+    @property
+    def scores(self) -> Any:
+        """One row per attack: success from 0 to 1 (higher is worse for privacy) with its interval, the same for a
+        baseline that never saw the release and for a control group, the worst record, and `extra`: right minus right
+        without the release, in points of 100. `note` says why an attack has no score. The frame has the same type as
+        `original`."""
+        rows = [_row(attack) for attack in self.data["attacks"]]
+        types = {"attack": pa.string(), **dict.fromkeys(FIGURES, pa.float64()), "note": pa.string()}
+        return as_frame(pa.Table.from_pylist(rows, schema=pa.schema(types)), self._kind)
+
+    @property
+    def utility(self) -> Any:
+        """One row per classifier: accuracy when trained on original and on released rows."""
+        rows = [{name: entry[name] for name in ("classifier", "original", "release", "phi")} for entry in self._learned]
+        types = {"classifier": pa.string(), "original": pa.float64(), "release": pa.float64(), "phi": pa.float64()}
+        return as_frame(pa.Table.from_pylist(rows, schema=pa.schema(types)), self._kind)
+
+    @property
+    def measures(self) -> dict[str, Any]:
+        """The papers' own measures: average privacy, privacy loss of every released column, the lowest unified privacy
+        over all attacks, and the gap of two density estimates. They are measured, and guarantee nothing."""
+        return dict(self.data["measures"])
+
+    @property
+    def copies(self) -> dict[str, Any]:
+        """Exact and near copies of records: shares, distance to the closest record and ratio of the two closest."""
+        return dict(self.data.get("copies") or {})
+
+    @property
+    def uniqueness(self) -> dict[str, Any]:
+        """k-anonymity, uniques, l-diversity and t-closeness; empty where no quasi-identifier was named."""
+        return dict(self.data.get("uniqueness") or {})
+
+    @property
+    def fidelity(self) -> dict[str, Any]:
+        """How far release and original are from people who are in neither: columns, pairs and a learner's view."""
+        return dict(self.data.get("fidelity") or {})
+
+    @property
+    def _learned(self) -> list[dict[str, Any]]:
+        return list(self.data["utility"])
+
+    @property
+    def notes(self) -> list[str]:
+        """What the reader must know about the figures."""
+        return list(self.data["notes"])
+
+    def attack(self, name: str) -> dict[str, Any]:
+        """Everything about one attack; raises `UsageError` if there is none with that name."""
+        for entry in self.data["attacks"]:
+            if entry["name"] == name:
+                return dict(entry)
+        raise UsageError(f"The audit has no attacker {name!r}.")
+
+    def save(self, folder: Path | str) -> None:
+        """Write audit.json and audit.parquet into a folder."""
+        write_audit(self.data, Path(folder))
+
+    def save_report(self, path: Path | str) -> None:
+        """Write one HTML page that a data steward can read, print and keep."""
+        write_report(self.data, Path(path))
+
+
+def _row(attack: dict[str, Any]) -> dict[str, Any]:
+    low, high = attack["interval"] or (None, None)
+    reason = attack.get("not_applicable")
+    note = f"not applicable: {reason}" if reason else f"failed: {attack['failed']}" if attack.get("failed") else None
+    figures = {name: attack.get(name) for name in ("score", "baseline", "control", "worst", "extra")}
+    return {"attack": attack["name"], **figures, "low": low, "high": high, "note": note}
+
+
+def audit(release: Any, options: Options) -> Audit:
+    """Attack a release, measure what it is good for, and write `audit.json` and `audit.parquet` where `out` says.
+
+    The owner's audit shows original records and is private; `public` makes one that others may see, with nothing that
+    was measured on private rows unless `with_audit` asks for it.
+    """
+    if isinstance(release, Release) and options.key is not None:
+        raise UsageError("The release is open, with its key where it has one. Leave --key out.")
+    options.check(carded=isinstance(release, Release) or is_folder(release))
+    kind = kind_of(options.original)
+    with on_device(options.device, int(options.device_memory * (1 << 30))), ExitStack() as until:
+        if options.engine == "spark":
+            from sfumato.release.spark import engine as in_spark  # PySpark is an extra
+
+            rows = until.enter_context(in_spark.table_in_spark(options.original, options.master))
+            options = replace(options, original=rows)
+        found = Audit(_data(release, options), kind)
+    if options.out is not None:
+        found.save(options.out)
+    return found
+
+
+def _data(release: Any, options: Options) -> dict[str, Any]:
+    """Every part of `audit.json`."""
+    options.chosen  # noqa: B018 (an attack that does not exist is refused before anything is read)
+    rng = np.random.default_rng(options.seed)
+    options.progress("Reading", 0, None)
+    case = open_case(release, options, rng)
+    if options.with_audit and case.card is not None and case.card.made_by().rows == "nobody":
         raise UsageError(
             "The figures of an audit are exact facts about the original table, which this release hides: made public, "
             "they would void its guarantee. Share what is proved, and keep what was measured. Leave --with-audit out."
         )
-    alone = uniqueness(evidence, request)  # first, since it refuses columns that are not there
-    arena = set_up(evidence, request.tolerance, rng)
-    attempts = attack_all(arena, attacks, settings_of(request.parameters, published=request.published), progress)
-    if request.guess is not None:
-        attempts.append(attempt_from_file(Path(request.guess), arena))
+    alone = uniqueness(case)  # first, since it refuses columns that are not there
+    attempts = attack_all(case)
+    if options.guess is not None:
+        attempts.append(attempt_from_file(Path(options.guess), case))
     entries = [attempt.to_dict() for attempt in attempts]
-    together = _together(request, arena, rng)
-    progress("Comparing", 0, None)
-    data = document(
-        evidence,
-        request,
-        attacks=entries,
-        measures=measures(evidence, entries),
-        utility=utility(evidence, request.splits, request.seed, progress, published=request.published),
-        clusters=clusters_lost(evidence, request.clusters, request.seed),
-        distributions=distributions(evidence, request.public),
-        correlations=correlations(evidence, request.public),
-        riskiest=riskiest_records(arena, attempts),
-        settings=_settings(request, evidence, arena, attempts),
-        copies=copies(evidence, request.seed) if request.measured else None,
-        uniqueness=alone,
-        together=together,
-        fidelity=fidelity(evidence, request.seed, learn=request.splits > 0) if request.measured else None,
-    )
+    together = _together(case, rng)
+    options.progress("Comparing", 0, None)
+    parts = {
+        "attacks": entries,
+        "measures": measures(case, entries),
+        "utility": utility(case),
+        "clusters": clusters_lost(case),
+        "copies": copies(case) if options.measured else None,
+        "uniqueness": alone,
+        "fidelity": fidelity(case) if options.measured else None,
+        "together": together,
+        "distributions": distributions(case),
+        "correlations": correlations(case),
+        "riskiest": riskiest_records(case, attempts),
+        "settings": _settings(case, attempts),
+    }
+    data = document(case, parts)
     check(data)
-    target = request.target
-    return Audit(data, () if target is None else write_audit(data, target))
+    return data
 
 
-def _together(request: AuditRequest, arena: Arena, rng: np.random.Generator) -> dict[str, Any] | None:
+def _together(case: Case, rng: np.random.Generator) -> dict[str, Any] | None:
     """What another release of the same people adds; said in the notes as well."""
-    if request.beside is None:
+    options = case.options
+    if options.beside is None:
         return None
-    original = request.original if request.beside_original is None else request.beside_original
-    other = request.beside if isinstance(request.beside, Release) else Release.open(request.beside)
-    theirs = evidence_from_release(other, replace(request, original=original, label=None), rng)
-    found = attack_together(
-        arena, set_up(theirs, request.tolerance, rng), (open_table(request.original), open_table(original)), rng
-    )
-    arena.evidence.notes.extend(found.sentences())
+    original = options.original if options.beside_original is None else options.beside_original
+    beside = options.beside if isinstance(options.beside, Release) else Release.open(options.beside)
+    theirs = open_case(beside, replace(options, original=original, label=None, key=None), rng)
+    found = attack_together(case, theirs, rng)
+    case.notes.extend(found.sentences())
     return found.to_dict()
 
 
-def _evidence(request: AuditRequest, rng: np.random.Generator) -> Evidence:
-    if request.folder is not None:
-        return evidence_from_release(Release.open(request.folder, request.key), request, rng)
-    if isinstance(request.release, Release):
-        return evidence_from_release(request.release, request, rng)
-    return evidence_from_tables(request, rng)
-
-
-def _settings(request: AuditRequest, evidence: Evidence, arena: Arena, attempts: list[Attempt]) -> dict[str, object]:
-    if evidence.sampled:
-        evidence.notes.append(
-            f"A sample of {len(evidence.Z):,} release rows was audited. Linking is easier in a sample than in the "
+def _settings(case: Case, attempts: list[Attempt]) -> dict[str, object]:
+    if case.sampled:
+        case.notes.append(
+            f"A sample of {len(case.Z):,} release rows was audited. Linking is easier in a sample than in the "
             "whole release, so its score errs on the safe side."
         )
     failed = [attempt.name for attempt in attempts if attempt.failed is not None]
     if failed:
-        evidence.notes.append(f"Attacks that failed and say nothing about privacy: {', '.join(failed)}.")
+        case.notes.append(f"Attacks that failed and say nothing about privacy: {', '.join(failed)}.")
     return {
-        "rows_used": len(evidence.Z),
-        "people_used": len(evidence.people.X),
-        "holdout_rows": 0 if evidence.holdout is None else len(evidence.holdout.X),
-        "sampled": evidence.sampled,
-        "seed": request.seed,
-        "tolerance": request.tolerance,
-        "alignment": evidence.alignment,
-        "targets": len(arena.targets),
-        "candidates": 0 if arena.known.candidates is None else len(arena.known.candidates),
-        "repeats": request.splits,
-        **({"as_published": True} if request.published else {}),
+        "rows_used": len(case.Z),
+        "people_used": len(case.people.X),
+        "holdout_rows": 0 if case.holdout is None else len(case.holdout.X),
+        "sampled": case.sampled,
+        "seed": case.options.seed,
+        "tolerance": case.options.tolerance,
+        "alignment": case.alignment,
+        "targets": len(case.targets),
+        "candidates": 0 if case.known.candidates is None else len(case.known.candidates),
+        "repeats": case.options.splits,
+        **({"as_published": True} if case.options.published else {}),
     }

@@ -8,7 +8,6 @@ people lie near each other too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.attacks.metrics import proportion_interval
-from sfumato.auditing.evidence import Evidence, sampled
+from sfumato.auditing.case import Case, sampled
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.table import Encoding
 from sfumato.table.filling import MISSING_INSTEAD
@@ -37,35 +36,30 @@ SECRET = "the release mixes columns by a secret key, so its rows cannot be compa
 NOT_REPORTED = "rows leave cells out on purpose, and a gap has no distance"
 
 
-def copies(evidence: Evidence, seed: int) -> dict[str, Any]:
+def copies(case: Case) -> dict[str, Any]:
     """Shares of exact and near copies with their intervals, or why there are none."""
-    whole = evidence.Z if evidence.whole is None else evidence.whole
-    restored = replace(evidence, Z=whole).restored()
+    restored = case.restored(case.whole)
     if restored is None:
         return {"not_applicable": SECRET}
     if np.isnan(restored).any():
         return {"not_applicable": NOT_REPORTED}
-    rng = np.random.default_rng((seed, 2))
-    wanted = sampled(evidence.people.total, MOST_REFERENCE, rng)
-    count, reference = _read_original(evidence, wanted)
+    rng = np.random.default_rng((case.options.seed, 2))
+    wanted = sampled(case.people.total, MOST_REFERENCE, rng)
+    count, reference = _read_original(case, wanted)
     return {
-        "exact": _exact(restored, count, evidence),
-        "near": _near(restored, reference, evidence, rng),
+        "exact": _exact(restored, count, case),
+        "near": _near(restored, reference, case, rng),
     }
 
 
-def _read_original(evidence: Evidence, wanted: npt.NDArray[np.int64]) -> tuple[Counter, Matrix]:
+def _read_original(case: Case, wanted: npt.NDArray[np.int64]) -> tuple[Counter, Matrix]:
     """What counts the records of the original with given keys, and the records at the wanted places."""
-    if evidence.original is None:
-        return _among(row_keys(evidence.people.X)), evidence.people.X
-    if isinstance(evidence.original, PicksRows):
-        rows, _ = evidence.original.rows_at(wanted)
-        return _among_those_of(evidence.original, evidence.encoding), evidence.encoding.encode(
-            rows, unknown=MISSING_INSTEAD
-        ).X
+    if isinstance(case.original, PicksRows):
+        rows, _ = case.original.rows_at(wanted)
+        return _among_those_of(case.original, case.encoding), case.encoding.encode(rows, unknown=MISSING_INSTEAD).X
     keys, found, first = [], [], 0
-    for batch in evidence.original.blocks():
-        X = evidence.encoding.encode(batch, unknown=MISSING_INSTEAD, first_row=first).X
+    for batch in case.original.blocks():
+        X = case.encoding.encode(batch, unknown=MISSING_INSTEAD, first_row=first).X
         keys.append(row_keys(X))
         found.append(X[wanted[(wanted >= first) & (wanted < first + len(X))] - first])
         first += len(X)
@@ -114,15 +108,15 @@ def row_keys(X: Matrix) -> Keys:
     return key
 
 
-def _exact(restored: Matrix, count: Counter, evidence: Evidence) -> dict[str, Any]:
+def _exact(restored: Matrix, count: Counter, case: Case) -> dict[str, Any]:
     """Released rows that are identical to a record, and to one that nobody else has.
 
     What stands for a set of values may happen to be somebody's value: a row with such a cell is no copy.
     """
     released = row_keys(restored)
     times = count(released)
-    if evidence.generalised is not None:
-        times = np.where(evidence.generalised, 0, times)
+    if case.generalised is not None:
+        times = np.where(case.generalised, 0, times)
     hits = int(np.count_nonzero(times))
     found: dict[str, Any] = {
         "rows": len(released),
@@ -131,18 +125,18 @@ def _exact(restored: Matrix, count: Counter, evidence: Evidence) -> dict[str, An
         "of_unique": float(np.mean(times == 1)),
         "control": None,
     }
-    if evidence.holdout is not None and len(evidence.holdout.X):
-        strangers = row_keys(evidence.holdout.X)
+    if case.holdout is not None and len(case.holdout.X):
+        strangers = row_keys(case.holdout.X)
         found["control"] = float(np.mean(count(strangers) > 0))
     return found
 
 
-def _near(restored: Matrix, reference: Matrix, evidence: Evidence, rng: np.random.Generator) -> dict[str, Any] | None:
+def _near(restored: Matrix, reference: Matrix, case: Case, rng: np.random.Generator) -> dict[str, Any] | None:
     """Distances of released rows to records, beside those of people who are no records; None with too few people."""
-    scale = distance_scale(evidence.encoding)
+    scale = distance_scale(case.encoding)
     rows = restored[sampled(len(restored), MOST_ROWS, rng)] * scale
     reference = reference * scale
-    strangers = None if evidence.holdout is None else evidence.holdout.X * scale
+    strangers = None if case.holdout is None else case.holdout.X * scale
     if len(reference) < 3 or (strangers is not None and len(strangers) < 2):
         return None
     if strangers is not None:
@@ -170,7 +164,7 @@ def _near(restored: Matrix, reference: Matrix, evidence: Evidence, rng: np.rando
     if strangers is not None:
         told |= _nearer(rows, reference, strangers, rng)
         compared = min(len(reference), len(strangers))
-        told["nearer_at_most"] = (1 + compared / evidence.people.total) / 2
+        told["nearer_at_most"] = (1 + compared / case.people.total) / 2
     return told
 
 

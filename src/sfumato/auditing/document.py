@@ -14,9 +14,8 @@ import jsonschema
 import pyarrow as pa
 
 from sfumato import __version__
-from sfumato.auditing.evidence import Evidence
+from sfumato.auditing.case import Case
 from sfumato.auditing.extra import extra_dict, with_extra
-from sfumato.auditing.request import AuditRequest
 from sfumato.core.errors import SfumatoError
 from sfumato.core.files import write_whole
 from sfumato.guarantee import Card, ThreatModel
@@ -260,72 +259,48 @@ PUBLIC_MEASURED = (
 )
 
 
-def document(
-    evidence: Evidence,
-    request: AuditRequest,
-    *,
-    attacks: list[dict[str, Any]],
-    measures: dict[str, Any],
-    utility: list[dict[str, Any]],
-    distributions: list[dict[str, Any]],
-    correlations: dict[str, Any],
-    riskiest: list[dict[str, Any]],
-    settings: dict[str, Any],
-    clusters: dict[str, Any] | None = None,
-    copies: dict[str, Any] | None = None,
-    uniqueness: dict[str, Any] | None = None,
-    fidelity: dict[str, Any] | None = None,
-    together: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-    """All results in the order of the report."""
-    card = evidence.card
-    parts: dict[str, Any] = {
-        "extra": extra_dict(attacks, request.max_extra),
+def document(case: Case, parts: Mapping[str, Any]) -> dict[str, Any]:
+    """All results in the order of the report; for others, what they may see of them."""
+    card, options = case.card, case.options
+    attacks = parts["attacks"]
+    shown = {
+        "extra": extra_dict(attacks, options.limit),
+        **parts,
         "attacks": [with_extra(entry) for entry in attacks],
-        "measures": measures,
-        "utility": utility,
-        "clusters": clusters,
-        "copies": copies,
-        "uniqueness": uniqueness,
-        "fidelity": fidelity,
-        "together": together,
-        "distributions": distributions,
-        "correlations": correlations,
-        "riskiest": riskiest,
-        "settings": settings,
-        "notes": list(evidence.notes),
+        "notes": list(case.notes),
     }
     notice = PRIVATE
-    if request.public:
-        notice = PUBLIC_MEASURED if request.with_audit else PUBLIC
-        parts |= {"riskiest": [], "uniqueness": uniqueness and {**uniqueness, "original": None}}
-        parts = for_others(parts, card=card is not None, measured=request.with_audit)
+    if options.public:
+        notice = PUBLIC_MEASURED if options.with_audit else PUBLIC
+        crowds = shown["uniqueness"]
+        shown |= {"riskiest": [], "uniqueness": crowds and {**crowds, "original": None}}
+        shown = for_others(shown, card=card is not None, measured=options.with_audit)
     whole: dict[str, Any] = finite(
         {
-            "private": not request.public,
+            "private": not options.public,
             "notice": notice,
             "format": FORMAT,
             "version": VERSION,
-            "release": _release(evidence),
+            "release": _release(case),
             "guarantee": None
             if card is None
             else card.stated_guarantee().to_dict() | {"words": card.guarantee["words"]},
-            "threat_model": _threat_model(evidence),
-            **{name: part for name, part in parts.items() if part is not None},
+            "threat_model": _threat_model(case),
+            **{name: part for name, part in shown.items() if part is not None},
             "versions": {"sfumato": __version__},
         }
     )
     return whole
 
 
-def _release(evidence: Evidence) -> dict[str, Any]:
-    card = evidence.card
+def _release(case: Case) -> dict[str, Any]:
+    card = case.card
     return {
-        "rows": evidence.release_rows,
-        "columns": evidence.Z.shape[1],
-        "source_columns": [column.name for column in evidence.encoding.schema.private],
-        "label": None if evidence.encoding.schema.label is None else evidence.encoding.schema.label.name,
-        "columnwise": evidence.columnwise,
+        "rows": case.release_rows,
+        "columns": case.Z.shape[1],
+        "source_columns": [column.name for column in case.encoding.schema.private],
+        "label": None if case.encoding.schema.label is None else case.encoding.schema.label.name,
+        "columnwise": case.columnwise,
         "card": card is not None,
         **(stated(card) if card is not None else NOTHING_STATED),
     }
@@ -355,11 +330,11 @@ NOTHING_STATED: dict[str, Any] = {
 }
 
 
-def _threat_model(evidence: Evidence) -> dict[str, Any]:
-    if evidence.card is not None:
-        return dict(evidence.card.threat_model)
-    label = "none" if evidence.y is None else "exact"
-    return ThreatModel.of(label=label, rows=f"{evidence.release_rows:,}", learned_bounds=False).to_dict() | {
+def _threat_model(case: Case) -> dict[str, Any]:
+    if case.card is not None:
+        return dict(case.card.threat_model)
+    label = "none" if case.y is None else "exact"
+    return ThreatModel.of(label=label, rows=f"{case.release_rows:,}", learned_bounds=False).to_dict() | {
         "adversary": ["Holds the whole release, and is assumed to know how strongly each column was changed."]
     }
 

@@ -13,7 +13,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.model_selection import StratifiedKFold
 
 from sfumato.attacks.metrics import associations, auc, auc_interval, kolmogorov_smirnov, total_variation
-from sfumato.auditing.evidence import Evidence, People, sampled
+from sfumato.auditing.case import Case, People, sampled
 from sfumato.channels import NotApplicableError
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SfumatoError
@@ -110,18 +110,19 @@ def _score(train: tuple[Matrix, Any], test: tuple[Matrix, Any], classes: bool, s
 CLUSTERED_ROWS = 3_000
 
 
-def clusters_lost(evidence: Evidence, clusters: int, seed: int) -> dict[str, Any] | None:
+def clusters_lost(case: Case) -> dict[str, Any] | None:
     """Agreement (adjusted Rand index) of clusters found in the release with those of the original; None, with a note,
     where it cannot be told."""
+    clusters = case.options.clusters
     if not clusters:
         return None
     try:
-        found = _lost(evidence, clusters, seed)
+        found = _lost(case, clusters)
     except (SfumatoError, NotApplicableError) as error:
-        evidence.notes.append(f"No clusters: {error}")
+        case.notes.append(f"No clusters: {error}")
         return None
     beside = found.get("released_rows_by_k_means")
-    evidence.notes.append(
+    case.notes.append(
         f"Looking for {clusters} clusters: groups of released rows agree with those of the original to "
         f"{found['released_rows']:.2f}"
         + ("" if beside is None else f" ({beside:.2f} by k-means that ignores the noise)")
@@ -131,17 +132,17 @@ def clusters_lost(evidence: Evidence, clusters: int, seed: int) -> dict[str, Any
     return found
 
 
-def _lost(evidence: Evidence, clusters: int, seed: int) -> dict[str, Any]:
-    card, truth = evidence.card, evidence.truth
+def _lost(case: Case, clusters: int) -> dict[str, Any]:
+    card, truth, seed = case.card, case.rows_behind, case.options.seed
     if card is None or truth is None:
         raise NotApplicableError("they need a release with its card, and which released row is whose.")
     recipe = card.made_by()
     if recipe.by_class or card.post_processing is not None:
         raise NotApplicableError("the noise of the release differs by class, or is no longer the one that was drawn.")
     rows = sampled(len(truth), CLUSTERED_ROWS, np.random.default_rng(seed))
-    Z, X = evidence.Z[rows], truth[rows]
-    if evidence.key_used and evidence.affine is not None:
-        plain = np.asarray(X @ evidence.affine[0].T + evidence.affine[1])
+    Z, X = case.Z[rows], truth[rows]
+    if case.key_used and case.affine is not None:
+        plain = np.asarray(X @ case.affine[0].T + case.affine[1])
     else:
         plain = recipe.map.apply(X)
     seen = see([Part(Z, recipe, recipe.channels)])
@@ -161,48 +162,47 @@ SECRET = "the release mixes columns by a secret key, so nobody without it can co
 NOT_REPORTED = "rows leave cells out on purpose"
 
 
-def fidelity(evidence: Evidence, seed: int, *, learn: bool) -> dict[str, Any]:
-    """Marginals, pairs and (`learn`) a learner's view, of the release and of the original."""
-    restored = evidence.restored()
+def fidelity(case: Case) -> dict[str, Any]:
+    """Marginals, pairs and, where classifiers are trained, a learner's view, of the release and of the original."""
+    restored = case.restored()
     if restored is None:
         return {"not_applicable": SECRET}
     if np.isnan(restored).any():
         return {"not_applicable": NOT_REPORTED}
+    seed = case.options.seed
     rng = np.random.default_rng((seed, 3))
     rows = sampled(len(restored), MOST_ROWS, rng)
-    people = sampled(len(evidence.people.X), MOST_ROWS, rng)
-    release, original = restored[rows], evidence.people.X[people]
-    holdout = evidence.holdout
+    people = sampled(len(case.people.X), MOST_ROWS, rng)
+    release, original = restored[rows], case.people.X[people]
+    holdout = case.holdout
     found: dict[str, Any] = {"against": "original" if holdout is None else "holdout", "rows": len(release)}
     if holdout is None or len(holdout.X) < 2:
         found["against"], yardstick, compared = "original", original, {"release": release}
     else:
         yardstick = holdout.X[sampled(len(holdout.X), MOST_ROWS, rng)]
         compared = {"release": release, "original": original}
-    columns = {name: marginals(yardstick, X, evidence.encoding) for name, X in compared.items()}
+    columns = {name: marginals(yardstick, X, case.encoding) for name, X in compared.items()}
     found["columns"] = [
         {
             "name": group.column.name,
             "measure": "total variation" if group.is_onehot else "KS",
             **{name: columns[name][number] for name in compared},
         }
-        for number, group in enumerate(evidence.encoding.groups)
+        for number, group in enumerate(case.encoding.groups)
     ]
     found["marginals"] = {name: float(np.mean(columns[name])) for name in compared}
-    found["pairs"] = {name: pair_distance(yardstick, X, evidence.encoding) for name, X in compared.items()}
-    found["correlations"] = {
-        name: correlation_distance(yardstick, X, evidence.encoding) for name, X in compared.items()
-    }
-    if not learn:
+    found["pairs"] = {name: pair_distance(yardstick, X, case.encoding) for name, X in compared.items()}
+    found["correlations"] = {name: correlation_distance(yardstick, X, case.encoding) for name, X in compared.items()}
+    if not case.options.splits:
         return found
     found["discriminator"] = {name: discriminator(X, yardstick, seed) for name, X in compared.items()}
     if found["against"] == "holdout":
         assert holdout is not None
         labels = (
-            None if evidence.y is None else evidence.y[rows],
-            None if evidence.people.y is None else evidence.people.y[people],
+            None if case.y is None else case.y[rows],
+            None if case.people.y is None else case.people.y[people],
         )
-        found["targets"] = told_targets(release, original, holdout, labels, evidence.encoding, seed)
+        found["targets"] = told_targets(release, original, holdout, labels, case.encoding, seed)
     return found
 
 

@@ -20,7 +20,7 @@ from sfumato.attacks.metrics import interval_width, nearest_row_privacy
 from sfumato.attacks.metrics.unified import Unified
 from sfumato.attacks.naive_estimate import KnownTransform
 from sfumato.attacks.spectral_filter import PrincipalFilter
-from sfumato.auditing.evidence import read_people
+from sfumato.auditing.case import read_people
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import PrivacyLeakWarning, TableError, UsageError
 from sfumato.core.progress import Progress, silent

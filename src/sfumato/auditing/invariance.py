@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.auditing.evidence import read_people
+from sfumato.auditing.case import read_people
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import PrivacyLeakWarning, SchemaError, SfumatoError, TableError, UsageError
 from sfumato.core.progress import Progress, silent

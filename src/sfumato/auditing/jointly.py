@@ -17,13 +17,12 @@ from sfumato.attacks.metrics import score_guess
 from sfumato.attacks.metrics.privacy import auc
 from sfumato.attacks.metrics.scored import ScoredGuess
 from sfumato.attacks.support import CELLS
-from sfumato.auditing.arena import Arena
-from sfumato.auditing.evidence import Evidence, sampled
+from sfumato.auditing.case import Case, sampled
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.core.errors import UsageError
 from sfumato.core.wording import WORSE_THAN_GUESSING
 from sfumato.guarantee.person_hash import PersonHash, Prints
-from sfumato.table import Encoding, Schema, Table
+from sfumato.table import Encoding, Schema
 from sfumato.table.cell_sets import cell_words
 from sfumato.table.filling import MISSING_INSTEAD, column_of
 from sfumato.table.statistics import NO_CLASS
@@ -91,17 +90,16 @@ class Together:
         return dict(vars(self))
 
 
-def attack_together(arena: Arena, other: Arena, tables: tuple[Table, Table], rng: np.random.Generator) -> Together:
+def attack_together(one: Case, two: Case, rng: np.random.Generator) -> Together:
     """Attack the people whom both releases have; whose row is whose, the auditor knows from both traces."""
-    one, two = arena.evidence, other.evidence
-    for evidence in (one, two):
-        _check(evidence)
+    for each in (one, two):
+        _check(each)
     if np.array_equal(one.Z, two.Z, equal_nan=True):
         raise UsageError("Both are the same release: its noise counts once. Give another one of the same people.")
-    keys = _keys(one, two, tables)
+    keys = _keys(one, two)
     own, theirs = _by_row(one, keys[0]), _by_row(two, keys[1])
-    usable = np.setdiff1d(np.arange(len(one.Z)), _rows_of(one, arena.lent))
-    theirs_usable = np.setdiff1d(np.arange(len(two.Z)), _rows_of(two, other.lent))
+    usable = np.setdiff1d(np.arange(len(one.Z)), _rows_of(one, one.lent))
+    theirs_usable = np.setdiff1d(np.arange(len(two.Z)), _rows_of(two, two.lent))
     found, first, second = np.intersect1d(own[usable], theirs[theirs_usable], return_indices=True)
     if len(found) < FEWEST:
         raise UsageError(
@@ -109,14 +107,14 @@ def attack_together(arena: Arena, other: Arena, tables: tuple[Table, Table], rng
             "releases of the same people, and the original of the other with --with-original if it is another table."
         )
     first, second = usable[first], theirs_usable[second]
-    known = arena.known_to(BayesWindow())
+    known = one.known_to(BayesWindow())
     aligned = replace(known, release=one.Z[first], labels=None if one.y is None else one.y[first])
     both = replace(aligned, release=np.hstack([one.Z[first], two.Z[second]]))
     translate = translation(one.encoding, two.encoding)
     assert two.noise is not None
-    alone = _score(arena, known, BayesWindow().guess(aligned), first)
+    alone = _score(one, known, BayesWindow().guess(aligned), first)
     theirs_alone, together = (
-        _score(arena, known, JointWindow(two.noise, two.encoding, translate, tells).guess(both), first)
+        _score(one, known, JointWindow(two.noise, two.encoding, translate, tells).guess(both), first)
         for tells in (False, True)
     )
     left = ~np.isin(own, keys[1])
@@ -127,7 +125,7 @@ def attack_together(arena: Arena, other: Arena, tables: tuple[Table, Table], rng
         theirs_alone.score,
         together.score,
         alone.baseline,
-        _differencing(arena, two, translate, left, usable, rng) if FEWEST <= gone <= len(usable) - FEWEST else None,
+        _differencing(one, two, translate, left, usable, rng) if FEWEST <= gone <= len(usable) - FEWEST else None,
         gone,
     )
 
@@ -151,10 +149,10 @@ def translation(first: Encoding, second: Encoding) -> Callable[[Matrix], Matrix]
 
 
 def _differencing(
-    arena: Arena, two: Evidence, translate: Callable[[Matrix], Matrix], left: Flags, usable: Codes, rng: Any
+    one: Case, two: Case, translate: Callable[[Matrix], Matrix], left: Flags, usable: Codes, rng: Any
 ) -> float:
     """Of every row of the first: how likely it is that some row of the second is of the same person."""
-    one, sample = arena.evidence, arena.known_to(BayesWindow()).sample
+    sample = one.known_to(BayesWindow()).sample
     assert sample is not None
     assert one.noise is not None
     assert two.noise is not None
@@ -165,19 +163,19 @@ def _differencing(
     return float(auc(-fit[left[rows]], -fit[~left[rows]]))
 
 
-def _check(evidence: Evidence) -> None:
-    if evidence.behind is None or evidence.nobodys.any() or evidence.noise is None:
+def _check(case: Case) -> None:
+    if case.behind is None or case.nobodys.any() or case.noise is None:
         raise UsageError(
             "To attack two releases together, both need their private match file and a stated noise: give the "
             "owner's folders."
         )
-    if not evidence.columnwise:
+    if not case.columnwise:
         raise UsageError("Two releases can be attacked together if both keep the table's columns. One mixes them.")
 
 
-def _score(arena: Arena, known: Knowledge, guess: Any, rows: Codes) -> ScoredGuess:
+def _score(case: Case, known: Knowledge, guess: Any, rows: Codes) -> ScoredGuess:
     """Beside a guesser who has seen the people that the adversary has: without a holdout, those lent to it."""
-    truth = replace(arena.truth, control=known.sample, control_labels=known.sample_labels)
+    truth = replace(case.truth, control=known.sample, control_labels=known.sample_labels)
     labels = None if truth.labels is None else truth.labels[rows]
     if not isinstance(guess, Values):
         raise UsageError("The noise of these releases leaves nothing that could be put together.")
@@ -187,29 +185,29 @@ def _score(arena: Arena, known: Knowledge, guess: Any, rows: Codes) -> ScoredGue
     return found
 
 
-def _rows_of(evidence: Evidence, people: Codes) -> Codes:
-    assert evidence.behind is not None
-    return np.flatnonzero(np.isin(evidence.behind, people))
+def _rows_of(case: Case, people: Codes) -> Codes:
+    assert case.behind is not None
+    return np.flatnonzero(np.isin(case.behind, people))
 
 
-def _by_row(evidence: Evidence, keys: Prints) -> Prints:
+def _by_row(case: Case, keys: Prints) -> Prints:
     """Who is behind every row."""
-    assert evidence.behind is not None
-    return keys[evidence.behind]
+    assert case.behind is not None
+    return keys[case.behind]
 
 
-def _keys(one: Evidence, two: Evidence, tables: tuple[Table, Table]) -> tuple[Prints, Prints]:
+def _keys(one: Case, two: Case) -> tuple[Prints, Prints]:
     """The audited people of both tables by the cells that both have: equal for the same person."""
     names = [column.name for column in one.encoding.schema.private if column.name in two.encoding.schema.names]
     if not names:
         raise UsageError("The two releases have no column in common, so that no person can be found in both.")
     hasher = PersonHash(b"audit")  # these are compared here and now, and never kept
     found = []
-    for evidence, table in zip((one, two), tables, strict=True):
+    for case in (one, two):
         tags = [hasher.tag(name) for name in names]
         prints = [
             hasher.of_rows([cell_words(column_of(batch, name), name) for name in names], tags)
-            for batch in table.blocks()
+            for batch in case.original.blocks()
         ]
-        found.append(np.concatenate(prints)[evidence.people.numbers])
+        found.append(np.concatenate(prints)[case.people.numbers])
     return found[0], found[1]

@@ -16,7 +16,7 @@ import numpy as np
 
 from sfumato.attacks.metrics import RowDensity, half_l1
 from sfumato.attacks.metrics.information import mutual_information
-from sfumato.auditing.evidence import Evidence
+from sfumato.auditing.case import Case
 from sfumato.channels import Channel, NotApplicableError, Recipe
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SfumatoError
@@ -34,17 +34,17 @@ MOST_ROWS = 2_000
 DRAWS = 400
 
 
-def density_gap(evidence: Evidence) -> dict[str, Any] | None:
+def density_gap(case: Case) -> dict[str, Any] | None:
     """Half the L1 distance, weighted over the classes by the table's rows; `held_apart` rows made the other estimate.
 
     From the table's own rows it would be 0 by construction. None for other mechanisms, without a holdout, and
     where no class has rows in both.
     """
-    card, holdout = evidence.card, evidence.holdout
+    card, holdout = case.card, case.holdout
     if card is None or holdout is None or card.mechanism["name"] != KernelResampling.name:
         return None
     recipe = card.made_by()
-    X, y = evidence.register, _classes(evidence)
+    X, y = case.register, _classes(case)
     other = holdout.y if y is not None else None
     if y is not None and other is None:
         return None
@@ -74,8 +74,8 @@ def density_gap(evidence: Evidence) -> dict[str, Any] | None:
     return {"loss": total / weight, "error": error, "rows": weight, "held_apart": held_apart}
 
 
-def _classes(evidence: Evidence) -> Codes | None:
-    parts = [part.y for part in (evidence.people, evidence.undrawn) if part is not None]
+def _classes(case: Case) -> Codes | None:
+    parts = [part.y for part in (case.people, case.undrawn) if part is not None]
     if any(part is None for part in parts):
         return None
     return np.concatenate([part for part in parts if part is not None])
@@ -94,12 +94,12 @@ BINS, POINTS = 60, 600
 SECRET = "columns are mixed by a secret key"
 
 
-def told_by_channels(evidence: Evidence) -> list[dict[str, Any]]:
+def told_by_channels(case: Case) -> list[dict[str, Any]]:
     """One entry for each released column: bits and privacy loss, or why there is none. Empty without a card."""
-    if evidence.card is None or evidence.is_guided:
+    if case.card is None or case.is_guided:
         return []
-    recipe = evidence.card.made_by()
-    given = evidence.people.X if recipe.is_columnwise else _components(evidence)
+    recipe = case.card.made_by()
+    given = case.people.X if recipe.is_columnwise else _components(case)
     places = list(range(len(recipe.channels)))
     if len(places) > MOST_COLUMNS:
         places = np.linspace(0, len(places) - 1, MOST_COLUMNS).astype(int).tolist()
@@ -110,25 +110,23 @@ def told_by_channels(evidence: Evidence) -> list[dict[str, Any]]:
         entry: dict[str, Any] = {
             "name": recipe.names()[recipe.places[place].start] if groups is None else groups[0].column.name
         }
-        found.append(entry | _told(evidence, recipe, place, groups, given))
+        found.append(entry | _told(case, recipe, place, groups, given))
     return found
 
 
-def _components(evidence: Evidence) -> Matrix | None:
-    if evidence.affine is None or evidence.key_used:
+def _components(case: Case) -> Matrix | None:
+    if case.affine is None or case.key_used:
         return None
-    return np.asarray(evidence.people.X @ evidence.affine[0].T + evidence.affine[1])
+    return np.asarray(case.people.X @ case.affine[0].T + case.affine[1])
 
 
-def _told(
-    evidence: Evidence, recipe: Recipe, place: int, groups: list[Group] | None, given: Matrix | None
-) -> dict[str, Any]:
+def _told(case: Case, recipe: Recipe, place: int, groups: list[Group] | None, given: Matrix | None) -> dict[str, Any]:
     if given is None:
         return {"bits": None, "privacy_loss": None, "not_applicable": SECRET}
     values = given[:, recipe.places[place]]
     try:
         total = 0.0
-        for channel, rows, weight in _by_class(evidence, recipe, place):
+        for channel, rows, weight in _by_class(case, recipe, place):
             total += weight * bits_told(channel, values[rows], groups)
     except NotApplicableError as error:
         return {"bits": None, "privacy_loss": None, "not_applicable": str(error)}
@@ -137,16 +135,16 @@ def _told(
     return {"bits": total, "privacy_loss": 1.0 - math.exp2(-total)}
 
 
-def _by_class(evidence: Evidence, recipe: Recipe, place: int) -> list[tuple[Channel, Any, float]]:
+def _by_class(case: Case, recipe: Recipe, place: int) -> list[tuple[Channel, Any, float]]:
     """Channel, people and share of the released rows, class by class where channels differ."""
-    people = np.ones(len(evidence.people.X), dtype=bool)
-    if not recipe.by_class or evidence.people.y is None or evidence.y is None:
+    people = np.ones(len(case.people.X), dtype=bool)
+    if not recipe.by_class or case.people.y is None or case.y is None:
         only = recipe.by_class.get(NO_CLASS, recipe.channels)
         return [(only[place], people, 1.0)]
     parts = []
-    for code in np.unique(evidence.y).tolist():
-        members = evidence.people.y == code
-        parts.append((recipe.of_class(code)[place], members, float((evidence.y == code).mean())))
+    for code in np.unique(case.y).tolist():
+        members = case.people.y == code
+        parts.append((recipe.of_class(code)[place], members, float((case.y == code).mean())))
     return parts
 
 
@@ -192,18 +190,18 @@ FILTERED = "principal-filter"
 CONFIDENCE = 0.95
 
 
-def measures(evidence: Evidence, attacks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def measures(case: Case, attacks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """`attacks` as they stand in audit.json; those that assume a leak, as of a secret key, do not count."""
     expected = [attack for attack in attacks if not attack.get("assumes")]
     return {
-        "average_privacy": average_privacy(evidence, expected),
+        "average_privacy": average_privacy(case, expected),
         "unified": final_guarantee(expected),
-        "channels": told_by_channels(evidence),
-        "density_gap": density_gap(evidence),
+        "channels": told_by_channels(case),
+        "density_gap": density_gap(case),
     }
 
 
-def average_privacy(evidence: Evidence, attacks: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def average_privacy(case: Case, attacks: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Width of the interval that holds 95% of an attack's errors over the column's range, by column and on average.
 
     `width` is that of the attack that leaves the least on average, `filtered` that of the paper's attack. Every column
@@ -214,7 +212,7 @@ def average_privacy(evidence: Evidence, attacks: Sequence[Mapping[str, Any]]) ->
     if not averages:
         return None
     strongest = min(averages, key=lambda name: averages[name])
-    of_mean = _widths_of_mean(evidence)
+    of_mean = _widths_of_mean(case)
     names = [name for name in of_mean if any(name in found for found in widths.values())]
     return {
         "width": averages[strongest],
@@ -237,14 +235,14 @@ def _widths(attack: Mapping[str, Any]) -> dict[str, float]:
     return {one["name"]: one["interval_width"] for one in columns if one.get("interval_width") is not None}
 
 
-def _widths_of_mean(evidence: Evidence) -> dict[str, float]:
+def _widths_of_mean(case: Case) -> dict[str, float]:
     """The same for somebody who always guesses the mean: the width of the column's own central 95%, over its range."""
     found = {}
     tail = (1.0 - CONFIDENCE) / 2.0
-    for group in evidence.encoding.groups:
+    for group in case.encoding.groups:
         if group.is_onehot:
             continue
-        slots = evidence.people.X[:, group.slice]
+        slots = case.people.X[:, group.slice]
         values = slots[slots[:, 1] < 0.5, 0] if group.has_indicator else slots[:, 0]
         if len(values):
             low, high = np.quantile(values, [tail, 1.0 - tail])

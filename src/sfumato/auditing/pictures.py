@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.attacks.metrics import associations, kolmogorov_smirnov, total_variation, wasserstein
 from sfumato.attacks.posterior_breach import spread_out
-from sfumato.auditing.evidence import Evidence
+from sfumato.auditing.case import Case
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.release.engines.workers import in_order
 from sfumato.table import Group
@@ -19,69 +19,80 @@ MOST_ROWS = 5_000
 SECRET_MAP = "the release mixes columns by a secret key, so nobody without it can compare columns"
 
 
-def distributions(evidence: Evidence, public: bool) -> list[dict[str, Any]]:
-    """Per private column histogram and distance; `public` leaves the original's histogram out.
+def distributions(case: Case) -> list[dict[str, Any]]:
+    """Per private column histogram and distance; for others the original's histogram is left out.
 
     A release that mixes columns is mapped back first, as anybody with its card could.
     """
-    restored = evidence.restored()
+    restored = case.restored()
     if restored is None:
         return [
             {"name": column.name, "kind": column.kind, "not_applicable": SECRET_MAP}
-            for column in evidence.encoding.schema.private
+            for column in case.encoding.schema.private
         ]
-    return list(in_order(evidence.encoding.groups, lambda group: _distribution(evidence, group, restored, public)))
+    return list(in_order(case.encoding.groups, lambda group: _distribution(case, group, restored)))
 
 
-def _distribution(evidence: Evidence, group: Group, restored: Matrix, public: bool) -> dict[str, Any]:
-    before, after = evidence.people.X[:, group.slice], restored[:, group.slice]
-    column = group.column
-    found: dict[str, Any] = {"name": column.name, "kind": column.kind}
+def _distribution(case: Case, group: Group, restored: Matrix) -> dict[str, Any]:
+    before, after = case.people.X[:, group.slice], restored[:, group.slice]
+    found: dict[str, Any] = {"name": group.column.name, "kind": group.column.kind}
     told = ~np.isnan(after[:, 0])
     if not told.all():
         found["reported"] = float(told.mean())
-    learned = evidence.card is None or column.source == "learned"  # then the bounds are somebody's values
+    learned = case.card is None or group.column.source == "learned"  # then the bounds are somebody's values
     if group.is_onehot:
-        after = after[told]
-        counts, released = _counts(before), _counts(after)
-        moved = total_variation(counts / len(before), released / len(after)) if len(after) else None
-        keep = np.ones(len(counts), dtype=bool)
-        if public and learned:  # categories that only the original has are nobody's business
-            keep = released > 0
-        found["categories"] = [slot for slot, shown in zip(group.slots, keep, strict=True) if shown]
-        found["original"] = None if public else counts[keep].tolist()
-        found["release"] = released[keep].tolist()
-        return {**found, "total_variation": moved, "distance": moved}
-    before, after = _present(group, before), _present(group, after)
-    low, scale = column.bounds[0], column.bounds[1] - column.bounds[0]
-    edges = _edges(after, public and learned)
-    found["edges"] = (low + edges * scale).tolist()
-    found["original"] = None if public else _histogram(before, edges)
-    found["release"] = _histogram(after, edges)
+        return found | _of_categories(case, group, before, after[told], learned)
+    return found | _of_numbers(case, group, before, after, learned)
+
+
+def _of_categories(case: Case, group: Group, before: Matrix, after: Matrix, learned: bool) -> dict[str, Any]:
+    counts, released = _counts(before), _counts(after)
+    moved = total_variation(counts / len(before), released / len(after)) if len(after) else None
+    keep = np.ones(len(counts), dtype=bool)
+    if case.options.public and learned:  # categories that only the original has are nobody's business
+        keep = released > 0
+    return {
+        "categories": [slot for slot, shown in zip(group.slots, keep, strict=True) if shown],
+        "original": None if case.options.public else counts[keep].tolist(),
+        "release": released[keep].tolist(),
+        "total_variation": moved,
+        "distance": moved,
+    }
+
+
+def _of_numbers(case: Case, group: Group, before: Matrix, after: Matrix, learned: bool) -> dict[str, Any]:
+    public, (low, high) = case.options.public, group.column.bounds
+    there, shown = _present(group, before), _present(group, after)
+    edges = _edges(shown, public and learned)
+    found: dict[str, Any] = {
+        "edges": (low + edges * (high - low)).tolist(),
+        "original": None if public else _histogram(there, edges),
+        "release": _histogram(shown, edges),
+    }
     if group.has_indicator:
         found["missing"] = {
-            "original": None if public else float(1 - len(before) / len(evidence.people.X)),
-            "release": float(1 - len(after) / len(restored)),
+            "original": None if public else float(1 - len(there) / len(before)),
+            "release": float(1 - len(shown) / len(after)),
         }
-    if not len(before) or not len(after):
+    if not len(there) or not len(shown):
         return {**found, "ks": None, "wasserstein": None, "distance": None}
-    ks = kolmogorov_smirnov(before, after)
-    return {**found, "ks": ks, "wasserstein": wasserstein(before, after), "distance": ks}
+    ks = kolmogorov_smirnov(there, shown)
+    return {**found, "ks": ks, "wasserstein": wasserstein(there, shown), "distance": ks}
 
 
-def correlations(evidence: Evidence, public: bool) -> dict[str, Any]:
+def correlations(case: Case) -> dict[str, Any]:
     """Associations between source columns (Pearson, Cramer's V, correlation ratio), and their mean difference."""
-    names = [column.name for column in evidence.encoding.schema.private]
-    restored = evidence.restored()
+    names = [column.name for column in case.encoding.schema.private]
+    restored = case.restored()
     if restored is None:
         return {"names": names, "original": None, "release": None, "distance": None, "not_applicable": SECRET_MAP}
-    before = associations(spread_out(evidence.people.X, MOST_ROWS), evidence.encoding)
-    after = associations(spread_out(restored, MOST_ROWS), evidence.encoding)
+    before = associations(spread_out(case.people.X, MOST_ROWS), case.encoding)
+    after = associations(spread_out(restored, MOST_ROWS), case.encoding)
     pairs = np.triu_indices(len(names), k=1)
     distance = float(np.abs(before - after)[pairs].mean()) if len(pairs[0]) else 0.0
     return {
         "names": names,
-        "original": None if public else np.round(before, 4).tolist(),
+        "original": None if case.options.public else np.round(before, 4).tolist(),
         "release": np.round(after, 4).tolist(),
         "distance": distance,
     }

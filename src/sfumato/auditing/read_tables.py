@@ -1,4 +1,4 @@
-"""Evidence from a release of any tool: two tables with the same columns, and no card."""
+"""Case from a release of any tool: two tables with the same columns, and no card."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.auditing.assemble import SAME_ORDER, Draft, evidence_of
-from sfumato.auditing.evidence import Evidence, People, read_holdout, read_people, sampled
+from sfumato.auditing.assemble import SAME_ORDER
+from sfumato.auditing.case import Case, People, read_holdout, read_people, sampled
 from sfumato.auditing.generalised import check_hierarchies, fill_in, sets_of, split_off
 from sfumato.auditing.matching import same_order
-from sfumato.auditing.request import AuditRequest
+from sfumato.auditing.options import Options
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SchemaError, TableError
 from sfumato.table import Column, Encoding, Schema, Table, open_table
@@ -179,81 +180,84 @@ GENERALISED = (
 )
 
 
-def evidence_from_tables(request: AuditRequest, rng: np.random.Generator) -> Evidence:
-    """Treat the release as column-wise: every column is its source column, changed in an unknown way."""
-    original, release = open_table(request.original), open_table(request.release)
+def case_from_tables(release: Any, options: Options, rng: np.random.Generator) -> tuple[Case, People | None]:
+    """Treat the release as column-wise: every column is its source column, changed in an unknown way.
+
+    With it some people, where the release is so large that a sample was read, and it is unknown whose rows are whose.
+    """
+    original, release = open_table(options.original), open_table(release)
     notes: list[str] = []
-    back = original_names(release.names, original.names, request.columns)
+    back = original_names(release.names, original.names, options.columns)
     rows = row_count(release)
-    reading = read_sample(release, rows, request.max_rows, rng) if rows > LARGE else None
+    reading = read_sample(release, rows, options.max_rows, rng) if rows > LARGE else None
     released = release.read() if reading is None else reading.table
     released = released.rename_columns([back.get(name, name) for name in released.column_names])
     as_released: Table = MemoryTable(released) if reading is None else RenamedTable(release, back)
     alignment, source = "trace", None
-    if request.match is not None:
-        alignment, source = "id", paired_by_id(original, released, request.match, notes)
-    elif request.mapping is not None:
-        alignment, source = "mapping", paired_by_file(request.mapping, rows, original, notes)
+    if options.match is not None:
+        alignment, source = "id", paired_by_id(original, released, options.match, notes)
+    elif options.mapping is not None:
+        alignment, source = "mapping", paired_by_file(options.mapping, rows, original, notes)
         source = source if reading is None else source[reading.places]
-    hierarchies = {name: read_hierarchy(path) for name, path in request.hierarchies.items()}
-    plain_schema = original_schema(original, released, request, notes)
+    hierarchies = {name: read_hierarchy(path) for name, path in options.hierarchies.items()}
+    plain_schema = original_schema(original, released, options, notes)
     check_hierarchies(hierarchies, plain_schema)
     split = split_off(released, plain_schema, hierarchies, _some_value(original))
-    released = split.table
-    encoding = Encoding(joint_schema(plain_schema, released))
+    encoding = Encoding(joint_schema(plain_schema, split.table))
     sets = sets_of(split, encoding.groups, hierarchies)
     label = encoding.schema.label
-    labelled = label is not None and label.name in released.column_names
+    labelled = label is not None and label.name in split.table.column_names
     if label is not None and not labelled:
         notes.append(f"The release does not contain the label {label.name!r}.")
     notes.append(
         "No card: the release is taken column by column, and the attackers are given the actual strength of the "
         "change (normal noise, randomized response)."
     )
-    Z = recode(encoding, released, why=NOT_DECLARED)
+    Z = recode(encoding, split.table, why=NOT_DECLARED)
     if sets:
-        similar = original if request.holdout is None else open_table(request.holdout)
+        similar = original if options.holdout is None else open_table(options.holdout)
         population, _ = read_holdout(similar, encoding, MISSING_INSTEAD)
         fill_in(Z, sets, encoding.groups, population.X)
         notes.append(GENERALISED.format(names=", ".join(split.words)))
-    draft = Draft(
+    case = Case(
+        options=options,
         encoding=encoding,
-        Z=Z,
-        sets=sets,
-        y=encoding.encode_label(released) if labelled else None,
-        source=source,
         original=original,
+        Z=Z,
+        y=encoding.encode_label(split.table) if labelled else None,
+        source=source,
         affine=(np.eye(encoding.width), np.zeros(encoding.width)),
         columnwise=True,
         alignment=alignment,
         notes=notes,
         released=as_released,
+        sets=sets,
     )
-    return evidence_of(draft if reading is None else _of_sample(draft, reading, request, rng), request, rng)
+    return (case, None) if reading is None else _of_sample(case, reading, rng)
 
 
-def _of_sample(draft: Draft, reading: Reading, request: AuditRequest, rng: np.random.Generator) -> Draft:
+def _of_sample(case: Case, reading: Reading, rng: np.random.Generator) -> tuple[Case, People | None]:
     """The sampled rows alone, with what the first rows of both tables tell of their order."""
-    total = row_count(draft.original)
-    source = None if draft.source is None else draft.source[reading.chosen]
-    people, alignment = None, draft.alignment
-    if source is None and in_same_order(reading, draft.Z, draft.original, draft.encoding, total):
-        draft.notes.append(SAME_ORDER)
+    total = row_count(case.original)
+    source = None if case.source is None else case.source[reading.chosen]
+    people, alignment = None, case.alignment
+    if source is None and in_same_order(reading, case.Z, case.original, case.encoding, total):
+        case.notes.append(SAME_ORDER)
         source, alignment = reading.places[reading.chosen], "same-order"
     elif source is None:
-        draft.notes.append(TOO_LARGE)
-        people = some_people(draft.original, draft.encoding, total, request.max_rows, rng)
-    draft.notes.append(SAMPLE.format(rows=reading.rows, count=len(reading.chosen)))
-    return replace(
-        draft,
-        Z=draft.Z[reading.chosen],
-        y=None if draft.y is None else draft.y[reading.chosen],
-        sets={number: found.take(reading.chosen) for number, found in draft.sets.items()},
+        case.notes.append(TOO_LARGE)
+        people = some_people(case.original, case.encoding, total, case.options.max_rows, rng)
+    case.notes.append(SAMPLE.format(rows=reading.rows, count=len(reading.chosen)))
+    of_sample = replace(
+        case,
+        Z=case.Z[reading.chosen],
+        y=None if case.y is None else case.y[reading.chosen],
+        sets={number: found.take(reading.chosen) for number, found in case.sets.items()},
         source=source,
         alignment=alignment,
-        rows=reading.rows,
-        people=people,
+        release_rows=reading.rows,
     )
+    return of_sample, people
 
 
 def original_names(released: Sequence[str], original: Sequence[str], columns: Mapping[str, str]) -> dict[str, str]:
@@ -282,20 +286,19 @@ def _some_value(original: Table) -> Callable[[str], str]:
     return lambda name: str(text(plain(first.column(name)), name).drop_null()[0].as_py())
 
 
-def original_schema(original: Table, released: pa.Table, request: AuditRequest, notes: list[str]) -> Schema:
+def original_schema(original: Table, released: pa.Table, options: Options, notes: list[str]) -> Schema:
     """Kinds, bounds and categories of the original's columns that the release has.
 
     Bounds are the original's alone: noise widens the range of a release, and a guess would then count as near that is
     not near on the scale of the people.
     """
-    if request.schema is not None:
-        schema = request.schema if isinstance(request.schema, Schema) else Schema.load(Path(request.schema))
-    else:
+    schema = options.given_schema
+    if schema is None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what a release would leak is not what is asked here
-            schema = Schema.infer(original, request.label, refuse=False)
-    if request.match is not None:
-        schema = Schema(tuple(column for column in schema.columns if column.name != request.match))
+            schema = Schema.infer(original, options.label, refuse=False)
+    if options.match is not None:
+        schema = Schema(tuple(column for column in schema.columns if column.name != options.match))
     absent = [column.name for column in schema.private if column.name not in released.column_names]
     if absent:
         notes.append(
@@ -303,7 +306,7 @@ def original_schema(original: Table, released: pa.Table, request: AuditRequest, 
             "tells of them through the other columns was not tried."
         )
         schema = Schema(tuple(column for column in schema.columns if column.name not in absent))
-    extra = [name for name in released.column_names if name not in schema and name != request.match]
+    extra = [name for name in released.column_names if name not in schema and name != options.match]
     if extra:
         notes.append(f"Columns of the release that the original does not have were ignored: {', '.join(extra[:20])}.")
     if schema.dropped:

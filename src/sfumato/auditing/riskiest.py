@@ -9,9 +9,8 @@ import numpy as np
 from sfumato.attacks import Values
 from sfumato.attacks.metrics import ScoredGuess, breaches
 from sfumato.attacks.metrics.scored import unseen_guess
-from sfumato.auditing.apart import of_rows
-from sfumato.auditing.arena import Arena
-from sfumato.auditing.attacking import Attempt, aim_of
+from sfumato.auditing.attacking import Attempt, aim_of, of_rows
+from sfumato.auditing.case import Case
 from sfumato.core.array_types import Codes, Flags, Floats
 
 MOST_RECORDS = 20
@@ -37,7 +36,7 @@ class Told(NamedTuple):
         return added(self.hits, self.without)
 
 
-def riskiest_records(arena: Arena, attempts: list[Attempt]) -> list[dict[str, Any]]:
+def riskiest_records(case: Case, attempts: list[Attempt]) -> list[dict[str, Any]]:
     """Row numbers (from 1) in the original, those first of whom the release adds most, and only what is beyond chance.
 
     score: share of the record's columns that the attack on values that gains most tells; without: share that is guessed
@@ -46,10 +45,10 @@ def riskiest_records(arena: Arena, attempts: list[Attempt]) -> list[dict[str, An
     are.
     """
     gaining = [one for one in attempts if one.scored is not None and _gains(one.scored)]
-    told = _told_by_strongest(arena, attempts)
-    if told is not None and (entries := _exposed(told, arena, _found_by(gaining, arena))):
+    told = _told_by_strongest(case, attempts)
+    if told is not None and (entries := _exposed(told, case, _found_by(gaining, case))):
         return entries
-    certain = _found_by([one for one in gaining if one.scored is not None and _hardly_luck(one.scored)], arena)
+    certain = _found_by([one for one in gaining if one.scored is not None and _hardly_luck(one.scored)], case)
     ranked = sorted(certain, key=lambda record: (-len(certain[record]), record))[:MOST_RECORDS]
     return [
         {"record": one + 1, "score": None, "without": None, "columns": [], "attacks": sorted(certain[one])}
@@ -57,19 +56,19 @@ def riskiest_records(arena: Arena, attempts: list[Attempt]) -> list[dict[str, An
     ]
 
 
-def _found_by(attempts: list[Attempt], arena: Arena) -> dict[int, list[str]]:
+def _found_by(attempts: list[Attempt], case: Case) -> dict[int, list[str]]:
     """For each record the attacks in whose worst 1% it is."""
     found: dict[int, list[str]] = {}
     for attempt in attempts:
         positions = np.array(() if attempt.scored is None else attempt.scored.riskiest, dtype=np.int64)
-        records = arena.records(aim_of(attempt.guess), positions) if len(positions) else positions
+        records = case.records(aim_of(attempt.guess), positions) if len(positions) else positions
         for record in dict.fromkeys(records.tolist()):
             found.setdefault(record, []).append(attempt.name)
     return found
 
 
-def _exposed(told: Told, arena: Arena, found_by: dict[int, list[str]]) -> list[dict[str, Any]]:
-    names = [group.column.name for group in arena.evidence.encoding.groups]
+def _exposed(told: Told, case: Case, found_by: dict[int, list[str]]) -> list[dict[str, Any]]:
+    names = [group.column.name for group in case.encoding.groups]
     least = beyond_chance(told.added, told.by_chance)
     counts = np.array([len(found_by.get(int(number), ())) for number in told.numbers])
     entries: dict[int, dict[str, Any]] = {}
@@ -123,18 +122,18 @@ def _by_luck(scored: ScoredGuess) -> float:
     return max(scored.baseline, scored.control or 0.0)
 
 
-def _told_by_strongest(arena: Arena, attempts: list[Attempt]) -> Told | None:
+def _told_by_strongest(case: Case, attempts: list[Attempt]) -> Told | None:
     """What the attack on values that gains most tells; None where there is none, or nobody knows whose a row is."""
     found = [
         (one.scored.score - one.scored.baseline, one.guess, one.kept)
         for one in attempts
         if one.scored is not None and isinstance(one.guess, Values)
     ]
-    if not found or arena.evidence.behind is None:
+    if not found or case.behind is None:
         return None
     _, guess, kept = max(found, key=lambda one: one[0])
     rows = np.arange(len(guess.X)) if kept is None else kept
-    truth = of_rows(arena.truth, rows)
+    truth = of_rows(case.truth, rows)
     tried = [(breaches(truth.rows, X[rows], truth.encoding, truth.tolerance), X[rows]) for X in guess.scored]
     hits, X = max(tried, key=lambda one: float(one[0].mean()))
     usual = unseen_guess(truth, truth.labels, len(rows))
@@ -145,7 +144,7 @@ def _told_by_strongest(arena: Arena, attempts: list[Attempt]) -> Told | None:
     return Told(
         hits=hits,
         without=breaches(truth.rows, usual, truth.encoding, truth.tolerance),
-        numbers=arena.evidence.people.numbers[arena.evidence.behind[rows]],
+        numbers=case.people.numbers[case.behind[rows]],
         by_chance=np.concatenate(chance),
     )
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from sfumato.attacks.malicious_miner import KINDS, MaliciousMiner, Reading
-from sfumato.auditing.audit import audit
-from sfumato.auditing.request import Audit, AuditRequest
+from sfumato.auditing.audit import Audit, audit
+from sfumato.auditing.options import Options as AuditOptions
 from sfumato.channels.guidance import (
     AnswerSpace,
     DegreeOfError,
@@ -172,9 +172,8 @@ def audit_survey(
         )
         sanitize(asked, folder / "answers", options, progress)
         Ledger(folder / "ledger.json").discard()
-        found = audit(
-            AuditRequest(folder=folder / "answers", original=asked, holdout=others, seed=seed), progress=progress
-        )
+        answers = folder / "answers"
+        found = audit(answers, AuditOptions(original=asked, holdout=others, seed=seed, out=answers, progress=progress))
         encoding = Encoding(schema)
         space = AnswerSpace([group.width for group in encoding.groups])
         respondents = people.take(order[:half])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,7 @@ from sfumato.attacks.metrics.crowds import (
     log_linear,
     pitman,
 )
-from sfumato.auditing.evidence import Evidence
-from sfumato.auditing.request import AuditRequest
+from sfumato.auditing.case import Case
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import UsageError
 from sfumato.table.arrays import is_number, numbers, plain, text
@@ -89,85 +88,78 @@ SMALL = (2, 3, 5, 10)
 MOST_SENSITIVE = 20
 
 
-def uniqueness(evidence: Evidence, request: AuditRequest) -> dict[str, Any] | None:
+def uniqueness(case: Case) -> dict[str, Any] | None:
     """k-anonymity, uniques, l-diversity and t-closeness; None where no quasi-identifier was named."""
-    quasi = quasi_identifiers(evidence, request)
+    quasi = quasi_identifiers(case)
     if not quasi:
         return None
-    if isinstance(evidence.original, PicksRows):
+    if isinstance(case.original, PicksRows):
         return {"quasi_identifiers": list(quasi), "not_applicable": "crowds are not counted with --engine spark"}
-    sensitive = _sensitive(evidence, request, quasi)
+    sensitive = _sensitive(case, quasi)
     codes = CellCodes(quasi, sensitive)
-    released = _released(evidence, codes)
+    released = _released(case, codes)
     if released is None:
         return {"quasi_identifiers": list(quasi), "not_applicable": "the release mixes columns by a secret key"}
     left_out = [name for name in quasi if name not in released.codes]
     quasi = tuple(name for name in quasi if name in released.codes)
     if not quasi:
         raise UsageError("The release has none of the columns that --quasi-identifiers names.")
-    original = codes.read(_original_blocks(evidence))
+    original = codes.read(case.original.blocks())
     people = len(original.codes[quasi[0]])
-    if request.population is not None and request.population < people:
+    if case.options.population is not None and case.options.population < people:
         raise UsageError(
-            f"--population {request.population} is less than the {people} people of the original. "
+            f"--population {case.options.population} is less than the {people} people of the original. "
             "Give the number of all people that they are a sample of."
         )
     return {
         "quasi_identifiers": list(quasi),
         "left_out": left_out,
-        "population": request.population,
+        "population": case.options.population,
         "c": RECURSIVE_C,
-        "release": _told(released, quasi, sensitive, request.population),
-        "original": _told(original, quasi, sensitive, request.population),
+        "release": _told(released, quasi, sensitive, case.options.population),
+        "original": _told(original, quasi, sensitive, case.options.population),
         "still_unique": _still_unique(released.codes, original.codes, quasi),
     }
 
 
-def quasi_identifiers(evidence: Evidence, request: AuditRequest) -> tuple[str, ...]:
+def quasi_identifiers(case: Case) -> tuple[str, ...]:
     """As asked, else the columns that the schema marks."""
-    schema = evidence.encoding.schema
-    if not request.quasi_identifiers:
+    schema = case.encoding.schema
+    if not case.options.quasi_identifiers:
         return tuple(column.name for column in schema.columns if column.quasi_identifier)
-    for name in (*request.quasi_identifiers, *request.sensitive):
+    for name in (*case.options.quasi_identifiers, *(case.options.sensitive or ())):
         if name not in schema:
             raise UsageError(
                 f"No column {name!r} can be audited, which --quasi-identifiers or --sensitive names."
                 f"{nearest(name, schema.names)}"
             )
-    return tuple(dict.fromkeys(request.quasi_identifiers))
+    return tuple(dict.fromkeys(case.options.quasi_identifiers))
 
 
-def _sensitive(evidence: Evidence, request: AuditRequest, quasi: tuple[str, ...]) -> tuple[str, ...]:
+def _sensitive(case: Case, quasi: tuple[str, ...]) -> tuple[str, ...]:
     """As asked, else the label, else every column that is no quasi-identifier."""
-    if request.sensitive:
-        return request.sensitive
-    label = evidence.encoding.schema.label
+    if case.options.sensitive:
+        return tuple(case.options.sensitive)
+    label = case.encoding.schema.label
     if label is not None and label.name not in quasi:
         return (label.name,)
-    names = [column.name for column in evidence.encoding.schema.private]
+    names = [column.name for column in case.encoding.schema.private]
     return tuple(name for name in names if name not in quasi)[:MOST_SENSITIVE]
 
 
-def _released(evidence: Evidence, codes: CellCodes) -> Cells | None:
+def _released(case: Case, codes: CellCodes) -> Cells | None:
     """The cells as they were released; of a release with a card, as anybody could map them back."""
-    if evidence.released is not None:
-        return codes.read(evidence.released.blocks())
-    whole = evidence.Z if evidence.whole is None else evidence.whole
-    restored = replace(evidence, Z=whole).restored()
+    if case.released is not None:
+        return codes.read(case.released.blocks())
+    restored = case.restored(case.whole)
     if restored is None:
         return None
-    table = evidence.encoding.decode(restored)
-    label = evidence.encoding.schema.label
-    y = evidence.whole_y if evidence.whole is not None else evidence.y
-    if label is not None and y is not None:
+    table = case.encoding.decode(restored)
+    label = case.encoding.schema.label
+    if label is not None and case.whole_y is not None:
         names = pa.array(label.categories, pa.string())
-        table = table.append_column(label.name, names.take(pa.array(y)))
+        table = table.append_column(label.name, names.take(pa.array(case.whole_y)))
     return codes.read([table])
-
-
-def _original_blocks(evidence: Evidence) -> Any:
-    assert evidence.original is not None
-    return evidence.original.blocks()
 
 
 def _told(

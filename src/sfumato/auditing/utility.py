@@ -11,10 +11,9 @@ from scipy import stats
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 
 from sfumato.attacks.metrics import accuracy, phi
-from sfumato.auditing.evidence import Evidence, sampled
+from sfumato.auditing.case import Case, sampled
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SfumatoError, UsageError
-from sfumato.core.progress import Progress
 from sfumato.core.wording import than_commonest
 from sfumato.learn.classifiers.factory import CLASSIFIERS as CLASSIFIERS_BY_NAME
 from sfumato.learn.classifiers.factory import make_classifier
@@ -68,25 +67,24 @@ def _classifier(name: str, published: bool) -> Any:
     return make_classifier(name, parameters={**(paper or {}), **({"trees": 50} if name == "forest" else {})})
 
 
-def utility(
-    evidence: Evidence, repeats: int, seed: int, progress: Progress, *, published: bool = False
-) -> list[dict[str, Any]]:
+def utility(case: Case) -> list[dict[str, Any]]:
     """One entry per classifier; empty, with a note, where accuracy has no meaning.
 
-    Where it is known which release row is whose, the people are split `repeats` times: classifiers learn from the
+    Where it is known which release row is whose, the people are split several times: classifiers learn from the
     (original or released) rows of one part and are tested on the original rows of the other. Else they learn from
     everything and are tested on the holdout.
     """
-    reason = _why_not(evidence, repeats)
+    options, progress = case.options, case.options.progress
+    reason = _why_not(case)
     if reason is not None:
-        evidence.notes.append(f"No utility: {reason}.")
+        case.notes.append(f"No utility: {reason}.")
         return []
-    rng = np.random.default_rng(seed)
-    splits = evidence.behind is not None and not evidence.nobodys.any() and evidence.people.y is not None
-    trials = _splits(evidence, repeats, rng) if splits else [_against_holdout(evidence, rng)]
-    trials = [replace(trial, published=published) for trial in trials]
+    rng = np.random.default_rng(options.seed)
+    splits = case.behind is not None and not case.nobodys.any() and case.people.y is not None
+    trials = _splits(case, rng) if splits else [_against_holdout(case, rng)]
+    trials = [replace(trial, published=options.published) for trial in trials]
     tested = {"tested_rows": len(trials[0].y), "tested_on": LEFT_OUT if splits else HOLDOUT}
-    names = (*CLASSIFIERS, *WITH_CARD) if _noise_is_known(evidence) else CLASSIFIERS
+    names = (*CLASSIFIERS, *WITH_CARD) if _noise_is_known(case) else CLASSIFIERS
     entries, refused = [], dict[str, list[str]]()
     progress("Training", 0, len(names))
     with warnings.catch_warnings():
@@ -97,44 +95,44 @@ def utility(
             else:
                 entries.append({**found, **tested})
             progress("Training", number + 1, len(names))
-    evidence.notes.extend(f"No utility of {', '.join(those)}: {reason}" for reason, those in refused.items())
+    case.notes.extend(f"No utility of {', '.join(those)}: {reason}" for reason, those in refused.items())
     return entries
 
 
-def _noise_is_known(evidence: Evidence) -> bool:
+def _noise_is_known(case: Case) -> bool:
     """Whether the card tells an analyst more than that the rows are noisy."""
-    card = evidence.card
-    if card is None or evidence.is_guided:
+    card = case.card
+    if card is None or case.is_guided:
         return False
     return any(channel.is_stated and not channel.is_exact for channel in card.made_by().channels)
 
 
-def _why_not(evidence: Evidence, repeats: int) -> str | None:
-    if repeats == 0:
+def _why_not(case: Case) -> str | None:
+    if case.options.splits == 0:
         return "it was not asked for (repeats is 0, as where attacks are named)"
-    if evidence.encoding.schema.label is None:
+    if case.encoding.schema.label is None:
         return "no label was named"
-    if evidence.y is None or evidence.people.y is None:
+    if case.y is None or case.people.y is None:
         return "the release or the original does not contain the label"
-    if evidence.embed(evidence.people.X[:1]) is None:
+    if case.embed(case.people.X[:1]) is None:
         return "plain rows cannot be mapped into the release's space without the key"
-    unknown = evidence.behind is None or evidence.nobodys.any()
-    if unknown and (evidence.holdout is None or evidence.holdout.y is None):
+    unknown = case.behind is None or case.nobodys.any()
+    if unknown and (case.holdout is None or case.holdout.y is None):
         return "it is unknown which release row is whose, and there is no labelled holdout table to test on"
-    if len(np.unique(evidence.people.y)) < 2 or len(np.unique(evidence.y)) < 2:
+    if len(np.unique(case.people.y)) < 2 or len(np.unique(case.y)) < 2:
         return "all rows have the same label"
     return None
 
 
-def _splits(evidence: Evidence, repeats: int, rng: np.random.Generator) -> list[Trial]:
-    people, behind = evidence.people, evidence.behind
+def _splits(case: Case, rng: np.random.Generator) -> list[Trial]:
+    people, behind = case.people, case.behind
     assert people.y is not None
     assert behind is not None
-    assert evidence.y is not None
+    assert case.y is not None
     chosen = sampled(len(people.X), MOST_PEOPLE, rng)
     y = people.y[chosen]
     few = np.bincount(y)[np.unique(y)].min() < 2
-    repeats = min(repeats, max(FEWEST_SPLITS, MOST_TRAINED // len(chosen)))
+    repeats = min(case.options.splits, max(FEWEST_SPLITS, MOST_TRAINED // len(chosen)))
     splitter = (ShuffleSplit if few else StratifiedShuffleSplit)(
         repeats, test_size=TEST_SHARE, random_state=int(rng.integers(2**31))
     )
@@ -143,25 +141,23 @@ def _splits(evidence: Evidence, repeats: int, rng: np.random.Generator) -> list[
         inside = np.zeros(len(people.X), dtype=bool)
         inside[chosen[train]] = True
         rows = inside[behind]
-        trials.append(
-            _trial(evidence, chosen[train], np.flatnonzero(rows), people.X[chosen[test]], people.y[chosen[test]])
-        )
+        trials.append(_trial(case, chosen[train], np.flatnonzero(rows), people.X[chosen[test]], people.y[chosen[test]]))
     return trials
 
 
-def _against_holdout(evidence: Evidence, rng: np.random.Generator) -> Trial:
-    assert evidence.holdout is not None
-    assert evidence.holdout.y is not None
-    people = sampled(len(evidence.people.X), MOST_PEOPLE, rng)
-    rows = sampled(len(evidence.Z), MOST_PEOPLE, rng)
-    return _trial(evidence, people, rows, evidence.holdout.X, evidence.holdout.y)
+def _against_holdout(case: Case, rng: np.random.Generator) -> Trial:
+    assert case.holdout is not None
+    assert case.holdout.y is not None
+    people = sampled(len(case.people.X), MOST_PEOPLE, rng)
+    rows = sampled(len(case.Z), MOST_PEOPLE, rng)
+    return _trial(case, people, rows, case.holdout.X, case.holdout.y)
 
 
-def _trial(evidence: Evidence, people: Codes, rows: Codes, X: Matrix, y: Codes) -> Trial:
-    assert evidence.people.y is not None
-    assert evidence.y is not None
-    card = evidence.card
-    queries, why = evidence.embed(X), ""
+def _trial(case: Case, people: Codes, rows: Codes, X: Matrix, y: Codes) -> Trial:
+    assert case.people.y is not None
+    assert case.y is not None
+    card = case.card
+    queries, why = case.embed(X), ""
     plain = queries
     if card is not None and card.is_columnwise:
         plain = X
@@ -170,12 +166,10 @@ def _trial(evidence: Evidence, people: Codes, rows: Codes, X: Matrix, y: Codes) 
             queries = np.asarray(X @ matrix.T + offset)
         except UsageError as error:
             queries, why = None, str(error)
-    if card is None:
-        released = Part(evidence.Z[rows], evidence.y[rows])
-    else:
-        released = Part.of_card(evidence.Z[rows], evidence.y[rows], card)
+    Z, classes = case.Z[rows], case.y[rows]
+    released = Part(Z, classes) if card is None else Part.of_card(Z, classes, card)
     return Trial(
-        original=Part(evidence.people.X[people], evidence.people.y[people]),
+        original=Part(case.people.X[people], case.people.y[people]),
         release=released,
         X=X,
         queries=queries,

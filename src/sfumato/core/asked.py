@@ -37,6 +37,7 @@ class Read(Enum):
     TABLE = "a table"
     PARAMETERS = "name=value, repeatable"
     COLUMN_PARAMETERS = "column.name=value, repeatable"
+    PAIRS = "left=right as they are written, repeatable"
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from sfumato.api.cli.console import parse_column_parameters, parse_parameters
+from sfumato.api.cli.console import parse_column_parameters, parse_pairs, parse_parameters
 from sfumato.core.asked import NOT_TYPED, RARE, Asked, Read, asked_fields, default_of, flag_of, short_help
 
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -26,6 +26,7 @@ TYPED = {"str": str, "int": int, "float": float, "bool": bool, "Path": Path, "Se
 READ: dict[Read, tuple[Any, Callable[[Any], Any]]] = {
     Read.PARAMETERS: (list[str], parse_parameters),
     Read.COLUMN_PARAMETERS: (list[str], parse_column_parameters),
+    Read.PAIRS: (list[str], parse_pairs),
 }
 
 

@@ -255,13 +255,13 @@ def parse_parameters(pairs: list[str]) -> dict[str, Any]:
     return parameters
 
 
-def parse_pairs(option: str, pairs: list[str]) -> dict[str, str]:
-    """`--option left=right`, both as they are written."""
+def parse_pairs(pairs: list[str]) -> dict[str, str]:
+    """`--columns left=right`, both as they are written."""
     found: dict[str, str] = {}
     for pair in pairs:
         left, equals, right = pair.partition("=")
         if not equals or not left.strip() or not right.strip():
-            raise UsageError(f"{option} needs left=right. Got {pair!r} instead.")
+            raise UsageError(f"--columns and --hierarchy need left=right. Got {pair!r} instead.")
         found[left.strip()] = right.strip()
     return found
 

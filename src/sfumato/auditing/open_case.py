@@ -1,14 +1,18 @@
-"""Evidence from a release with its card, in a folder or in memory."""
+"""Case from a release with its card, in a folder or in memory."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 
-from sfumato.auditing.assemble import Draft, evidence_of
-from sfumato.auditing.evidence import Evidence, People
-from sfumato.auditing.request import AuditRequest
+from sfumato.auditing.assemble import choose_people
+from sfumato.auditing.case import Case
+from sfumato.auditing.knowledge import set_up
+from sfumato.auditing.options import Options
+from sfumato.auditing.read_tables import case_from_tables
 from sfumato.channels import FLOAT_NOISE
-from sfumato.core.array_types import Codes
 from sfumato.core.errors import TableError, UsageError
 from sfumato.release.release import Release
 from sfumato.release.sanitize_checks import alone
@@ -33,48 +37,59 @@ TARGET_NOTE = (
 WRONG_ORIGINAL = "The table given as original is not the one that this release was made from"
 
 
-def evidence_from_release(release: Release, request: AuditRequest, rng: np.random.Generator) -> Evidence:
-    """Take release, card, trace and key, and read the original rows that the trace names."""
-    label = release.encoding.schema.label
-    if request.label is not None and (label is None or label.name != request.label):
+def open_case(release: Any, options: Options, rng: np.random.Generator) -> Case:
+    """Read a release (a `Release`, the folder of one, or the table of another tool's) and the tables to audit it by."""
+    if is_folder(release):
+        release = Release.open(release, None if options.key is None else Path(options.key))
+    if not isinstance(release, Release):
+        case, people = case_from_tables(release, options, rng)
+        return set_up(choose_people(case, rng, people), rng)
+    case = choose_people(_with_card(release, options), rng)
+    if case.alignment == "trace":
+        _check_labels(release, case)
+    return set_up(case, rng)
+
+
+def is_folder(release: Any) -> bool:
+    """Whether it is the folder of a release with its card, and not a table."""
+    return isinstance(release, str | Path) and Path(release).is_dir()
+
+
+def _with_card(release: Release, options: Options) -> Case:
+    """What release, card, trace and key tell."""
+    card, label = release.card, release.encoding.schema.label
+    if options.label is not None and (label is None or label.name != options.label):
         raise UsageError(
-            f"On the card of the release the column to predict is not {request.label!r}. Leave --label out."
+            f"On the card of the release the column to predict is not {options.label!r}. Leave --label out."
         )
     notes: list[str] = []
-    recipe = release.card.made_by()
-    channels = recipe.channels
-    if release.card.target is not None:
+    if card.target is not None:
         notes.append(TARGET_NOTE.format(alone=alone(release.target), rows=len(release.target)))
-    unstated = [channel for channel in channels if not channel.is_stated]
-    if release.card.post_processing is not None:
+    unstated = [channel for channel in card.made_by().channels if not channel.is_stated]
+    if card.post_processing is not None:
         notes.append(LIKE_ORIGINAL_NOTE)
     elif any(channel.path == FLOAT_NOISE for channel in unstated):
         notes.append(OPERATOR_NOTE)
     elif unstated:
         notes.append(UNSTATED_NOTE)
-    draft = Draft(
+    return Case(
+        options=options,
         encoding=release.encoding,
+        original=open_table(options.original),
         Z=release.Z,
         y=release.y,
         source=release.source,
-        original=open_table(request.original),
         affine=release.affine(),
-        channels=channels,
-        by_class=recipe.by_class,
-        columnwise=release.card.is_columnwise,
-        card=release.card,
+        columnwise=card.is_columnwise,
+        card=card,
         key_used=release.key is not None,
         notes=notes,
     )
-    evidence = evidence_of(draft, request, rng)
-    if evidence.alignment == "trace":
-        _check_labels(release, evidence.people, evidence.behind, evidence.y)
-    return evidence
 
 
-def _check_labels(release: Release, people: People, behind: Codes | None, y: Codes | None) -> None:
+def _check_labels(release: Release, case: Case) -> None:
     """Exact labels must be those of the original rows: a cheap proof that the right table was given."""
-    if release.card.label != "exact" or people.y is None or y is None or behind is None:
+    if release.card.label != "exact" or case.people.y is None or case.y is None or case.behind is None:
         return
-    if not np.array_equal(people.y[behind], y):
+    if not np.array_equal(case.people.y[case.behind], case.y):
         raise TableError(f"{WRONG_ORIGINAL}: the classes differ. Give the same file, with its rows in the same order.")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.attacks import KnownNoise
+from sfumato.attacks import Attack, Knowledge, KnownNoise
+from sfumato.attacks.metrics import Truth
 from sfumato.attacks.observation import Observation
+from sfumato.auditing.generalised import Sets
+from sfumato.auditing.options import Options
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.core.errors import TableError, UsageError
 from sfumato.core.wording import counted
@@ -42,45 +45,77 @@ class People:
         return People(self.numbers[positions], self.X[positions], y, self.total, self.unfit)
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """The audited part of a release.
+@dataclass
+class Case:
+    """What the auditor holds: the release, the original behind it, people who are not in the table, and the options.
 
-    Z: release rows (n x s); positions: their places in the release's file. people: original rows (m x d).
-    behind: for every row of Z the position in `people` of its source, -1 where the row is nobody's, as far as can be
-    told; None where nobody can tell of any. undrawn: people of the table of whom no row was released, where rows are
-    drawn.
-    affine: (A, c) as far as card and key tell; key_used: it came from a secret key. noise: what the card says of the
-    channels, or an estimate; None where nothing is known. original: the table of all people; released: the cells of a
-    release without a card, as they stand; whole, whole_y: all release rows and their classes; generalised: which of
-    these have a cell that names a set of values.
+    It is filled step by step: read (read_folder, read_tables), people chosen and rows told whose they are (assemble),
+    attackers given what they could know (arena). From then on it stays as it is, and every part of the audit asks it.
+
+    options: what was asked for. original: the table of all people. Z: the audited release rows (n x s); positions:
+    their places among the rows that were read, which are `whole`, with the classes `whole_y`; release_rows: how many
+    the release has. source: of every row of `whole` its row in the original, -1 where it is nobody's, as far as can be
+    told; None where nobody can tell of any. affine: (A, c) as far as card and key tell; key_used: it came from a secret
+    key. released: the cells of a release without a card, as they stand; sets: of its columns whose cells name sets of
+    values, by the number of the group.
+    people: original rows (m x d). behind: of every row of Z the position in `people` of its source, or -1. undrawn:
+    people of the table of whom no row was released, where rows are drawn. noise: what the card says of the channels, or
+    an estimate; None where nothing is known.
+    known: everything that an attacker could know; aside: the same aimed at people who are not in the table.
+    targets, candidates: positions in `people` of those aimed at, and of the members among the candidates (who come
+    first). paired: of the people whose rows are known together with their images. lent: of the people whose rows serve
+    as a sample where there is no holdout.
     """
 
+    options: Options
     encoding: Encoding
+    original: Table
     Z: Matrix
     y: Codes | None
-    positions: Codes
-    people: People
-    behind: Codes | None
+    source: Codes | None
     affine: tuple[Matrix, Matrix] | None
-    noise: KnownNoise | None
     columnwise: bool
-    release_rows: int
     card: Card | None = None
     key_used: bool = False
-    holdout: People | None = None
-    undrawn: People | None = None
     alignment: str = "trace"
-    sampled: bool = False
     notes: list[str] = field(default_factory=list)
-    original: Table | None = None
     released: Table | None = None
-    whole: Matrix | None = None
-    whole_y: Codes | None = None
-    generalised: Flags | None = None
+    sets: Mapping[int, Sets] = field(default_factory=dict)
+    release_rows: int = 0
+
+    whole: Matrix = field(init=False)
+    whole_y: Codes | None = field(init=False)
+    positions: Codes = field(init=False)
+    people: People = field(init=False)
+    behind: Codes | None = field(init=False)
+    holdout: People | None = field(init=False)
+    undrawn: People | None = field(init=False, default=None)
+    noise: KnownNoise | None = field(init=False)
+
+    known: Knowledge = field(init=False)
+    aside: Knowledge | None = field(init=False, default=None)
+    truth: Truth = field(init=False)
+    targets: Codes = field(init=False)
+    candidates: Codes = field(init=False)
+    paired: Codes = field(init=False)
+    lent: Codes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.whole, self.whole_y = self.Z, self.y
+        self.release_rows = self.release_rows or len(self.Z)
 
     @property
-    def truth(self) -> Matrix | None:
+    def sampled(self) -> bool:
+        """Whether only some rows of the release are audited."""
+        return len(self.positions) < self.release_rows
+
+    @property
+    def generalised(self) -> Flags | None:
+        """Which rows of `whole` have a cell that names a set of values; None where no column has any."""
+        return np.any([found.index >= 0 for found in self.sets.values()], axis=0) if self.sets else None
+
+    @property
+    def rows_behind(self) -> Matrix | None:
         """The encoded source row behind every release row (n x d); no number where the row is nobody's."""
         if self.behind is None:
             return None
@@ -121,19 +156,51 @@ class Evidence:
         matrix, offset = self.affine if self.noise is None else self.noise.on_average(*self.affine)
         return np.asarray(X @ matrix.T + offset)
 
-    def restored(self) -> Matrix | None:
-        """Release rows as encoded source columns, as anybody could map them back; None where that needs the key."""
+    def restored(self, Z: Matrix | None = None) -> Matrix | None:
+        """Release rows (the audited ones by default) as encoded source columns, as anybody could map them back; None
+        where that needs the key."""
+        Z = self.Z if Z is None else Z
         if self.affine is None or self.key_used:
-            return self.Z if self.columnwise else None
+            return Z if self.columnwise else None
         matrix, offset = self.affine if self.noise is None else self.noise.on_average(*self.affine)
         if self.columnwise and not offset.any() and np.array_equal(matrix, np.eye(len(matrix))):
-            return self.Z
+            return Z
         middle = np.concatenate([group.vertices.mean(axis=0) for group in self.encoding.groups])
         if self.columnwise:  # cell by cell: one that is not reported stays so
             slopes = np.diag(matrix)
             tells = np.abs(slopes) > FLAT
-            return np.where(tells | np.isnan(self.Z), (self.Z - offset) / np.where(tells, slopes, 1.0), middle)
-        return Observation(matrix, offset, np.zeros((len(offset),) * 2)).reverse(self.Z, middle)
+            return np.where(tells | np.isnan(Z), (Z - offset) / np.where(tells, slopes, 1.0), middle)
+        return Observation(matrix, offset, np.zeros((len(offset),) * 2)).reverse(Z, middle)
+
+    def known_to(self, attack: Attack) -> Knowledge:
+        """Everything, with the lent people as a sample for an attack that cannot do without one."""
+        if "sample" in attack.knows and self.known.sample is None and len(self.lent):
+            labels = self.people.y
+            return replace(
+                self.known,
+                sample=self.people.X[self.lent],
+                sample_labels=None if labels is None else labels[self.lent],
+            )
+        return self.known
+
+    def given_away(self, attack: Attack) -> Codes:
+        """Positions of the people whom this attack was given, who therefore cannot count among its successes."""
+        paired = self.paired if "known_rows" in attack.knows else self.paired[:0]
+        lent = self.lent if "sample" in attack.knows and self.known.sample is None else self.lent[:0]
+        return np.union1d(paired, lent)
+
+    def records(self, aim: str, positions: Codes) -> Codes:
+        """Row numbers in the original of release rows, targets or candidates (strangers among these are left out)."""
+        if aim == "candidates":
+            positions = self.candidates[positions[positions < len(self.candidates)]]
+        elif aim == "people":  # those of whom no row was drawn come after them
+            positions = positions[positions < len(self.people.X)]
+        elif aim == "targets":
+            positions = self.targets[positions]
+        else:
+            assert self.behind is not None
+            positions = self.behind[positions]
+        return self.people.numbers[positions]
 
 
 def read_people(table: Table, encoding: Encoding, wanted: Codes | None = None, unknown: str = REFUSE) -> People:

@@ -1,0 +1,250 @@
+"""What can be asked of `audit`: every option once, for the command line, for Python and for the audit itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.core.asked import NOT_TYPED, REQUIRED, Read, asked
+from sfumato.core.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from sfumato.table import Schema
+
+WHAT, HOW, WHERE = "What is audited", "Who attacks, and how", "For whom, and where to"
+
+
+def between_commas(typed: str) -> tuple[str, ...]:
+    """Names as they are typed."""
+    return tuple(name.strip() for name in typed.split(",") if name.strip())
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditAsked:
+    """The options of `audit`, in the order in which `sfumato.audit` shows them. Only what is light is loaded here."""
+
+    original: Any = asked(
+        REQUIRED,
+        "The private table.",
+        more="The one that the release was made from.",
+        group=WHAT,
+        kind="DataFrame, Arrow table or path",
+        read=Read.TABLE,
+        metavar="TABLE",
+    )
+    holdout: Any = asked(
+        None,
+        "Similar people who are not in the table.",
+        more="They are the control.",
+        group=WHAT,
+        kind="DataFrame, Arrow table or path",
+        read=Read.TABLE,
+        metavar="TABLE",
+    )
+    label: str | None = asked(None, "The column to predict, for a release without a card.", group=WHAT, metavar="COL")
+    schema: Schema | Path | str | None = asked(
+        None,
+        "Schema, for a release without a card.",
+        group=WHAT,
+        kind="Schema or path",
+        metavar="FILE",
+    )
+    guess: Path | str | None = asked(
+        None,
+        "Another attacker's guesses, to judge as well.",
+        more="A table of source columns, with one row for each row of the release.",
+        kind="path",
+        metavar="FILE",
+    )
+    key: Path | str | None = asked(
+        None,
+        "Key of the release, if it is not in its folder.",
+        kind="path",
+        metavar="PATH",
+    )
+    attacks: Sequence[str] | None = asked(
+        None,
+        "Run this attacker only; repeatable. All by default.",
+        group=HOW,
+        kind="sequence of str",
+        flag="--attack",
+        metavar="NAME",
+    )
+    parameters: Mapping[str, Any] = asked(
+        dict,
+        "Setting of an attacker; repeatable. See docs/attacks.md.",
+        more='For example `{"posterior-breach.rho1": 0.05}`, or `{"posterior-breach": {"rho1": 0.05}}`.',
+        group=HOW,
+        kind="mapping",
+        unset="{}",
+        read=Read.PARAMETERS,
+        flag="--param",
+        metavar="ATTACK.NAME=VALUE",
+    )
+    public: bool = asked(
+        False,
+        "For others: the proof, and what follows from the released files alone.",
+        more="No attacker runs.",
+        group=WHERE,
+    )
+    with_audit: bool = asked(
+        False,
+        "With `public`: what was measured on private rows too, rounded.",
+        more="No guarantee covers it.",
+        group=WHERE,
+    )
+    max_rows: int = asked(20_000, "Attack a random sample if there are more rows.", more="At least 2.", at_least=2)
+    repeats: int | None = asked(
+        None,
+        "Splits to train classifiers on; 0: none. 10, or 0 with `attacks`, by default.",
+        more="0 leaves out all that learners would make of it.",
+        group=HOW,
+        unset="10, or 0 where attacks are named",
+        at_least=0,
+        metavar="N",
+    )
+    tolerance: float = asked(
+        0.05,
+        "How near a guessed number counts as right, as a share of the column's range, between 0 and 1.",
+        typed=NOT_TYPED,
+    )
+    unknown: str = asked(
+        "missing",
+        "Categories only in `holdout`: missing (counted, treated as empty) or refuse.",
+        choices=("missing", "refuse"),
+    )
+    published: bool = asked(
+        False,
+        "The paper's own variant wherever our default differs.",
+        more="Of attackers and classifiers: see docs/as-published.md.",
+        flag="--as-published",
+    )
+    beside: Any = asked(
+        None,
+        "Another release of the same people: attack both.",
+        more="With its private match file: both are attacked together, by putting together what their channels say and "
+        'by looking for people who are in one only. `audit.data["together"]` and the notes say what that gives. Both '
+        "must keep the table's columns.",
+        kind="Release or path",
+        typed=Path,
+        flag="--with",
+        metavar="DIR",
+    )
+    beside_original: Any = asked(
+        None,
+        "The table that `beside` was made from, if it is another one.",
+        kind="table",
+        read=Read.TABLE,
+        flag="--with-original",
+        metavar="TABLE",
+    )
+    clusters: int = asked(
+        0,
+        "Also tell what is left of K clusters; 0: not.",
+        more="Left of the original's, by the adjusted Rand index.",
+        metavar="K",
+    )
+    match: str | None = asked(
+        None,
+        "Column of both tables that says whose row is whose.",
+        more="For a release without a card. Otherwise rows in the same order are recognized, and others are matched as "
+        "an attacker would.",
+        metavar="COL",
+    )
+    mapping: Path | str | None = asked(
+        None,
+        "Row numbers (from 1): columns `release` and `original`.",
+        more="Without the column `release`, one for each row of the release, in order.",
+        kind="path",
+        metavar="FILE",
+    )
+    columns: Mapping[str, str] = asked(
+        dict,
+        "A column that the release renamed; repeatable.",
+        more='`{"age": "AGE"}`, the original\'s name first.',
+        kind="mapping",
+        unset="{}",
+        read=Read.PAIRS,
+        metavar="OLD=NEW",
+    )
+    hierarchies: Mapping[str, Path | str] = asked(
+        dict,
+        "What generalised cells of a column stand for, a file in ARX's form; repeatable.",
+        more='`{"job": "jobs.csv"}`. Ranges, intervals, prefixes ("902**"), sets ("{A, B}") and "*" are understood '
+        "without one.",
+        kind="mapping",
+        unset="{}",
+        read=Read.PAIRS,
+        flag="--hierarchy",
+        metavar="COL=FILE",
+    )
+    quasi_identifiers: Sequence[str] | None = asked(
+        None,
+        "What others may know of a person: count who is alike in it.",
+        more="k-anonymity, uniques, l-diversity and t-closeness over these columns. By default those that the schema "
+        "marks with `quasi_identifier: true`.",
+        kind="sequence of str",
+        typed=str,
+        read=between_commas,
+        metavar="COL,COL",
+    )
+    sensitive: Sequence[str] | None = asked(
+        None,
+        "Whose diversity to tell; by default the column to predict, or all others.",
+        kind="sequence of str",
+        typed=str,
+        read=between_commas,
+        metavar="COL,COL",
+    )
+    population: int | None = asked(
+        None,
+        "People that the table is a sample of: who is unique among them.",
+        more="An estimate; at least 2.",
+        at_least=2,
+        metavar="N",
+    )
+    max_extra: float | None = asked(
+        None,
+        "Your limit: how many more of 100 any attacker may get right by the release.",
+        more="From 0 to 100.",
+        group=WHERE,
+        metavar="N",
+    )
+    config: Path | str | None = asked(
+        None,
+        "The release's config: `max_extra` in it is your limit too.",
+        more="Where none is given here.",
+        kind="path",
+        metavar="FILE",
+    )
+    device: str | None = asked(
+        None,
+        "Make large products there: cuda, another device of PyTorch, or cupy.",
+        more="The answers are the same. See docs/large-tables.md.",
+    )
+    device_memory: float = asked(4.0, "What a block of products may take there.", more="In GB, above 0.", metavar="GB")
+    engine: str = asked(
+        "memory",
+        "memory; or spark, for an original larger than a machine.",
+        more="The executors then read the original (files, or a data frame of Spark), and only the people who are "
+        "audited come here. The release needs its card and private match file.",
+        choices=("memory", "spark"),
+    )
+    master: str | None = asked(
+        None,
+        "Where Spark runs; the default is here.",
+        more="The cluster's address.",
+        metavar="URL",
+    )
+    seed: int = asked(0, "For the audit's own sampling.", more="The same seed gives the same audit.", at_least=0)
+    out: Path | str | None = asked(
+        None,
+        "Where to write; DIR, or DIR/public with `public`.",
+        more="In Python nothing is written without it: audit.json and audit.parquet.",
+        group=WHERE,
+        kind="path",
+        metavar="DIR",
+    )
+    progress: Progress = asked(silent, "Called as `progress(step, done, total)`.", kind="callable", typed=NOT_TYPED)
