@@ -48,7 +48,7 @@ def _furthest_cells(channel, group):
     if channel.hides_missing:
         return first, group.vertices[1]  # two values; what is missing shows something between them
     if group.has_indicator and not group.is_constant:
-        further = channel.value.moved(0.5) + channel.response.epsilon > channel.value.moved(1.0)
+        further = channel.inner.moved(0.5) + channel.response.epsilon > channel.inner.moved(1.0)
         second = group.vertices[2 if further else 1]
     return first, second
 

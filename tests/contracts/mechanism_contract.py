@@ -178,8 +178,8 @@ def compare(channel, Z, given, anew):
         seen = shown(channel, Z)
         if anew and channel.width == 2:
             seen &= given[:, 1] < 0.5
-        unit = getattr(getattr(channel, "value", channel), "range", 1.0)
-        low = getattr(getattr(channel, "value", channel), "low", 0.0) if unit != 1.0 else 0.0
+        unit = getattr(getattr(channel, "inner", channel), "range", 1.0)
+        low = getattr(getattr(channel, "inner", channel), "low", 0.0) if unit != 1.0 else 0.0
         noise = channel.raw_noise(1.0)
         z, x = (low + unit * part[seen, 0] for part in (Z, given))
         assert stats.kstest(noise.cdf(z, x), "uniform").pvalue > 1e-6

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from domains import seeds, steady
 from sfumato.core.errors import CardError
 from sfumato.ledger import Ledger
-from sfumato.ledger.ledger import Fingerprint, default_ledger, make_entry
+from sfumato.ledger.ledger import Fingerprint, Note, default_ledger
 
 KEY = bytes(range(32))
 
@@ -64,7 +64,7 @@ def test_minus_zero_is_zero_and_the_key_matters():
 
 
 def now(epsilon):
-    return make_entry(mechanism="m", epsilon=epsilon, when="2026-01-01")
+    return Note(mechanism="m", epsilon=epsilon, when="2026-01-01").to_dict()
 
 
 def figures(earlier, epsilon):

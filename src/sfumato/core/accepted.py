@@ -116,6 +116,23 @@ class Word(Accepted):
         return self.choices[0] if len(self.choices) == 1 else f"one of {', '.join(self.choices)}"
 
 
+class OrInfinite(Number):
+    """A number from 0 on, where null stands for infinity, which JSON does not have."""
+
+    def allows(self, value: Any) -> bool:
+        return value is None or (_is_number(value) and value >= 0)
+
+    @property
+    def words(self) -> str:
+        return "a number from 0 on, or null"
+
+    def read(self, value: Any) -> float:
+        return math.inf if value is None else super().read(value)
+
+    def write(self, value: Any) -> Any:
+        return None if value is None or math.isinf(value) else value
+
+
 class Share(Number):
     """A number between 0 and 1, neither of them."""
 

@@ -8,11 +8,12 @@ perturbed record.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Self
 
+from sfumato.core.accepted import Positive
 from sfumato.core.errors import BudgetError, CardError
+from sfumato.core.records import BRIEF, Record
 from sfumato.core.wording import counted
 from sfumato.guarantee.all_releases import Earlier, Entry
 from sfumato.guarantee.rounding import rounded_up
@@ -24,11 +25,11 @@ RAISE = "or raise the budget: sfumato ledger budget --epsilon E"
 
 
 @dataclass(frozen=True)
-class Budget:
+class Budget(Record):
     """The largest epsilon, and delta where there is one, that all releases may come to for anybody."""
 
-    epsilon: float
-    delta: float | None = None
+    epsilon: Annotated[float, Positive(math.inf)]
+    delta: Annotated[float | None, BRIEF] = None
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.epsilon) and self.epsilon > 0):
@@ -36,15 +37,11 @@ class Budget:
         if self.delta is not None and not 0 <= self.delta < 1:
             raise ValueError("delta")
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"epsilon": self.epsilon, **({} if self.delta is None else {"delta": self.delta})}
-
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Budget:
+    def from_dict(cls, found: Any) -> Self:
         try:
-            delta = found.get("delta")
-            return cls(float(found["epsilon"]), None if delta is None else float(delta))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            return super().from_dict(found)
+        except ValueError as error:
             raise CardError(
                 "The ledger's budget is damaged. Set it again: sfumato ledger budget --epsilon E."
             ) from error

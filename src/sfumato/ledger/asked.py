@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -125,27 +125,26 @@ def _noted(
     ledger: Ledger, number: int, entries: list[dict[str, Any]], rolls: list[KeptRoll | None], people: bool
 ) -> Noted:
     entry, roll = entries[number], rolls[number]
-    epsilon = cost_of(entry).epsilon if is_drawn(entry) else record_epsilon(entry)
-    unproved = not math.isfinite(epsilon)
+    drawn, when, mechanism = is_drawn(entry), str(entry.get("when", "")), str(entry.get("mechanism", ""))
+    cost = cost_of(entry) if drawn else None
+    epsilon = record_epsilon(entry) if cost is None else cost.epsilon
+    kind = EMPIRICAL if not math.isfinite(epsilon) else CENTRAL_DP if drawn else LOCAL_DP
+    known = None if roll is None else len(roll.people() if roll.has_people else roll.rows())
+    one = Noted(number + 1, when, mechanism, kind, finite(epsilon), 0.0 if cost is None else cost.delta, known)
     beside = [one for one in ledger.earlier("", nobodys=True, cohort=entry.get("cohort")).entries if one is not entry]
-    others: Earlier | None = None
-    if is_drawn(entry):
+    if drawn:
         others = Earlier(tuple(beside))
     elif people and roll is not None:
         found, tally = _tallied(number, entries, rolls)
         others = Earlier((*found, *filter(is_drawn, beside)), tally)
-    return Noted(
-        number + 1,
-        str(entry.get("when", "")),
-        str(entry.get("mechanism", "")),
-        EMPIRICAL if unproved else CENTRAL_DP if is_drawn(entry) else LOCAL_DP,
-        None if unproved else epsilon,
-        cost_of(entry).delta if is_drawn(entry) else 0.0,
-        None if roll is None else len(roll.people() if roll.has_people else roll.rows()),
-        None if others is None else others.people(entry),
-        others.record(entry).central if others is not None and is_drawn(entry) else None,
-        None if others is None else others.person(entry),
-        entry.get("cohort"),
+    else:
+        return replace(one, cohort=entry.get("cohort"))
+    return replace(
+        one,
+        totals=others.people(entry),
+        table=others.record(entry).central if drawn else None,
+        values=others.person(entry),
+        cohort=entry.get("cohort"),
     )
 
 

@@ -7,19 +7,21 @@ import datetime
 import hashlib
 import hmac
 import json
-import math
 import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from sfumato.core.accepted import OrInfinite
 from sfumato.core.array_types import Flags, Floats
 from sfumato.core.errors import CardError, UsageError
 from sfumato.core.files import exclusive, lock_of, other_version, write_whole
+from sfumato.core.records import BRIEF, Key, Record
 from sfumato.guarantee.all_releases import Earlier, is_drawn, record_epsilon
 from sfumato.guarantee.borrowed import Learned, direction_hashes, is_remembered
 from sfumato.guarantee.budget import Budget
@@ -36,36 +38,27 @@ def new_roll_name(roll: Roll) -> dict[str, Any]:
     return {"name": secrets.token_hex(8), "tags": list(roll.tags), "people": roll.has_people}
 
 
-def make_entry(
-    *,
-    mechanism: str,
-    epsilon: float | None,
-    when: str,
-    exact_label: bool | None = None,
-    central: Central | None = None,
-    rows_per_person: int | None = 1,
-    named: bool = False,
-    cohort: str | None = None,
-    roll: Mapping[str, Any] | None = None,
-    run: str | None = None,
-    memory: str | None = None,
-) -> dict[str, Any]:
-    """What is usual is not written down: an entry of an earlier version lacks it too.
+@dataclass(frozen=True, kw_only=True)
+class Note(Record):
+    """A release as it is noted. What is usual is not written down: an entry of an earlier version lacks it too.
 
     `named`: a column says whose row each is. `cohort`: the owner's name for these people, of whom nobody is in another
     cohort. `roll` says where their fingerprints are kept, `run` names a run that can be killed and go on, `memory` what
     `--only-new` remembers of it.
     """
-    finite = epsilon if epsilon is not None and math.isfinite(epsilon) else None
-    entry: dict[str, Any] = {"when": when, "mechanism": mechanism, "epsilon_record": finite}
-    if central is not None:  # an older version reads no epsilon: no bound
-        entry["central"] = central.to_dict()
-    if rows_per_person != 1:
-        entry["rows_per_person"] = rows_per_person
-    if named:
-        entry["named"] = True
-    others = {"exact_label": exact_label, "cohort": cohort, "roll": roll and dict(roll), "run": run, "memory": memory}
-    return entry | {name: value for name, value in others.items() if value is not None}
+
+    when: str
+    mechanism: str
+    epsilon: Annotated[float | None, OrInfinite(), Key("epsilon_record")]
+    central: Annotated[Central | None, BRIEF] = None
+    """An older version reads no epsilon beside it: no bound."""
+    rows_per_person: Annotated[int | None, BRIEF] = 1
+    named: Annotated[bool, BRIEF] = False
+    exact_label: Annotated[bool | None, BRIEF] = None
+    cohort: Annotated[str | None, BRIEF] = None
+    roll: Annotated[Mapping[str, Any] | None, BRIEF] = None
+    run: Annotated[str | None, BRIEF] = None
+    memory: Annotated[str | None, BRIEF] = None
 
 
 FORMAT, VERSION = "sfumato-ledger", 1
@@ -121,19 +114,8 @@ class Ledger:
                 raise ValueError("another file")
             if why := other_version(data["version"], VERSION, older="Take it from a backup."):
                 raise CardError(f"The ledger of releases {self.path} {why}")  # nothing is written over it
-            if len(bytes.fromhex(data["key"])) != KEY_BYTES:
-                raise ValueError("the key was cut short")
-            if len(bytes.fromhex(data.setdefault(MARK, _new_mark()))) != MARK_BYTES:  # up to 0.2.0 there was none
-                raise ValueError("the mark was cut short")
-            for releases in data["tables"].values():
-                for entry in releases:
-                    is_drawn(entry) or record_epsilon(entry)
-            if not all(isinstance(item, str) for item in data.get(LEARNED, ())):
-                raise ValueError("what was learned is not a list of hashes")
-            for item in data.get(DIRECTIONS, ()):
-                Learned.from_dict(item)
-            if not all(isinstance(times, int) for times in data.get(MODELS, {}).values()):
-                raise ValueError("models are not counts")
+            data.setdefault(MARK, _new_mark())  # up to 0.2.0 there was none
+            _check(data)
         except CardError:
             raise
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -299,6 +281,13 @@ class Ledger:
         if roll is None:
             known = [entry for found, entry in perturbed if found == fingerprint]
             return Earlier((*known, *drawn), apart=apart)
+        counted, tally = self._with_people_of(roll, fingerprint, perturbed)
+        return Earlier((*counted, *drawn), tally, apart)
+
+    def _with_people_of(
+        self, roll: Roll, fingerprint: str, perturbed: Iterable[tuple[str, dict[str, Any]]]
+    ) -> tuple[list[dict[str, Any]], Tally]:
+        """The releases that people of the roll were in, and who was in which."""
         counted: list[dict[str, Any]] = []
         tally = Tally(len(roll), roll.people())
         for found, entry in perturbed:
@@ -309,17 +298,17 @@ class Ledger:
                 seen = None if kept is None else roll.known_to(kept)
             if seen is not None and tally.add(len(counted), seen):
                 counted.append(entry)
-        return Earlier((*counted, *drawn), tally, apart)
+        return counted, tally
 
     def record(self, fingerprint: str, *, people: Roll | None = None, **note: Any) -> Earlier:
         """Note one more release, durably and before it becomes visible; returns what was released before it.
 
-        `note` is what `make_entry` takes. Reading and noting are one step, so that of two runs at the same moment the
+        `note` is what `Note` takes. Reading and noting are one step, so that of two runs at the same moment the
         second counts the first. A `run` that was killed and goes on takes its first note back: it counts once, and one
         that ended is refused. `roll` says where the fingerprints of its `people` are kept. A release beyond the budget
         is refused.
         """
-        entry = make_entry(**note)
+        entry = Note(**note).to_dict()
         with self._changed():
             self._expire()
             if "run" in entry:
@@ -374,7 +363,7 @@ class Ledger:
 
     def strike(self, fingerprint: str, **note: Any) -> None:
         """Take the note of a release back: it failed and never became visible."""
-        entry = make_entry(**_compared(note))
+        entry = Note(**_compared(note)).to_dict()
         with self._changed():  # of several that read alike one is as good as another
             self._take_back(fingerprint, lambda one: _compared(one) == entry, most=1)
 
@@ -384,6 +373,22 @@ class Ledger:
             releases.remove(entry)
         if not releases:
             self._data["tables"].pop(fingerprint, None)
+
+
+def _check(data: Mapping[str, Any]) -> None:
+    """Refuse what no version has written: everything that is read of it later is looked at once."""
+    for name, length in (("key", KEY_BYTES), (MARK, MARK_BYTES)):
+        if len(bytes.fromhex(data[name])) != length:
+            raise ValueError(f"the {name} was cut short")
+    for releases in data["tables"].values():
+        for entry in releases:
+            is_drawn(entry) or record_epsilon(entry)
+    if not all(isinstance(item, str) for item in data.get(LEARNED, ())):
+        raise ValueError("what was learned is not a list of hashes")
+    for item in data.get(DIRECTIONS, ()):
+        Learned.from_dict(item)
+    if not all(isinstance(times, int) for times in data.get(MODELS, {}).values()):
+        raise ValueError("models are not counts")
 
 
 def _compared(note: Mapping[str, Any]) -> dict[str, Any]:

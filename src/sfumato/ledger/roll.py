@@ -280,16 +280,23 @@ def nearly_known(tags: tuple[str, ...], over: Over, kept: KeptRoll, asked: Flags
 
     That few cells differ says less than that none does. So strangers must be ruled out, however few of them are alike.
     """
-    shared, known = shared_tags(tags, kept), np.zeros(len(asked), dtype=np.bool_)
+    known = np.zeros(len(asked), dtype=np.bool_)
+    for part in _telling_parts(tags, over, kept, asked) if asked.any() else ():
+        known |= asked & all_among(over(part), np.sort(kept.over(part)))
+    return known
+
+
+def _telling_parts(tags: tuple[str, ...], over: Over, kept: KeptRoll, asked: Flags) -> list[tuple[str, ...]]:
+    """What is left of the columns without one part, as far as it tells rows apart; none where strangers are alike."""
+    shared = shared_tags(tags, kept)
     parts = [tuple(tag for tag in shared if tag not in shared[n::PARTS]) for n in range(min(PARTS, len(shared)))]
-    parts = [part for part in parts if part and asked.any()]
+    parts = [part for part in parts if part]
     tried = [(_first_rows(over(part), TRIED), kept.over(part, TRIED)) for part in parts]
     pairs = [sorted((ours[asked[: len(ours)]], theirs), key=len) for ours, theirs in tried]
     telling = [n for n, (_, more) in enumerate(pairs) if _distinct(np.sort(more)) >= NEARLY_ALL * len(more)]
-    if telling and _chance_of_strangers([pairs[n] for n in telling]) < HARDLY_EVER:
-        for part in (parts[n] for n in telling):
-            known |= asked & all_among(over(part), np.sort(kept.over(part)))
-    return known
+    if not telling or _chance_of_strangers([pairs[n] for n in telling]) >= HARDLY_EVER:
+        return []
+    return [parts[n] for n in telling]
 
 
 def _first_rows(pieces: Iterable[Prints], most: int | None) -> Prints:

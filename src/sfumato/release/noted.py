@@ -16,7 +16,7 @@ from sfumato.guarantee.all_releases import is_drawn
 from sfumato.guarantee.concentrated import NOTHING_PROVED
 from sfumato.guarantee.person_hash import Fingerprint
 from sfumato.ledger import Ledger
-from sfumato.ledger.ledger import make_entry, new_roll_name
+from sfumato.ledger.ledger import Note, new_roll_name
 from sfumato.ledger.roll import Roll
 from sfumato.mechanisms import Mechanism, ModelDrawing
 from sfumato.release.sanitize_options import Options
@@ -166,7 +166,7 @@ def count_release(
 
     A dry run notes nothing, and is refused as the release would be. A trial is neither.
     """
-    entry = make_entry(**{name: value for name, value in note.items() if name != "fingerprint"})
+    entry = Note(**{name: value for name, value in note.items() if name != "fingerprint"}).to_dict()
     if options.leaves_no_mark:
         nobodys = is_drawn(entry)
         earlier = ledger.earlier(note["fingerprint"], nobodys=nobodys, cohort=options.cohort, roll=roll)
