@@ -20,6 +20,7 @@ from sfumato.core.asked import NOT_TYPED, Read, asked, asked_fields, asks, check
 from sfumato.core.errors import UsageError
 from sfumato.learn.asked import ClusterAsked, RegressAsked, RulesAsked
 from sfumato.release.asked import SanitizeAsked
+from sfumato.study.asked import CountsAsked, EdgesAsked, RehearseAsked, SurveyPlanAsked
 
 DECLARED = {
     "sanitize": SanitizeAsked,
@@ -27,7 +28,18 @@ DECLARED = {
     "cluster": ClusterAsked,
     "rules": RulesAsked,
     "regress": RegressAsked,
+    "plan_counts": CountsAsked,
+    "rehearse": RehearseAsked,
+    "plan_survey": SurveyPlanAsked,
+    "survey_edges": EdgesAsked,
 }
+COMMANDS = {
+    "plan_counts": "study plan",
+    "rehearse": "study rehearse",
+    "plan_survey": "survey plan",
+    "survey_edges": "survey edges",
+}
+"""Where the command is not called like the function."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +151,9 @@ def test_command_and_function_offer_what_the_job_declares(job):
     ]
     assert keywords == names
     assert [one.name for one in fields(DECLARED[job])] == names, "every field can be asked for"
-    command = typer.main.get_command(app).commands[job]
+    command = typer.main.get_command(app)
+    for word in COMMANDS.get(job, job).split():
+        command = command.commands[word]
     offered = {flag for one in command.params for flag in one.opts}
     flags = {flag_of(one, says).partition("/")[0] for one, says in declared.items() if says.typed is not NOT_TYPED}
     assert flags <= offered

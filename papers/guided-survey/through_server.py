@@ -36,6 +36,7 @@ from sfumato.channels.guidance import (  # noqa: E402
 )
 from sfumato.learn.classifiers.survey_bits import SurveyClassifier  # noqa: E402
 from sfumato.release.release import Release  # noqa: E402
+from sfumato.study.asked import RespondAsked  # noqa: E402
 from sfumato.study.client.respondent import prepare, send  # noqa: E402
 from sfumato.study.client.survey_server import SurveyServer  # noqa: E402
 from sfumato.study.protocol.survey_file import SurveyStudy  # noqa: E402
@@ -95,7 +96,7 @@ def asked(mu: float, seed: int = 0) -> dict[str, Any]:
             levels = []
             for row, label in zip(codes[START:TRAIN], y[START:TRAIN], strict=True):
                 answers = {f"vote {n}": "ny"[choice] for n, choice in enumerate(row)}
-                ready = prepare(server, {**answers, "party": study.classes[label]}, max_level=SPACE.width)
+                ready = prepare(server, {**answers, "party": study.classes[label]}, RespondAsked(max_level=SPACE.width))
                 send(server, ready)
                 levels.append(ready.k)
             store = app.state.store.surveys

@@ -23,12 +23,10 @@ if TYPE_CHECKING:
     from sfumato.api.laboratory import canary, invariance, law
     from sfumato.api.learn import reconstruct
     from sfumato.api.ledger import export_ledger, ledger_budget, ledger_forget, ledger_keep, show_ledger
-    from sfumato.api.plan_counts import plan_counts
     from sfumato.api.recommend import recommend
     from sfumato.api.redraw import redraw
     from sfumato.api.sanitize import certificate, sanitize, show
-    from sfumato.api.survey import measure_survey, plan_survey, survey_edges
-    from sfumato.api.trade_off import Rehearsal, rehearse, trade_off
+    from sfumato.api.trade_off import trade_off
     from sfumato.core.errors import PrivacyLeakWarning, SfumatoError
     from sfumato.learn.cluster import cluster
     from sfumato.learn.model import Model, evaluate, load_model, predict
@@ -36,6 +34,10 @@ if TYPE_CHECKING:
     from sfumato.learn.rules import rules
     from sfumato.learn.train import train
     from sfumato.release.release import Release, open_release
+    from sfumato.study.number_edges import survey_edges
+    from sfumato.study.plan_counts import plan_counts
+    from sfumato.study.rehearse_sites import Rehearsal, rehearse
+    from sfumato.study.survey_plan import measure_survey, plan_survey
     from sfumato.table import Column, Schema, SqlQuery
 
 _WHERE = {
@@ -53,10 +55,10 @@ _WHERE = {
     "evaluate": "sfumato.learn.model",
     "load_model": "sfumato.learn.model",
     "reconstruct": "sfumato.api.learn",
-    "plan_counts": "sfumato.api.plan_counts",
-    "plan_survey": "sfumato.api.survey",
-    "measure_survey": "sfumato.api.survey",
-    "survey_edges": "sfumato.api.survey",
+    "plan_counts": "sfumato.study.plan_counts",
+    "plan_survey": "sfumato.study.survey_plan",
+    "measure_survey": "sfumato.study.survey_plan",
+    "survey_edges": "sfumato.study.number_edges",
     "cluster": "sfumato.learn.cluster",
     "law": "sfumato.api.laboratory",
     "rules": "sfumato.learn.rules",
@@ -69,8 +71,8 @@ _WHERE = {
     "compare": "sfumato.api.compare",
     "Comparison": "sfumato.api.compare",
     "recommend": "sfumato.api.recommend",
-    "rehearse": "sfumato.api.trade_off",
-    "Rehearsal": "sfumato.api.trade_off",
+    "rehearse": "sfumato.study.rehearse_sites",
+    "Rehearsal": "sfumato.study.rehearse_sites",
     "Recommendation": "sfumato.advising.recommendation",
     "Schema": "sfumato.table",
     "Column": "sfumato.table",

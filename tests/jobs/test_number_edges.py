@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 import sfumato as sf
 from sfumato.api.cli import app
 from sfumato.core.errors import PrivacyLeakWarning, SchemaError, TableError, UsageError
-from sfumato.study.number_edges import cut_schema, cut_survey, number_edges
+from sfumato.study.number_edges import cut_schema, cut_survey, survey_edges
 from sfumato.table import Column, Schema, write_table
 
 
@@ -22,16 +22,16 @@ def people():
 
 
 def test_quartiles_are_those_of_the_table_rounded(people):
-    found = number_edges(people)
+    found = survey_edges(people)
     assert list(found) == ["age", "hours"]
     assert np.array(found["age"]) == pytest.approx(np.quantile(people["age"], [0.25, 0.5, 0.75]), rel=0.005)
     assert all(float(f"{edge:.3g}") == edge for edge in found["age"])
 
 
 def test_edges_by_class_lie_where_the_classes_change(people):
-    found = number_edges(people, ["age"], by="class", label="ill", parts=8)["age"]
+    found = survey_edges(people, ["age"], by="class", label="ill", parts=8)["age"]
     assert found == pytest.approx((40, 60), abs=0.2)
-    assert len(number_edges(people, ["hours"], by="class", label="ill")["hours"]) == 1, "nothing to see: the median"
+    assert len(survey_edges(people, ["hours"], by="class", label="ill")["hours"]) == 1, "nothing to see: the median"
 
 
 def test_guided_projection_takes_numbers_that_are_cut(people):
@@ -46,7 +46,7 @@ def test_guided_projection_takes_numbers_that_are_cut(people):
     )
     accuracy = {}
     for by in ("quantiles", "class"):
-        edges = number_edges(people, by=by, label="ill")
+        edges = survey_edges(people, by=by, label="ill")
         cut = cut_schema(schema, edges, "an earlier study of other people")
         assert not cut.learned
         release = sf.sanitize(people, schema=cut, mechanism="guided-projection", parameters={"floor": 0.1}, seed=1)
@@ -78,11 +78,11 @@ def test_mistakes_are_named(people):
         ("at least 2", UsageError, {"parts": 1}),
     ):
         with pytest.raises(error, match=words):
-            number_edges(people, **settings)
+            survey_edges(people, **settings)
     with pytest.raises(TableError, match="fewer than 20"):
-        number_edges(people.slice(0, 10))
+        survey_edges(people.slice(0, 10))
     with pytest.raises(TableError, match="cannot be cut"):
-        number_edges(pa.table({"year": np.arange(2_000_000, 2_000_100)}))
+        survey_edges(pa.table({"year": np.arange(2_000_000, 2_000_100)}))
 
 
 def test_a_label_written_as_a_number_is_not_cut(tmp_path):

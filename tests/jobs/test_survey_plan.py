@@ -5,16 +5,23 @@ import pytest
 
 from sfumato.channels.guidance import AnswerSpace, SurveyCounts, SurveyRules
 from sfumato.core.errors import TableError, UsageError
-from sfumato.study.survey_plan import Plan, Planned, Public, _of_random_start_up, assumed_population, plan_survey
+from sfumato.study.survey_plan import (
+    Plan,
+    Planned,
+    Public,
+    Tried,
+    _of_random_start_up,
+    assumed_population,
+    simulated_plan,
+)
 
 SPACE = AnswerSpace([2] * 6)
 
 
 def test_more_noise_needs_more_people():
     people = assumed_population(SPACE, informative=3, strength=0.7, rows=4000)
-    plan = plan_survey(
-        SPACE, 0.85, people, floors=(0.1, 0.4), sizes=(100, 400, 1600), repeats=2, rules=SurveyRules(batch=50)
-    )
+    tried = Tried(SurveyRules(batch=50), floors=(0.1, 0.4), sizes=(100, 400, 1600), repeats=2)
+    plan = simulated_plan(SPACE, 0.85, people, tried)
     assert plan.majority < 0.6 < 0.85 < plan.plain
     assert plan.needed(0.1) in (100, 400)
     assert plan.needed(0.4) is None or plan.needed(0.4) > plan.needed(0.1)
@@ -32,13 +39,15 @@ def test_people_with_limits_wait_or_never_send():
     """Two directions are needed, so that whoever accepts only one never sends; the others wait for nothing."""
     people = assumed_population(SPACE, informative=3, strength=0.7, rows=4000)
     settings = {"floors": (0.1,), "rules": SurveyRules(batch=50, k=2), "startup": started(people, 200)}
-    plan = plan_survey(SPACE, 0.99, people, sizes=(400,), repeats=2, public=Public(levels=(1, 2)), **settings)
+    plan = simulated_plan(SPACE, 0.99, people, Tried(sizes=(400,), repeats=2, public=Public(levels=(1, 2)), **settings))
     first, second, third = plan.cases[0].kinds
     assert (first.sent, first.never, first.waited) == (0, 1, None)
     assert [(kind.sent, kind.never, kind.waited) for kind in (second, third)] == [(1, 0, 0)] * 2
     assert (first.level, second.level, third.level) == (1, 2, None)
     assert plan.cases[0].accuracy > 0.8, "of those who did send"
-    strict = plan_survey(SPACE, 0.99, people, sizes=(100,), repeats=1, public=Public((1, 0, 0), (1, 1)), **settings)
+    strict = simulated_plan(
+        SPACE, 0.99, people, Tried(sizes=(100,), repeats=1, public=Public((1, 0, 0), (1, 1)), **settings)
+    )
     assert strict.cases[0].accuracy < 0.6, "nobody sent: everybody is taken for one class"
 
 
@@ -46,7 +55,9 @@ def test_waiting_ends_when_the_level_falls():
     """With a floor the level is high at first; whoever accepts little waits until enough others have sent."""
     people = assumed_population(SPACE, informative=3, strength=0.7, rows=4000)
     settings = {"floors": (0.25,), "rules": SurveyRules(batch=50, mu=0.3), "startup": started(people, 20)}
-    plan = plan_survey(SPACE, 1.0, people, sizes=(2000,), repeats=1, public=Public((0.5, 0, 0.5), (2, 4)), **settings)
+    plan = simulated_plan(
+        SPACE, 1.0, people, Tried(sizes=(2000,), repeats=1, public=Public((0.5, 0, 0.5), (2, 4)), **settings)
+    )
     first, last = plan.cases[0].kinds
     assert first.sent == last.sent == 1
     assert first.waited_95 > first.waited > last.waited == 0
@@ -62,7 +73,9 @@ def test_shares_are_read_as_the_paper_has_them():
 
 def test_whole_tuple_response_stands_beside_it():
     people = assumed_population(SPACE, informative=3, strength=0.7, rows=4000)
-    plan = plan_survey(SPACE, 1.0, people, floors=(0.25,), sizes=(800,), repeats=2, theta=0.8, classifier="id3")
+    plan = simulated_plan(
+        SPACE, 1.0, people, Tried(floors=(0.25,), sizes=(800,), repeats=2, theta=0.8, classifier="id3")
+    )
     told = plan.whole_tuple
     assert told["respondents"] == 800
     assert told["accuracy"] > 0.75
@@ -73,14 +86,14 @@ def test_one_direction_begun_at_random_is_warned_of():
     people = assumed_population(SPACE, informative=3, strength=0.7, rows=4000)
     words = {"floors": (0.25,), "sizes": (2000,), "repeats": 2}
     random, real = (
-        plan_survey(SPACE, 1.0, people, rules=SurveyRules(k=1), startup=start, **words)
+        simulated_plan(SPACE, 1.0, people, Tried(rules=SurveyRules(k=1), startup=start, **words))
         for start in (None, started(people, 200))
     )
     assert len(random.warnings) == 1
     assert "accuracy stays near guessing however many respond" in random.warnings[0]
     assert random.cases[0].accuracy < (random.majority + random.plain) / 2 < real.cases[0].accuracy
     assert not real.warnings
-    assert not plan_survey(SPACE, 1.0, people, rules=SurveyRules(), **words).warnings
+    assert not simulated_plan(SPACE, 1.0, people, Tried(rules=SurveyRules(), **words)).warnings
 
 
 @pytest.mark.parametrize(
@@ -102,8 +115,8 @@ def test_assumed_people_differ_as_told():
 def test_mistakes_are_named():
     people = assumed_population(SPACE, rows=100)
     with pytest.raises(UsageError, match="accuracy"):
-        plan_survey(SPACE, 80, people)
+        simulated_plan(SPACE, 80, people, Tried())
     with pytest.raises(TableError, match="40"):
-        plan_survey(SPACE, 0.8, (people[0][:10], people[1][:10]))
+        simulated_plan(SPACE, 0.8, (people[0][:10], people[1][:10]), Tried())
     with pytest.raises(UsageError):
         assumed_population(SPACE, 1)

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.api.plan_counts import plan_counts
 from sfumato.api.sanitize import study_terms
 from sfumato.core.errors import CardError, SchemaError, UsageError
 from sfumato.guarantee import Card
@@ -21,6 +20,7 @@ from sfumato.mechanisms.central.planning import public_plan
 from sfumato.release.asked import Terms
 from sfumato.release.release import Release
 from sfumato.release.sanitize import Options, sanitize
+from sfumato.study.plan_counts import plan_counts
 from sfumato.study.pooling.added import ONE_SITE, add_counts, with_added_counts
 from sfumato.study.pooling.gather import Pushed
 from sfumato.study.protocol.acceptance import read_card

@@ -16,8 +16,9 @@ from survey_examples import example_survey
 
 from sfumato.channels.guidance import GuidanceError, SurveyCounts
 from sfumato.core.errors import CardError, CoordinatorError, UsageError
+from sfumato.study.asked import RespondAsked
 from sfumato.study.client.connection import RefusedError
-from sfumato.study.client.respondent import NotYetError, TicketBox, prepare, resend, send
+from sfumato.study.client.respondent import Device, NotYetError, TicketBox, prepare, resend, send
 from sfumato.study.client.survey_server import SurveyServer, verify_survey, witness_survey
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.server.app import create_app
@@ -45,9 +46,9 @@ def reached(client: TestClient, survey: SurveyStudy, more: str = "") -> SurveySe
 
 def test_another_survey_than_the_link_names_is_refused(client: TestClient) -> None:
     named = f"&hash={example_survey().hash.removeprefix('sha256:')}"
-    assert prepare(reached(client, example_survey(), named), ANSWERS, 9)
+    assert prepare(reached(client, example_survey(), named), ANSWERS, RespondAsked(max_level=9))
     server = reached(client, example_survey(floor=0.01), named)  # everything fits, but it is another survey
-    for work in (lambda: prepare(server, ANSWERS, 9), lambda: verify_survey(server)):
+    for work in (lambda: prepare(server, ANSWERS, RespondAsked(max_level=9)), lambda: verify_survey(server)):
         with pytest.raises(CardError, match="not the survey that the link names"):
             work()
 
@@ -63,30 +64,32 @@ def test_guidance_that_does_not_follow_from_its_counts_is_refused(
 
     monkeypatch.setattr(SurveyDesk, "_version", made_up)
     with pytest.raises(GuidanceError, match=r"not what its published counts lead to|level"):
-        prepare(reached(client, example_survey()), ANSWERS, 9)
+        prepare(reached(client, example_survey()), ANSWERS, RespondAsked(max_level=9))
 
 
 def test_an_infinite_epsilon_is_refused_unless_it_is_asked_for(client: TestClient) -> None:
     server = reached(client, example_survey(floor=0.0))
     with pytest.raises(NotYetError, match="--max-epsilon inf"):
-        prepare(server, ANSWERS, 9)
-    assert prepare(server, ANSWERS, 9, max_epsilon=float("inf")).epsilon == float("inf")
+        prepare(server, ANSWERS, RespondAsked(max_level=9))
+    assert prepare(server, ANSWERS, RespondAsked(max_level=9, max_epsilon=float("inf"))).epsilon == float("inf")
 
 
 def test_witnesses_of_ones_own_must_agree(client: TestClient, tmp_path: Path) -> None:
     server, head = reached(client, example_survey()), tmp_path / "head.json"
-    assert prepare(server, ANSWERS, 9).witnesses == "not witnessed"
+    assert prepare(server, ANSWERS, RespondAsked(max_level=9)).witnesses == "not witnessed"
     with pytest.raises(GuidanceError, match="cannot be read"):
-        prepare(server, ANSWERS, 9, pinned=[str(head)])
+        prepare(server, ANSWERS, RespondAsked(max_level=9, pinned=[str(head)]))
     witness_survey(server, head)
-    assert prepare(server, ANSWERS, 9, pinned=[str(head)]).witnesses == "1 of 1 witnesses agree"
+    assert prepare(server, ANSWERS, RespondAsked(max_level=9, pinned=[str(head)])).witnesses == "1 of 1 witnesses agree"
     assert verify_survey(server, pinned=[str(head)]).witnesses == "1 of 1 witnesses agree"
     for change in ({"hash": "0" * 64}, {"survey": "sha256:" + "0" * 64}, {"version": 9}):
         seen = json.loads(head.read_text())
         (tmp_path / "other.json").write_text(json.dumps({**seen, **change}))
-        for work in (prepare, verify_survey):
-            with pytest.raises(GuidanceError, match="another survey or another log"):
-                work(server, *([ANSWERS, 9] if work is prepare else []), pinned=[str(tmp_path / "other.json")])
+        other = [str(tmp_path / "other.json")]
+        with pytest.raises(GuidanceError, match="another survey or another log"):
+            prepare(server, ANSWERS, RespondAsked(max_level=9, pinned=other))
+        with pytest.raises(GuidanceError, match="another survey or another log"):
+            verify_survey(server, pinned=other)
 
 
 # Start-up rows
@@ -110,7 +113,7 @@ def test_start_up_rows_are_never_served_and_the_log_can_still_be_verified(client
         assert all(part.keys() == {"n", "upper"} for part in public["start_up"]["classes"].values())
     found = verify_survey(server)
     assert (found.recomputed, found.pinned, found.survey) == (1, True, survey.hash)
-    assert prepare(server, ANSWERS, 9)
+    assert prepare(server, ANSWERS, RespondAsked(max_level=9))
 
 
 # Tickets
@@ -124,19 +127,21 @@ def invited(client: TestClient, codes: int = 1) -> tuple[SurveyServer, list[str]
 def test_a_program_exchanges_its_invitation_first_and_sends_a_ticket(client: TestClient, tmp_path: Path) -> None:
     server, (code,) = invited(client)
     tickets = TicketBox(tmp_path / "ticket.json")
-    looked = prepare(server, ANSWERS, 9)  # a dry run uses nothing up
+    looked = prepare(server, ANSWERS, RespondAsked(max_level=9))  # a dry run uses nothing up
     assert looked.drawn.ticket is None
     with pytest.raises(UsageError, match="by invitation"):
-        prepare(server, ANSWERS, 9, tickets=tickets)
-    prepared = prepare(server, ANSWERS, 9, tickets=tickets, code=code)
+        prepare(server, ANSWERS, RespondAsked(max_level=9), Device(tickets=tickets))
+    prepared = prepare(server, ANSWERS, RespondAsked(max_level=9), Device(tickets=tickets, code=code))
     assert "code" not in prepared.drawn.message()
     assert tickets.path.stat().st_mode & 0o077 == 0
-    again = prepare(server, ANSWERS, 9, tickets=tickets)  # the ticket is there: no code is needed any more
+    again = prepare(
+        server, ANSWERS, RespondAsked(max_level=9), Device(tickets=tickets)
+    )  # the ticket is there: no code is needed any more
     assert (again.drawn.id, again.drawn.ticket) == (prepared.drawn.id, prepared.drawn.ticket)
     assert send(server, prepared)
     tickets.clear()
     with pytest.raises(RefusedError, match="already used"):
-        prepare(server, ANSWERS, 9, tickets=tickets, code=code)
+        prepare(server, ANSWERS, RespondAsked(max_level=9), Device(tickets=tickets, code=code))
 
 
 def test_a_lost_signature_costs_nothing(client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,8 +155,8 @@ def test_a_lost_signature_costs_nothing(client: TestClient, tmp_path: Path, monk
     with monkeypatch.context() as patch:
         patch.setattr(SurveyServer, "exchange", lost)
         with pytest.raises(CoordinatorError, match="away"):
-            prepare(server, ANSWERS, 9, tickets=tickets, code=code)
-    assert send(server, prepare(server, ANSWERS, 9, tickets=tickets, code=code))
+            prepare(server, ANSWERS, RespondAsked(max_level=9), Device(tickets=tickets, code=code))
+    assert send(server, prepare(server, ANSWERS, RespondAsked(max_level=9), Device(tickets=tickets, code=code)))
 
 
 def test_bits_that_wait_since_an_older_version_get_a_ticket(client: TestClient, tmp_path: Path) -> None:

@@ -22,8 +22,9 @@ from survey_examples import example_survey, message, some_bits
 from sfumato.channels.guidance import GuidanceError, SurveyCounts, decode_matrix
 from sfumato.core.errors import CardError, CoordinatorError, SchemaError, UsageError
 from sfumato.learn.model import load_model
+from sfumato.study.asked import RespondAsked
 from sfumato.study.client.private_notes import RememberedHeads
-from sfumato.study.client.respondent import NotYetError, choices_of, prepare, resend, send, was_sent
+from sfumato.study.client.respondent import Device, NotYetError, choices_of, prepare, resend, send, was_sent
 from sfumato.study.client.survey_server import SurveyLink, SurveyServer, read_link
 from sfumato.study.protocol.survey_guidance import verify_guidance
 from sfumato.study.protocol.survey_log import LogEntry, check_chain
@@ -282,7 +283,7 @@ def test_a_program_answers_like_the_page(
     app: FastAPI, client: TestClient, study: str, server: SurveyServer, tmp_path: Path
 ) -> None:
     heads = RememberedHeads(tmp_path / "heads.json")
-    prepared = prepare(server, ANSWERS, 9, heads=heads)
+    prepared = prepare(server, ANSWERS, RespondAsked(max_level=9), Device(heads=heads))
     assert prepared.witnesses == "not witnessed"
     assert 0 < prepared.epsilon < 100
     pending = tmp_path / "pending.json"
@@ -298,12 +299,12 @@ def test_a_level_above_the_limit_sends_nothing(app: FastAPI, study: str, server:
     level = server.inquire().k
     if level == 1:
         with pytest.raises(UsageError, match="at least 1"):
-            prepare(server, ANSWERS, 0)
+            prepare(server, ANSWERS, RespondAsked(max_level=0))
     else:
         with pytest.raises(NotYetError, match=f"level {level}"):
-            prepare(server, ANSWERS, level - 1)
+            prepare(server, ANSWERS, RespondAsked(max_level=level - 1))
     with pytest.raises(NotYetError, match="more than the"):
-        prepare(server, ANSWERS, 9, max_epsilon=0.01)
+        prepare(server, ANSWERS, RespondAsked(max_level=9, max_epsilon=0.01))
     assert app.state.store.surveys.count(study) == 0
 
 
@@ -311,7 +312,7 @@ def test_a_log_that_does_not_continue_the_remembered_one_is_refused(server: Surv
     heads = RememberedHeads(tmp_path / "heads.json")
     heads.remember(server.name, 1, "0" * 64)
     with pytest.raises(GuidanceError, match="not the one that this device saw"):
-        prepare(server, ANSWERS, 9, heads=heads)
+        prepare(server, ANSWERS, RespondAsked(max_level=9), Device(heads=heads))
 
 
 def test_counts_may_be_longer_than_other_messages(server: SurveyServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,7 +334,7 @@ def test_a_log_that_repeats_itself_is_not_read_for_ever(server: SurveyServer, mo
 def test_drawn_bits_wait_privately_and_are_sent_unchanged(
     server: SurveyServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepared, pending = prepare(server, ANSWERS, 9), tmp_path / "pending.json"
+    prepared, pending = prepare(server, ANSWERS, RespondAsked(max_level=9)), tmp_path / "pending.json"
     with monkeypatch.context() as broken:
         broken.setattr(server, "send", lambda _: (_ for _ in ()).throw(CoordinatorError("away")))
         with pytest.raises(CoordinatorError):

@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.api.audit import audit
-from sfumato.api.plan_counts import plan_counts
 from sfumato.api.sanitize import study_terms
 from sfumato.core.errors import CoordinatorError, UsageError
 from sfumato.core.wording import counted
@@ -33,6 +32,7 @@ from sfumato.study import server_part
 from sfumato.study.client import Coordinator, carry_out, plan_push
 from sfumato.study.client.coordinator import until_done
 from sfumato.study.client.private_notes import Agreements
+from sfumato.study.plan_counts import plan_counts
 from sfumato.study.pooling.trials import ErrorRate
 from sfumato.study.protocol.study_file import load_study
 from sfumato.table import Column, Encoding, Schema, write_table

@@ -15,53 +15,69 @@ import pyarrow as pa
 
 from sfumato.channels.guidance.space import quantile_edges, supervised_edges
 from sfumato.core.array_types import Floats
+from sfumato.core.asked import asks
 from sfumato.core.errors import SchemaError, TableError, UsageError
-from sfumato.table import Schema
+from sfumato.study.asked import EdgesAsked
+from sfumato.table import Schema, open_table
 from sfumato.table.arrays import is_number, numbers, plain, text
 from sfumato.table.column import nearest
 
-WAYS = ("quantiles", "class")
-PARTS = 4
-DIGITS = 3
 FEWEST = 20
 """Rows below which an edge would be some single person's value."""
+UNASKED = EdgesAsked()
 
 
-def number_edges(
-    table: pa.Table,
-    columns: Sequence[str] = (),
-    *,
-    by: str = "quantiles",
-    label: str | None = None,
-    parts: int = PARTS,
-    digits: int = DIGITS,
+@asks(EdgesAsked)
+def survey_edges(
+    table: Any, columns: Sequence[str] = (), options: EdgesAsked = UNASKED
 ) -> dict[str, tuple[float, ...]]:
-    """Edges of these columns (without any: of all that hold numbers), at most `parts` - 1 each, rounded to `digits`.
+    """Where to cut numbers into intervals, from an earlier or public table; for survey files and schemas.
 
-    `by` is "quantiles" (equally many people in every interval) or "class": where the classes of the column `label`
-    change most. A column in which no cut tells the classes apart gets the median.
+    Everybody reads the edges, and they follow from the rows of the table: take a public one, or one of people who
+    agreed, never the people who are asked or released.
+
+    Parameters
+    ----------
+    table : DataFrame, Arrow table or path
+        Rows of other people.
+    columns : sequence of str, default ()
+        Columns to cut; all that hold numbers, if none is named. One in which no cut tells the classes apart gets the
+        median.
+    {options}
+
+    Returns
+    -------
+    dict
+        Edges by column: `sf.Column(name, "categorical", edges=...)` takes them.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> sf.survey_edges({"age": list(range(20, 80))}, parts=3)
+    {'age': (39.7, 59.3)}
     """
-    if by not in WAYS:
-        raise UsageError(f"Edges are found by {' or '.join(WAYS)}. Got {by!r} instead.")
+    by, label = options.by, options.label
     if by == "class" and label is None:
         raise UsageError("Edges by class need the column of the classes: name it with --label.")
-    if parts < 2 or digits < 1:
+    if options.parts < 2 or options.digits < 1:
         raise UsageError("A number is cut into at least 2 parts, and an edge has at least 1 digit.")
+    rows = open_table(table).read()
     for name in (*columns, *([] if label is None else [label])):
-        if name not in table.column_names:
-            raise SchemaError(f"The table has no column {name!r}.{nearest(name, table.column_names)}")
-    wanted = columns or [f.name for f in table.schema if is_number(f.type) and f.name != label]
-    classes = None if label is None else np.asarray(text(table[label], label).fill_null("").to_pylist(), dtype=object)
-    return {name: _edges(table, name, by, classes, parts, digits) for name in wanted}
+        if name not in rows.column_names:
+            raise SchemaError(f"The table has no column {name!r}.{nearest(name, rows.column_names)}")
+    wanted = columns or [f.name for f in rows.schema if is_number(f.type) and f.name != label]
+    classes = None if label is None else np.asarray(text(rows[label], label).fill_null("").to_pylist(), dtype=object)
+    return {name: _edges(rows, name, classes, options) for name in wanted}
 
 
-def _edges(table: pa.Table, name: str, by: str, classes: Any, parts: int, digits: int) -> tuple[float, ...]:
+def _edges(table: pa.Table, name: str, classes: Any, options: EdgesAsked) -> tuple[float, ...]:
+    parts, digits = options.parts, options.digits
     found = numbers(plain(table[name]), name)
     known = np.isfinite(found.numbers) if found.empty is None else ~found.empty & np.isfinite(found.numbers)
     values = found.numbers[known]
     if len(values) < FEWEST:
         raise TableError(f"The column {name!r} has fewer than {FEWEST} numbers: an edge would be one person's value.")
-    if by == "class":
+    if options.by == "class":
         edges = supervised_edges(values, classes[known], parts) or quantile_edges(values, 2)
     else:
         edges = quantile_edges(values, parts)

@@ -8,24 +8,29 @@ nothing is counted in a ledger.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.attacks.base import Knowledge, MembershipScores
 from sfumato.attacks.metrics import RowDensity, auc, dapl, source_hit_rate
 from sfumato.attacks.row_ratios import Membership
 from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.asked import asks
 from sfumato.core.errors import TableError, UsageError
-from sfumato.core.progress import Progress, silent
+from sfumato.core.progress import silent
 from sfumato.learn.classifiers.factory import choose_classifier, make_classifier
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts, public_map
 from sfumato.mechanisms import KernelResampling, Mechanism, make_mechanism
 from sfumato.reconstruction.picture import BOTTOM, LEFT, TOP, Size, framed, text, ticks
+from sfumato.study.asked import RehearseAsked
 from sfumato.table import Encoding, Schema, open_table
+from sfumato.table.persons import as_frame, kind_of
 
 TEST_SHARE = 0.25
 DRAWS = 200
@@ -75,44 +80,90 @@ class AtSites:
         return {**asdict(self), "worth_it": self.worth_it}
 
 
-def rehearse_sites(
-    table: Any,
-    sites: Sequence[int],
-    *,
-    label: str | None = None,
-    schema: Schema | None = None,
-    mechanism: str = KernelResampling.name,
-    parameters: Mapping[str, Any] | None = None,
-    classifier: str = "knn",
-    repeats: int = 10,
-    seed: int = 0,
-    progress: Progress = silent,
-) -> list[AtSites]:
-    """One entry for each number of sites, in the order given."""
+class Rehearsal:
+    """What sharing would cost and hide, for each number of sites.
+
+    Attributes
+    ----------
+    found : list
+        One entry for each number of sites: errors, phi, density gap, source hits and membership.
+    """
+
+    def __init__(self, found: list[AtSites], kind: str) -> None:
+        self.found, self._kind = found, kind
+
+    def __repr__(self) -> str:
+        phis = ", ".join(f"{one.sites}: {one.phi:+.3f}" for one in self.found)
+        return f"<Rehearsal, phi by sites: {phis}>"
+
+    @property
+    def table(self) -> Any:
+        """One row for each number of sites; a frame of the kind of the table."""
+        return as_frame(pa.Table.from_pylist([one.to_dict() for one in self.found]), self._kind)
+
+    def plot(self) -> str:
+        """Errors and exposure against the number of sites, as an SVG picture."""
+        return rehearsal_picture(self.found)
+
+
+UNASKED = RehearseAsked()
+
+
+@asks(RehearseAsked)
+def rehearse(table: Any, sites: Sequence[int] = (1, 2, 4, 8), options: RehearseAsked = UNASKED) -> Rehearsal:
+    """Deal a table to L sites, let each perturb its rows, and measure loss and exposure against L.
+
+    Nothing is released, written or counted in a ledger. The figures are for the owner of the table: they were measured
+    on its rows.
+
+    Parameters
+    ----------
+    table : DataFrame, Arrow table or path
+        Rows with their label. A quarter of them is held apart as test rows.
+    sites : sequence of int, default (1, 2, 4, 8)
+        Numbers of sites to try, each at least 1.
+    {options}
+
+    Returns
+    -------
+    Rehearsal
+        `rehearsal.table` has one row for each number of sites.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"age": [20 + i % 60 for i in range(240)], "ill": ["no", "no", "yes"] * 80}
+    >>> sf.rehearse(people, (1, 2), label="ill", repeats=1).table["sites"].tolist()
+    [1, 2]
+    """
     if not sites or min(sites) < 1 or len(set(sites)) < len(sites):
         raise UsageError("--sites must be different numbers of sites, each at least 1, such as 1,2,4,8.")
-    if repeats < 1:
-        raise UsageError(f"--repeats must be at least 1. Got {repeats} instead.")
-    choose_classifier(classifier)
-    made = make_mechanism(mechanism, dict(parameters or {}))
+    choose_classifier(options.classifier)
+    made = make_mechanism(options.mechanism, dict(options.parameters or {}))
     if not made.columnwise or made.whole_table:
-        raise UsageError(f"{mechanism} does not keep the table's columns, so its sites cannot be compared row by row.")
+        raise UsageError(
+            f"{options.mechanism} does not keep the table's columns, so its sites cannot be compared row by row."
+        )
     rows = open_table(table).read()
-    found = schema or Schema.infer(rows, label=label)
+    schema = Schema.load(Path(options.schema)) if isinstance(options.schema, str | Path) else options.schema
+    found = schema or Schema.infer(rows, label=options.label)
     if found.label is None:
         raise UsageError("A rehearsal needs classes to predict: give --label COL, or a schema with such a column.")
     encoding = Encoding(found)
     X, y = encoding.encode(rows).X, encoding.encode_label(rows)
     _check_size(y, max(sites), encoding)
     trials: dict[int, list[dict[str, float | None]]] = {count: [] for count in sites}
+    progress, repeats = options.progress or silent, options.repeats
     for repeat in range(repeats):
-        train, test = _apart(y, np.random.default_rng([seed, repeat]))  # the same people for every number of sites
+        train, test = _apart(
+            y, np.random.default_rng([options.seed, repeat])
+        )  # the same people for every number of sites
         table_of = Split(X[train], y[train], X[test], y[test], encoding)
         for count in sites:
             progress("Rehearsing", repeat * len(sites) + sites.index(count), repeats * len(sites))
-            rng = np.random.default_rng([seed, repeat, count])
-            trials[count].append(_trial(table_of, count, made, classifier, rng))
-    return [_mean(count, trials[count]) for count in sites]
+            rng = np.random.default_rng([options.seed, repeat, count])
+            trials[count].append(_trial(table_of, count, made, options.classifier, rng))
+    return Rehearsal([_mean(count, trials[count]) for count in sites], kind_of(table))
 
 
 def _check_size(y: Codes, most: int, encoding: Encoding) -> None:

@@ -1,14 +1,17 @@
-"""How many respondents a guided survey needs: simulated before anybody is asked."""
+"""What the owner of a survey finds out before anybody is asked: how many respondents it needs, what it discloses."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sfumato.auditing.survey_audit import SurveyMeasures
+from sfumato.auditing.survey_audit import measure_survey as measure_of
 from sfumato.channels.guidance import (
     AnswerSpace,
     SurveyCounts,
@@ -24,8 +27,15 @@ from sfumato.channels.guidance import (
 )
 from sfumato.channels.guidance.simulation import PUBLIC
 from sfumato.core.array_types import Bits, Codes, Matrix
+from sfumato.core.asked import asks
 from sfumato.core.errors import TableError, UsageError
 from sfumato.core.progress import Progress, silent
+from sfumato.study.asked import SurveyPlanAsked
+from sfumato.study.protocol.study_file import load_survey
+from sfumato.study.protocol.survey_file import RANDOM, SurveyStudy
+from sfumato.study.protocol.survey_guidance import answer_space, startup_counts, survey_rules
+from sfumato.study.protocol.survey_table import answered, population_of
+from sfumato.table import open_table
 
 # The public of a survey: people who let more or less show, who waits for how long, and who never sends.
 
@@ -150,52 +160,57 @@ class Plan:
         return min(enough, default=None)
 
 
-def plan_survey(
+@dataclass(frozen=True)
+class Tried:
+    """What is simulated: surveys of every size at every floor, `repeats` times.
+
+    With `public` people have limits, wait, and some never send. With `theta` the largest of these surveys is also asked
+    by whole-tuple response [Eq. 2].
+    """
+
+    rules: SurveyRules = field(default_factory=SurveyRules)
+    floors: Sequence[float] = FLOORS
+    sizes: Sequence[int] = SIZES
+    repeats: int = 3
+    startup: SurveyCounts | None = None
+    classifier: Any = "naive-bayes"
+    public: Public | None = None
+    theta: float | None = None
+    seed: int = 0
+
+
+def simulated_plan(
     space: AnswerSpace,
     target: float,
     population: tuple[ArrayLike, ArrayLike],
-    *,
-    rules: SurveyRules | None = None,
-    floors: Sequence[float] = FLOORS,
-    sizes: Sequence[int] = SIZES,
-    repeats: int = 3,
-    startup: SurveyCounts | None = None,
-    classifier: Any = "naive-bayes",
-    public: Public | None = None,
-    theta: float | None = None,
-    seed: int = 0,
+    tried: Tried,
     progress: Progress = silent,
 ) -> Plan:
-    """Simulate surveys of every size at every floor until the `target` accuracy is reached.
+    """Simulate surveys until the `target` accuracy is reached; larger ones are not tried at a floor that reached it.
 
     `population` are plain answers (m x questions) with classes: of an earlier study, or assumed (`assumed_population`).
-    Half of them respond (drawn with replacement), the other half are classified. Larger sizes are not tried at a floor
-    that has reached the target. With `public` people have limits, wait, and some never send. With `theta` the largest
-    of these surveys is also asked by whole-tuple response [Eq. 2].
+    Half of them respond (drawn with replacement), the other half are classified.
     """
     codes, y = np.atleast_2d(np.asarray(population[0])), np.asarray(population[1], dtype=np.int64)
-    classes = len(np.unique(y))
     if not 0 < target <= 1:
         raise UsageError(f"The target accuracy must be a share between 0 and 1. Got {target!r} instead.")
-    if len(codes) < 40 or y.shape != (len(codes),) or classes < 2:
+    if len(codes) < 40 or y.shape != (len(codes),) or len(np.unique(y)) < 2:
         raise TableError("A plan needs at least 40 plain answers, of two classes or more, each with its class.")
-    base = rules or SurveyRules()
-    trials = _Trials(space, codes, y, classifier, repeats, seed)
+    trials = _Trials(space, codes, y, tried)
     cases: list[Planned] = []
-    total = len(floors) * len(sizes)
-    for row, floor in enumerate(floors):
-        for column, size in enumerate(sorted(sizes)):
-            progress("Simulating", row * len(sizes) + column, total)
-            with_floor = replace(base, floor=floor)
-            cases.append(trials.case(with_floor, size, startup, public))
+    total = len(tried.floors) * len(tried.sizes)
+    for row, floor in enumerate(tried.floors):
+        for column, size in enumerate(sorted(tried.sizes)):
+            progress("Simulating", row * len(tried.sizes) + column, total)
+            cases.append(trials.case(replace(tried.rules, floor=floor), size))
             if cases[-1].accuracy >= target:
                 break
     progress("Simulating", total, total)
     majority = float(np.bincount(y).max() / len(y))
     largest = max(case.respondents for case in cases)
-    baseline = None if theta is None else trials.whole_tuple(largest, theta)
+    baseline = None if tried.theta is None else trials.whole_tuple(largest, tried.theta)
     found = Plan(target, majority, trials.plain_accuracy(), tuple(cases), baseline)
-    return found if startup is not None else replace(found, warnings=_of_random_start_up(found, base.k))
+    return found if tried.startup is not None else replace(found, warnings=_of_random_start_up(found, tried.rules.k))
 
 
 def _of_random_start_up(plan: Plan, fixed: int | None) -> tuple[str, ...]:
@@ -222,15 +237,14 @@ class _Trials:
     space: AnswerSpace
     codes: Codes
     y: Codes
-    classifier: Any
-    repeats: int
-    seed: int
+    tried: Tried
 
-    def case(self, rules: SurveyRules, size: int, startup: SurveyCounts | None, public: Public | None) -> Planned:
+    def case(self, rules: SurveyRules, size: int) -> Planned:
         """Guided surveys of one size at one floor."""
         codes, y, space, found, kinds = self.codes, self.y, self.space, [], []
-        for repeat in range(self.repeats):
-            seed = self.seed + repeat
+        startup, public = self.tried.startup, self.tried.public
+        for repeat in range(self.tried.repeats):
+            seed = self.tried.seed + repeat
             ask, test, rng = self._halves(repeat)
             who = rng.choice(ask, size)
             start = random_startup(space, int(y.max()) + 1, seed=seed) if startup is None else startup
@@ -255,7 +269,7 @@ class _Trials:
     def whole_tuple(self, size: int, theta: float) -> dict[str, float]:
         """The same people asked by whole-tuple response; a classifier on what they send, for plain answers."""
         hits = []
-        for repeat in range(self.repeats):
+        for repeat in range(self.tried.repeats):
             ask, test, rng = self._halves(repeat)
             who = rng.choice(ask, size)
             sent = whole_tuple_response(self.space.onehot(self.codes[who]), rng.random(size), theta)
@@ -268,9 +282,9 @@ class _Trials:
         from sfumato.learn.classifiers.survey_bits import SurveyClassifier
 
         hits = []
-        for repeat in range(self.repeats):
+        for repeat in range(self.tried.repeats):
             ask, test, _ = self._halves(repeat)
-            model = SurveyClassifier(self.classifier, queries="plain").fit(
+            model = SurveyClassifier(self.tried.classifier, queries="plain").fit(
                 self.space.onehot(self.codes[ask]), self.y[ask]
             )
             hits.append(float((model.predict(self.space.onehot(self.codes[test])) == self.y[test]).mean()))
@@ -283,11 +297,11 @@ class _Trials:
         (bits, labels), y = sent, self.y[test]
         if len(np.unique(labels)) < 2:
             return float((y == (labels[0] if len(labels) else 0)).mean())
-        model = SurveyClassifier(self.classifier, V, rules.floor, rules.link).fit(bits, labels)
+        model = SurveyClassifier(self.tried.classifier, V, rules.floor, rules.link).fit(bits, labels)
         return float((model.predict(self.space.onehot(self.codes[test])) == y).mean())
 
     def _halves(self, repeat: int) -> tuple[Codes, Codes, np.random.Generator]:
-        rng, count = np.random.default_rng(self.seed + repeat), len(self.codes)
+        rng, count = np.random.default_rng(self.tried.seed + repeat), len(self.codes)
         order = rng.permutation(count)
         return order[count // 2 :], order[: count // 2][:TEST_ROWS], rng
 
@@ -316,3 +330,69 @@ def assumed_population(
         follows = rng.random(rows) < strength
         codes[follows, question] = typical[y[follows]]
     return codes, y
+
+
+# The same of a survey file, and what its guidance discloses of people.
+
+
+@asks(SurveyPlanAsked)
+def plan_survey(survey: SurveyStudy | Path | str, accuracy: float, options: SurveyPlanAsked) -> Plan:
+    """How many respondents a survey needs for an accuracy, at several floors, by simulation; nobody is asked.
+
+    Parameters
+    ----------
+    survey : path or survey
+        The survey file.
+    accuracy : float
+        Share of people whose class is to be predicted rightly.
+    {options}
+
+    Returns
+    -------
+    Plan
+        `cases`, one for each floor and number of respondents; `needed(floor)`; the accuracies of guessing and of plain
+        answers.
+    """
+    found = load_survey(survey, published=options.published)
+    space = answer_space(found)
+    if options.population is None:
+        people = assumed_population(
+            space, len(found.classes), informative=options.informative, strength=options.strength
+        )
+    else:
+        people = population_of(found, answered(found, open_table(options.population).read()))
+    tried = Tried(
+        rules=survey_rules(found),
+        floors=options.floors or ((0.0,) if options.published else FLOORS),
+        startup=None if found.start_up == RANDOM else startup_counts(found),
+        classifier=options.classifier,
+        public=None if options.limits is None else Public.read(options.limits, options.limit_levels),
+        theta=options.whole_tuple,
+    )
+    return simulated_plan(space, accuracy, people, tried, options.progress or silent)
+
+
+def measure_survey(survey: SurveyStudy | Path | str, population: Any, *, seed: int = 0) -> SurveyMeasures:
+    """The degrees of disclosure and of error [guided-survey, Definitions 1 and 2] of a survey of these people.
+
+    Parameters
+    ----------
+    survey : path or survey
+        The survey file.
+    population : DataFrame, Arrow table or path
+        Plain answers of people who play respondents, with their classes.
+    seed : int, default 0
+        For the simulation.
+
+    Returns
+    -------
+    SurveyMeasures
+        At the level that a survey of these people ends with: what its guidance discloses, the worst guidance that was
+        found, the bound that no guidance exceeds, and the degree of error. `sentences()` says it in words.
+    """
+    found = load_survey(survey)
+    space: AnswerSpace = answer_space(found)
+    codes, y = population_of(found, answered(found, open_table(population).read(), seed))
+    ended = simulate(codes, y, space, survey_rules(found), startup=startup_counts(found), seed=seed, keep_rows=False)
+    V = ended.versions[-1].guidance.V
+    return measure_of(codes, y, space, V, floor=found.floor, link=found.link, seed=seed)

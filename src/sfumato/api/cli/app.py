@@ -30,8 +30,6 @@ from sfumato.api.cli import (
     study_counts,
     survey,
     survey_before,
-    survey_edges,
-    survey_watch,
 )
 from sfumato.api.cli.blocks import GroupedCommand
 from sfumato.api.cli.console import run_guarded
@@ -96,8 +94,6 @@ study.app.command()(study_counts.rehearse)
 app.add_typer(study.app, name="study")
 app.add_typer(survey.app, name="survey")
 survey.app.add_typer(survey_before.app)
-survey.app.add_typer(survey_edges.app)
-survey.app.add_typer(survey_watch.app)
 app.command()(respond.respond)
 app.command()(serve.serve)
 app.command()(demo.demo)

@@ -27,10 +27,10 @@ def answers_to(survey: Path | None, source: Any) -> Any:
     """TABLE as it is, or as answers in the words of a survey: numbers become the intervals that they fall into."""
     if survey is None or isinstance(source, Path):
         return source
-    from sfumato.api.cli.survey import read_survey
+    from sfumato.study.protocol.study_file import load_survey
     from sfumato.study.protocol.survey_table import answers_in_words
 
-    return answers_in_words(read_survey(survey), source.read())
+    return answers_in_words(load_survey(survey), source.read())
 
 
 @with_blocks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -18,19 +19,24 @@ from sfumato.core.wording import counted
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
+@dataclass(frozen=True)
+class How:
+    """What is asked before a push, and of whom."""
+
+    dry_run: Annotated[bool, typer.Option(help="Show what would leave, and whether the study would accept it.")] = False
+    yes: Yes = False
+    study_hash: Annotated[
+        str | None, typer.Option(metavar="HASH", help="The study's hash, agreed by other means: sha256:...")
+    ] = None
+
+
 @with_blocks
 def push(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that `sfumato sanitize` wrote.")],
     study: Annotated[str, typer.Option(metavar="ID", help="Id of the study.")],
+    how: How,
     at: AtCoordinator,
     console: Console,
-    dry_run: Annotated[
-        bool, typer.Option(help="Show what would leave, and whether the study would accept it.")
-    ] = False,
-    yes: Yes = False,
-    study_hash: Annotated[
-        str | None, typer.Option(metavar="HASH", help="The study's hash, agreed by other means: sha256:...")
-    ] = None,
     purpose: Annotated[str, typer.Option(help="train, or test (rows for testing models).")] = "train",
 ) -> None:
     """Send a release to a study: one file, DIR/release.parquet, with its card inside. Nothing else leaves. Of a study
@@ -47,13 +53,13 @@ def push(
     from sfumato.study.client import carry_out, plan_push
     from sfumato.study.client.connection import plain
 
-    check_hash(study_hash)
+    check_hash(how.study_hash)
     with at.connected(console) as connected:
-        plan = plan_push(connected, folder, study, purpose=purpose, study_hash=study_hash)
-        if dry_run:
+        plan = plan_push(connected, folder, study, purpose=purpose, study_hash=how.study_hash)
+        if how.dry_run:
             _show_dry(console, plan)
             return
-        if not plan.objections and not plan.agreed and not yes:
+        if not plan.objections and not plan.agreed and not how.yes:
             _ask(plan.in_words(), console.as_json)
         with console.listening() as progress:
             done = carry_out(plan, connected, progress=progress)

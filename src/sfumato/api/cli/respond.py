@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,39 +14,32 @@ import typer
 from sfumato.api.cli.blocks import with_blocks
 from sfumato.api.cli.console import Console
 from sfumato.api.cli.push import Yes
-from sfumato.api.cli.survey_watch import Witnesses
-from sfumato.api.cli.tables import InsecureHttp
+from sfumato.api.cli.survey import AtSurvey
 from sfumato.core.errors import NothingNewError, UsageError
+from sfumato.study.asked import RespondAsked
 
 CODE_VARIABLE = "SFUMATO_CODE"
 
 
+@dataclass(frozen=True)
+class Sending:
+    """Whether, and how often, something is sent."""
+
+    again: Annotated[bool, typer.Option(help="Answer even if an answer from this file was sent before.")] = False
+    dry_run: Annotated[bool, typer.Option(help="Show what would be sent, and send nothing.")] = False
+    yes: Yes = False
+
+
 @with_blocks
 def respond(
-    link: Annotated[
-        str, typer.Argument(metavar="URL", help="The survey's link: https://host/survey/#survey=ID&hash=HASH.")
-    ],
+    at: AtSurvey,
     answers: Annotated[Path, typer.Option(metavar="FILE", help="Your answers, name: answer, as YAML or JSON.")],
-    max_level: Annotated[int, typer.Option(metavar="K", help="The highest level you accept; it is not sent.")],
+    accepts: RespondAsked,
+    sending: Sending,
     console: Console,
-    wait: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Keep asking for this long if the level is higher.")
-    ] = 0.0,
-    max_epsilon: Annotated[
-        float | None,
-        typer.Option(
-            metavar="E",
-            help="Send nothing if more than this could be learned; the default only requires it to be finite.",
-        ),
-    ] = None,
-    witnesses: Witnesses = None,
     code_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help=f"Your invitation; otherwise the variable {CODE_VARIABLE}.")
     ] = None,
-    again: Annotated[bool, typer.Option(help="Answer even if an answer from this file was sent before.")] = False,
-    dry_run: Annotated[bool, typer.Option(help="Show what would be sent, and send nothing.")] = False,
-    yes: Yes = False,
-    insecure_http: InsecureHttp = False,
 ) -> None:
     """Answer a survey: ask for the level, recompute the guidance, blur the answers here, show the bits, send them.
 
@@ -58,47 +52,37 @@ def respond(
     Example: sfumato respond 'https://study.example/survey/#survey=k3f9&hash=HASH' --answers me.yaml --max-level 3
     """
     from sfumato.study.client.private_notes import RememberedHeads, default_heads
-    from sfumato.study.client.respondent import TicketBox, alone, pending_path, prepare, resend, send, was_sent
-    from sfumato.study.client.survey_server import SurveyServer
+    from sfumato.study.client.respondent import Device, TicketBox, alone, pending_path, prepare, resend, send, was_sent
 
     given, code = read_answers(answers), read_code(code_file)
     heads = RememberedHeads(default_heads())
-    server = SurveyServer(link, insecure_http=insecure_http)
+    server = at.server()
     pending = pending_path(heads.path.parent, server, answers)
     tickets = TicketBox(pending.with_name(pending.name.replace("answer-", "ticket-")))
-    with server, nullcontext() if dry_run else alone(pending):
-        if was_sent(pending) and not (again or dry_run):
+    with server, nullcontext() if sending.dry_run else alone(pending):
+        if was_sent(pending) and not (sending.again or sending.dry_run):
             raise NothingNewError(
                 f"The answers in {answers} were sent to this survey before, and another draw would reveal more about "
                 "them. Nothing was sent. Add --again if the file now contains another person's answers."
             )
-        if pending.exists() and not (was_sent(pending) or dry_run):
+        if pending.exists() and not (was_sent(pending) or sending.dry_run):
             new = resend(server, pending, tickets, code)
             tickets.clear()
             console.say("The bits that were drawn before are " + ("now sent." if new else "with the survey already."))
             console.result({"sent": True, "counted": new})
             return
-        prepared = prepare(
-            server,
-            given,
-            max_level,
-            heads=heads,
-            wait=wait,
-            code=code,
-            tickets=None if dry_run else tickets,
-            max_epsilon=max_epsilon,
-            pinned=witnesses or (),
-        )
+        device = Device(heads, None if sending.dry_run else tickets, code)
+        prepared = prepare(server, given, accepts, device)
         for line in shown(prepared, linked=server.link.hash is not None):
             console.say(line)
         told: dict[str, Any] = {"survey": prepared.survey.hash}
         told |= {"level": prepared.k, "epsilon": prepared.epsilon, "witnesses": prepared.witnesses}
         told["bits"] = prepared.drawn.bits
-        if dry_run:
+        if sending.dry_run:
             console.say("Nothing was sent.")
             console.result({**told, "sent": False})
             return
-        if not yes:
+        if not sending.yes:
             _ask(console.as_json)
         new = send(server, prepared, pending)
         tickets.clear()

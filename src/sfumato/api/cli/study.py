@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -264,23 +265,30 @@ def give_test_table(
     console.result({"study": study, "rows": rows})
 
 
-@app.command()
-@with_blocks
-def train(
-    study: StudyId,
-    at: AtCoordinator,
-    console: Console,
+@dataclass(frozen=True)
+class Trainings:
+    """What is trained, on which sites."""
+
     classifier: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
             help="Repeatable, with optional parameters ('knn k=5'); the default is those that the study names.",
         ),
-    ] = None,
+    ] = None
     param: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter of every classifier named; repeatable.")
-    ] = None,
-    sites: Annotated[str, typer.Option(help="all, or agreeing: the sites that agree with most others.")] = "all",
+    ] = None
+    sites: Annotated[str, typer.Option(help="all, or agreeing: the sites that agree with most others.")] = "all"
+
+
+@app.command()
+@with_blocks
+def train(
+    study: StudyId,
+    trainings: Trainings,
+    at: AtCoordinator,
+    console: Console,
     wait: Annotated[bool, typer.Option(help="Wait until all are trained, and show their errors.")] = False,
 ) -> None:
     """Train classifiers on everything that was pushed; the server does it in the background.
@@ -291,11 +299,11 @@ def train(
     from sfumato.study.client.coordinator import until_done
 
     with at.connected(console) as connected:
-        names = classifier or list(connected.study(study).definition.get("classifiers") or ())
+        names = trainings.classifier or list(connected.study(study).definition.get("classifiers") or ())
         if not names:
             raise UsageError("The study names no classifiers. Give one with --classifier.")
-        parameters = parse_parameters(param or [])
-        wanted = [connected.train(study, name, sites, parameters) for name in names]
+        parameters = parse_parameters(trainings.param or [])
+        wanted = [connected.train(study, name, trainings.sites, parameters) for name in names]
         if wait:
             with console.listening() as progress:
                 models = until_done(lambda: [connected.model(study, one) for one in wanted], "Training", progress)

@@ -3,33 +3,44 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from sfumato.api.cli.blocks import with_blocks
-from sfumato.api.cli.console import Console, Force, parse_parameters
+from sfumato.api.cli.blocks import keywords, with_blocks
+from sfumato.api.cli.console import Console, Force
 from sfumato.api.cli.study import StudyId
-from sfumato.api.cli.tables import AtCoordinator, InsecureHttp, TableArgument, Tables, TokenFile
+from sfumato.api.cli.tables import AtCoordinator, InsecureHttp, IntoFolder, TableArgument, Tables, TokenFile
 from sfumato.core.errors import CoordinatorError, UsageError
 from sfumato.core.files import check_free, write_whole
 from sfumato.core.wording import counted
+from sfumato.study.asked import CountsAsked, RehearseAsked
 
 # study reconstruct: the coordinator recovers how a column was spread behind the noise of all sites.
 
 
+@dataclass(frozen=True)
+class Densities:
+    """What is reconstructed, and where to it is written."""
+
+    column: Annotated[list[str], typer.Option(metavar="COL", help="A column of the releases; may be repeated.")]
+    method: Annotated[str, typer.Option(help="parzen-program or expectation-maximization.")] = "parzen-program"
+    out: Annotated[Path | None, typer.Option(metavar="OUT", help="Folder to write the densities into.")] = None
+    wait: Annotated[bool, typer.Option(help="Wait for the densities; else they appear on the owner's page.")] = True
+    force: Force = False
+
+    def check(self) -> None:
+        if self.out is not None and not self.wait:
+            raise UsageError(
+                "--out needs the densities, and --no-wait does not wait for them. Leave out one of the two."
+            )
+        check_free(self.out, force=self.force)
+
+
 @with_blocks
-def reconstruct(
-    study: StudyId,
-    column: Annotated[list[str], typer.Option(metavar="COL", help="A column of the releases; may be repeated.")],
-    at: AtCoordinator,
-    console: Console,
-    method: Annotated[str, typer.Option(help="parzen-program or expectation-maximization.")] = "parzen-program",
-    out: Annotated[Path | None, typer.Option(metavar="OUT", help="Folder to write the densities into.")] = None,
-    wait: Annotated[bool, typer.Option(help="Wait for the densities; else they appear on the owner's page.")] = True,
-    force: Force = False,
-) -> None:
+def reconstruct(study: StudyId, wanted: Densities, at: AtCoordinator, console: Console) -> None:
     """Have the server reconstruct the distribution of columns from all releases; for the study's owner.
 
     Every release counts with the noise of its own card. The owner's page shows the densities with their band. With
@@ -40,20 +51,16 @@ def reconstruct(
     from sfumato.study.client.connection import plain
     from sfumato.study.client.coordinator import until_done
 
-    if out is not None and not wait:
-        raise UsageError("--out needs the densities, and --no-wait does not wait for them. Leave out one of the two.")
-    check_free(out, force=force)
+    wanted.check()
     with at.connected(console) as connected:
-        asked = [connected.reconstruct(study, name, method) for name in dict.fromkeys(column)]
-        if wait:
+        asked = [connected.reconstruct(study, name, wanted.method) for name in dict.fromkeys(wanted.column)]
+        if wanted.wait:
+            names = [one.id for one in asked]
             with console.listening() as progress:
-                wanted = [one.id for one in asked]
-                asked = until_done(
-                    lambda: [connected.density(study, one) for one in wanted], "Reconstructing", progress
-                )
-    if out is not None and all(one.state == "done" for one in asked):
-        _write(asked, out, force=force)
-        console.say(f"Wrote {out}.")
+                asked = until_done(lambda: [connected.density(study, one) for one in names], "Reconstructing", progress)
+    if wanted.out is not None and all(one.state == "done" for one in asked):
+        _write(asked, wanted.out, force=wanted.force)
+        console.say(f"Wrote {wanted.out}.")
     for one in asked:
         rows = (one.found or {}).get("rows")
         of = f" from {counted(int(rows), 'released row')} of {counted(len(one.sites), 'site')}" if rows else ""
@@ -78,24 +85,27 @@ def _write(densities: list[Any], out: Path, *, force: bool) -> None:
 # study rehearse: what sharing one's own table between sites would cost and hide.
 
 
+@dataclass(frozen=True)
+class Figures:
+    """Where the figures of a rehearsal go."""
+
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the figures: .csv or .parquet.")] = None
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw them: .svg.")] = None
+    force: Force = False
+
+    def check(self) -> None:
+        for file in (self.out, self.plot):
+            check_free(file, force=self.force)
+
+
 @with_blocks
 def rehearse(
     table: TableArgument,
+    options: RehearseAsked,
+    figures: Figures,
     tables: Tables,
     console: Console,
-    label: Annotated[str | None, typer.Option(metavar="COL", help="The column to predict.")] = None,
-    schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema file; otherwise one is inferred.")] = None,
     sites: Annotated[str, typer.Option(metavar="L,L,...", help="Numbers of sites to try.")] = "1,2,4,8",
-    mechanism: Annotated[str, typer.Option(help="How every site blurs its rows.")] = "kernel-resampling",
-    param: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter of the method; repeatable.")
-    ] = None,
-    classifier: Annotated[str, typer.Option(help="What learns from the pooled rows.")] = "knn",
-    repeats: Annotated[int, typer.Option(help="Random splits of the table.")] = 10,
-    seed: Annotated[int, typer.Option(min=0, help="For splits, dealing and noise.")] = 0,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the figures: .csv or .parquet.")] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw them: .svg.")] = None,
-    force: Force = False,
 ) -> None:
     """Deal TABLE to L sites, let each blur its rows, and measure loss and exposure against L.
 
@@ -108,24 +118,12 @@ def rehearse(
       sfumato study rehearse patients.csv --label diagnosis --sites 1,2,4,8 --plot sites.svg
       sfumato study rehearse patients.csv --label diagnosis --param bandwidth=scaled --classifier svm
     """
-    from sfumato.api.trade_off import rehearse as run
+    from sfumato.study.rehearse_sites import rehearse as run
     from sfumato.table import write_table
 
-    for file in (out, plot):
-        check_free(file, force=force)
+    figures.check()
     with console.listening() as progress:
-        rehearsal = run(
-            tables.open(table),
-            _counts(sites),
-            label=label,
-            schema=schema,
-            mechanism=mechanism,
-            parameters=parse_parameters(param or []),
-            classifier=classifier,
-            repeats=repeats,
-            seed=seed,
-            progress=progress,
-        )
+        rehearsal = run(tables.open(table), _counts(sites), **keywords(options), progress=progress)
     found = rehearsal.found
     console.say(f"{'sites':>5}  original  pooled  alone     lost           gap   hits  membership")
     for one in found:
@@ -135,15 +133,16 @@ def rehearse(
             f"{one.sites:>5}  {one.original:>8.3f}  {one.pooled:>6.3f}  {one.alone:.3f}  "
             f"{one.phi:+.3f} ± {one.spread:.3f}  {gap}  {one.hits:.3f}       {one.membership:.3f}{verdict}"
         )
-    if out is not None:
+    if figures.out is not None:
         import pyarrow as pa
 
-        write_table(pa.Table.from_pylist([one.to_dict() for one in found]), out, private=True)
-        console.say(f"Figures (private): {out}")
-    if plot is not None:
-        write_whole(plot, rehearsal.plot(), private=True)
-        console.say(f"Picture (private): {plot}")
-    console.result({"sites": [one.to_dict() for one in found], "classifier": classifier, "repeats": repeats})
+        write_table(pa.Table.from_pylist([one.to_dict() for one in found]), figures.out, private=True)
+        console.say(f"Figures (private): {figures.out}")
+    if figures.plot is not None:
+        write_whole(figures.plot, rehearsal.plot(), private=True)
+        console.say(f"Picture (private): {figures.plot}")
+    about = {"classifier": options.classifier, "repeats": options.repeats}
+    console.result({"sites": [one.to_dict() for one in found], **about})
 
 
 def _counts(given: str) -> list[int]:
@@ -153,35 +152,45 @@ def _counts(given: str) -> list[int]:
         raise UsageError(f"--sites takes numbers with commas between them, such as 1,2,4,8. Got {given!r}.") from None
 
 
+@dataclass(frozen=True)
+class IntoStudyFile:
+    """Where the study with its plan goes."""
+
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Study file to write, with the plan, as JSON.")]
+    force: Force = False
+
+
+@dataclass(frozen=True)
+class FirstRound:
+    """Where the sum of a first round is asked for, where a coordinator made it."""
+
+    scored_in: Annotated[
+        str | None, typer.Option(metavar="ID", help="Id of the first round's study at the coordinator.")
+    ] = None
+    to: Annotated[str | None, typer.Option(metavar="URL", help="With --scored-in: the coordinator's address.")] = None
+    token_file: TokenFile = None
+    insecure_http: InsecureHttp = False
+
+    def scored(self, releases: list[Path], console: Console) -> Any:
+        """The sum, or the releases that were named instead; None for neither."""
+        if self.scored_in is None:
+            return releases or None
+        if releases or self.to is None:
+            raise UsageError("--scored-in takes the sum from a coordinator: give --to, and leave --scored out.")
+        with AtCoordinator(self.to, self.token_file, self.insecure_http).connected(console) as connected:
+            return connected.added(self.scored_in)
+
+
 @with_blocks
 def plan(
     study: Annotated[Path, typer.Argument(metavar="STUDY_FILE", help="Study that names no method.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Study file to write, with the plan, as JSON.")],
+    into: IntoStudyFile,
+    options: CountsAsked,
+    first: FirstRound,
     console: Console,
     release: Annotated[
         Path | None, typer.Option(metavar="DIR", help="One site's release: its noisy model becomes the plan.")
     ] = None,
-    sites: Annotated[int, typer.Option(metavar="S", help="With --release: how many such sites will take part.")] = 1,
-    pair: Annotated[
-        list[str] | None, typer.Option(metavar="A,B", help="Without --release: columns that belong together.")
-    ] = None,
-    reason: Annotated[
-        str | None, typer.Option(help="With --pair: how you know that without looking at the table.")
-    ] = None,
-    scores: Annotated[
-        bool,
-        typer.Option("--scores", help="Write the study of a first round, in which sites measure pairs of columns."),
-    ] = False,
-    scored: Annotated[
-        list[Path] | None, typer.Option(metavar="DIR", help="A site's release of that round; once for every site.")
-    ] = None,
-    scored_in: Annotated[
-        str | None, typer.Option(metavar="ID", help="Id of the first round's study at the coordinator.")
-    ] = None,
-    to: Annotated[str | None, typer.Option(metavar="URL", help="With --scored-in: the coordinator's address.")] = None,
-    token_file: TokenFile = None,
-    insecure_http: InsecureHttp = False,
-    force: Force = False,
 ) -> None:
     """Plan which tables all sites count, so that they push noisy counts instead of rows.
 
@@ -195,30 +204,14 @@ def plan(
       sfumato study plan study.yaml --scores --out first.json
       sfumato study plan study.yaml --scored north --scored south --out agreed.json
     """
-    from sfumato.api.plan_counts import plan_counts
     from sfumato.guarantee.rounding import rounded_up
     from sfumato.mechanisms.central.plan import Plan
+    from sfumato.study.plan_counts import plan_counts
     from sfumato.study.protocol.pool_study import PoolStudy
 
-    found: Any = scored or None
-    if scored_in is not None:
-        if scored or to is None:
-            raise UsageError("--scored-in takes the sum from a coordinator: give --to, and leave --scored out.")
-        with AtCoordinator(to, token_file, insecure_http).connected(console) as connected:
-            found = connected.added(scored_in)
-    pairs = [_pair(one) for one in pair or ()]
-    made = plan_counts(
-        study,
-        release,
-        sites=sites,
-        pairs=pairs,
-        reason=reason,
-        scores=scores,
-        scored=found,
-        out=out,
-        force=force,
-    )
-    read = PoolStudy.from_dict(made)
+    scored = first.scored(options.scored, console)
+    wanted = {**keywords(options), "scored": scored}
+    read = PoolStudy.from_dict(plan_counts(study, release, **wanted, out=into.out, force=into.force))
     agreed = read.plan
     assert agreed is not None
     counts = agreed.cells(max(1, len(read.encoding.classes)))
@@ -227,22 +220,21 @@ def plan(
         if isinstance(agreed, Plan)
         else f"{counts:,} measurements of pairs and quantiles from every site, in a first round"
     )
-    console.say(f"Wrote {out}: {what}, by {agreed.chosen_by}.")
-    if read.presence is not None and (scores or found):
+    console.say(f"Wrote {into.out}: {what}, by {agreed.chosen_by}.")
+    if read.presence is not None and (options.scores or scored):
         console.say(f"  epsilon {rounded_up(read.presence.epsilon)} of everybody at delta {read.presence.delta:g}")
     console.say(f"  plan  {agreed.digest}\n  hash  {read.hash}")
-    console.result({"study": str(out), "hash": read.hash, "plan": agreed.digest, "counts": counts})
+    console.result({"study": str(into.out), "hash": read.hash, "plan": agreed.digest, "counts": counts})
 
 
 @with_blocks
 def draw(
     study: StudyId,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
+    into: IntoFolder,
     at: AtCoordinator,
     console: Console,
     rows: Annotated[int | None, typer.Option(metavar="N", help="Rows to draw; the noisy count if not given.")] = None,
     format: Annotated[str, typer.Option(help="parquet or csv.")] = "parquet",
-    force: Force = False,
 ) -> None:
     """Draw rows from the sum of all sites' noisy counts; for the owner of a study with a plan.
 
@@ -250,30 +242,22 @@ def draw(
 
     Example: sfumato study draw k3f9abcd2345 --out everybody --to https://study.example --token-file owner.token
     """
-    from sfumato.core.files import check_free
     from sfumato.release.redraw import draw_from
     from sfumato.release.release import Release
     from sfumato.study.protocol.acceptance import read_card
 
-    check_free(out, force=force)
+    check_free(into.out, force=into.force)
     if format not in ("parquet", "csv"):
         raise UsageError(f"There is no format {format!r}. Choose one of: parquet, csv.")
     with at.connected(console) as connected:
         found = connected.added(study)
     added = Release(read_card(json.dumps(found.card)), model=found.model)
     with console.listening() as progress:
-        made = draw_from(added, rows=rows, out=out, format=format, force=force, progress=progress)
+        made = draw_from(added, rows=rows, out=into.out, format=format, force=into.force, progress=progress)
     card = made.card
-    console.say(f"Drew {counted(card.rows, 'row')} into {out} from counts of {counted(len(found.sites), 'site')}.")
+    console.say(f"Drew {counted(card.rows, 'row')} into {into.out} from counts of {counted(len(found.sites), 'site')}.")
     console.say(str(card.guarantee["words"]))
     console.say(f"To share: release.{format}, card.json, model.json. Nothing in the folder is private.")
     console.result(
-        {"folder": str(out), "rows": card.rows, "sites": len(found.sites), "guarantee": dict(card.guarantee)}
+        {"folder": str(into.out), "rows": card.rows, "sites": len(found.sites), "guarantee": dict(card.guarantee)}
     )
-
-
-def _pair(text: str) -> tuple[str, str]:
-    one, comma, other = text.partition(",")
-    if not comma:
-        raise UsageError(f"--pair must be two columns with a comma between them. Got {text[:60]!r} instead.")
-    return one.strip(), other.strip()

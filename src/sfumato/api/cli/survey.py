@@ -1,10 +1,11 @@
-"""survey new, preview, codes, status, close, export: the survey operator's commands."""
+"""survey new, preview, codes, status, close, export: for its owner; verify, witness, page: for others."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,24 +14,17 @@ import typer
 from sfumato.api.cli.blocks import with_blocks
 from sfumato.api.cli.console import AsPublished, Console, Force, Quiet
 from sfumato.api.cli.study import PublicStartUp, StudyId, make_study, respondents_link
-from sfumato.api.cli.tables import AtCoordinator, AtServer
-from sfumato.core.errors import OutputError
+from sfumato.api.cli.tables import AtCoordinator, AtServer, InsecureHttp, IntoFolder
+from sfumato.core.errors import OutputError, UsageError
 from sfumato.core.wording import counted
 from sfumato.study import server_part
 
 if TYPE_CHECKING:  # --help needs none of it
-    from sfumato.study.protocol.survey_file import SurveyStudy
+    from sfumato.study.client.survey_server import SurveyServer
 
 app = typer.Typer(no_args_is_help=True, help="Surveys whose respondents blur their own answers.")
 
 SurveyFile = Annotated[Path, typer.Argument(metavar="SURVEY_FILE", help="The survey, as YAML.")]
-
-
-def read_survey(path: Path, *, published: bool = False) -> SurveyStudy:
-    """The survey in a file."""
-    from sfumato.api.survey import read_survey as read
-
-    return read(path, published=published)
 
 
 @app.command()
@@ -49,7 +43,9 @@ def new(
 
     Example: sfumato survey new survey.yaml --data server
     """
-    read_survey(file, published=as_published)
+    from sfumato.study.protocol.study_file import load_survey
+
+    load_survey(file, published=as_published)
     make_study(file, server, console, public_start_up=public_start_up, as_published=as_published)
 
 
@@ -63,7 +59,9 @@ def preview(
 
     Example: sfumato survey preview survey.yaml
     """
-    survey = read_survey(file)
+    from sfumato.study.protocol.study_file import load_survey
+
+    survey = load_survey(file)
     with tempfile.TemporaryDirectory() as folder:
         settings = server_part("settings").Settings(data=Path(folder), worker=False)
         store = server_part("store").Store.open(settings)
@@ -166,10 +164,9 @@ def close(
 @with_blocks
 def export(
     study: StudyId,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
+    into: IntoFolder,
     at: AtCoordinator,
     console: Console,
-    force: Force = False,
 ) -> None:
     """Fetch the received bits with their cards, one folder for each version of the guidance.
 
@@ -180,7 +177,122 @@ def export(
     from sfumato.study.client.coordinator import export_survey
 
     with at.connected(console) as connected:
-        parts = export_survey(connected, study, out, force=force)
+        parts = export_survey(connected, study, into.out, force=into.force)
     rows = sum(json.loads((part / "card.json").read_text())["rows"] for part in parts)
-    console.say(f"Wrote {counted(rows, 'answer')} of {counted(len(parts), 'version')} to {out}.")
-    console.result({"folder": str(out), "parts": len(parts), "rows": rows})
+    console.say(f"Wrote {counted(rows, 'answer')} of {counted(len(parts), 'version')} to {into.out}.")
+    console.result({"folder": str(into.out), "parts": len(parts), "rows": rows})
+
+
+# For those who watch a survey, and for those who host its page.
+
+
+Link = Annotated[
+    str, typer.Argument(metavar="URL", help="The survey's link: https://host/survey/#survey=ID&hash=HASH.")
+]
+Witnesses = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--witness",
+        metavar="WHERE",
+        help="A witness of your own choice, an address or a file; it must agree. Repeatable.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class AtSurvey:
+    """The survey that somebody was given the link of."""
+
+    link: Link
+    insecure_http: InsecureHttp = False
+
+    def server(self) -> SurveyServer:
+        """To be used in a `with` block."""
+        from sfumato.study.client.survey_server import SurveyServer
+
+        return SurveyServer(self.link, insecure_http=self.insecure_http)
+
+
+@app.command()
+@with_blocks
+def verify(
+    at: AtSurvey,
+    console: Console,
+    last: Annotated[int, typer.Option(help="Recompute this many of the newest versions; 0 for all.")] = 0,
+    witnesses: Witnesses = None,
+) -> None:
+    """Follow a survey's public log from its beginning, and recompute the guidance from the published counts.
+
+    Example: sfumato survey verify 'https://study.example/survey/#survey=k3f9abcd2345&hash=HASH'
+    """
+    from sfumato.study.client.survey_server import verify_survey
+
+    if last < 0:
+        raise UsageError(f"--last must be at least 0. Got {last} instead.")
+    with at.server() as server, console.listening() as progress:
+        found = verify_survey(server, last=last or None, pinned=witnesses or (), progress=progress)
+    named = "the one in the link" if found.pinned else "the link names none: compare it by other means"
+    console.say(
+        f"{found.entries} versions follow from each other; {found.recomputed} were recomputed from their counts and "
+        f"are right. {found.answers:,} answers were counted.\nhead {found.head} (version {found.version}); "
+        f"{found.witnesses}\nsurvey {found.survey} ({named})"
+    )
+    console.result(found._asdict())
+
+
+@app.command()
+@with_blocks
+def witness(
+    at: AtSurvey,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File to publish where respondents can read it.")],
+    console: Console,
+) -> None:
+    """Be a witness: check that the log continues what FILE says, and write its newest entry there for others to see.
+
+    Run it every few minutes and publish FILE; respondents compare it with what the server shows them. Its address goes
+    into the link (&witness=ADDRESS), so that the server does not name its own witnesses.
+
+    Example: sfumato survey witness 'https://study.example/survey/#survey=k3f9abcd2345&hash=HASH' --out public/head.json
+    """
+    from sfumato.study.client.survey_server import witness_survey
+
+    with at.server() as server:
+        found = witness_survey(server, out)
+    console.say(f"Witnessed version {found['version']}: {out}")
+    console.result(found)
+
+
+@app.command()
+@with_blocks
+def page(
+    console: Console,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder to write, for anybody to serve.")] = None,
+    show_hash: Annotated[bool, typer.Option("--hash", help="Only print the hash of the page's files.")] = False,
+    force: Force = False,
+) -> None:
+    """Write the respondents' page to a folder, for a host other than the survey's server, or print its hash.
+
+    A page from elsewhere asks for the survey at the address in its link:
+    https://elsewhere/DIR/#survey=https://study.example/api/v1/surveys/ID&hash=HASH
+
+    The hash is that of all files together (LC_ALL=C sha256sum * | sha256sum) and is published for every version.
+
+    Example: sfumato survey page --out survey-page
+    """
+    from sfumato.core.files import new_folder
+
+    part = server_part("web.respondent_files")
+    if (out is None) is not show_hash:
+        raise UsageError("Give either --out DIR or --hash.")
+    digest, published = part.page_hash(part.page_files()), part.published_hashes()
+    if digest != published["current"]:
+        raise UsageError(
+            "The page in this installation is not the one that was packaged: its files were changed. Install sfumato "
+            "again."
+        )
+    version = next((name for name, known in published["released"].items() if known == digest), None)
+    if out is not None:
+        with new_folder(out, force=force) as folder:
+            part.write_page(folder)
+    console.say(f"{digest}  {f'page of version {version}' if version else 'page of no released version'}")
+    console.result({"hash": digest, "version": version, "folder": None if out is None else str(out)})

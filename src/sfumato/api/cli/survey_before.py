@@ -1,24 +1,25 @@
-"""survey plan, audit: what is found out before anybody is asked."""
+"""survey plan, audit, edges: what is found out before anybody is asked."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.api.cli.blocks import with_blocks
-from sfumato.api.cli.console import AsPublished, Console, Force
-from sfumato.api.cli.survey import SurveyFile, read_survey
-from sfumato.core.errors import UsageError
+from sfumato.api.cli.blocks import keywords, with_blocks
+from sfumato.api.cli.console import Console, Force
+from sfumato.api.cli.survey import SurveyFile
+from sfumato.core.errors import SchemaError, UsageError
+from sfumato.core.files import check_free
+from sfumato.study.asked import EdgesAsked, SurveyPlanAsked
 
 if TYPE_CHECKING:  # --help needs none of it
     from sfumato.study.survey_plan import Kind
 
 app = typer.Typer()
-
-Classifier = Literal["naive-bayes", "id3"]
 
 
 def _waiting(kind: Kind) -> str:
@@ -35,34 +36,8 @@ def _waiting(kind: Kind) -> str:
 def plan(
     file: SurveyFile,
     accuracy: Annotated[float, typer.Option(metavar="SHARE", help="Accuracy that the classifier should reach.")],
+    options: SurveyPlanAsked,
     console: Console,
-    population: Annotated[
-        Path | None, typer.Option(metavar="TABLE", help="Plain answers of an earlier study, with their classes.")
-    ] = None,
-    floor: Annotated[list[float] | None, typer.Option(help="Floors to try; repeatable.")] = None,
-    strength: Annotated[
-        float, typer.Option(help="Without a population: how typical of its class an informative answer is.")
-    ] = 0.5,
-    informative: Annotated[
-        int, typer.Option(help="Without a population: how many questions separate the classes.")
-    ] = 3,
-    classifier: Annotated[Classifier, typer.Option(help="Learner of the received bits.")] = "naive-bayes",
-    as_published: AsPublished = False,
-    limits: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A/B/C", help="Percent of fundamentalists, pragmatists and people who hardly mind: 17/56/27."
-        ),
-    ] = None,
-    limit_levels: Annotated[
-        str, typer.Option(metavar="A/B", help="With --limits: the largest level that the first two accept.")
-    ] = "1/4",
-    whole_tuple: Annotated[
-        float | None,
-        typer.Option(
-            metavar="THETA", help="Compare with whole-tuple response: each answer is sent with this probability."
-        ),
-    ] = None,
 ) -> None:
     """Simulate how many respondents an accuracy needs, at several floors; no person is asked.
 
@@ -73,24 +48,11 @@ def plan(
     """
     from dataclasses import asdict
 
-    from sfumato.api.survey import plan_survey
+    from sfumato.study.survey_plan import plan_survey
 
     with console.listening() as progress:
-        found = plan_survey(
-            file,
-            accuracy,
-            population=population,
-            floors=floor,
-            classifier=classifier,
-            limits=limits,
-            limit_levels=limit_levels,
-            whole_tuple=whole_tuple,
-            strength=strength,
-            informative=informative,
-            published=as_published,
-            progress=progress,
-        )
-    origin = "assumed people" if population is None else f"people of {population}"
+        found = plan_survey(file, accuracy, **keywords(options), progress=progress)
+    origin = "assumed people" if options.population is None else f"people of {options.population}"
     console.say(
         f"Simulated with {origin}. Plain answers would reach {found.plain:.3f}, always the commonest answer "
         f"{found.majority:.3f}."
@@ -120,18 +82,25 @@ def plan(
     console.result({**asdict(found), "needed": {str(case.floor): found.needed(case.floor) for case in found.cases}})
 
 
+@dataclass(frozen=True)
+class IntoPrivateFolder:
+    """Where an audit goes."""
+
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write; it contains the people and is private.")]
+    force: Force = False
+
+
 @app.command("audit")
 @with_blocks
 def audit_survey(
     file: SurveyFile,
     population: Annotated[Path, typer.Option(metavar="TABLE", help="Plain answers of people who play respondents.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write; it contains the people and is private.")],
+    into: IntoPrivateFolder,
     console: Console,
     part: Annotated[
         Path | None, typer.Option(metavar="DIR", help="A part that `survey export` wrote: its guidance is audited.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="For the audit's own sampling.")] = 0,
-    force: Force = False,
 ) -> None:
     """Try every attacker on simulated answers, and let malicious collectors make up the guidance.
 
@@ -147,11 +116,12 @@ def audit_survey(
     from sfumato.auditing.survey_audit import miner_dict
     from sfumato.channels.guidance import encode_matrix, simulate
     from sfumato.guarantee import Card
+    from sfumato.study.protocol.study_file import load_survey
     from sfumato.study.protocol.survey_guidance import answer_space, startup_counts, survey_rules
     from sfumato.study.protocol.survey_table import answered, answers_in_words, population_of, survey_encoding
     from sfumato.table import open_table
 
-    survey = read_survey(file)
+    survey = load_survey(file)
     table = answered(survey, open_table(population).read(), seed)
     if part is not None:
         card = Card.load(part)
@@ -168,11 +138,11 @@ def audit_survey(
             answers_in_words(survey, table),
             survey_encoding(survey).schema,
             guidance,
-            out,
+            into.out,
             floor=survey.floor,
             link=survey.link,
             seed=seed,
-            force=force,
+            force=into.force,
             progress=progress,
             report=write_report,
         )
@@ -189,12 +159,114 @@ def audit_survey(
         )
     for sentence in found.measures.sentences():
         console.say(sentence)
-    console.say(f"Report (private): {out / 'answers' / 'report.html'}")
+    console.say(f"Report (private): {into.out / 'answers' / 'report.html'}")
     console.result(
         {
-            "folder": str(out),
+            "folder": str(into.out),
             "miners": [miner_dict(one) for one in found.miners],
             "attacks": found.audit.data["attacks"],
             "measures": found.measures.to_dict(),
         }
     )
+
+
+# survey edges: where to cut numbers, from an earlier or public table.
+
+
+@dataclass(frozen=True)
+class CutInto:
+    """The survey file or schema that gets the edges."""
+
+    survey: Annotated[Path | None, typer.Option(metavar="FILE", help="Survey file whose numbers are cut.")] = None
+    schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema whose columns are cut.")] = None
+    reason: Annotated[
+        str | None,
+        typer.Option(help="With --schema: why everybody may know these edges. Without one they are learned."),
+    ] = None
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="File to write, with --survey or --schema.")] = None
+    force: Force = False
+
+    def check(self) -> None:
+        if self.survey is not None and self.schema is not None:
+            raise UsageError("Give --survey or --schema, not both.")
+        if (self.out is None) is not (self.survey is None and self.schema is None):
+            raise UsageError("--out goes with --survey or --schema: it is the file with the edges in it.")
+        check_free(self.out, force=self.force)
+
+    def write(self, found: dict[str, tuple[float, ...]]) -> None:
+        """The file with the edges in it."""
+        from sfumato.study.number_edges import cut_schema, cut_survey
+        from sfumato.table import Schema
+
+        assert self.out is not None
+        if self.schema is not None:
+            cut_schema(Schema.load(self.schema), found, self.reason).save(self.out)
+            return
+        import yaml
+
+        from sfumato.core.files import write_whole
+        from sfumato.study.protocol.survey_file import SurveyStudy
+
+        whole = cut_survey(self.read_survey(), found)
+        SurveyStudy.from_dict(whole)
+        write_whole(self.out, yaml.safe_dump(whole, sort_keys=False, allow_unicode=True))
+
+    def read_survey(self) -> dict[str, Any]:
+        """The file as it is written: a question without edges is no mistake here. Empty where none was given."""
+        from sfumato.table.schema import read_yaml
+
+        if self.survey is None:
+            return {}
+        if not self.survey.is_file():
+            raise UsageError(f"There is no survey file {self.survey}.")
+        try:
+            found = read_yaml(self.survey)
+        except SchemaError as error:
+            raise SchemaError(f"{self.survey}: {error}") from None
+        return found if isinstance(found, dict) else {}
+
+    def numbers(self) -> list[str]:
+        """The numbers that the survey asks for, or that the schema releases."""
+        questions = self.read_survey().get("questions") or []
+        asked = [str(q.get("name")) for q in questions if isinstance(q, dict) and q.get("kind") == "number"]
+        return asked or _private_numbers(self.schema)
+
+
+@app.command()
+@with_blocks
+def edges(
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="Rows of other people: an earlier or public table.")],
+    options: EdgesAsked,
+    into: CutInto,
+    console: Console,
+    column: Annotated[list[str] | None, typer.Option(help="Column to cut; repeatable. All numbers, if none.")] = None,
+) -> None:
+    """Find where numbers are cut into intervals, and write it into a survey file or a schema.
+
+    Everybody reads the edges, and they follow from the rows of TABLE: take a public table, or one of people who agreed,
+    never the people who are asked or released.
+
+    Example: sfumato survey edges earlier.csv --by class --label ill --survey survey.yaml --out survey-cut.yaml
+    """
+    from sfumato.study.number_edges import survey_edges
+
+    into.check()
+    wanted = list(column or ()) or into.numbers()
+    found = survey_edges(table, wanted, **keywords(options))
+    if not found:
+        raise UsageError(f"{table} has no numbers to cut. Choices of words need no edges.")
+    for name, cuts in found.items():
+        console.say(f"{name}: [{', '.join(f'{cut:g}' for cut in cuts)}]")
+    if into.out is not None:
+        into.write(found)
+        console.say(f"Wrote {into.out}.")
+    written = str(into.out) if into.out else None
+    console.result({"edges": {name: list(cuts) for name, cuts in found.items()}, "file": written})
+
+
+def _private_numbers(schema: Path | None) -> list[str]:
+    """The numbers of a schema that are released: not its label, which may be written as a number."""
+    from sfumato.table import Schema
+
+    columns = [] if schema is None else Schema.load(schema).columns
+    return [one.name for one in columns if one.role == "private" and one.kind in ("numeric", "integer")]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.api.cli.console import Console
+from sfumato.api.cli.console import Console, Force
 from sfumato.core.errors import UsageError
 from sfumato.study import server_part
 
@@ -67,6 +67,14 @@ class AtCoordinator:
 
         with console.listening():
             return Coordinator(self.to, read_token(self.token_file), insecure_http=self.insecure_http)
+
+
+@dataclass(frozen=True)
+class IntoFolder:
+    """Where a folder is written."""
+
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")]
+    force: Force = False
 
 
 TableArgument = Annotated[

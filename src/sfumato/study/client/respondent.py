@@ -13,7 +13,7 @@ import math
 import os
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from sfumato.core.array_types import Codes
 from sfumato.core.errors import CoordinatorError, NothingNewError, SchemaError, UsageError
 from sfumato.core.files import exclusive, write_whole
 from sfumato.guarantee.rounding import epsilon_at_most
+from sfumato.study.asked import RespondAsked
 from sfumato.study.client.connection import RefusedError
 from sfumato.study.client.private_notes import RememberedHeads
 from sfumato.study.client.survey_server import Inquiry, SurveyServer, check_log
@@ -153,35 +154,38 @@ def _names(survey: SurveyStudy) -> str:
     return ", ".join(question.name for question in survey.questions[:20])
 
 
+@dataclass(frozen=True)
+class Device:
+    """What a respondent's device brings: heads that it has seen, tickets and invitation, chance and patience."""
+
+    heads: RememberedHeads | None = None
+    tickets: TicketBox | None = None
+    code: str | None = None
+    randomness: Bytes = os.urandom
+    sleep: Callable[[float], None] = time.sleep
+
+
 def prepare(
-    server: SurveyServer,
-    answers: Mapping[str, Any],
-    max_level: int,
-    *,
-    heads: RememberedHeads | None = None,
-    wait: float = 0.0,
-    code: str | None = None,
-    tickets: TicketBox | None = None,
-    max_epsilon: float | None = None,
-    pinned: Sequence[str] = (),
-    randomness: Bytes = os.urandom,
-    sleep: Callable[[float], None] = time.sleep,
+    server: SurveyServer, answers: Mapping[str, Any], accepts: RespondAsked, device: Device | None = None
 ) -> Prepared:
     """Wait until the level is acceptable, check the guidance, and draw the bits.
 
     An invitation is exchanged first, as long before the answer as can be; without `tickets` it is not, and what is
     drawn can only be looked at. Without `max_epsilon` any finite epsilon is accepted. `pinned` witnesses must agree.
     """
-    if max_level < 1:
-        raise UsageError(f"--max-level must be at least 1. Got {max_level} instead.")
+    device, max_epsilon = device or Device(), accepts.max_epsilon
+    if accepts.max_level < 1:
+        raise UsageError(f"--max-level must be at least 1. Got {accepts.max_level} instead.")
     survey, state = server.describe()
     if state != "open":
         raise CoordinatorError("The survey is closed. Nothing was sent.")
-    chosen, label = choices_of(survey, answers, randomness=randomness)
-    ticket = tickets.obtain(server, survey, code) if survey.invitations and tickets is not None else None
-    asked = _acceptable(server, max_level, wait, sleep)
+    chosen, label = choices_of(survey, answers, randomness=device.randomness)
+    ticket = None
+    if survey.invitations and device.tickets is not None:
+        ticket = device.tickets.obtain(server, survey, device.code)
+    asked = _acceptable(server, accepts, device.sleep)
     guidance = server.guidance(asked, survey.width)
-    witnesses = check_log(server, survey, guidance, asked, heads, pinned)
+    witnesses = check_log(server, survey, guidance, asked, device.heads, accepts.pinned)
     space = answer_space(survey)
     epsilon = survey_epsilon(guidance.V, space, survey.floor, survey.link).record
     if max_epsilon is None and not math.isfinite(epsilon):
@@ -194,7 +198,7 @@ def prepare(
             f"The guidance would let its reader learn as much as epsilon {epsilon_at_most(epsilon)} of your answers, "
             f"more than the {max_epsilon:.9g} that you allow. Nothing was sent."
         )
-    uniforms = uniforms_from_bytes(randomness(8 * survey.width))
+    uniforms = uniforms_from_bytes(device.randomness(8 * survey.width))
     bits = perturb_bits(space.onehot(chosen[None, :])[0], guidance.V, uniforms, survey.floor, survey.link)
     ones = [int(place) for place in np.flatnonzero(bits)]
     name, proof = (new_name(), None) if ticket is None else (ticket.name, ticket.ticket)
@@ -202,18 +206,18 @@ def prepare(
     return Prepared(survey, drawn, guidance.k, epsilon, witnesses)
 
 
-def _acceptable(server: SurveyServer, max_level: int, wait: float, sleep: Callable[[float], None]) -> Inquiry:
+def _acceptable(server: SurveyServer, accepts: RespondAsked, sleep: Callable[[float], None]) -> Inquiry:
     """Ask for k* until it is low enough; pauses are random, so that they tell little about the limit."""
-    end = time.monotonic() + wait
+    end = time.monotonic() + accepts.wait
     while True:
         asked = server.inquire()
-        if asked.k <= max_level:
+        if asked.k <= accepts.max_level:
             return asked
         pause = jittered(MEAN_WAIT)
         if time.monotonic() + pause > end:
             raise NotYetError(
-                f"The survey asks for level {asked.k} at present, above your limit of {max_level}. Nothing was sent. "
-                "Try again later, or give --wait."
+                f"The survey asks for level {asked.k} at present, above your limit of {accepts.max_level}. Nothing was "
+                "sent. Try again later, or give --wait."
             )
         sleep(pause)
 

@@ -116,3 +116,16 @@ def load_study(path: Path | str, *, published: bool = False, to_plan: bool = Fal
         return study_from_dict(found)
     except SfumatoError as error:
         raise type(error)(f"{path}: {error}") from None
+
+
+def load_survey(file: SurveyStudy | Path | str, *, published: bool = False) -> SurveyStudy:
+    """The survey in a file, or as it is given; `published` is the file's `as_published: true`, said elsewhere."""
+    if isinstance(file, SurveyStudy):
+        return file
+    path = Path(file)
+    if not path.is_file():
+        raise UsageError(f"There is no survey file {path}.")
+    survey = load_study(path, published=published)
+    if not isinstance(survey, SurveyStudy):
+        raise SchemaError(f"{path} describes another kind of study. A survey begins with `kind: survey`.")
+    return survey

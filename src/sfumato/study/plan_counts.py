@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.core.asked import asks
 from sfumato.core.errors import CardError, SchemaError, UsageError
 from sfumato.core.files import check_free, write_whole
 from sfumato.guarantee import Card
@@ -19,6 +20,7 @@ from sfumato.guarantee.borrowed import is_reason
 from sfumato.guarantee.concentrated import epsilon_of
 from sfumato.guarantee.guarantee import CENTRAL_DP
 from sfumato.mechanisms.central.model_file import model_from_dict
+from sfumato.mechanisms.central.plan import Plan
 from sfumato.mechanisms.central.planning import plan_from_model, plan_from_scores, public_plan
 from sfumato.mechanisms.central.scoring import NoisyScores
 from sfumato.mechanisms.central.scoring_plan import ScoringPlan
@@ -27,6 +29,7 @@ from sfumato.release.asked import Presence
 from sfumato.release.counts_file import counts_identity, noisy_counts, read_cells
 from sfumato.release.release import Release
 from sfumato.release.write_release import COUNTS
+from sfumato.study.asked import MOST_SITES, CountsAsked
 from sfumato.study.pooling.gather import Pushed, embedded_card
 from sfumato.study.protocol.acceptance import objections, read_card
 from sfumato.study.protocol.messages import AddedCounts
@@ -86,24 +89,16 @@ def _check(card: Card, first: PoolStudy, where: str) -> None:
         raise CardError(f"{where} is not of this study's first round. {found[0]}")
 
 
-MOST_SITES = 10_000
+UNASKED = CountsAsked()
 FOR_SCORES = 0.3
 """Of everybody's budget, where the plan is made from scores that all sites add; the rest is for the counts."""
 
 ALMOST = 1.0 - 1e-6
 
 
+@asks(CountsAsked)
 def plan_counts(
-    study: Path | str,
-    release: Release | Path | str | None = None,
-    *,
-    sites: int = 1,
-    pairs: Sequence[tuple[str, str]] = (),
-    reason: str | None = None,
-    scores: bool = False,
-    scored: Scored | None = None,
-    out: Path | str | None = None,
-    force: bool = False,
+    study: Path | str, release: Release | Path | str | None = None, options: CountsAsked = UNASKED
 ) -> dict[str, Any]:
     """Add a plan to a study, so that its sites push noisy counts instead of rows, and the coordinator adds them.
 
@@ -115,22 +110,7 @@ def plan_counts(
         One site's own `tree-resampling` release of the study's columns, with its model: its edges and its forest
         become the plan. That release was paid for by that site's people, and nobody else pays for it. Without it the
         plan follows public rules: bins of equal width.
-    sites : int, default 1
-        With a release: how many sites like that one will take part. More of them can measure finer tables.
-    pairs : sequence of (str, str), default ()
-        Without a release: columns that belong together by what is known of the subject.
-    reason : str, optional
-        Needed with `pairs`: how that is known without looking at the table. It stands in the plan and on every card.
-    scores : bool, default False
-        Make the study of a first round instead, in which every site measures scores of all pairs of columns with 30%
-        of the study's budget.
-    scored : sequence of releases or paths, or AddedCounts, optional
-        What the sites of that first round released, or the sum that their coordinator made of it: quantiles and forest
-        of the plan come from the sum. The study gets the other 70% of the budget.
-    out : path, optional
-        Study file to write, as JSON.
-    force : bool, default False
-        Replace `out`.
+    {options}
 
     Returns
     -------
@@ -142,15 +122,35 @@ def plan_counts(
     UsageError, SchemaError, CardError, OutputError
         Where study, release, pairs and scores do not fit each other.
     """
-    check_free(out, force=force)
+    check_free(options.out, force=options.force)
     if not Path(study).is_file():
         raise UsageError(f"There is no study file {study}.")
     found = load_study(study, to_plan=True)
     if not isinstance(found, PoolStudy) or found.mechanism != TreeResampling.name:
         raise SchemaError(f"{study}: only a study of kind pool with {TreeResampling.name} adds counts.")
+    _check_origin(release, options)
+    if options.scores or options.scored is not None:
+        if found.plan is not None:
+            raise UsageError(
+                f"{study} has a plan already, and in two rounds that makes a part of a part of the budget. Give the "
+                "study file that the first round was planned from."
+            )
+        stated = _of_two_rounds(found, options.scored)
+    else:
+        stated = found.to_dict()
+        stated["mechanism"]["parameters"]["plan"] = _of_one_round(found, release, options).to_dict()
+    checked = PoolStudy.from_dict(stated).to_dict()
+    if options.out is not None:
+        write_whole(options.out, json.dumps(checked, ensure_ascii=False) + "\n")
+    return checked
+
+
+def _check_origin(release: Release | Path | str | None, options: CountsAsked) -> None:
+    """What a plan is made from, and that nothing is said of another origin."""
+    sites, pairs = options.sites, options.pairs
     if isinstance(sites, bool) or not isinstance(sites, int) or not 1 <= sites <= MOST_SITES:
         raise UsageError(f"The number of sites must be from 1 to {MOST_SITES:,}. Got {sites!r} instead.")
-    if sum((release is not None, bool(pairs), scores, scored is not None)) > 1:
+    if sum((release is not None, bool(pairs), options.scores, options.scored is not None)) > 1:
         raise UsageError(
             "A plan has one origin: a release, pairs of columns that belong together, or --scores. Leave out the rest."
         )
@@ -160,39 +160,35 @@ def plan_counts(
             "release. A plan from all sites' measurements knows how many sites there were; one from public rules does "
             "not ask. Leave it out."
         )
-    if bool(pairs) != is_reason(reason):
+    if bool(pairs) != is_reason(options.reason):
         raise UsageError(
             "Pairs of columns need a reason: say in one sentence how you know that they belong together without "
             "looking at the table (--pair A,B --reason ...). Give both, or neither."
         )
-    stated, mechanism = found.to_dict(), _mechanism(found)
-    first: dict[str, Any] = {}
-    if scores or scored is not None:
-        if found.plan is not None:
-            raise UsageError(
-                f"{study} has a plan already, and in two rounds that makes a part of a part of the budget. Give the "
-                "study file that the first round was planned from."
-            )
-        first = _with_budget(stated, mechanism, FOR_SCORES)
-        first["mechanism"]["parameters"]["plan"] = ScoringPlan(found.encoding).to_dict()
-    if scores:
-        stated, plan = first, first["mechanism"]["parameters"]["plan"]
-    elif scored is not None:
-        stated = _with_budget(stated, mechanism, 1.0 - FOR_SCORES)
-        left = _mechanism(PoolStudy.from_dict(stated)).budget(np.random.default_rng(0))
-        plan = plan_from_scores(*added_scores(scored, PoolStudy.from_dict(first)), left).to_dict()
-    elif release is None:
-        plan = public_plan(found.encoding, pairs, reason or "").to_dict()
-    else:
-        given = Release.public(release) if isinstance(release, str | Path) else release
-        _check_release(given, found)
-        model = model_from_dict(given.model, found.encoding)
-        plan = plan_from_model(model, mechanism.budget(np.random.default_rng(0)), sites).to_dict()
-    stated["mechanism"]["parameters"]["plan"] = plan
-    checked = PoolStudy.from_dict(stated).to_dict()
-    if out is not None:
-        write_whole(out, json.dumps(checked, ensure_ascii=False) + "\n")
-    return checked
+
+
+def _of_two_rounds(study: PoolStudy, scored: Scored | None) -> dict[str, Any]:
+    """The study of the first round, or of the second, whose plan follows from what was `scored`."""
+    mechanism = _mechanism(study)
+    first = _with_budget(study.to_dict(), mechanism, FOR_SCORES)
+    first["mechanism"]["parameters"]["plan"] = ScoringPlan(study.encoding).to_dict()
+    if scored is None:
+        return first
+    second = _with_budget(study.to_dict(), mechanism, 1.0 - FOR_SCORES)
+    left = _mechanism(PoolStudy.from_dict(second)).budget(np.random.default_rng(0))
+    plan = plan_from_scores(*added_scores(scored, PoolStudy.from_dict(first)), left)
+    second["mechanism"]["parameters"]["plan"] = plan.to_dict()
+    return second
+
+
+def _of_one_round(study: PoolStudy, release: Release | Path | str | None, options: CountsAsked) -> Plan:
+    """By public rules, or from one site's release."""
+    if release is None:
+        return public_plan(study.encoding, options.pairs, options.reason or "")
+    given = Release.public(release) if isinstance(release, str | Path) else release
+    _check_release(given, study)
+    model = model_from_dict(given.model, study.encoding)
+    return plan_from_model(model, _mechanism(study).budget(np.random.default_rng(0)), options.sites)
 
 
 def _mechanism(study: PoolStudy) -> TreeResampling:
