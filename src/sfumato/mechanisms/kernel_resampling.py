@@ -242,7 +242,7 @@ class KernelResampling(RowDrawing):
             elif group.has_indicator:
                 number = OrMissing(number, kernel.responses[place].keep, anywhere=not group.is_constant)
             elif group.start in weights:
-                number = Mixed(law(1.0), tuple(weights[group.start].tolist()))
+                number = Mixed(law(1.0), tuple(weights[group.start]))
             found.append(number)
         return tuple(found)
 
