@@ -10,8 +10,9 @@ from sfumato.attacks.metrics.information import information_loss
 from sfumato.core.as_published import follows
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee.words import card_in_words
+from sfumato.learn.asked import TradeOffAsked
 from sfumato.learn.classifiers.factory import CLASSIFIERS
-from sfumato.learn.trade_off import trade_off
+from sfumato.learn.trade_off import OwnValues, measured
 from sfumato.mechanisms import MECHANISMS
 from sfumato.noise import OperatorNoise, Uniform, make_operator
 from sfumato.reconstruction import reconstruct
@@ -116,7 +117,7 @@ def test_the_trade_off_follows_the_switch():
     pay = np.random.default_rng(0).gamma(4.0, 8.0, 1500).clip(1.0, 100.0)
     words = {"levels": (0.33,), "runs": 2, "bins": 40}
     ours, theirs, rounds = (
-        trade_off(pay, "pay", (1.0, 100.0), **words, **more)
+        measured(OwnValues.of("pay", pay, (1.0, 100.0)), TradeOffAsked(**words, **more))
         for more in ({}, {"published": True}, {"published": True, "rounds": 50})
     )
     assert theirs.lines["added, programme"][0][1] > 1.3 * ours.lines["added, programme"][0][1]

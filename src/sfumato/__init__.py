@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from sfumato.api.compare import Comparison, compare
     from sfumato.api.figures import figure_condensation, figure_filtering
     from sfumato.api.laboratory import canary, invariance, law
-    from sfumato.api.learn import reconstruct
     from sfumato.api.ledger import export_ledger, ledger_budget, ledger_forget, ledger_keep, show_ledger
     from sfumato.api.recommend import recommend
     from sfumato.api.redraw import redraw
     from sfumato.api.sanitize import certificate, sanitize, show
-    from sfumato.api.trade_off import trade_off
     from sfumato.core.errors import PrivacyLeakWarning, SfumatoError
     from sfumato.learn.cluster import cluster
     from sfumato.learn.model import Model, evaluate, load_model, predict
+    from sfumato.learn.reconstruct import reconstruct
     from sfumato.learn.regress import regress
     from sfumato.learn.rules import rules
+    from sfumato.learn.trade_off import trade_off
     from sfumato.learn.train import train
     from sfumato.release.release import Release, open_release
     from sfumato.study.number_edges import survey_edges
@@ -54,7 +54,7 @@ _WHERE = {
     "predict": "sfumato.learn.model",
     "evaluate": "sfumato.learn.model",
     "load_model": "sfumato.learn.model",
-    "reconstruct": "sfumato.api.learn",
+    "reconstruct": "sfumato.learn.reconstruct",
     "plan_counts": "sfumato.study.plan_counts",
     "plan_survey": "sfumato.study.survey_plan",
     "measure_survey": "sfumato.study.survey_plan",
@@ -66,7 +66,7 @@ _WHERE = {
     "figure_filtering": "sfumato.api.figures",
     "figure_condensation": "sfumato.api.figures",
     "regress": "sfumato.learn.regress",
-    "trade_off": "sfumato.api.trade_off",
+    "trade_off": "sfumato.learn.trade_off",
     "certificate": "sfumato.api.sanitize",
     "compare": "sfumato.api.compare",
     "Comparison": "sfumato.api.compare",

@@ -18,7 +18,7 @@ from sfumato.learn.classifiers import PerturbedClassifier
 from sfumato.learn.classifiers.factory import CLASSIFIERS
 from sfumato.learn.classifiers.noise_aware_discriminant import NoiseAwareDiscriminant
 from sfumato.learn.model import load_model
-from sfumato.learn.reconstruct import reconstruct_columns
+from sfumato.learn.reconstruct import reconstruct
 from sfumato.learn.train import train
 from sfumato.mechanisms import MECHANISMS
 from sfumato.noise import Laplace
@@ -208,12 +208,11 @@ class TestAudit:
 
 class TestReconstruction:
     @pytest.mark.parametrize("method", ["parzen-program", "expectation-maximization"])
-    def test_densities_and_shares_come_from_the_reported_cells(self, home, tmp_path, method):
-        found = reconstruct_columns(
-            [home / "clear"], ["age", "height", "colour"], tmp_path / "out", method=method, resamples=0
+    def test_densities_and_shares_come_from_the_reported_cells(self, home, method):
+        age, height, colour = (
+            reconstruct(home / "clear", name, method=method, resamples=0) for name in ("age", "height", "colour")
         )
         truth = table()
-        age, height, colour = (one.found for one in found)
         assert age.rows == pytest.approx(ROWS / 2, abs=120)
         assert age.missing == 0
         middles = age.cells.middles
@@ -371,7 +370,7 @@ class TestSilence:
         with pytest.raises(TableError, match="empty in row"):
             audit(tmp_path / "forged", original=table(), repeats=0)
         with pytest.raises(TableError, match="empty cell"):
-            reconstruct_columns([tmp_path / "forged"], ["age"], tmp_path / "density")
+            reconstruct(tmp_path / "forged", "age")
 
 
 class TestMissingAndLeftOut:

@@ -6,7 +6,8 @@ import pytest
 import sfumato as sf
 from sfumato.attacks.metrics.information import privacy_loss
 from sfumato.core.errors import UsageError
-from sfumato.learn.trade_off import trade_off
+from sfumato.learn.asked import TradeOffAsked
+from sfumato.learn.trade_off import OwnValues, measured
 from sfumato.reconstruction import simplex_program
 from sfumato.reconstruction.described import describe
 from sfumato.reconstruction.parzen_program import optimality_residual
@@ -21,7 +22,7 @@ def pay():
 
 
 def test_less_privacy_keeps_more_information(pay):
-    found = trade_off(pay, "pay", (1.0, 100.0), levels=(0.05, 0.9), runs=2, bins=30)
+    found = measured(OwnValues.of("pay", pay, (1.0, 100.0)), TradeOffAsked(levels=(0.05, 0.9), runs=2, bins=30))
     assert set(found.lines) == {"added, programme", "added, EM", "multiplied, programme"}
     for way in ("added, programme", "added, EM"):
         (low, private, _), (high, plain, _) = found.lines[way]
@@ -48,7 +49,7 @@ def test_the_release_is_marked_where_it_stands(pay, tmp_path):
 
 def test_what_has_no_trade_off_is_refused(pay):
     with pytest.raises(UsageError, match="privacy losses between 0 and 1"):
-        trade_off(pay, "pay", (1.0, 100.0), levels=(1.5,))
+        measured(OwnValues.of("pay", pay, (1.0, 100.0)), TradeOffAsked(levels=(1.5,)))
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.01])

@@ -5,7 +5,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.core.errors import CardError, UsageError
-from sfumato.learn.reconstruct import reconstruct_columns
+from sfumato.learn.asked import ReconstructAsked
+from sfumato.learn.reconstruct import Wish, reconstruct_each, save_each
 from sfumato.reconstruction import make_method
 from sfumato.reconstruction.joint_density import Axis
 from sfumato.reconstruction.pair import Pairs, Side, path
@@ -135,18 +136,13 @@ def test_what_cannot_be_had_together_is_refused(people, release):
 
 def test_all_wishes_of_one_run_get_folders(people, release, tmp_path):
     release.save(tmp_path / "release")
-    options = {"resamples": 0, "atoms": False, "bins": 20, "joint_bins": 10}
-    done = reconstruct_columns(
-        [tmp_path / "release"],
-        ["a"],
-        tmp_path / "out",
-        joint=[("a", "b")],
-        along=["a - 2*b"],
-        original=people,
-        **options,
-    )
+    options = ReconstructAsked(resamples=0, atoms=False, bins=20)
+    wishes = [Wish(("a",)), Wish(("a", "b")), Wish(along="a - 2*b")]
+    done = reconstruct_each(tmp_path / "release", wishes, options, people)
+    (tmp_path / "out").mkdir()
+    save_each([(one.wish.name, one.found) for one in done], tmp_path / "out")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a", "a - 2_b", "a and b"]
     assert all(0 <= one.information_loss < 0.25 for one in done)
     picture = (tmp_path / "out" / "a and b" / "density.svg").read_text()
-    assert picture.count("<rect") == 101
-    assert make_method("parzen-program").name in done[0].summary()["method"]
+    assert picture.count("<rect") == 401
+    assert make_method("parzen-program").name in done[0].found.summary()["method"]

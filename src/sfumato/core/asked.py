@@ -153,6 +153,11 @@ class Asks(Protocol[Words, Wanted]):
     """What makes a function with keywords of a job with options; type checkers see the keywords."""
 
     @overload
+    def __call__(
+        self, job: Callable[[Any, Any, Any, Wanted], Made], /
+    ) -> Callable[Concatenate[Any, Any, Any, Words], Made]: ...
+
+    @overload
     def __call__(self, job: Callable[[Any, Second, Wanted], Made], /) -> OfTwo[Second, Words, Made]: ...
 
     @overload

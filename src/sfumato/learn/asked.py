@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.core.asked import Read, asked
+from sfumato.core.asked import NOT_TYPED, Read, asked
 from sfumato.core.errors import UsageError
 
 AUTO = "auto"
+LEVELS = (0.1, 0.2, 0.33, 0.5, 0.7, 0.85)
+"""Privacy losses of a trade-off."""
 MIXTURES = ("spherical", "diagonal")
 """What a mixture may look like: every cluster round, or stretched along the columns."""
 
@@ -81,3 +83,79 @@ class RegressAsked:
     )
     confidence: float = asked(0.95, "Of each interval by itself.")
     seed: int = asked(0, "Of the groups of rows that intervals are made of.", at_least=0)
+
+
+def penalty_or_auto(typed: str) -> float | str:
+    """A penalty as it is typed."""
+    if typed == AUTO:
+        return typed
+    try:
+        return float(typed)
+    except ValueError:
+        raise UsageError(f"--penalty must be auto or a number. Got {typed!r} instead.") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReconstructAsked:
+    """The options of `reconstruct`."""
+
+    joint: tuple[str, str] | None = asked(
+        None, "Two columns, to learn how they are spread together.", kind="tuple of two str", typed=NOT_TYPED
+    )
+    along: str | None = asked(
+        None, 'A weighted sum of columns with additive noise, such as "income - 2 * rent".', typed=NOT_TYPED
+    )
+    independent: bool = asked(
+        False, "Of --joint: the product of both, as published.", flag="--independent/--no-independent"
+    )
+    method: str = asked(
+        "parzen-program", "parzen-program or expectation-maximization.", kind="str", more="How to undo the noise."
+    )
+    penalty: float | str | None = asked(
+        None,
+        "For parzen-program: auto or a number; 0 for no penalty.",
+        kind='float or "auto"',
+        typed=str,
+        read=penalty_or_auto,
+    )
+    rounds: int | None = asked(
+        None, "For expectation-maximization: how often, from 1 to 10000, in place of our stopping rule."
+    )
+    bins: int | None = asked(
+        None, "Cells of the density, from 2 to 1000; 75 if not given, and 25 of each of two columns together."
+    )
+    confidence: float = asked(0.9, "Of the band, between 0 and 1.")
+    resamples: int = asked(400, "Number of draws for the band, to 10000; 0 for no band.")
+    seed: int = asked(0, "Seed of these draws.", typed=NOT_TYPED)
+    atoms: bool = asked(
+        True,
+        "Look for values that many people share before smoothing.",
+        flag="--atoms/--no-atoms",
+    )
+    published: bool = asked(
+        False,
+        "The paper's own variant wherever our default differs.",
+        more="No penalty and the rectangle rule; expectation-maximization only with its `rounds`, since the paper does "
+        "not say where it stopped; no search for point masses; two columns as the product of both. Categories are "
+        "refused: no paper reconstructs them.",
+        flag="--as-published",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TradeOffAsked:
+    """The options of `trade_off`."""
+
+    levels: Sequence[float] = asked(
+        LEVELS, "Privacy losses (1 - 2^-I) at which noise is tried.", kind="sequence of float"
+    )
+    runs: int = asked(5, "How often the values are perturbed and reconstructed at each.")
+    bins: int = asked(75, "Cells of the density.")
+    seed: int = asked(0, "Seed of the noise that is tried.")
+    published: bool = asked(
+        False,
+        "The paper's own programme: no penalty and the rectangle rule.",
+        more="Expectation-maximization is then shown only with its `rounds`, since the paper does not say where it "
+        "stopped.",
+    )
+    rounds: int | None = asked(None, "Rounds of expectation-maximization, in place of our stopping rule.")

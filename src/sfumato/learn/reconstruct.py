@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +16,28 @@ import numpy as np
 from sfumato.attacks.metrics.information import information_loss
 from sfumato.channels import Mixed
 from sfumato.core.array_types import Floats
+from sfumato.core.asked import asks
 from sfumato.core.errors import CardError, SchemaError, UsageError
-from sfumato.core.files import new_folder, write_whole
+from sfumato.core.files import write_whole
 from sfumato.core.progress import Progress, silent
+from sfumato.learn.asked import ReconstructAsked
 from sfumato.learn.releases import check_apart
 from sfumato.noise import OperatorNoise
-from sfumato.reconstruction import Density, JointDensity, Shares, reconstruct
+from sfumato.reconstruction import Density, JointDensity, Shares
+from sfumato.reconstruction import reconstruct as density_behind
 from sfumato.reconstruction.described import Described, check_published, describe
 from sfumato.reconstruction.evidence import Method
 from sfumato.reconstruction.noise_strength import NoiseStrength, estimate_common_strength
 from sfumato.reconstruction.pair import Pairs, Side, axis_of, product_of, reconstruct_pairs
 from sfumato.reconstruction.projection import Projection
-from sfumato.reconstruction.reconstruct import check_same_column, make_method
-from sfumato.release.release import Release
+from sfumato.reconstruction.reconstruct import BINS, check_same_column, make_method
+from sfumato.release.release import Release, Releases, opened
 from sfumato.table import open_table, write_table
 from sfumato.table.arrays import day_numbers, numbers, plain
 
+_LONGEST_NAME = 80
+Found = Density | Shares | JointDensity
+USUAL = ReconstructAsked()
 JOINT_BINS = 25
 """Cells of each of two columns: 75 would be 5,625 pairs, of which most stay empty."""
 BLOCK = 1 << 18
@@ -42,7 +47,7 @@ def reconstruct_from(releases: Sequence[Release], column: str, method: Method, *
     """One column of releases that are open, in folders or in memory; nothing is written."""
     check_apart(releases)
     values = [_values(release, describe(release.card, column)) for release in releases]
-    return reconstruct(values, [release.card for release in releases], column=column, method=method, **options)
+    return density_behind(values, [release.card for release in releases], column=column, method=method, **options)
 
 
 def blocks_of(release: Release, described: Sequence[Described]) -> Iterator[list[Any]]:
@@ -138,7 +143,7 @@ def along_from(releases: Sequence[Release], expression: str, method: Method, **o
     low, high = min(one[1] for one in told), max(one[2] for one in told)
     values = [_sums(release, projection) for release in releases]
     options = {"support": (low, high), **options}
-    found = reconstruct(values, [one[0] for one in told], column=projection.title, method=method, **options)
+    found = density_behind(values, [one[0] for one in told], column=projection.title, method=method, **options)
     assert isinstance(found, Density)
     return found
 
@@ -149,107 +154,124 @@ def _sums(release: Release, projection: Projection) -> Iterator[Floats]:
         yield projection.values(dict(zip(projection.weights, block, strict=True)))
 
 
-# As files.
+# What is asked for: several of these, compared with an original where there is one.
 
 
-_LONGEST_NAME = 80
-Found = Density | Shares | JointDensity
+@dataclass(frozen=True)
+class Wish:
+    """What is to be reconstructed: a column, two of them together, or a weighted sum."""
+
+    columns: tuple[str, ...] = ()
+    along: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.along or " and ".join(self.columns)
+
+    def check(self, release: Release, *, published: bool) -> None:
+        """What cannot be had is said before the work, not after."""
+        for column in self.columns:
+            one = describe(release.card, column)
+            if published:
+                check_published(one)
+
+    def found(self, releases: Sequence[Release], method: Method, options: ReconstructAsked) -> Found:
+        """The distribution, by what can be asked of it."""
+        how: dict[str, Any] = {"seed": options.seed}
+        if len(self.columns) == 2:
+            how |= {"bins": options.bins or JOINT_BINS, "independent": options.independent or options.published}
+            return joint_from(releases, (self.columns[0], self.columns[1]), method, **how)
+        how |= {"bins": options.bins or BINS, "confidence": options.confidence, "resamples": options.resamples}
+        how |= {"atoms": options.atoms and not options.published}
+        if self.along:
+            return along_from(releases, self.along, method, **how)
+        return reconstruct_from(releases, self.columns[0], method, **how)
+
+
+@asks(ReconstructAsked)
+def reconstruct(releases: Releases, column: str | None = None, options: ReconstructAsked = USUAL) -> Found:
+    """The distribution of a column behind its noise. Nobody's value is recovered, only the distribution.
+
+    Parameters
+    ----------
+    releases : Release, path, or a sequence of them
+        Parts with different noise give one joint estimate.
+    column : str, optional
+        A column of the release; give this, `joint` or `along`.
+    {options}
+
+    Returns
+    -------
+    Density, Shares or JointDensity
+        A density for numbers and dates, shares for categories, a joint density for two columns; all of them have
+        `table()`, `summary()` and `plot()` (SVG).
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"age": [34, 61, 47, 29, 52] * 200, "ill": ["no", "yes", "yes", "no", "no"] * 200}
+    >>> release = sf.sanitize(people, label="ill", mechanism="additive-noise", seed=1)
+    >>> found = sf.reconstruct(release, "age", resamples=0)
+    >>> bool(abs(found.mean - 44.6) < 5)
+    True
+    """
+    wished = [one for one in (column, options.joint, options.along) if one is not None]
+    if len(wished) != 1:
+        raise UsageError("Give one of column, joint and along.")
+    columns = () if options.along else options.joint or (column or "",)
+    return reconstruct_each(releases, [Wish(tuple(columns), options.along or "")], options)[0].found
 
 
 @dataclass(frozen=True)
 class Reconstructed:
-    """The distribution, the files it was written to, and (for the owner) how far it is from the original."""
+    """A distribution, and (for the owner) how far it is from the original."""
 
+    wish: Wish
     found: Found
-    files: tuple[str, ...]
-    information_loss: float | None
-
-    def summary(self) -> dict[str, Any]:
-        told = {**self.found.summary(), "files": list(self.files)}
-        return told if self.information_loss is None else {**told, "information_loss": self.information_loss}
+    information_loss: float | None = None
 
 
-def reconstruct_columns(
-    folders: Sequence[Path],
-    columns: Sequence[str],
-    out: Path,
-    *,
-    method: str = "parzen-program",
-    penalty: float | str | None = None,
-    rounds: int | None = None,
+def reconstruct_each(
+    releases: Releases,
+    wishes: Sequence[Wish],
+    options: ReconstructAsked,
     original: Any = None,
-    force: bool = False,
     progress: Progress = silent,
-    joint: Sequence[tuple[str, str]] = (),
-    independent: bool = False,
-    along: Sequence[str] = (),
-    joint_bins: int = JOINT_BINS,
-    published: bool = False,
-    **options: Any,
 ) -> list[Reconstructed]:
-    """Reconstruct each of `columns` from the releases in `folders`, each a part with its own noise, read as streams.
-
-    `joint` are pairs of columns (`independent`: as products), `along` weighted sums. `published`: no penalty, no point
-    masses, products of pairs, and whatever else the papers have. The files of one wish lie in
-    `out`, those of several in a folder for each. All are written, or none.
-    """
-    names = [*columns, *(f"{one} and {other}" for one, other in joint), *along]
-    if not names or len(set(names)) < len(names):
-        raise UsageError(
-            "Name at least one column (or two with --joint, or a sum with --along), and each of them once."
-        )
-    releases = [Release.public(folder) for folder in folders]
-    check_apart(releases)
-    for column in (*columns, *(one for pair in joint for one in pair)):
-        one = describe(releases[0].card, column)  # what cannot be had is said before the work, not after
-        if published:
-            check_published(one)
-    chosen = make_method(method, penalty, rounds=rounds, published=published)
-    table = _Original(original, releases[0])
-    independent = independent or published
-    if published:
-        options["atoms"] = False
-    makers: list[Callable[[], tuple[Found, float | None]]] = [
-        *(partial(_column, releases, chosen, table, options, column) for column in columns),
-        *(partial(_pair, releases, chosen, table, (pair, joint_bins, independent)) for pair in joint),
-        *(partial(_sum, releases, chosen, table, options, expression) for expression in along),
-    ]
-    places = [""] if len(names) == 1 else folder_names(names)
-    done = []
-    with new_folder(out, force=force) as folder:  # a place that is taken is found before the work, not after
-        for number, (make, place) in enumerate(zip(makers, places, strict=True)):
-            found, loss = make()
-            done.append(Reconstructed(found, write_found(found, folder, place), loss))
-            progress("Columns", number + 1, len(names))
+    """Reconstruct each of the wishes from releases, each a part with its own noise, read as streams."""
+    parts = opened(releases, public=True)
+    check_apart(parts)
+    for wish in wishes:
+        wish.check(parts[0], published=options.published)
+    method = make_method(options.method, options.penalty, rounds=options.rounds, published=options.published)
+    table, done = _Original(original, parts[0]), []
+    for number, wish in enumerate(wishes, start=1):
+        truth = table.compared(wish)
+        found = wish.found(parts, method, options)
+        done.append(Reconstructed(wish, found, None if truth is None else truth(found)))
+        progress("Columns", number, len(wishes))
     return done
 
 
-def _column(
-    releases: Sequence[Release], method: Method, table: _Original, options: dict[str, Any], column: str
-) -> tuple[Found, float | None]:
-    truth = table.values(column)
-    found = reconstruct_from(releases, column, method, **options)
-    return found, None if truth is None else information_loss(truth, found)
+# As files.
 
 
-def _pair(
-    releases: Sequence[Release], method: Method, table: _Original, wish: tuple[tuple[str, str], int, bool]
-) -> tuple[Found, float | None]:
-    pair, bins, independent = wish
-    truth = [table.values(column) for column in pair]
-    found = joint_from(releases, pair, method, bins=bins, independent=independent)
-    return found, None if truth[0] is None else found.information_loss(*truth)
+def save_each(found: Sequence[tuple[str, Found]], folder: Path) -> list[list[str]]:
+    """The files of named distributions: of one alone in the folder itself, of several in a folder for each.
 
-
-def _sum(
-    releases: Sequence[Release], method: Method, table: _Original, options: dict[str, Any], expression: str
-) -> tuple[Found, float | None]:
-    projection = Projection.read(expression, releases[0].card.made_by().names())
-    truth = {name: table.values(name) for name in projection.weights}
-    found = along_from(releases, expression, method, **options)
-    if any(values is None for values in truth.values()):
-        return found, None
-    return found, information_loss(projection.values(truth), found)
+    Returns their paths as seen from the folder.
+    """
+    places = [""] if len(found) == 1 else folder_names([name for name, _ in found])
+    written = []
+    for (_, one), place in zip(found, places, strict=True):
+        inside = folder / place
+        inside.mkdir(exist_ok=True)
+        table = one.table()
+        write_table(table, inside / "density.parquet")
+        write_table(table, inside / "density.csv")
+        write_whole(inside / "density.svg", one.plot())
+        written.append(sorted(path.relative_to(folder).as_posix() for path in inside.iterdir()))
+    return written
 
 
 def folder_names(columns: Sequence[str]) -> list[str]:
@@ -265,17 +287,6 @@ def folder_names(columns: Sequence[str]) -> list[str]:
     return names
 
 
-def write_found(found: Found, folder: Path, place: str) -> tuple[str, ...]:
-    """The files of one column in `folder`/`place`; returns them as seen from `folder`."""
-    inside = folder / place
-    inside.mkdir(exist_ok=True)
-    table = found.table()
-    write_table(table, inside / "density.parquet")
-    write_table(table, inside / "density.csv")
-    write_whole(inside / "density.svg", found.plot())
-    return tuple(sorted(path.relative_to(folder).as_posix() for path in inside.iterdir()))
-
-
 @dataclass(frozen=True)
 class _Original:
     """The owner's table, where it was given, to compare with."""
@@ -284,8 +295,6 @@ class _Original:
     release: Release
 
     def values(self, column: str) -> Any:
-        if self.table is None:
-            return None
         one = describe(self.release.card, column)
         if one.name not in open_table(self.table).names:
             raise SchemaError(
@@ -293,3 +302,16 @@ class _Original:
             )
         cells = open_table(self.table, columns=[one.name]).read().column(0)
         return cells.to_pylist() if one.is_categorical or one.kind == "ordinal" else as_numbers(cells, one)
+
+    def compared(self, wish: Wish) -> Callable[[Any], float] | None:
+        """How far a distribution is from these values; None where there is no table. Read before the work is done."""
+        if self.table is None:
+            return None
+        if wish.along:
+            projection = Projection.read(wish.along, self.release.card.made_by().names())
+            sums = projection.values({name: self.values(name) for name in projection.weights})
+            return lambda found: information_loss(sums, found)
+        values = [self.values(column) for column in wish.columns]
+        if len(values) == 2:
+            return lambda found: float(found.information_loss(*values))
+        return lambda found: information_loss(values[0], found)

@@ -8,8 +8,9 @@ private values.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +20,20 @@ from numpy.typing import ArrayLike
 
 from sfumato.attacks.metrics.information import calibrate, information_loss, privacy_loss
 from sfumato.core.array_types import Floats
+from sfumato.core.asked import asks
 from sfumato.core.errors import TableError, UsageError
 from sfumato.core.files import write_whole
 from sfumato.core.progress import Progress, silent
+from sfumato.learn.asked import TradeOffAsked
 from sfumato.learn.reconstruct import as_numbers, reconstruct_from
 from sfumato.noise import OperatorNoise, Uniform, make_operator
 from sfumato.reconstruction import Density, make_method, reconstruct
 from sfumato.reconstruction.described import describe
 from sfumato.reconstruction.evidence import Method
 from sfumato.reconstruction.picture import Point, trade_off_picture
-from sfumato.release.release import Release
+from sfumato.release.release import Release, opened
 from sfumato.table import open_table, write_table
 
-LEVELS = (0.1, 0.2, 0.33, 0.5, 0.7, 0.85)
 MOST_ROWS = 20_000
 _COARSE = 40
 """Cells on which noise is fitted to a privacy loss: half a hundredth of it is near enough."""
@@ -85,50 +87,61 @@ class TradeOff:
         write_whole(folder / "trade-off.svg", self.plot(), private=True)
 
 
-def trade_off(
-    values: ArrayLike,
-    column: str,
-    bounds: tuple[float, float],
-    *,
-    own: OperatorNoise | None = None,
-    mark: tuple[float, float] | None = None,
-    levels: Sequence[float] = LEVELS,
-    runs: int = 5,
-    bins: int = 75,
-    seed: int = 0,
-    published: bool = False,
-    rounds: int | None = None,
-    progress: Progress = silent,
-) -> TradeOff:
-    """The trade-off of a column's values: added and multiplied uniform noise, as in the paper, and the noise `own`.
+@dataclass(frozen=True, eq=False)
+class OwnValues:
+    """The owner's values of one column, clipped to its bounds, and the noise of a release of them, if there is one.
 
-    `published`: the paper's programme, and EM only with its `rounds` named, since the paper names none.
+    `mark`: privacy and information loss of that release.
     """
-    if runs < 1 or not levels or not all(0 < level < 1 for level in levels):
+
+    column: str
+    values: Floats
+    bounds: tuple[float, float]
+    noise: OperatorNoise | None = None
+    mark: tuple[float, float] | None = None
+
+    @classmethod
+    def of(cls, column: str, values: ArrayLike, bounds: tuple[float, float], **released: Any) -> OwnValues:
+        """Of a column's cells, of which some may be empty."""
+        x = np.asarray(values, dtype=np.float64).ravel()
+        x = np.clip(x[np.isfinite(x)], *bounds)
+        if len(x) < 10 or x.min() == x.max():
+            raise TableError(f"Column {column!r} has too few different values to show a trade-off.")
+        return cls(column, x, bounds, **released)
+
+
+def measured(own: OwnValues, options: TradeOffAsked, progress: Progress = silent) -> TradeOff:
+    """The trade-off of a column's values: added and multiplied uniform noise, as in the paper, and the release's."""
+    if options.runs < 1 or not options.levels or not all(0 < level < 1 for level in options.levels):
         raise UsageError("A trade-off needs at least one run, and privacy losses between 0 and 1.")
-    x = np.asarray(values, dtype=np.float64).ravel()
-    x = np.clip(x[np.isfinite(x)], *bounds)
-    if len(x) < 10 or x.min() == x.max():
-        raise TableError(f"Column {column!r} has too few different values to show a trade-off.")
-    rng = np.random.default_rng(seed)
+    x, rng = own.values, np.random.default_rng(options.seed)
     if len(x) > MOST_ROWS:
         x = rng.choice(x, MOST_ROWS, replace=False)
+    published, rounds = options.published, options.rounds
     programme = make_method(PROGRAMME, published=published)
     em = None if published and rounds is None else make_method(ITERATION, rounds=rounds, published=published)
-    ways = _ways(bounds, own, programme, em)
-    lines: dict[str, list[Point]] = {name: [] for name in ways}
-    for number, (name, (noise, method)) in enumerate(ways.items()):
-        for level in levels:
-            try:
-                fitted = calibrate(noise, x, level, bins=_COARSE, points=10 * _COARSE)
-            except UsageError:  # this noise cannot hide so much, or so little
-                continue
-            losses = [_once(x, fitted, bounds, method, bins, rng) for _ in range(runs)]
-            spread = float(np.std(losses, ddof=1)) if runs > 1 else 0.0
-            lines[name].append((float(level), float(np.mean(losses)), spread))
-        progress("Measuring trade-off", number + 1, len(ways))
-    drawn = {name: points for name, points in lines.items() if points}
-    return TradeOff(column, drawn, runs, len(x), mark, published, "" if em else NO_PUBLISHED_EM)
+    lines = {}
+    ways = _ways(own.bounds, own.noise, programme, em)
+    for number, (name, (noise, method)) in enumerate(ways.items(), start=1):
+        try_once = partial(_once, x, bounds=own.bounds, method=method, bins=options.bins, rng=rng)
+        if points := _line(x, noise, options, try_once):
+            lines[name] = points
+        progress("Measuring trade-off", number, len(ways))
+    return TradeOff(own.column, lines, options.runs, len(x), own.mark, published, "" if em else NO_PUBLISHED_EM)
+
+
+def _line(x: Floats, noise: OperatorNoise, options: TradeOffAsked, try_once: Callable[..., float]) -> list[Point]:
+    """Information loss at every privacy loss that this noise reaches."""
+    points: list[Point] = []
+    for level in options.levels:
+        try:
+            fitted = calibrate(noise, x, level, bins=_COARSE, points=10 * _COARSE)
+        except UsageError:  # this noise cannot hide so much, or so little
+            continue
+        losses = [try_once(fitted) for _ in range(options.runs)]
+        spread = float(np.std(losses, ddof=1)) if options.runs > 1 else 0.0
+        points.append((float(level), float(np.mean(losses)), spread))
+    return points
 
 
 def _ways(
@@ -146,7 +159,7 @@ def _ways(
 
 
 def _once(
-    x: Floats, noise: OperatorNoise, bounds: tuple[float, float], method: Method, bins: int, rng: np.random.Generator
+    x: Floats, noise: OperatorNoise, *, bounds: tuple[float, float], method: Method, bins: int, rng: np.random.Generator
 ) -> float:
     options: dict[str, Any] = {"support": bounds, "bins": bins, "resamples": 0, "atoms": False}
     found = reconstruct(noise.sample(x, rng), noise, method=method, **options)
@@ -161,17 +174,40 @@ def where_it_stands(values: ArrayLike, noise: OperatorNoise, found: Density) -> 
     return (told, information_loss(x, found)) if math.isfinite(told) else None
 
 
+@asks(TradeOffAsked)
+def trade_off(release: Release | Path | str, column: str, original: Any, options: TradeOffAsked) -> TradeOff:
+    """Information loss against privacy loss of one column [density-reconstruction, Fig. 3]; for the owner only.
+
+    Parameters
+    ----------
+    release : Release or path
+        What `sanitize` returned, or its folder.
+    column : str
+        A column of numbers.
+    original : DataFrame, Arrow table or path
+        The table that the release was made from. What is shown comes from its private values: keep it.
+    {options}
+
+    Returns
+    -------
+    TradeOff
+        `table()`, `summary()` and `plot()` (SVG); `mark` is where the release itself stands.
+    """
+    return trade_off_of(release, column, original, options)
+
+
 def trade_off_of(
-    release: Release, column: str, original: Any, *, bins: int = 75, published: bool = False, **how: Any
+    release: Release | Path | str, column: str, original: Any, options: TradeOffAsked, progress: Progress = silent
 ) -> TradeOff:
-    """Information loss against privacy loss, with the release itself as a mark; `how` goes to `trade_off`."""
-    one = describe(release.card, column)
+    """The same, saying how far it is."""
+    (opened_release,) = opened(release, public=True)
+    one = describe(opened_release.card, column)
     if not isinstance(one.noise, OperatorNoise):
         raise UsageError(f"Column {column!r} has no noise on numbers, so it has no such trade-off. Name a number.")
-    opened = open_table(original, columns=[column])
-    values = as_numbers(opened.read().column(0), one)
-    programme = make_method(PROGRAMME, published=published)
-    found = reconstruct_from([release], column, programme, bins=bins, resamples=0, atoms=False)
+    values = as_numbers(open_table(original, columns=[column]).read().column(0), one)
+    programme = make_method(PROGRAMME, published=options.published)
+    found = reconstruct_from([opened_release], column, programme, bins=options.bins, resamples=0, atoms=False)
     assert isinstance(found, Density)
-    how |= {"bins": bins, "published": published, "own": one.noise, "mark": where_it_stands(values, one.noise, found)}
-    return trade_off(values, column, (one.low, one.high), **how)
+    mark = where_it_stands(values, one.noise, found)
+    own = OwnValues.of(column, values, (one.low, one.high), noise=one.noise, mark=mark)
+    return measured(own, options, progress)

@@ -72,14 +72,11 @@ def reconstruct(study: StudyId, wanted: Densities, at: AtCoordinator, console: C
 
 def _write(densities: list[Any], out: Path, *, force: bool) -> None:
     from sfumato.core.files import new_folder
-    from sfumato.learn.reconstruct import folder_names, write_found
+    from sfumato.learn.reconstruct import save_each
     from sfumato.reconstruction.density import from_plain
 
-    names = [one.column for one in densities]
-    places = [""] if len(names) == 1 else folder_names(names)
     with new_folder(out, force=force) as folder:
-        for one, place in zip(densities, places, strict=True):
-            write_found(from_plain(one.found or {}), folder, place)
+        save_each([(one.column, from_plain(one.found or {})) for one in densities], folder)
 
 
 # study rehearse: what sharing one's own table between sites would cost and hide.
