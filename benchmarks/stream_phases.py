@@ -18,7 +18,7 @@ from sfumato.channels import Recipe
 from sfumato.guarantee.person_hash import Fingerprint
 from sfumato.ledger import Ledger
 from sfumato.ledger.roll import Roll
-from sfumato.mechanisms import Mechanism
+from sfumato.mechanisms import Mechanism, bandwidth
 from sfumato.noise import Streams
 from sfumato.release import source
 from sfumato.release.engines import shuffle
@@ -93,7 +93,7 @@ def phases_told() -> Iterator[Phases]:
         *((kind, "draw", "noise") for kind in _kinds(Mechanism) if "draw" in vars(kind)),
         *((kind, "release_stage", "noise") for kind in _kinds(Mechanism) if "release_stage" in vars(kind)),
         *((kind, "statistics", "fit") for kind in _kinds(Mechanism) if "statistics" in vars(kind)),
-        *((kind, "second_statistics", "fit") for kind in _kinds(Mechanism) if "second_statistics" in vars(kind)),
+        (bandwidth.RowSample, "among", "fit"),
     ]
     start = time.process_time()
     with ExitStack() as patched:

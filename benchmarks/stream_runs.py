@@ -20,7 +20,7 @@ from stream_phases import PHASES, phases_told
 
 from sfumato.guarantee.person_hash import Fingerprint
 from sfumato.release import sanitize as job
-from sfumato.release.engines import here, release
+from sfumato.release.engines import release
 from sfumato.release.engines.passes import each_block
 from sfumato.release.write_release import InFolder
 
@@ -38,16 +38,16 @@ def left_out(what: str, threads: int | None = None) -> Iterator[None]:
         if threads is not None:
             patch(os, "cpu_count", lambda: threads)
         if "ledger" in what:
-            patch(job, "_roll", lambda *_: None)
+            patch(job._Run, "_roll", lambda *_: None)
             patch(Fingerprint, "sums", lambda *_: np.zeros(2, dtype=np.uint64))
         if "shuffle" in what:
             patch(InFolder, "shuffle", lambda *_: None)
-            patch(here, "release_blocks", _in_order)
+            patch(release, "release_blocks", _in_order)
         yield
 
 
-def _in_order(mechanism: Any, source: Any, streams: Any, response: Any, *more: Any) -> Iterator[Any]:
-    return each_block(source, release.perturber(mechanism, streams, response, more[-1]))
+def _in_order(work: release.Work, _: Any) -> Iterator[Any]:
+    return each_block(work.source, release.perturber(work.mechanism, work.streams, work.response))
 
 
 def measured(run: Callable[[], Any], before: Callable[[], Any]) -> dict[str, Any]:

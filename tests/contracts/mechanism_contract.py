@@ -12,6 +12,7 @@ from sfumato.channels.guidance.bits import floored
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
 from sfumato.guarantee.recompute import recomputed
 from sfumato.mechanisms import GuidedProjection, NoisyOperator, RandomizedResponse
+from sfumato.mechanisms.phases import Given, Whole
 from sfumato.noise import Streams
 from sfumato.release.write_release import Layout, make_card
 
@@ -61,11 +62,9 @@ def check_merged_blocks_fit_like_one_pass(mechanism):
     whole, X, y = fitted(mechanism)
     merged, encoding = clone(mechanism), whole.encoding_
     cuts = (slice(0, 1), slice(1, 70), slice(70, None))
-    parts = [merged.statistics(X[cut], y[cut]) for cut in cuts]
-    merged.fit_statistics(parts[2] + (parts[0] + parts[1]), encoding, a_key(mechanism, encoding))
-    if merged.needs_second_pass:
-        parts = [merged.second_statistics(X[cut], y[cut]) for cut in cuts]
-        merged.fit_second(parts[1] + parts[2] + parts[0])
+    for phase in merged.fitting(Given(encoding, a_key(mechanism, encoding), Streams.seeded(0))):
+        parts = [phase.observe(Whole(X[cut], y[cut], number)) for number, cut in enumerate(cuts)]
+        phase.finish(parts[2] + (parts[0] + parts[1]))
     assert np.allclose(merged.embed(X), whole.embed(X), atol=1e-7)
     assert np.allclose(merged.perturb(X, y, stream(0)).X, whole.perturb(X, y, stream(0)).X, atol=1e-6, equal_nan=True)
     assert np.isclose(merged.guarantee().record, whole.guarantee().record, rtol=1e-6)

@@ -50,8 +50,8 @@ class SampledComponents(PrincipalLaplace):
 
     name = "sampled-components"
 
-    def fit_second(self, statistics):
-        super().fit_second(statistics)
+    def fit_scores(self, statistics):
+        super().fit_scores(statistics)
         return self._leave_out()
 
     def fit_statistics(self, statistics, encoding, key=None):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +16,16 @@ from sfumato.core.errors import OutputError, TableError
 from sfumato.core.progress import silent
 from sfumato.ledger import Ledger
 from sfumato.mechanisms import make_mechanism
+from sfumato.mechanisms.phases import Given, Phase, Whole
 from sfumato.noise import Streams
 from sfumato.release import source as source_module
-from sfumato.release.engines import MemoryShuffle, fit_on_source, release_blocks
 from sfumato.release.engines import shuffle as shuffle_module
+from sfumato.release.engines.fit import play
+from sfumato.release.engines.release import Work, release_blocks
+from sfumato.release.engines.shuffle import MemoryShuffle
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.release.source import Source, block_rows_for
+from sfumato.release.write_release import InMemory, Layout
 from sfumato.table import Column, Encoding, Schema, open_table
 
 ROWS, BLOCK = 500, 64
@@ -85,11 +90,11 @@ def test_merged_streamed_and_one_pass_fits_agree(table, name, parameters, schema
     key = first.draw_key(encoding) if first.needs_key else None
     first.fit(X, encoding=encoding, key=key)
     source = Source(open_table(table), encoding, block_rows=37)
-    rows = fit_on_source(mechanisms["streamed"], source, key, Ledger().fingerprint(encoding.width), silent)
+    given = Given(encoding, key, Streams())
+    rows = play(mechanisms["streamed"].phases(given), source, Ledger().fingerprint(encoding.width), silent)
     merged = mechanisms["merged"]
-    merged.fit_statistics(merged.statistics(X[300:], None) + merged.statistics(X[:300], None), encoding, key)
-    if merged.needs_second_pass:
-        merged.fit_second(merged.second_statistics(X[:123], None) + merged.second_statistics(X[123:], None))
+    for phase in merged.phases(given):
+        phase.finish(phase.observe(Whole(X[300:], None)) + phase.observe(Whole(X[:300], None)))
     assert rows == ROWS
     for other in (mechanisms["streamed"], merged):
         assert_allclose(other.embed(X), first.embed(X), atol=1e-10)
@@ -98,6 +103,22 @@ def test_merged_streamed_and_one_pass_fits_agree(table, name, parameters, schema
             [channel.added_moments[0] for channel in first.recipe_.channels],
         )
         assert other.guarantee().record == pytest.approx(first.guarantee().record, rel=1e-9)
+
+
+def test_phases_are_played_in_order_and_paid_before_the_first_noise(table):
+    encoding, happened = Encoding(NUMBERS), []
+
+    def phases():
+        yield Phase("free", lambda rows: len(rows.X), lambda found: happened.append(("free", found)))
+        for _ in range(2):
+            paid = partial(happened.append, "paid")
+            yield Phase("paid", lambda rows: len(rows.X), lambda _, paid=paid: paid(), is_paid_before=True)
+        happened.append("asked for more")
+
+    source = Source(open_table(table), encoding, block_rows=37)
+    fingerprint = Ledger().fingerprint(encoding.width)
+    assert play(phases(), source, fingerprint, silent, lambda: happened.append("charged")) == ROWS
+    assert happened == [("free", ROWS), "charged", "paid", "paid", "asked for more"]
 
 
 def test_both_engines_read_the_same_rows(table, tmp_path):
@@ -176,7 +197,8 @@ class InOrder(MemoryShuffle):
 
 
 def perturbed(mechanism, source: Source, streams: Streams) -> list[np.ndarray]:
-    return [block.X for block in release_blocks(mechanism, source, streams, None, InOrder(), ROWS, silent)]
+    work = Work(Layout(mechanism, source.encoding), source, streams, None, InMemory(), ROWS, silent)
+    return [block.X for block in release_blocks(work, InOrder())]
 
 
 @pytest.mark.parametrize("noise", ["exact", "float"])

@@ -24,7 +24,7 @@ from sfumato.core.progress import Progress
 from sfumato.guarantee.concentrated import Values
 from sfumato.guarantee.guarantee import CENTRAL_DP, LOCAL_DP
 from sfumato.ledger import Ledger
-from sfumato.mechanisms import ModelDrawing, make_mechanism
+from sfumato.mechanisms import make_mechanism
 from sfumato.release.config import RELEASED, TABLE
 from sfumato.release.release import Release
 from sfumato.table import Schema
@@ -110,9 +110,7 @@ def _together(released: Release, setting: Setting, forecast: Outcome) -> Values 
     if forecast.kind == LOCAL_DP:
         return first + Values(local=forecast.epsilon)
     made = make_mechanism(setting.candidate.mechanism, setting.parameters)
-    return (
-        first + Values(central=made.planned) if forecast.kind == CENTRAL_DP and isinstance(made, ModelDrawing) else None
-    )
+    return first + Values(central=made.planned) if forecast.kind == CENTRAL_DP and made.planned is not None else None
 
 
 def _searched(

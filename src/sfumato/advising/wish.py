@@ -9,7 +9,7 @@ from typing import Any
 
 from sfumato.core.errors import UsageError
 from sfumato.guarantee.posterior import PRIOR
-from sfumato.mechanisms import MECHANISMS, GuidedProjection, Mechanism, ModelDrawing, make_mechanism
+from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
 from sfumato.mechanisms.base import PRESENCE, RECORD, Knob
 
 PEOPLE, KEY_HOLDERS = "people", "key-holders"
@@ -130,9 +130,9 @@ def candidates(wish: Wish, *, public: bool) -> tuple[list[Candidate], dict[str, 
 
 
 def _unfit(mechanism: type[Mechanism], knob: Knob, wish: Wish) -> str | None:
-    if issubclass(mechanism, GuidedProjection):
+    if mechanism.for_surveys:
         return "it is for surveys"
-    if wish.trust == "nobody" and issubclass(mechanism, ModelDrawing):
+    if wish.trust == "nobody" and mechanism.made_up:
         return "it needs an owner who is trusted with the table (--trust owner)"
     if wish.trust == "nobody" and (not mechanism.proves or mechanism.needs_key or mechanism.whole_table):
         return "it needs somebody who holds all rows or a common key, or proves nothing"

@@ -26,6 +26,7 @@ from sfumato.auditing.riskiest import riskiest_records
 from sfumato.auditing.uniqueness import uniqueness
 from sfumato.auditing.utility import utility
 from sfumato.core.errors import UsageError
+from sfumato.release.asked import ENGINES
 from sfumato.release.release import Release
 from sfumato.table.neighbours import on_device
 from sfumato.table.persons import as_frame, kind_of
@@ -142,7 +143,7 @@ def audit(release: Any, options: Options) -> Audit:
     options.check(carded=isinstance(release, Release) or is_folder(release))
     kind = kind_of(options.original)
     with on_device(options.device, int(options.device_memory * (1 << 30))), ExitStack() as until:
-        if options.engine == "spark":
+        if ENGINES[options.engine].spread:
             from sfumato.release.spark import engine as in_spark  # PySpark is an extra
 
             rows = until.enter_context(in_spark.table_in_spark(options.original, options.master))

@@ -13,6 +13,7 @@ from sfumato.auditing.extra import check_limit
 from sfumato.core.as_published import as_published
 from sfumato.core.asked import check_asked
 from sfumato.core.errors import UsageError
+from sfumato.release.asked import ENGINES
 from sfumato.release.config import Config
 from sfumato.table import Schema
 
@@ -104,9 +105,10 @@ class Options(AuditAsked):
             raise UsageError("Only a release with a card can be attacked together with another. Leave --with out.")
         if self.beside is None and self.beside_original is not None:
             raise UsageError("--with-original is the table of the release given by --with. Give both, or neither.")
-        if self.engine != "spark" and self.master is not None:
+        spreads = ENGINES[self.engine].spread
+        if not spreads and self.master is not None:
             raise UsageError("--master says where Spark runs. Add --engine spark.")
-        if self.engine == "spark" and not carded:
+        if spreads and not carded:
             raise UsageError("--engine spark audits a release with its card. Leave it out.")
         self._check_numbers()
         self._check_crowds(marked=carded or self.schema is not None)

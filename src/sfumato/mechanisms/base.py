@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import inspect
+import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sfumato.channels import Recipe
+from sfumato.channels.measured import Measurement
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import TableError, UsageError
 from sfumato.guarantee import Guarantee, Key
+from sfumato.guarantee.concentrated import Central
 from sfumato.guarantee.guarantee import learned_domain, proved
 from sfumato.mechanisms.columnwise import check_choices
 from sfumato.mechanisms.parameters import Parameters
+from sfumato.mechanisms.phases import FIT, Given, Phase, Rows, Whole
 from sfumato.noise import LAWS, Streams
 from sfumato.noise.own_laws import is_own
 from sfumato.table import Encoding
 from sfumato.table.statistics import Statistics
+
+if TYPE_CHECKING:  # whose modules know mechanisms
+    from sfumato.mechanisms.central.agreed import AgreedPlan
 
 # Which parameter of a mechanism says how strong the change is: what a search turns.
 
@@ -89,9 +96,9 @@ class Block:
 class Mechanism(Parameters, ABC):
     """Fit on statistics that add up, perturb block by block.
 
-    ``fit(X, y)`` equals ``fit_statistics(statistics(X, y), encoding, key)``, followed by one more round where
-    `needs_second_pass`. Rows arrive *encoded* (see `Encoding`: columns in [0,1], one-hot groups). A mechanism holds no
-    random generator: the engine hands one to `perturb` for every block; what must be the same for all blocks is in
+    ``fit(X, y)`` equals ``fit_statistics(statistics(X, y), encoding, key)``; a mechanism that needs more from the table
+    lists further `phases`. Rows arrive *encoded* (see `Encoding`: columns in [0,1], one-hot groups). A mechanism holds
+    no random generator: the engine hands one to `perturb` for every block; what must be the same for all blocks is in
     the `Key`.
     """
 
@@ -107,6 +114,14 @@ class Mechanism(Parameters, ABC):
     published: ClassVar[Mapping[str, Any] | None] = None
     """What the paper does where our default differs, by parameter; empty where it does not; None: in no paper."""
     not_protected: ClassVar[tuple[str, ...]] = ()
+    made_up: ClassVar[bool] = False
+    """Whether rows are drawn from a noisy model of the table, and are nobody's."""
+    redraws: ClassVar[bool] = False
+    """Whether a row of the table may be released several times, or never."""
+    rotates: ClassVar[bool] = False
+    """Whether its key is a rotation, so that a good one can be searched for."""
+    for_surveys: ClassVar[bool] = False
+    """Whether it is made for answers that are blurred one by one, before there is a table."""
 
     column_choices: ClassVar[frozenset[str]] = frozenset()
     """What a column of the schema may choose for itself (`noise`); anything else is refused."""
@@ -148,11 +163,8 @@ class Mechanism(Parameters, ABC):
         check_choices(self.name, self.column_choices, encoding)
         if self.needs_key and key is None:
             key = self.draw_key(encoding)
-        learned = self.statistics(X, codes) if self.needs_statistics else Statistics.empty(encoding.width)
-        learned = self.blurred(learned, streams or Streams())
-        self.fit_statistics(learned, encoding, key)
-        if self.needs_second_pass:
-            self.fit_second(self.second_statistics(X, codes))
+        for phase in self.fitting(Given(encoding, key, streams or Streams(), codes is not None)):
+            phase.play(Whole(X, codes))
         return self
 
     @classmethod
@@ -169,51 +181,58 @@ class Mechanism(Parameters, ABC):
         """
         return {RECORD.parameter: epsilon / rows}
 
-    # What a fit adds up, and what it makes of it
+    # What it needs from the table
+
+    def phases(self, given: Given) -> Iterator[Phase]:
+        """The passes to be made before rows are released, in order; the next is asked for once the last has finished.
+
+        There is always one: it reads and checks every value before any noise is drawn.
+        """
+        check_choices(self.name, self.column_choices, given.encoding)
+        yield from self.fitting(given)
+
+    def fitting(self, given: Given) -> Iterator[Phase]:
+        """The phases of the fit itself."""
+        learns, width = self.needs_statistics, given.encoding.width
+
+        def observe(rows: Rows) -> Statistics:
+            return self.statistics(rows.X, rows.y) if learns else Statistics.empty(width)
+
+        yield Phase(FIT, observe, lambda found: self.fit_statistics(found, given.encoding, given.key))
 
     @property
     def needs_statistics(self) -> bool:
-        """Whether anything is learned from the rows; if not, no pass over the table is made."""
+        """Whether anything is learned from the rows; if not, they are read and checked all the same."""
         return True
 
     def statistics(self, X: Matrix, y: Codes | None) -> Statistics:  # noqa: ARG002 (mechanisms may need classes)
-        """What the first pass adds up over blocks."""
+        """What the fit adds up over blocks."""
         return Statistics.of(X)
 
     @abstractmethod
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:
         """Fit from the sum of all blocks' statistics."""
 
-    def blurred(self, statistics: Statistics, streams: Streams) -> Statistics:  # noqa: ARG002
-        """What the fit may see of all blocks' statistics: by default the sums as they are.
-
-        A mechanism that estimates something under an epsilon of its own adds its noise here, once, after all blocks.
-        """
-        return statistics
-
     @property
     def estimates(self) -> bool:
         """Whether the fit estimates something under an epsilon of its own."""
         return False
 
-    @property
-    def needs_second_pass(self) -> bool:
-        """Whether a second round over the rows is needed, now that the first is fitted."""
-        return False
+    def check_parameters(self) -> None:
+        """Refuse parameters that make no sense, before a row is read."""
 
-    def second_statistics(self, X: Matrix, y: Codes | None) -> Statistics:  # noqa: ARG002
-        """What the second pass adds up over blocks: by default, statistics of the embedded rows."""
-        return Statistics.of(self.embed(X))
-
-    def fit_second(self, statistics: Statistics) -> Self:  # noqa: ARG002
-        """Finish the fit with the second pass; only mechanisms that ask for one have more to do."""
-        return self
+    def check_schema(self, encoding: Encoding) -> None:
+        """Refuse what cannot be claimed, before a row is read."""
 
     # What it does to rows
 
     def perturb(self, X: Matrix, y: Codes | None, rng: np.random.Generator) -> Block:
         """Release one block: a pure function of the block and the generator."""
         return Block(self.recipe_.perturb(X, rng), y, np.arange(len(X)))
+
+    def release_block(self, rows: Rows, rng: np.random.Generator, streams: Streams) -> Block:  # noqa: ARG002
+        """One block of several, with its own generator; `streams` for what follows from its number alone."""
+        return self.perturb(rows.X, rows.y, rng)
 
     def embed(self, X: ArrayLike) -> Matrix:
         """Where unperturbed rows lie in the release's space: what a query is compared with."""
@@ -222,6 +241,10 @@ class Mechanism(Parameters, ABC):
     def released(self, rows: int) -> int:
         """How many rows come out where `rows` go in."""
         return rows
+
+    def wanted(self, there: int) -> int:
+        """Rows to release of a table that has so many, before anything is fitted."""
+        return there
 
     def restore(self, Z: Matrix) -> Matrix | None:
         """Release rows mapped back to encoded source columns, as anybody could; None where that needs the key."""
@@ -240,6 +263,33 @@ class Mechanism(Parameters, ABC):
     @staticmethod
     def _own_generator() -> np.random.Generator:
         return Streams().generator(0, b"in-memory release", b"")
+
+    # Of a mechanism whose rows are made up: what they are drawn from, and what that costs
+
+    @property
+    def planned(self) -> Central | None:
+        """What the fit costs at most, where its noise is paid for before it is drawn."""
+        return None
+
+    def model(self) -> dict[str, Any] | None:
+        """What rows are drawn from, as plain JSON; all of it noisy or public."""
+        return None
+
+    def counts(self) -> Codes | None:
+        """Noisy counts that can be added to those of other sites, where the fit followed a plan that they agreed on."""
+        return None
+
+    def measured_under(self, plan: AgreedPlan) -> list[Measurement]:  # noqa: ARG002
+        """What a card must state that was made under a plan of several sites with these parameters."""
+        raise UsageError(f"{self.name} measures no counts that sites could add.")
+
+    def restore_model(self, found: Any, recipe: Recipe, labelled: bool) -> Self:  # noqa: ARG002
+        """Be what the fit left behind, from a file and a card."""
+        raise TypeError(f"{self.name} has no model.")
+
+    def draw_rows(self, rows: int, rng: np.random.Generator) -> Block:  # noqa: ARG002
+        """New rows, without a source."""
+        raise TypeError(f"{self.name} has no model.")
 
     # What it says about itself
 
@@ -281,6 +331,10 @@ class Mechanism(Parameters, ABC):
         """Every public parameter, with derived values in the place of the knobs they were derived from."""
         return {name: value for name, value in self.get_params(deep=False).items() if _is_plain(value)}
 
+    def stream_name(self) -> bytes:
+        """What was asked for, so that no other parameters draw the same noise."""
+        return json.dumps([self.name, self.parameters_used()], sort_keys=True, default=str).encode()
+
     def notes(self) -> dict[str, Any]:
         """What only the owner is told once rows were perturbed: figures of private data, which no card may carry."""
         return {}
@@ -288,6 +342,10 @@ class Mechanism(Parameters, ABC):
     def draw_key(self, encoding: Encoding) -> Key:  # noqa: ARG002
         """Draw what all blocks and sites must share."""
         raise UsageError(f"{self.name} has no key.")
+
+    def key_around(self, rotation: Matrix, encoding: Encoding, searched: int | None = None) -> Key:  # noqa: ARG002
+        """A key with this rotation, which a search chose among so many."""
+        raise UsageError(f"{self.name} has no rotation.")
 
     # Checks that all mechanisms share
 

@@ -58,6 +58,7 @@ class GuidedProjection(Mechanism):
 
     name = "guided-projection"
     proves = True
+    for_surveys = True
     own_knob = Knob("floor", 0.01, 0.49, protects=True)
     papers = ("guided-survey",)
     rests_on = ("The uniform numbers behind different bits and rows are independent and secret.",)

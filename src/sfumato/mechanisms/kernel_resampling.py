@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from types import MappingProxyType
@@ -38,6 +38,7 @@ from sfumato.mechanisms.bandwidth import (
     rule_width,
 )
 from sfumato.mechanisms.base import Knob
+from sfumato.mechanisms.phases import MEASURE, Given, Phase
 from sfumato.mechanisms.row_drawing import RowDrawing
 from sfumato.table import Encoding, Group
 from sfumato.table.statistics import Moments, Statistics
@@ -202,18 +203,18 @@ class KernelResampling(RowDrawing):
         by_class = {code: self._channels(kernel) for code, kernel in self.kernels_.items()}
         self.recipe_ = Recipe(self.encoding_, Identity(self.encoding_.width), self._widest(), "drawn", by_class)
 
+    def fitting(self, given: Given) -> Iterator[Phase]:
+        """The fit; a constant that is chosen by likelihood needs rows of each class to hold against each other."""
+        yield from super().fitting(given)
+        if self._chosen_by_likelihood:
+            yield Phase(MEASURE, lambda rows: RowSample.among(rows.X, self._codes(rows.X, rows.y)), self._fit_constants)
+
     @property
-    def needs_second_pass(self) -> bool:
+    def _chosen_by_likelihood(self) -> bool:
         return any(choice in CHOSEN_BY_LIKELIHOOD for one in self.choices_.values() for choice in one.values())
 
-    def second_statistics(self, X: Matrix, y: Codes | None) -> RowSample:
-        """Rows of each class, to be held against each other."""
-        return RowSample.among(X, self._codes(X, y))
-
-    def fit_second(self, statistics: Statistics) -> Self:
-        assert isinstance(statistics, RowSample)
-        self._settle({code: self._best_constant(code, statistics.rows.get(code)) for code in self.counts_})
-        return self
+    def _fit_constants(self, sample: RowSample) -> None:
+        self._settle({code: self._best_constant(code, sample.rows.get(code)) for code in self.counts_})
 
     def _best_constant(self, code: int, rows: Matrix | None) -> float:
         sigma = self._sigma(self.moments_[code])
@@ -373,7 +374,7 @@ class KernelResampling(RowDrawing):
             found.append("bandwidths, from the standard deviation of every column in every class")
         if any(choice in MATRICES for one in self.choices_.values() for choice in one.values()):
             found.append("how noise is correlated, from the correlations of the columns in every class")
-        if self.needs_second_pass:
+        if self._chosen_by_likelihood:
             found.append("how wide a kernel fits best, from the distances between the rows of every class")
         return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Self
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sfumato.channels import Additive, Affine, Channel, Recipe, laplace_channels
 from sfumato.channels.affine_bound import affine_epsilons, component_ranges
 from sfumato.channels.noisy_moments import NoisyMoments
-from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.array_types import Matrix
 from sfumato.core.errors import UsageError
 from sfumato.guarantee import Key
 from sfumato.guarantee.borrowed import is_reason
@@ -23,7 +23,8 @@ from sfumato.guarantee.rounding import rounded_up
 from sfumato.mechanisms.base import RECORD, Mechanism, as_matrix, count_of
 from sfumato.mechanisms.basis import LEARNED, NAMES, PRIVATE, Basis, PairedProducts, given_basis, principal_components
 from sfumato.mechanisms.columnwise import epsilon_shares
-from sfumato.noise import LAWS, Streams, make_law
+from sfumato.mechanisms.phases import FIT, MEASURE, Given, Phase
+from sfumato.noise import LAWS, make_law
 from sfumato.table import Encoding, Group
 from sfumato.table.statistics import Statistics
 
@@ -258,13 +259,21 @@ class PrincipalLaplace(Mechanism):
         weighed = self.components == NOISE_AWARE or (self.components is None and isinstance(self.basis, Basis))
         return self._learns_basis or self.estimates or weighed
 
-    def statistics(self, X: Matrix, y: Codes | None) -> Statistics:
-        return PairedProducts.of_rows(X, self._terms(X.shape[1])) if self.estimates else super().statistics(X, y)
+    def fitting(self, given: Given) -> Iterator[Phase]:
+        """The fit. A private basis is made of sums with noise, which is added once, after all blocks; widths from the
+        data need the scores that the fit gives."""
+        if self.estimates:
+            terms = self._terms(given.encoding.width)
 
-    def blurred(self, statistics: Statistics, streams: Streams) -> Statistics:
-        if not isinstance(statistics, PairedProducts):
-            return statistics
-        return statistics.blurred(streams.generator(0, statistics.content, b"basis"))
+            def finish(sums: PairedProducts) -> None:
+                noisy = sums.blurred(given.streams.generator(0, sums.content, b"basis"))
+                self.fit_statistics(noisy, given.encoding, given.key)
+
+            yield Phase(FIT, lambda rows: PairedProducts.of_rows(rows.X, terms), finish)
+        else:
+            yield from super().fitting(given)
+        if self.component_bounds == "data":
+            yield Phase(MEASURE, lambda rows: Statistics.of(self.embed(rows.X)), self.fit_scores)
 
     def _terms(self, width: int) -> NoisyMoments:
         """How the basis is estimated under its part of the epsilon; without a wanted one there is nothing to part."""
@@ -275,10 +284,6 @@ class PrincipalLaplace(Mechanism):
                 f"'basis_share' of {self.name} below 1. Got {self.basis_share:g} instead."
             )
         return NoisyMoments.of(float(self.epsilon_record) * float(self.basis_share), width)
-
-    @property
-    def needs_second_pass(self) -> bool:
-        return self.component_bounds == "data"
 
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
         self._check_positive(b=self.b, epsilon_record=self.epsilon_record, df=self.df, basis_share=self.basis_share)
@@ -299,7 +304,7 @@ class PrincipalLaplace(Mechanism):
         low, high = component_ranges(self.matrix_, encoding.groups)
         self.offset_ = -(low + high) / 2
         self._half_ = self._widened(high - low) / 2
-        if not self.needs_second_pass:
+        if self.component_bounds == "public":
             self._set_interval(-self._half_, self._half_)
         return self
 
@@ -323,7 +328,7 @@ class PrincipalLaplace(Mechanism):
         usual[usual == 0] = 1.0
         return np.where(widths > NARROWEST * usual, widths, usual)
 
-    def fit_second(self, statistics: Statistics) -> Self:
+    def fit_scores(self, statistics: Statistics) -> Self:
         """Widths from the scores themselves, as published: D_P's own maximum and minimum [Fig. 2, line 3]."""
         scores = statistics.total
         varies = scores.high - scores.low > NARROWEST * self._half_

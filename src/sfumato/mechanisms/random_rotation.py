@@ -84,6 +84,7 @@ class RandomRotation(Mechanism):
 
     name = "random-rotation"
     needs_key = True
+    rotates = True
     proves = True
     papers = ("random-rotation",)
     published = MappingProxyType({"centre": "random", "noise": None})

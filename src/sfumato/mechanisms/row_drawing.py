@@ -13,7 +13,8 @@ and within a block every draw is uniform: together these are M_c independent uni
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Integral, Real
 
 import numpy as np
@@ -21,11 +22,28 @@ import numpy as np
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import TableError, UsageError
 from sfumato.mechanisms.base import Block, Mechanism
+from sfumato.mechanisms.phases import FIT, Given, Phase, Rows
+from sfumato.noise import Streams
 from sfumato.table.statistics import NO_CLASS, Statistics
 
 Counts = dict[int, int]
 """Class code -> number of rows."""
 MOST_ROWS = 10**12
+
+
+@dataclass(frozen=True)
+class CountedBlocks:
+    """Statistics, and how many rows every block has of each class."""
+
+    statistics: Statistics
+    blocks: Mapping[int, Counts]
+
+    @classmethod
+    def of(cls, number: int, statistics: Statistics) -> CountedBlocks:
+        return cls(statistics, {number: {code: moments.n for code, moments in statistics.items()}})
+
+    def __add__(self, other: CountedBlocks) -> CountedBlocks:
+        return CountedBlocks(self.statistics + other.statistics, {**self.blocks, **other.blocks})
 
 
 class RowDrawing(Mechanism):
@@ -35,9 +53,27 @@ class RowDrawing(Mechanism):
     times what there is (0.5 for half). Classes keep their shares.
     """
 
+    redraws = True
     rows: float | int | None
     counts_: Counts
     draws_: Counts
+    shares_: Mapping[int, Counts]
+    """How many rows are drawn from every block of the table, by class."""
+
+    def fitting(self, given: Given) -> Iterator[Phase]:
+        """The fit, whose end deals the draws to the blocks."""
+
+        def observe(rows: Rows) -> CountedBlocks:
+            return CountedBlocks.of(rows.number, self.statistics(rows.X, rows.y))
+
+        def finish(found: CountedBlocks) -> None:
+            self.fit_statistics(found.statistics, given.encoding, given.key)
+            numbers = sorted(found.blocks)
+            rng = given.streams.generator(0, b"", b"draws")
+            drawn = self.shares([found.blocks[number] for number in numbers], rng)
+            self.shares_ = dict(zip(numbers, drawn, strict=True))
+
+        yield Phase(FIT, observe, finish)
 
     def statistics(self, X: Matrix, y: Codes | None) -> Statistics:
         return Statistics.of(X, y)
@@ -85,6 +121,10 @@ class RowDrawing(Mechanism):
             for code, here in counts.items()
         }
         return self.draw(X, y, share, rng)
+
+    def release_block(self, rows: Rows, rng: np.random.Generator, streams: Streams) -> Block:  # noqa: ARG002
+        """As many draws as the block's share."""
+        return self.draw(rows.X, rows.y, self.shares_[rows.number], rng)
 
     def draw(self, X: Matrix, y: Codes | None, share: Mapping[int, int], rng: np.random.Generator) -> Block:
         """Release `share` new rows of every class of this block."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import add
 from typing import Any, Self
 
 import numpy as np
@@ -19,8 +21,10 @@ from sfumato.core.errors import SchemaError
 from sfumato.guarantee import Key
 from sfumato.mechanisms.base import RECORD, Block, Mechanism, as_codes, as_matrix
 from sfumato.mechanisms.columnwise import epsilon_shares
+from sfumato.mechanisms.phases import GUIDE, Given, Phase, Rows, Whole
 from sfumato.mechanisms.reporting import PER_COLUMN, ROUND_DOWN, Plan, plan_of
 from sfumato.mechanisms.stage_guide import OutcomeCounts, ReleasedRows, guide
+from sfumato.noise import Streams
 from sfumato.noise.grid import random_words
 from sfumato.noise.streams import keyed_generator
 from sfumato.table import Encoding, Group
@@ -104,6 +108,33 @@ class StagedRelease(Mechanism):
 
     # Rounds
 
+    def phases(self, given: Given) -> Iterator[Phase]:
+        """The fit, then all rounds but the last: what rows of a stage release guides the next one. The last is the
+        release itself. The generators of a block are the same in every round, so what a guide sees is what is released
+        in the end."""
+        yield from super().phases(given)
+        name = self.stream_name()
+
+        def release(rows: Rows, only: int) -> Matrix:
+            rng = given.streams.generator(rows.number, given.streams.content(rows.X.T, rows.y), name)
+            return self.release_stage(rows.X, _numbered(rows, given.streams), rng, only)
+
+        yield from self._guiding(release)
+
+    def _guiding(self, release: Callable[[Rows, int], Matrix]) -> Iterator[Phase]:
+        """One phase a round, given what releases one stage of a block."""
+        seen: list[OutcomeCounts] = []
+        for finished in range(1, self.rounds):
+
+            def observe(rows: Rows, stage: int = finished - 1) -> OutcomeCounts:
+                return self.outcomes(ReleasedRows(release(rows, stage)))
+
+            def finish(found: OutcomeCounts, finished: int = finished) -> None:
+                seen.append(found)
+                self.take_guide(finished, reduce(add, seen))
+
+            yield Phase(GUIDE, observe, finish)
+
     @property
     def _staged(self) -> Staged:
         assert isinstance(self.recipe_.map, Staged)
@@ -134,6 +165,10 @@ class StagedRelease(Mechanism):
         numbered, noise = (keyed_generator(random_words(rng, 2).tobytes()) for _ in range(2))
         return Block(self.release_stage(X, numbered, noise), y, np.arange(len(X)))
 
+    def release_block(self, rows: Rows, rng: np.random.Generator, streams: Streams) -> Block:
+        """The stage follows from the row's number, never from its content."""
+        return Block(self.release_stage(rows.X, _numbered(rows, streams), rng), rows.y, np.arange(len(rows.X)))
+
     def release(
         self, X: ArrayLike, y: ArrayLike | None = None, rng: np.random.Generator | None = None, **fit: Any
     ) -> Block:
@@ -142,19 +177,25 @@ class StagedRelease(Mechanism):
         self.fit(X, codes, **fit)
         rng = rng or self._own_generator()
         keys = [random_words(rng, 2).tobytes() for _ in range(2)]
-        counts: OutcomeCounts | None = None
-        for finished in range(1, self.rounds):
+
+        def release(rows: Rows, only: int | None) -> Matrix:
             numbered, noise = map(keyed_generator, keys)
-            found = self.outcomes(ReleasedRows(self.release_stage(X, numbered, noise, finished - 1)))
-            counts = found if counts is None else counts + found
-            self.take_guide(finished, counts)
-        numbered, noise = map(keyed_generator, keys)
-        block = Block(self.release_stage(X, numbered, noise), codes, np.arange(len(X)))
+            return self.release_stage(rows.X, numbered, noise, only)
+
+        whole = Whole(X, codes)
+        for phase in self._guiding(release):
+            phase.play(whole)
+        block = Block(release(whole, None), codes, np.arange(len(X)))
         self.recipe_.check_gaps(block.X)
         return block
 
     def parameters_used(self) -> dict[str, Any]:
         return {**super().parameters_used(), "columns": self.columns_}
+
+
+def _numbered(rows: Rows, streams: Streams) -> np.random.Generator:
+    """What says through which stage every row of a block goes."""
+    return streams.generator(rows.number, b"", b"stage")
 
 
 def _stretch(groups: Sequence[Group], flat: Marginals) -> tuple[float, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
@@ -12,19 +12,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sfumato.channels import Identity, Recipe, Unstated
+from sfumato.channels.measured import Measurement
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee import Key
 from sfumato.guarantee.concentrated import Central, epsilon_of, rho_for
 from sfumato.guarantee.posterior import rho_of_loss
 from sfumato.mechanisms.base import PRESENCE, Block, Mechanism, as_codes, as_matrix
-from sfumato.mechanisms.central.agreed import AgreedPlan, agreed_plan, model_under
+from sfumato.mechanisms.central.agreed import AgreedPlan, agreed_plan, model_under, planned_measurements
 from sfumato.mechanisms.central.budget import Budget, replacing_costs
 from sfumato.mechanisms.central.model import TreeModel
 from sfumato.mechanisms.central.model_file import model_as_dict, model_digest, model_from_dict
 from sfumato.mechanisms.central.noisy_counts import PlannedModel
 from sfumato.mechanisms.central.plan import NOISY, PUBLIC, Origin, Plan, read_plan
 from sfumato.mechanisms.central.scoring import ScoringModel
+from sfumato.mechanisms.phases import COUNT, FIT, Given, Phase, Whole
 from sfumato.noise import Streams
 from sfumato.table import Encoding
 from sfumato.table.statistics import Counts, Statistics
@@ -42,20 +44,13 @@ class ModelDrawing(Mechanism):
     Noise is drawn by `measure`, from the generator that `start` was given. After that the table is not needed.
     """
 
+    made_up = True
     own_knob = PRESENCE
 
     @property
     @abstractmethod
     def planned(self) -> Central:
         """What the fit costs at most: it is charged before any noise is drawn."""
-
-    @abstractmethod
-    def check_parameters(self) -> None:
-        """Refuse parameters that make no sense."""
-
-    @abstractmethod
-    def check_schema(self, encoding: Encoding) -> None:
-        """Refuse what cannot be claimed, before a row is read."""
 
     @abstractmethod
     def start(self, encoding: Encoding, rng: np.random.Generator, labelled: bool = True) -> None:
@@ -74,21 +69,16 @@ class ModelDrawing(Mechanism):
     def needs_counts(self) -> bool:
         """Whether one more pass is needed."""
 
-    @abstractmethod
-    def model(self) -> dict[str, Any]:
-        """What rows are drawn from, as plain JSON; all of it noisy or public."""
+    def phases(self, given: Given) -> Iterator[Phase]:
+        self.start(given.encoding, given.streams.generator(0, b"", b"fit"), labelled=given.labelled)
+        yield from self.measuring()
 
-    def counts(self) -> Codes | None:
-        """Noisy counts that can be added to those of other sites, where the fit followed a plan that they agreed on."""
-        return None
-
-    @abstractmethod
-    def restore_model(self, found: Any, recipe: Recipe, labelled: bool) -> Self:
-        """Be what the fit left behind, from a file and a card."""
-
-    @abstractmethod
-    def draw_rows(self, rows: int, rng: np.random.Generator) -> Block:
-        """New rows, without a source."""
+    def measuring(self) -> Iterator[Phase]:
+        """The passes of a fit that was started; whatever their sums tell is noisy, and was paid for."""
+        step = FIT
+        while self.needs_counts:
+            yield Phase(step, lambda rows: self.count(rows.X, rows.y), self.measure, is_paid_before=True)
+            step = COUNT
 
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
         raise TypeError(f"{self.name} is fitted on counts, not on moments.")
@@ -273,6 +263,9 @@ class TreeResampling(ModelDrawing):
         self.check_parameters()
         return Budget(self.planned.rho * SAFE if self.delta else None, self.epsilon * SAFE, rng)
 
+    def measured_under(self, plan: AgreedPlan) -> list[Measurement]:
+        return planned_measurements(plan, self.budget(np.random.default_rng(0)))
+
     def start(self, encoding: Encoding, rng: np.random.Generator, labelled: bool = True) -> None:
         budget = self.budget(rng)
         self.check_schema(encoding)
@@ -366,8 +359,8 @@ class TreeResampling(ModelDrawing):
                 "tree-resampling needs to know the classes without looking. Give an encoding whose schema lists them."
             )
         self.start(encoding, (streams or Streams()).generator(0, b"fit", b""), labelled=codes is not None)
-        while self.needs_counts:
-            self.measure(self.count(matrix, codes))
+        for phase in self.measuring():
+            phase.play(Whole(matrix, codes))
         return self
 
 

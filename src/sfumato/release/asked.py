@@ -22,6 +22,20 @@ SCORINGS = ("measured", "published")
 WHAT, HOW_MUCH, WHERE = "What is released", "How much is given away", "Where to, and how"
 
 
+class Abilities(NamedTuple):
+    """What an engine can do with a table."""
+
+    hold_table: bool = False
+    """Keep all of it in memory."""
+    resume: bool = False
+    """Go on with a run that was stopped."""
+    spread: bool = False
+    """Go through it on many machines, where the rows then stay."""
+
+
+ENGINES = {"memory": Abilities(hold_table=True), "stream": Abilities(resume=True), "spark": Abilities(spread=True)}
+
+
 class Presence(NamedTuple):
     """The weakest guarantee about somebody's presence in a table that a study takes."""
 
@@ -271,7 +285,7 @@ class SanitizeAsked:
         "What goes through the rows: stream is for tables larger than memory.",
         more='"spark" is for tables larger than a machine. Both need `out`.',
         group=WHERE,
-        choices=("memory", "stream", "spark"),
+        choices=tuple(ENGINES),
     )
     master: str | None = asked(
         None,
@@ -310,4 +324,36 @@ class SanitizeAsked:
         "Release though the usual strength comes to an epsilon above 30 here.",
         more="As with many columns, where nobody named a strength.",
     )
+    progress: Progress = asked(silent, "Called as `progress(step, done, total)`.", kind="callable", typed=NOT_TYPED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RedrawAsked:
+    """The options of `redraw`, in the order in which `sfumato.redraw` shows them."""
+
+    rows: int | None = asked(
+        None, "Rows to draw; as many as the noisy count of the table says, if not given.", group=WHAT, metavar="N"
+    )
+    out: Path | str | None = asked(
+        None,
+        "Folder to write.",
+        more="Without it the release stays in memory until `Release.save`.",
+        group=WHERE,
+        typed=Path,
+        metavar="DIR",
+    )
+    format: str = asked(RELEASE_FORMATS[0], "Format of the rows in `out`.", group=WHERE, choices=RELEASE_FORMATS)
+    seed: int | None = asked(
+        None,
+        "The same rows every time. It weakens nothing: the noise was drawn at the fit.",
+        group=WHAT,
+    )
+    ledger: Path | str | None = asked(
+        None,
+        "The owner's ledger, where the redraw is noted if it knows the model; if not the usual one.",
+        group=WHERE,
+        typed=Path,
+        metavar="PATH",
+    )
+    force: bool = asked(False, "Replace an earlier release in `out`.", group=WHERE)
     progress: Progress = asked(silent, "Called as `progress(step, done, total)`.", kind="callable", typed=NOT_TYPED)

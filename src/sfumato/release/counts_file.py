@@ -16,10 +16,9 @@ from sfumato.core.array_types import Codes
 from sfumato.core.errors import CardError, TableError
 from sfumato.guarantee import Card
 from sfumato.mechanisms import MECHANISMS, make_mechanism
-from sfumato.mechanisms.central.agreed import AgreedPlan, noisy_figures, planned_measurements
+from sfumato.mechanisms.central.agreed import AgreedPlan, noisy_figures
 from sfumato.mechanisms.central.noisy_counts import COLUMNS, PAIRS, ROWS, NoisyCounts
 from sfumato.mechanisms.central.scoring import NoisyScores
-from sfumato.mechanisms.tree_resampling import TreeResampling
 from sfumato.release.write_release import COUNTS
 
 FARTHEST = {"gaussian": 8.0, "laplace": 30.0}
@@ -72,8 +71,7 @@ def expected_measurements(plan: AgreedPlan, card: Card) -> list[Measurement]:
     if card.mechanism["name"] not in MECHANISMS:
         raise CardError("The card's method is unknown.")
     made = make_mechanism(card.mechanism["name"], {"epsilon": stated["epsilon"], "delta": stated["delta"]})
-    assert isinstance(made, TreeResampling)
-    return planned_measurements(plan, made.budget(np.random.default_rng(0)))
+    return made.measured_under(plan)
 
 
 def counts_identity(cells: Codes) -> str:

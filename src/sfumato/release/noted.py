@@ -18,7 +18,7 @@ from sfumato.guarantee.person_hash import Fingerprint
 from sfumato.ledger import Ledger
 from sfumato.ledger.ledger import Note, new_roll_name
 from sfumato.ledger.roll import Roll
-from sfumato.mechanisms import Mechanism, ModelDrawing
+from sfumato.mechanisms import Mechanism
 from sfumato.release.sanitize_options import Options
 from sfumato.release.write_release import today
 from sfumato.table import Schema, Table
@@ -71,48 +71,72 @@ def recognise(mechanism: Mechanism, ledger: Ledger, rows: int, options: Options,
         mechanism.borrow()
 
 
-def release_note(
-    mechanism: Mechanism,
-    fingerprint: Fingerprint,
-    guarantee: Guarantee,
-    options: Options,
-    roll: Roll | None = None,
-    run: str | None = None,
-    memory: str | None = None,
-) -> dict[str, Any]:
-    """What the ledger keeps of a release of perturbed records. `run` names a run that can go on after it was killed, so
-    that it is counted once; `memory` names what `--only-new` remembers of it."""
-    return {
-        "fingerprint": fingerprint.hexdigest(),
-        "mechanism": mechanism.name,
-        "epsilon": guarantee.proved if math.isfinite(guarantee.proved) else None,
-        "when": today(),
-        "exact_label": guarantee.exact_label,
-        "cohort": options.cohort,
-        "rows_per_person": guarantee.rows_per_person,
-        "roll": None if roll is None else new_roll_name(roll),
-        "run": run,
-        "memory": memory,
-    }
+class Account:
+    """What the owner's ledger is told of one release, and when.
 
+    A dry run tells nothing, and is refused as the release would be. A trial is neither.
+    """
 
-def fit_note(
-    mechanism: ModelDrawing, fingerprint: Fingerprint, options: Options, *, proves: bool, run: str | None = None
-) -> dict[str, Any]:
-    """The same of rows that belong to nobody, before the noise of their fit is drawn; where something stands in the
-    way of the claim, it costs more than any budget."""
-    return {
-        "fingerprint": fingerprint.hexdigest(),
-        "mechanism": mechanism.name,
-        "epsilon": None,
-        "when": today(),
-        "exact_label": False,
-        "central": mechanism.planned if proves else NOTHING_PROVED,
-        "cohort": options.cohort,
-        "rows_per_person": options.max_rows_per_person or 1,
-        "named": options.max_rows_per_person is not None,  # refused without a column that names people
-        "run": run,
-    }
+    def __init__(
+        self, ledger: Ledger, options: Options, fingerprint: Fingerprint, roll: Roll | None, run: str | None
+    ) -> None:
+        self.ledger, self.options, self.fingerprint, self.roll = ledger, options, fingerprint, roll
+        self.run = run
+        """The name of a run that can go on after it was killed, so that it is counted once."""
+        self.note: dict[str, Any] = {}
+        self._charged: dict[str, Any] | None = None
+
+    def charge_fit(self, mechanism: Mechanism, *, proves: bool) -> None:
+        """A fit that draws noise is paid for whatever becomes of it: choosing among fits would tell something. Where
+        something stands in the way of the claim, it costs more than any budget."""
+        cap = self.options.max_rows_per_person
+        note = self._noted(mechanism) | {
+            "epsilon": None,
+            "exact_label": False,
+            "central": mechanism.planned if proves else NOTHING_PROVED,
+            "rows_per_person": cap or 1,
+            "named": cap is not None,  # refused without a column that names people
+        }
+        self._charged = self._count(note)
+
+    def charge_release(
+        self, mechanism: Mechanism, guarantee: Guarantee, memory: str | None, undo: ExitStack
+    ) -> dict[str, Any]:
+        """What the card says of earlier releases; this one is noted in the same moment, before it becomes visible.
+        `memory` names what `--only-new` remembers of it. `undo` strikes it off again; a fit that was charged stays."""
+        self.note = self._noted(mechanism) | {
+            "epsilon": guarantee.proved if math.isfinite(guarantee.proved) else None,
+            "exact_label": guarantee.exact_label,
+            "rows_per_person": guarantee.rows_per_person,
+            "roll": None if self.roll is None else new_roll_name(self.roll),
+            "memory": memory,
+        }
+        if self._charged is not None:
+            return self._charged
+        earlier = self._count(self.note)
+        if not self.options.leaves_no_mark:
+            undo.callback(self.ledger.strike, **self.note)
+        return earlier
+
+    def _noted(self, mechanism: Mechanism) -> dict[str, Any]:
+        return {
+            "fingerprint": self.fingerprint.hexdigest(),
+            "mechanism": mechanism.name,
+            "when": today(),
+            "cohort": self.options.cohort,
+            "run": self.run,
+        }
+
+    def _count(self, note: dict[str, Any]) -> dict[str, Any]:
+        options, ledger = self.options, self.ledger
+        entry = Note(**{name: value for name, value in note.items() if name != "fingerprint"}).to_dict()
+        if not options.leaves_no_mark:
+            return ledger.record(**note, people=self.roll).to_dict(entry)
+        nobodys = is_drawn(entry)
+        earlier = ledger.earlier(note["fingerprint"], nobodys=nobodys, cohort=options.cohort, roll=self.roll)
+        if options.trial is None:
+            ledger.check_budget(earlier, entry)
+        return earlier.to_dict(entry)
 
 
 def of_ledger(ledger: Ledger, table: Table, target: Path | None, schema: Schema, options: Options) -> dict[str, Any]:
@@ -153,27 +177,3 @@ def _is_of_another(card: Path, mark: str, names: set[str]) -> bool:
 
 def _spelt(name: str) -> str:
     return one_spelling(name) or name
-
-
-def count_release(
-    ledger: Ledger,
-    note: dict[str, Any],
-    options: Options,
-    if_it_fails: ExitStack | None = None,
-    roll: Roll | None = None,
-) -> dict[str, Any]:
-    """What the card says of earlier releases; this one is noted in the same moment, before it becomes visible.
-
-    A dry run notes nothing, and is refused as the release would be. A trial is neither.
-    """
-    entry = Note(**{name: value for name, value in note.items() if name != "fingerprint"}).to_dict()
-    if options.leaves_no_mark:
-        nobodys = is_drawn(entry)
-        earlier = ledger.earlier(note["fingerprint"], nobodys=nobodys, cohort=options.cohort, roll=roll)
-        if options.trial is None:
-            ledger.check_budget(earlier, entry)
-        return earlier.to_dict(entry)
-    earlier = ledger.record(**note, people=roll)
-    if if_it_fails is not None:
-        if_it_fails.callback(ledger.strike, **note)
-    return earlier.to_dict(entry)

@@ -2,79 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
+from sfumato.core.asked import check_asked
 from sfumato.core.errors import CardError, UsageError
 from sfumato.core.files import new_folder
-from sfumato.core.progress import Progress, silent
 from sfumato.guarantee import Card
 from sfumato.ledger import Ledger
-from sfumato.mechanisms import MECHANISMS, ModelDrawing
+from sfumato.mechanisms import MECHANISMS, Mechanism
 from sfumato.noise import Streams
-from sfumato.release.engines import draw_blocks
+from sfumato.release.asked import RedrawAsked
+from sfumato.release.engines.release import drawn
 from sfumato.release.release import Release
-from sfumato.release.write_release import MODEL, InFolder, Laid, Layout, check_replaceable, today
+from sfumato.release.write_release import MODEL, InFolder, InMemory, Layout, check_replaceable, today
 
 
-def redraw(
-    release: Release,
-    *,
-    rows: int | None = None,
-    out: Path | None = None,
-    format: str = "parquet",
-    seed: int | None = None,
-    ledger: Path | None = None,
-    force: bool = False,
-    progress: Progress = silent,
-) -> Release:
+def redraw(release: Release, asked: RedrawAsked) -> Release:
     """New rows under the claim of the release whose model they come from; its ledger notes a redraw, which is free."""
-    made = draw_from(release, rows=rows, out=out, format=format, seed=seed, force=force, progress=progress)
+    made = draw_from(release, asked)
     if (digest := release.card.made_by().model) is not None:
-        Ledger(ledger).redrawn(digest)
+        Ledger(asked.ledger).redrawn(digest)
     return made
 
 
-def draw_from(
-    release: Release,
-    *,
-    rows: int | None = None,
-    out: Path | None = None,
-    format: str = "parquet",
-    seed: int | None = None,
-    force: bool = False,
-    progress: Progress = silent,
-) -> Release:
+def draw_from(release: Release, asked: RedrawAsked) -> Release:
     """The same for somebody who has no ledger."""
-    mechanism = fitted_of(release, rows)
+    check_asked(asked)
+    mechanism = fitted_of(release, asked.rows)
     card = card_of_redraw(release.card, mechanism)
-    layout = Layout(mechanism, mechanism.encoding_)
-    streams = Streams() if seed is None else Streams.seeded(seed)  # what was measured is noisy: no draw is a secret
-
-    def laid() -> Iterator[Laid]:
-        for block in draw_blocks(mechanism, streams, 0, progress):
-            yield layout.table(block.X, block.y), None
-
-    model = mechanism.model()
-    if out is None:
-        return Release(card, rows=pa.concat_tables([table for table, _ in laid()]), model=model, kind=release.kind)
-    check_replaceable(out, force)
-    with new_folder(out, force=force) as folder:
-        landing = InFolder(folder, out, format, "stream")
-        landing.take(card, laid())
-        landing.take_model(model)
+    # What was measured is noisy: no draw is a secret.
+    streams = Streams() if asked.seed is None else Streams.seeded(asked.seed)
+    laid = drawn(Layout(mechanism, mechanism.encoding_), streams, 0, asked.progress)
+    if asked.out is None:
+        held = InMemory()
+        held.take(card, laid, mechanism.model())
+        return Release(card, held=held, kind=release.kind)
+    out = Path(asked.out)
+    check_replaceable(out, asked.force)
+    with new_folder(out, force=asked.force) as folder:
+        InFolder(folder, out, asked.format).take(card, laid, mechanism.model())
     return Release(card, folder=out, kind=release.kind)
 
 
-def fitted_of(release: Release, rows: int | None) -> ModelDrawing:
+def fitted_of(release: Release, rows: int | None) -> Mechanism:
     """The mechanism as its fit left it, from the release's card and model."""
     card = release.card
     made_by = MECHANISMS.get(card.mechanism["name"])
-    if made_by is None or not issubclass(made_by, ModelDrawing):
+    if made_by is None or not made_by.made_up:
         raise UsageError(
             f"Rows can only be drawn again from a model of the table, and the release {release.where} was made by "
             f"{card.mechanism['name']}. Make one with --mechanism tree-resampling."
@@ -87,7 +63,7 @@ def fitted_of(release: Release, rows: int | None) -> ModelDrawing:
     return mechanism.restore_model(release.model, card.made_by(), card.release_schema["label"] is not None)
 
 
-def card_of_redraw(card: Card, mechanism: ModelDrawing) -> Card:
+def card_of_redraw(card: Card, mechanism: Mechanism) -> Card:
     """The card of the model's first release, with what is different here."""
     return replace(
         card,
@@ -98,5 +74,5 @@ def card_of_redraw(card: Card, mechanism: ModelDrawing) -> Card:
     ).in_own_words()
 
 
-def _names(mechanism: type[ModelDrawing]) -> set[str]:
+def _names(mechanism: type[Mechanism]) -> set[str]:
     return set(mechanism().get_params(deep=False))

@@ -18,11 +18,11 @@ from sfumato.core.files import new_folder, write_whole
 from sfumato.core.wording import counted
 from sfumato.guarantee import Card, Key
 from sfumato.ledger.row_memory import name_release
-from sfumato.mechanisms.central.model_file import model_digest, model_text
+from sfumato.mechanisms.central.model_file import model_digest
 from sfumato.release.asked import RELEASE_FORMATS
 from sfumato.release.noted import Sanitized
 from sfumato.release.sanitize_checks import released_target
-from sfumato.release.write_release import CARD_METADATA, COUNTS, MODEL, check_replaceable, write_counts, write_release
+from sfumato.release.write_release import CARD_METADATA, COUNTS, MODEL, InFolder, InMemory, check_replaceable
 from sfumato.table import Encoding, open_table
 from sfumato.table.arrays import checked, numbers
 from sfumato.table.encoding import recode, unstated
@@ -53,22 +53,18 @@ class Release:
         card: Card,
         *,
         folder: Path | None = None,
-        rows: pa.Table | None = None,
-        source: Codes | None = None,
-        key: Key | None = None,
-        key_kept: bool = False,
-        remembered: Path | None = None,
+        held: InMemory | None = None,
         kind: str = ARROW,
         told: Sanitized | None = None,
-        model: Mapping[str, Any] | None = None,
-        counts: Codes | None = None,
     ) -> None:
+        held = held or InMemory()
         self.card, self.folder, self.told = card, folder, told
-        self._rows, self._kind = rows, kind
-        self._source, self._key = source, key
-        self._key_kept, self._remembered = key_kept, remembered
+        self._rows = pa.concat_tables(held.tables) if held.tables else None
+        self._source = np.concatenate(held.sources) if held.sources else None
+        self._kind, self._remembered = kind, held.note
+        self._key, self._key_kept = held.key, held.key_is_kept
         self._private_folder: Path | None = None
-        self._model, self._counts = model, counts
+        self._model, self._counts = held.model, held.counts
 
     @classmethod
     def public(cls, folder: Path | str) -> Release:
@@ -246,12 +242,8 @@ class Release:
         out = Path(folder)
         check_replaceable(out, force)
         with new_folder(out, force=force) as aside:
-            write_release(aside, format, self.card, [(self.arrow, self.source)])
-            if self.model is not None:
-                write_whole(aside / MODEL, model_text(self.model))
-            if self._counts is not None:
-                write_counts(aside / COUNTS, self.card, self._counts)
-            elif self.folder is not None and (self.folder / COUNTS).is_file():
+            InFolder(aside, out, format).take(self.card, [(self.arrow, self.source)], self.model, self._counts)
+            if self._counts is None and self.folder is not None and (self.folder / COUNTS).is_file():
                 write_whole(aside / COUNTS, (self.folder / COUNTS).read_bytes())
             if self.key is not None and not self._key_kept:
                 self.key.save(aside / "key.json")

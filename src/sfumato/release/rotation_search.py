@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,14 +29,13 @@ from sfumato.core.errors import TableError, UsageError
 from sfumato.core.progress import Progress, silent
 from sfumato.core.wording import counted
 from sfumato.guarantee import Key
-from sfumato.mechanisms import RandomRotation
+from sfumato.mechanisms import Mechanism, RandomRotation
 from sfumato.mechanisms.base import as_matrix
+from sfumato.mechanisms.phases import Phase
 from sfumato.mechanisms.random_rotation import haar_rotation, secret_generator
 from sfumato.mechanisms.row_permutation import GOALS, best_order, vod_matrix
-from sfumato.release.asked import SCORINGS
-from sfumato.release.engines.passes import each_block
+from sfumato.release.asked import SCORINGS, SanitizeAsked
 from sfumato.release.search_result import Optimised, SearchResult, WeakRotationWarning
-from sfumato.release.source import Source
 from sfumato.table import Encoding
 from sfumato.table.statistics import Moments
 
@@ -141,46 +142,56 @@ MOST_ROWS = 10_000
 """Rows that ICA is tried on; more make it slower and hardly better."""
 
 
+class RotationSearch:
+    """A search as a phase: one pass for the table's covariance and a random part of its rows, then a key.
+
+    The table may exceed the memory. `key` and `result` are there when the phase has finished.
+    """
+
+    key: Key
+    result: SearchResult
+
+    def __init__(self, mechanism: Mechanism, encoding: Encoding, asked: SanitizeAsked) -> None:
+        self.mechanism, self.encoding, self.asked = mechanism, encoding, asked
+
+    def phase(self, progress: Progress = silent) -> Phase:
+        """What the search needs from the table, and the search itself."""
+        return Phase("Sampling", lambda rows: _Sampled.of(rows.X), partial(self._search, progress))
+
+    def _search(self, progress: Progress, found: _Sampled) -> None:
+        asked = self.asked
+        assert asked.search is not None
+        rotation, self.result = search_rotation(
+            sample_of(found.drawn.rows, found.moments, self.encoding),
+            iterations=asked.search,
+            goal=asked.search_goal,
+            scoring="published" if asked.published else asked.search_scoring,
+            progress=progress,
+        )
+        self.key = _key(self.mechanism, rotation, self.result, self.encoding)
+
+
 def find_key(
     X: ArrayLike,
     encoding: Encoding | None = None,
     mechanism: RandomRotation | None = None,
-    *,
-    iterations: int = 50,
-    goal: str = "minimum",
-    scoring: str = "measured",
-    rng: np.random.Generator | None = None,
-    progress: Progress = silent,
+    **search: Any,
 ) -> tuple[Key, SearchResult]:
-    """Search on encoded rows in memory; the key is for `RandomRotation.fit(..., key=key)`."""
+    """Search on encoded rows in memory; the key is for `RandomRotation.fit(..., key=key)`. `search`: see
+    `search_rotation`."""
     matrix = as_matrix(X)
     encoding = encoding or Encoding.unit(matrix.shape[1])
     if matrix.shape[1] != encoding.width:
         raise TableError(f"The rows have {matrix.shape[1]} encoded columns, but the encoding has {encoding.width}.")
-    rng = rng or secret_generator()
+    rng = search.setdefault("rng", secret_generator())
     part = matrix if len(matrix) <= MOST_ROWS else matrix[rng.choice(len(matrix), MOST_ROWS, replace=False)]
-    sample = sample_of(part, Moments.of(matrix), encoding)
-    rotation, result = search_rotation(
-        sample, iterations=iterations, goal=goal, scoring=scoring, rng=rng, progress=progress
-    )
+    rotation, result = search_rotation(sample_of(part, Moments.of(matrix), encoding), **search)
     return _key(mechanism or RandomRotation(), rotation, result, encoding), result
 
 
-def search_source(
-    source: Source, mechanism: RandomRotation, iterations: int, goal: str, scoring: str, progress: Progress
-) -> tuple[Key, SearchResult]:
-    """The same for a table that may exceed the memory: one pass for its covariance and a random part of its rows."""
-    moments, drawn = Moments.empty(source.encoding.width), _Drawn(np.empty((0, source.encoding.width)), np.empty(0))
-    for block_moments, block_drawn in each_block(source, lambda block: (Moments.of(block.X), _Drawn.of(block.X))):
-        moments, drawn = moments + block_moments, drawn + block_drawn
-        progress("Sampling", moments.n, source.rows)
-    sample = sample_of(drawn.rows, moments, source.encoding)
-    rotation, result = search_rotation(sample, iterations=iterations, goal=goal, scoring=scoring, progress=progress)
-    return _key(mechanism, rotation, result, source.encoding), result
-
-
-def _key(mechanism: RandomRotation, rotation: Matrix, result: SearchResult, encoding: Encoding) -> Key:
-    if result.weak_columns and mechanism.noise is None and mechanism.epsilon_record is None:
+def _key(mechanism: Mechanism, rotation: Matrix, result: SearchResult, encoding: Encoding) -> Key:
+    blurred = any(mechanism.get_params().get(name) is not None for name in ("noise", "epsilon_record"))
+    if result.weak_columns and not blurred:
         _warn(result)
     return mechanism.key_around(rotation, encoding, searched=result.iterations)
 
@@ -204,6 +215,21 @@ class _Drawn:
             return self
         lowest = np.argpartition(self.marks, MOST_ROWS)[:MOST_ROWS]
         return _Drawn(self.rows[lowest], self.marks[lowest])
+
+
+@dataclass(frozen=True)
+class _Sampled:
+    """What the pass adds up."""
+
+    moments: Moments
+    drawn: _Drawn
+
+    @classmethod
+    def of(cls, X: Matrix) -> _Sampled:
+        return cls(Moments.of(X), _Drawn.of(X))
+
+    def __add__(self, other: _Sampled) -> _Sampled:
+        return _Sampled(self.moments + other.moments, self.drawn + other.drawn)
 
 
 def sample_of(rows: Matrix, moments: Moments, encoding: Encoding) -> Sample:

@@ -3,62 +3,50 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-
-from sfumato.channels import RandomizedResponse
 from sfumato.core.errors import PrivacyLeakWarning, SchemaError, UsageError
 from sfumato.core.progress import Progress, silent
 from sfumato.core.wording import counted
-from sfumato.guarantee import CENTRAL_DP, Guarantee, Key
+from sfumato.guarantee import CENTRAL_DP, Card, Guarantee, Key
 from sfumato.guarantee.guarantee import exact_target
 from sfumato.guarantee.recompute import SEEDED
 from sfumato.ledger import Ledger
 from sfumato.ledger.read_off import ReadOff, shared_ends, table_ends
 from sfumato.ledger.roll import Roll
-from sfumato.mechanisms import Mechanism, ModelDrawing, RandomRotation, StagedRelease
+from sfumato.mechanisms.phases import Given, Phase
 from sfumato.noise import Streams
 from sfumato.release.config import CHOSEN_ON_UNCHARGED
-from sfumato.release.engines import BlockCounts, draw_blocks, fit_on_source, in_order, play_rounds
-from sfumato.release.engines.here import Engine, Here, Work
-from sfumato.release.noted import Sanitized, count_release, fit_note, of_ledger, recognise, release_note
-from sfumato.release.only_new import remember
+from sfumato.release.engines.fit import play
+from sfumato.release.engines.release import Engine, Here, Work, drawn
+from sfumato.release.noted import Account, Sanitized, of_ledger, recognise
+from sfumato.release.only_new import Remembered, remember
 from sfumato.release.release import Release
 from sfumato.release.sanitize_checks import (
     check_asked_for,
-    check_engine,
-    check_label,
-    check_nobodys,
-    check_provable,
-    check_target,
+    check_table,
     label_response,
     with_person,
     with_target,
 )
-from sfumato.release.sanitize_options import Options
-from sfumato.release.source import Source
-from sfumato.release.strength import Strength
-from sfumato.release.unfinished import Unfinished, check_resumable, plan_of, release_folder
+from sfumato.release.sanitize_options import Options, Plan
+from sfumato.release.unfinished import Unfinished, plan_of
 from sfumato.release.write_release import (
-    InFolder,
     InMemory,
-    Laid,
     Landing,
     Layout,
-    check_apart,
     check_in_memory,
     check_replaceable,
     learned_classes,
     make_card,
+    release_folder,
 )
-from sfumato.table import Encoding, Schema, Table, open_table
+from sfumato.table import Column, Encoding, Schema, Table, open_table
 from sfumato.table.infer import check_column
 from sfumato.table.persons import kind_of
 
@@ -70,241 +58,267 @@ __all__ = ["Options", "Sanitized", "sanitize", "sanitize_in_memory", "schema_for
 
 def sanitize(table: Any, out: Path | str, options: Options | None = None, progress: Progress = silent) -> Sanitized:
     """Perturb `table` and write the release, its card and, where there is one, its key into the folder `out`."""
-    options, out = options or Options(), Path(out)
-    strength = options.strength()
-    mechanism = options.checked_mechanism(strength)
-    check_replaceable(out, options.force)
-    with ExitStack() as run, ExitStack() as if_it_fails:
-        engine, opened = _engine(table, options, run)
-        check_apart(out, opened)
-        check_resumable(options, opened)
-        with release_folder(out, options) as (folder, unfinished):
-            landing = InFolder(folder, out, options.format, options.engine, unfinished)
-            made = _perturb(opened, mechanism, options, strength, landing, progress, run, if_it_fails, engine)
-            if made.new_key is not None:  # last: a run that fails leaves no key behind
-                made.new_key.save(options.key if isinstance(options.key, Path) else folder / "key.json")
-        if_it_fails.pop_all()  # the release stands: nothing is taken back
-    return replace(made.told, folder=out)
+    plan, out = (options or Options()).settle(), Path(out)
+    check_replaceable(out, plan.options.force)
+    told = _released(table, plan, partial(release_folder, out, plan.options), progress)
+    return replace(told, folder=out)
 
 
 def sanitize_in_memory(table: Any, options: Options | None = None, progress: Progress = silent) -> Release:
     """The same without a folder: the ledger counts the release, and its rows, trace and key stay on the object."""
-    options = options or Options()
-    strength = options.strength()
-    mechanism = options.checked_mechanism(strength)
-    check_in_memory(options.engine)
-    kind, landing = kind_of(table), InMemory()
-    with ExitStack() as run, ExitStack() as if_it_fails:
-        engine, opened = _engine(table, options, run)
-        made = _perturb(opened, mechanism, options, strength, landing, progress, run, if_it_fails, engine)
-        if made.new_key is not None and isinstance(options.key, Path) and not options.leaves_no_mark:
-            made.new_key.save(options.key)
-        if_it_fails.pop_all()
-    return Release(
-        made.told.card,
-        rows=pa.concat_tables(landing.tables),
-        source=np.concatenate(landing.sources) if landing.sources else None,
-        key=made.key,
-        key_kept=isinstance(options.key, Path),
-        remembered=landing.note,
-        kind=kind,
-        told=made.told,
-        model=landing.model,
-        counts=landing.counts,
-    )
+    plan = (options or Options()).settle()
+    check_in_memory(plan.options)
+    kind, held = kind_of(table), InMemory()
+    told = _released(table, plan, lambda _: nullcontext(held), progress)
+    return Release(told.card, held=held, kind=kind, told=told)
 
 
-@dataclass(frozen=True)
-class _Made:
-    told: Sanitized
-    key: Key | None
-    new_key: Key | None
-    """The key, if it was drawn for this release and has no file yet."""
+def _released(
+    table: Any, plan: Plan, place: Callable[[Table], AbstractContextManager[Landing]], progress: Progress
+) -> Sanitized:
+    """Release at a place: what must be taken back if that fails is, and what it needed ends when it is certain."""
+    with ExitStack() as until, ExitStack() as undo:
+        opened = until.enter_context(_engine(plan.options).opened(table, plan.options))
+        with place(opened) as landing:
+            told = _Run(plan, opened, landing, until, undo, progress).release()
+        undo.pop_all()  # the release stands: nothing is taken back
+    return told
 
 
-def _engine(table: Any, options: Options, run: ExitStack) -> tuple[Engine, Table]:
-    """Who goes through the table, and the table as they see it."""
-    if options.engine != "spark":
-        return Here(), open_table(options.table_for_comparison(table))
-    from sfumato.release.spark.engine import InSpark, table_in_spark  # PySpark is an extra
+def _engine(options: Options) -> Engine:
+    """Who goes through the table."""
+    if not options.engine_can.spread:
+        return Here()
+    from sfumato.release.spark.engine import InSpark  # PySpark is an extra
 
-    return InSpark(), run.enter_context(table_in_spark(table, options.master))
+    return InSpark()
 
 
-def _perturb(
-    opened: Table,
-    mechanism: Mechanism,
-    options: Options,
-    strength: Strength,
-    landing: Landing,
-    progress: Progress,
-    run: ExitStack,
-    if_it_fails: ExitStack,
-    engine: Engine,
-) -> _Made:
-    """The road that every release takes, wherever it lands. `run` ends when it is certain whether it stands."""
-    schema = schema_for(
-        opened, options.agreed_schema(), options.label, options.person, agreed=options.terms is not None
-    )
+class _Run:
+    """One release on its way: the road that all take, whichever the mechanism, the engine and the place."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        table: Table,
+        landing: Landing,
+        until: ExitStack,
+        undo: ExitStack,
+        progress: Progress,
+    ) -> None:
+        schema, plan = _settled(plan, table)
+        self.plan, self.options, self.mechanism = plan, plan.options, plan.mechanism
+        self.table, self.landing, self.progress = table, landing, progress
+        self.until, self.undo, self.engine = until, undo, _engine(plan.options)
+        self.schema, self.encoding = schema, Encoding(schema)
+        check_table(plan, self.encoding, table.names)
+        self.response = label_response(self.encoding, plan)
+        self.ledger = Ledger(self.options.ledger)
+        self.source = self.engine.source(
+            table,
+            self.encoding,
+            self.options.out_of_bounds,
+            self.options.max_rows_per_person,
+            keep_in_memory=self.options.engine_can.hold_table,
+            labelled=not self.options.unlabelled,
+            block_rows=(1 << 62) if self.mechanism.whole_table else None,
+            blind=self.mechanism.made_up,
+        )
+        self.search: SearchResult | None = None
+        self.key: Key | None = None
+        self.key_is_given = self.options.key_is_given
+
+    def release(self) -> Sanitized:
+        """From the table to a release that may stand: what a killed run needs is kept, and the ledger has answered
+        before a row lands."""
+        roll = self._roll()
+        remembered = self._remembered()
+        kept, self.streams = self._begin(may_go_on=remembered is None)
+        fingerprint = self.ledger.fingerprint(self.encoding.width)
+        public = self.options.public_rows()
+        shaped_by = None if public is None else public.shape(self.mechanism, self.encoding, self.ledger)
+        account = Account(self.ledger, self.options, fingerprint, roll, None if kept is None else kept.name)
+        in_the_way = self._in_the_way()
+
+        def pay() -> None:
+            account.charge_fit(self.mechanism, proves=not (in_the_way or self.mechanism.in_the_way()))
+
+        rows = play(self._phases(kept), self.source, fingerprint, self.progress, pay)
+        private = shaped_by is not None and shaped_by.holds_private_rows(fingerprint, roll, self.ledger)
+        recognise(self.mechanism, self.ledger, rows, self.options, private=private)
+        ends = self._ends_read()
+        if kept is not None:
+            kept.check_fit(self.mechanism.recipe_.to_dict())
+        layout = Layout(self.mechanism, self.encoding, self.options.like_original)
+        guarantee = self._guarantee().hindered(in_the_way)
+        check_asked_for(guarantee, self.schema, self.options)
+        mark = None if remembered is None else remembered.memory.mark
+        earlier = account.charge_release(self.mechanism, guarantee, mark, self.undo)
+        card = self._card(layout, guarantee, rows, earlier)
+        self._land(card, layout, rows)
+        if remembered is not None:
+            self.landing.remembered(remembered.memory, account.note)
+        told = self._told(card, ends, remembered)
+        if self.key is not None:  # last: a run that fails leaves no key behind
+            self._keep_key(self.key)
+        return told
+
+    def _roll(self) -> Roll | None:
+        """Where the first pass tells whose rows these are: not of made-up rows, which are nobody's, nor of a trial;
+        and rows that lie on many machines stay there."""
+        if self.mechanism.made_up or self.options.trial is not None or self.options.engine_can.spread:
+            return None
+        if not self.options.leaves_no_mark:
+            self.ledger.keep()  # the key that the fingerprints are made with must outlive this run
+        self.source.roll = self.ledger.new_roll(self.source.known_by, people=self.schema.person is not None)
+        return self.source.roll
+
+    def _remembered(self) -> Remembered | None:
+        """Which rows are new, where somebody asks or the ledger remembers rows of this schema."""
+        if self.mechanism.made_up or self.options.leaves_no_mark:
+            return None
+        wanted = {"only_new": self.options.only_new, "again": self.options.again}
+        return remember(self.ledger, self.source, until=self.until, progress=self.progress, **wanted)
+
+    def _begin(self, *, may_go_on: bool) -> tuple[Unfinished | None, Streams]:
+        """The run's streams, and where it keeps what it needs to go on if it is killed; None where it cannot."""
+        options, strength, kept = self.options, self.plan.strength, self.landing.unfinished
+        if kept is None or not self.table.files or options.search is not None or not may_go_on:
+            if options.resume:
+                raise UsageError("The ledger remembers rows of this schema (--only-new). Such a run cannot be resumed.")
+            seed, kept = options.noise_seed, None
+            streams = Streams() if seed is None else Streams.seeded(seed)
+        else:
+            self.ledger.keep()  # fingerprints of both halves of a run are made with one key
+            settled = {
+                "schema": self.schema.to_yaml(),
+                "mechanism": [strength.mechanism, dict(strength.parameters), strength.label_epsilon],
+                "--ledger": self.ledger.columns(self.schema.names),
+            }
+            streams = kept.begin(plan_of(options, self.table, **settled), options.noise_seed)
+            kept.spend = partial(self.ledger.end_run, kept.name)
+        self.source.kept = kept
+        streams = self.engine.streams(streams)
+        self.until.callback(streams.destroy)
+        return kept, streams
+
+    def _phases(self, kept: Unfinished | None) -> Iterator[Phase]:
+        """All passes over the table before rows are released: a search for a key, if there is one, comes first."""
+        if self.options.search is not None:
+            from sfumato.release.rotation_search import RotationSearch  # brings scikit-learn with it
+
+            search = RotationSearch(self.mechanism, self.encoding, self.options)
+            yield search.phase(self.progress)
+            self.key, self.search = search.key, search.result
+        else:
+            self.key = self._known_key(kept)
+        yield from self.mechanism.phases(Given(self.encoding, self.key, self.streams, not self.options.unlabelled))
+
+    def _known_key(self, kept: Unfinished | None) -> Key | None:
+        """The given key, or a new one: it goes to --key if nothing is there yet, else into the release's folder."""
+        given = self.options.key
+        if not self.mechanism.needs_key:
+            if given is not None:
+                raise UsageError(f"{self.mechanism.name} has no key. Leave --key out.")
+            return None
+        if given is not None and self.key_is_given:
+            return given if isinstance(given, Key) else Key.load(given)
+        if kept is not None:
+            return kept.secret(lambda: self.mechanism.draw_key(self.encoding))
+        return self.mechanism.draw_key(self.encoding)
+
+    def _keep_key(self, key: Key) -> None:
+        """A new key goes to --key if a place is named there, else beside the release."""
+        to = self.options.key if isinstance(self.options.key, Path) else None
+        if to is not None and not self.key_is_given and not self.options.leaves_no_mark:
+            key.save(to)
+        self.landing.take_key(key, is_new=not self.key_is_given, is_kept=to is not None)
+
+    def _ends_read(self) -> Mapping[str, Column]:
+        """Where the table's numbers end. That is remembered, so that it is known again if it is called public."""
+        ends = table_ends(self.schema, self.source.ends)
+        if not self.options.leaves_no_mark:
+            memory = ReadOff(self.ledger.path)
+            memory.remember(ends.values(), shown=False)
+            if self.options.agreed_schema() is None:  # the card shows what was just read
+                memory.remember(self.schema.columns, shown=True)
+        return ends
+
+    def _in_the_way(self) -> list[str]:
+        """What voids every claim and is known before anything is fitted."""
+        strength = self.plan.strength
+        target = [] if self.schema.target is None else [exact_target(self.schema.target.name)]
+        seeded = [] if self.options.seed is None else [SEEDED]
+        unpaid = strength.on_release and not self.ledger.has_charged(strength.model)
+        return [*target, *seeded, *strength.in_the_way, *([CHOSEN_ON_UNCHARGED] if unpaid else [])]
+
+    def _guarantee(self) -> Guarantee:
+        guarantee = self.mechanism.guarantee()
+        if self.response is not None:
+            guarantee = guarantee.with_label(self.response.epsilon).hindered(learned_classes(self.schema))
+        elif self.schema.label is not None and not self.options.unlabelled and guarantee.central is None:
+            guarantee = guarantee.beside_exact_label()
+        if self.schema.person is not None:
+            cap = self.options.max_rows_per_person
+            guarantee = guarantee.with_persons(cap or self.source.most_rows_of_a_person, learned=cap is None)
+        return guarantee
+
+    def _card(self, layout: Layout, guarantee: Guarantee, rows: int, earlier: dict[str, Any]) -> Card:
+        of_this = of_ledger(self.ledger, self.table, self.landing.target, self.schema, self.options)
+        return make_card(
+            layout,
+            guarantee,
+            rows=self.mechanism.released(rows),
+            label_keep=self.response.keep if self.response else 1.0,
+            labelled=not self.options.unlabelled,
+            earlier_releases=earlier | of_this,
+            reproducible=None if self.options.seed is None else "not for release",
+            chosen_by=self.plan.strength.chosen_by,
+        )
+
+    def _land(self, card: Card, layout: Layout, rows: int) -> None:
+        """The rows, as the card states them, and what they were drawn from."""
+        mechanism = self.mechanism
+        if mechanism.made_up:
+            laid = drawn(layout, self.streams, rows, self.progress)
+        else:
+            work = Work(layout, self.source, self.streams, self.response, self.landing, rows, self.progress)
+            laid = with_target(self.engine.perturbed(work), self.table, self.schema.target)
+        self.landing.take(card, laid, mechanism.model(), mechanism.counts())
+        if card.guarantee["kind"] == CENTRAL_DP and not self.options.leaves_no_mark and mechanism.recipe_.model:
+            self.ledger.keep_model(mechanism.recipe_.model)
+        self.streams.destroy()
+
+    def _told(self, card: Card, ends: Mapping[str, Column], remembered: Remembered | None) -> Sanitized:
+        """What only the owner is told."""
+        options, strength = self.options, self.plan.strength
+        return Sanitized(
+            card,
+            None,
+            {} if self.mechanism.made_up else dict(self.source.clipped),  # exact counts of the table stay untold
+            self.schema.dropped,
+            {**({"method": strength.note} if strength.note else {}), **self.mechanism.notes()},
+            self.search,
+            remembered.known if remembered is not None and options.only_new else None,
+            shared_ends(self.schema, ends),
+            self.ledger.path if self.ledger.releases == 1 and not options.leaves_no_mark else None,
+        )
+
+
+def _settled(plan: Plan, table: Table) -> tuple[Schema, Plan]:
+    """The schema with all that was asked for, and the plan where it follows from the table's values."""
+    options = plan.options
+    schema = schema_for(table, options.agreed_schema(), options.label, options.person, agreed=options.terms is not None)
     if options.target is not None:
         schema = schema.with_target(options.target)
     schema = options.with_own_noise(schema)
-    if options.privacy_loss is not None:
-        from sfumato.release.privacy_loss import with_privacy_loss  # brings scipy.stats with it
+    if options.privacy_loss is None:
+        return schema, plan
+    from sfumato.release.privacy_loss import with_privacy_loss  # brings scipy.stats with it
 
-        schema = with_privacy_loss(opened, schema, mechanism, options.privacy_loss)
-        strength = replace(strength, chosen_by=f"privacy loss {options.privacy_loss:g} of every number, from the data")
-    encoding = Encoding(schema)
-    if options.max_rows_per_person is not None and schema.person is None:
-        raise UsageError(
-            "--max-rows-per-person needs a column that says whose row each one is. Give one the role person."
-        )
-    check_label(schema, opened.names, options)
-    check_target(schema, opened.names, mechanism, options)
-    check_engine(schema, options)
-    if strength.ruled:
-        check_provable(encoding, options)
-    elif options.measured_only:
-        raise UsageError(
-            "--measured-only goes with --epsilon or --max-posterior without a method: both must be proved otherwise."
-        )
-    if isinstance(mechanism, ModelDrawing):
-        check_nobodys(mechanism, encoding, options)
-    response = label_response(encoding, options, strength)
-    source = engine.source(
-        opened,
-        encoding,
-        options.out_of_bounds,
-        options.max_rows_per_person,
-        keep_in_memory=options.engine == "memory",
-        labelled=not options.unlabelled,
-        block_rows=(1 << 62) if mechanism.whole_table else None,
-        blind=isinstance(mechanism, ModelDrawing),
-    )
-    ledger = Ledger(options.ledger)
-    nobodys = isinstance(mechanism, ModelDrawing)  # no row of the table is released, so that none is remembered
-    roll = _roll(ledger, source, options) if not nobodys else None
-    remembered = None
-    if not (nobodys or options.leaves_no_mark):
-        remembered = remember(
-            ledger, source, only_new=options.only_new, again=options.again, until=run, progress=progress
-        )
-    kept, streams = _begin(landing, opened, schema, strength, options, ledger, remembered is None)
-    source.kept = kept
-    streams = engine.streams(streams)
-    run.callback(streams.destroy)
-    key, found = _key(mechanism, source, options, progress, kept)
-    fingerprint = ledger.fingerprint(encoding.width)
-    block_counts: BlockCounts = {}
-    public = options.public_rows()
-    shaped_by = None if public is None else public.shape(mechanism, encoding, ledger)
-    charged: list[dict[str, Any]] = []
-    run_name = None if kept is None else str(kept.plan["run"])
-    if kept is not None and run_name is not None:
-        kept.spend = partial(ledger.end_run, run_name)
-    in_the_way = [*_in_the_way(schema, options), *strength.in_the_way]
-    if strength.on_release and not ledger.has_charged(strength.model):
-        in_the_way.append(CHOSEN_ON_UNCHARGED)
-
-    def charge() -> None:
-        """A fit that draws noise is paid for whatever becomes of it: choosing among fits would tell something."""
-        assert isinstance(mechanism, ModelDrawing)
-        proves = not (in_the_way or mechanism.in_the_way())
-        note = fit_note(mechanism, fingerprint, options, proves=proves, run=run_name)
-        charged.append(count_release(ledger, note, options))
-
-    if isinstance(mechanism, ModelDrawing):
-        mechanism.start(encoding, streams.generator(0, b"", b"fit"), labelled=not options.unlabelled)
-    rows = fit_on_source(mechanism, source, key, fingerprint, progress, block_counts, charge, streams)
-    if isinstance(mechanism, StagedRelease):
-        play_rounds(mechanism, source, streams, progress)
-    private = shaped_by is not None and shaped_by.holds_private_rows(fingerprint, roll, ledger)
-    recognise(mechanism, ledger, rows, options, private=private)
-    own_ends = table_ends(schema, source.ends)
-    if not options.leaves_no_mark:
-        memory = ReadOff(ledger.path)
-        memory.remember(own_ends.values(), shown=False)
-        if options.agreed_schema() is None:  # the card shows what was just read
-            memory.remember(schema.columns, shown=True)
-    if kept is not None:
-        kept.check_fit(mechanism.recipe_.to_dict())
-    released = mechanism.released(rows)
-    layout = Layout(mechanism, encoding, options.like_original)
-    guarantee = _guarantee(mechanism, encoding, source, response, options).hindered(in_the_way)
-    mark = None if remembered is None else remembered.memory.mark
-    check_asked_for(guarantee, schema, options)
-    note = release_note(mechanism, fingerprint, guarantee, options, roll, run_name, mark)
-    earlier = charged[0] if charged else count_release(ledger, note, options, if_it_fails, roll)
-    card = make_card(
-        layout,
-        guarantee,
-        rows=released,
-        label_keep=response.keep if response else 1.0,
-        earlier=earlier | of_ledger(ledger, opened, landing.target, schema, options),
-        labelled=not options.unlabelled,
-        reproducible=options.seed is not None,
-        chosen_by=strength.chosen_by,
-    )
-    if isinstance(mechanism, ModelDrawing):
-        drawn = draw_blocks(mechanism, streams, rows, progress)
-        laid: Iterator[Laid] = in_order(drawn, lambda b: (layout.table(b.X, b.y), None), threads=1)
-    else:
-        laid = engine.laid(Work(layout, source, streams, response, landing, rows, block_counts, progress))
-    landing.take(card, with_target(laid, opened, schema.target))
-    if isinstance(mechanism, ModelDrawing):
-        landing.take_model(mechanism.model())
-        if (counts := mechanism.counts()) is not None:
-            landing.take_counts(card, counts)
-        if guarantee.kind == CENTRAL_DP and not options.leaves_no_mark and mechanism.recipe_.model is not None:
-            ledger.keep_model(mechanism.recipe_.model)
-    streams.destroy()
-    if remembered is not None:
-        landing.remembered(remembered.memory, note)
-    known = remembered.known if remembered is not None and options.only_new else None
-    clipped = {} if nobodys else dict(source.clipped)  # exact counts of the table stay untold
-    at_the_ends = shared_ends(schema, own_ends)
-    begun = ledger.path if ledger.releases == 1 and not options.leaves_no_mark else None
-    notes = {**({"method": strength.note} if strength.note else {}), **mechanism.notes()}
-    told = Sanitized(card, None, clipped, schema.dropped, notes, found, known, at_the_ends, begun)
-    return _Made(told, key, None if options.key_is_given else key)
-
-
-def _begin(
-    landing: Landing,
-    opened: Table,
-    schema: Schema,
-    strength: Strength,
-    options: Options,
-    ledger: Ledger,
-    compares_no_rows: bool,
-) -> tuple[Unfinished | None, Streams]:
-    """The run's streams, and where it keeps what it needs to go on if it is killed; that is None where it cannot."""
-    seed = options.noise_seed
-    if landing.unfinished is None or not opened.files or options.search is not None or not compares_no_rows:
-        if options.resume:
-            raise UsageError("The ledger remembers rows of this schema (--only-new). Such a run cannot be resumed.")
-        return None, Streams() if seed is None else Streams.seeded(seed)
-    ledger.keep()  # fingerprints of both halves of a run are made with one key
-    plan = plan_of(
-        options,
-        opened,
-        **{
-            "schema": schema.to_yaml(),
-            "mechanism": [strength.mechanism, dict(strength.parameters), strength.label_epsilon],
-            "--ledger": ledger.columns(schema.names),
-        },
-    )
-    return landing.unfinished, landing.unfinished.begin(plan, seed)
-
-
-def _roll(ledger: Ledger, source: Source, options: Options) -> Roll | None:
-    """Where the first pass tells whose rows these are; nobody asks for a trial, and rows in Spark stay there."""
-    if options.trial is not None or options.engine == "spark":
-        return None
-    if not options.leaves_no_mark:
-        ledger.keep()  # the key that the fingerprints are made with must outlive this run
-    source.roll = ledger.new_roll(source.known_by, people=source.encoding.schema.person is not None)
-    return source.roll
+    schema = with_privacy_loss(table, schema, plan.mechanism, options.privacy_loss)
+    chosen_by = f"privacy loss {options.privacy_loss:g} of every number, from the data"
+    return schema, replace(plan, strength=replace(plan.strength, chosen_by=chosen_by))
 
 
 def schema_for(
@@ -334,43 +348,3 @@ def schema_for(
             stacklevel=2,
         )
     return schema
-
-
-def _key(
-    mechanism: Mechanism, source: Source, options: Options, progress: Progress, kept: Unfinished | None
-) -> tuple[Key | None, SearchResult | None]:
-    """The given key, or a new one: it goes to --key if nothing is there yet, else into the release's folder."""
-    if not mechanism.needs_key:
-        if options.key is not None:
-            raise UsageError(f"{mechanism.name} has no key. Leave --key out.")
-        return None, None
-    if options.key is not None and options.key_is_given:
-        return (options.key if isinstance(options.key, Key) else Key.load(options.key)), None
-    if options.search is not None and isinstance(mechanism, RandomRotation):
-        from sfumato.release.rotation_search import search_source  # brings scikit-learn with it
-
-        scoring = "published" if options.published else options.search_scoring
-        return search_source(source, mechanism, options.search, options.search_goal, scoring, progress)
-    if kept is not None:
-        return kept.secret(lambda: mechanism.draw_key(source.encoding)), None
-    return mechanism.draw_key(source.encoding), None
-
-
-def _guarantee(
-    mechanism: Mechanism, encoding: Encoding, source: Source, response: RandomizedResponse | None, options: Options
-) -> Guarantee:
-    guarantee = mechanism.guarantee()
-    if response is not None:
-        guarantee = guarantee.with_label(response.epsilon).hindered(learned_classes(encoding.schema))
-    elif encoding.schema.label is not None and not options.unlabelled and guarantee.central is None:
-        guarantee = guarantee.beside_exact_label()
-    if encoding.schema.person is not None:
-        cap = options.max_rows_per_person
-        guarantee = guarantee.with_persons(cap or source.most_rows_of_a_person, learned=cap is None)
-    return guarantee
-
-
-def _in_the_way(schema: Schema, options: Options) -> list[str]:
-    """What voids every claim and is known before anything is fitted."""
-    target = [] if schema.target is None else [exact_target(schema.target.name)]
-    return [*target, *([] if options.seed is None else [SEEDED])]

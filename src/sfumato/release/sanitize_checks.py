@@ -14,9 +14,8 @@ from sfumato.core.errors import CardError, SchemaError, TableError, UsageError
 from sfumato.core.wording import counted, first_names
 from sfumato.guarantee import Card, Guarantee
 from sfumato.guarantee.rounding import rounded_up
-from sfumato.mechanisms import Mechanism, ModelDrawing
-from sfumato.release.sanitize_options import Options
-from sfumato.release.strength import Strength
+from sfumato.mechanisms import Mechanism
+from sfumato.release.sanitize_options import Options, Plan
 from sfumato.release.write_release import Laid
 from sfumato.table import Column, Encoding, Schema, Table
 from sfumato.table.arrays import checked, numbers
@@ -78,9 +77,29 @@ def alone(values: Floats) -> int:
     return int((np.unique(values, return_counts=True)[1] == 1).sum())
 
 
-def check_nobodys(mechanism: ModelDrawing, encoding: Encoding, options: Options) -> None:
-    """What a claim about presence does not allow, before a row is read."""
+def check_table(plan: Plan, encoding: Encoding, names: Sequence[str]) -> None:
+    """What the table's columns and schema must agree on with all that was asked for."""
+    options, schema, mechanism = plan.options, encoding.schema, plan.mechanism
+    if options.max_rows_per_person is not None and schema.person is None:
+        raise UsageError(
+            "--max-rows-per-person needs a column that says whose row each one is. Give one the role person."
+        )
+    check_label(schema, names, options)
+    check_target(schema, names, mechanism, options)
+    check_engine(schema, options)
+    if plan.strength.ruled:
+        check_provable(encoding, options)
+    elif options.measured_only:
+        raise UsageError(
+            "--measured-only goes with --epsilon or --max-posterior without a method: both must be proved otherwise."
+        )
     mechanism.check_schema(encoding)
+    if mechanism.made_up:
+        check_nobodys(mechanism, encoding, options)
+
+
+def check_nobodys(mechanism: Mechanism, encoding: Encoding, options: Options) -> None:
+    """What a claim about presence does not allow, before a row is read."""
     wrong = {
         "--private-label": options.private_label,
         "--only-new": options.only_new,
@@ -149,17 +168,18 @@ def check_target(schema: Schema, names: Sequence[str], mechanism: Mechanism, opt
         return
     if target.name not in names:
         raise TableError(f"The table has no column {target.name!r}, which is to be the number to predict.")
-    if isinstance(mechanism, ModelDrawing):
+    if mechanism.made_up:
         raise UsageError(f"Rows of {mechanism.name} are made up, so no number can stay with them as it is.")
-    if options.engine == "spark":
+    if options.engine_can.spread:
         raise UsageError("--engine spark cannot release a number to predict yet. Use --engine stream.")
     if options.terms is not None:
         raise UsageError("A study has no number that is released as it is. Leave --target out.")
 
 
-def label_response(encoding: Encoding, options: Options, strength: Strength) -> RandomizedResponse | None:
+def label_response(encoding: Encoding, plan: Plan) -> RandomizedResponse | None:
     """How a private label is randomized; None where it is not private."""
-    if not options.private_label:
+    strength = plan.strength
+    if not plan.options.private_label:
         return None
     if encoding.schema.label is None:
         raise UsageError("--private-label needs a column to predict. Name it with --label.")
@@ -201,5 +221,5 @@ def with_person(schema: Schema, name: str, *, agreed: bool) -> Schema:
 
 def check_engine(schema: Schema, options: Options) -> None:
     """What needs all rows of somebody in one place cannot be asked of many machines."""
-    if options.engine == "spark" and schema.person is not None:
+    if options.engine_can.spread and schema.person is not None:
         raise UsageError("--engine spark cannot count the rows of one person yet. Use --engine stream.")

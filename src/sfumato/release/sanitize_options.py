@@ -20,9 +20,9 @@ from sfumato.guarantee.borrowed import is_reason
 from sfumato.guarantee.person_hash import Fingerprint, Prints
 from sfumato.ledger import Ledger
 from sfumato.ledger.roll import Roll
-from sfumato.mechanisms import MECHANISMS, Mechanism, PrincipalLaplace, RandomRotation, make_mechanism
+from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
 from sfumato.mechanisms.basis import principal_components
-from sfumato.release.asked import SCORINGS, Terms
+from sfumato.release.asked import ENGINES, SCORINGS, Abilities, Terms
 from sfumato.release.config import Config
 from sfumato.release.source import Source
 from sfumato.release.strength import MECHANISM, NAMES_STRENGTH, Strength, Wanted
@@ -51,7 +51,7 @@ class PublicRows:
 
     def check(self, mechanism: Mechanism, parameters: Any) -> None:
         """What can be refused before any table is read."""
-        if not isinstance(mechanism, PrincipalLaplace):
+        if "basis" not in mechanism.get_params(deep=False):
             raise UsageError(f"--basis-from gives principal-laplace its basis, but {mechanism.name} has none.")
         for given in ("basis", "basis_reason"):
             if given in parameters:
@@ -245,13 +245,23 @@ class Options(Wanted):
         """The study's schema, or the owner's own."""
         return self.schema if self.terms is None else self.terms.schema
 
+    @property
+    def engine_can(self) -> Abilities:
+        """What the engine can do."""
+        return ENGINES[self.engine]
+
+    def settle(self) -> Plan:
+        """Mechanism and strength, once everything that can be refused without a table was."""
+        strength = self.strength()
+        return Plan(self, strength, self.checked_mechanism(strength))
+
     def checked_mechanism(self, strength: Strength) -> Mechanism:
         """The mechanism, once all that can be checked without a table was."""
         if self.cohort is not None and not (0 < len(self.cohort.strip()) <= 100 and self.cohort.isprintable()):
             raise UsageError("--cohort must be a name of at most 100 characters, on one line.")
         self._check_spark()
         mechanism = make_mechanism(strength.mechanism, dict(strength.parameters))
-        if mechanism.whole_table and self.engine != "memory":
+        if mechanism.whole_table and not self.engine_can.hold_table:
             raise UsageError(f"{mechanism.name} needs the whole table at once. Use --engine memory.")
         self._check_search(mechanism)
         if (public := self.public_rows()) is not None:
@@ -267,7 +277,7 @@ class Options(Wanted):
         return mechanism
 
     def _check_spark(self) -> None:
-        if self.engine != "spark":
+        if not self.engine_can.spread:
             if self.master is not None:
                 raise UsageError("--master says where Spark runs. Add --engine spark.")
             return
@@ -294,7 +304,7 @@ class Options(Wanted):
             if self.search_scoring != SCORINGS[0]:
                 raise UsageError("--search-scoring says how a search judges rotations. Add --search N.")
             return
-        if not isinstance(mechanism, RandomRotation):
+        if not mechanism.rotates:
             raise UsageError(f"--search looks for a rotation, but {mechanism.name} has none. Leave --search out.")
         if self.key_is_given:
             which = "the given key" if isinstance(self.key, Key) else str(self.key)
@@ -310,9 +320,18 @@ class Options(Wanted):
             )
         if not isinstance(table, SqlQuery):
             return table
-        if self.engine == "stream":
+        if not self.engine_can.hold_table:
             raise UsageError(
                 "--only-new reads the table several times, and a query may answer differently each time. "
                 "Use --engine memory, or write the answer to a file first."
             )
         return open_table(table).read()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done: the mechanism, how strong it is, and everything else that was asked for."""
+
+    options: Options
+    strength: Strength
+    mechanism: Mechanism

@@ -14,19 +14,18 @@ import os
 import pickle
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sfumato import __version__
-from sfumato.core.errors import InterruptedRunError, OutputError, UsageError
-from sfumato.core.files import check_folder, explained, new_folder, sole_writer, sync_file, write_whole
+from sfumato.core.errors import UsageError
+from sfumato.core.files import write_whole
 from sfumato.core.moved import module_now
 from sfumato.guarantee import Key
 from sfumato.noise import Streams
-from sfumato.release.engines import DiskShuffle
+from sfumato.release.engines.shuffle import DiskShuffle
 from sfumato.release.sanitize_options import Options
 from sfumato.table import Table
 from sfumato.table.tables import FileMark
@@ -48,6 +47,11 @@ class Unfinished:
     def begun(self) -> bool:
         """Whether there is anything to go on with."""
         return (self.work / PLAN).is_file()
+
+    @property
+    def name(self) -> str:
+        """Of the run, in the ledger."""
+        return str(self.plan["run"])
 
     def begin(self, plan: Mapping[str, Any], seed: int | None) -> Streams:
         """Start a run of this plan, or go on with it; returns its streams. Another plan than the first is refused."""
@@ -176,72 +180,6 @@ class _SumsOnly(pickle.Unpickler):
             if array or (isinstance(found, type) and found.__module__ == module):  # not what a module of ours imports
                 return found
         raise pickle.UnpicklingError("something that is no sum")
-
-
-@contextmanager
-def release_folder(out: Path, options: Options) -> Iterator[tuple[Path, Unfinished | None]]:
-    """The folder in which a run works, which becomes `out`, and nobody else writes there meanwhile.
-
-    That of a streaming run can be gone on with. With `resume` what is finished stays there whenever the run stops;
-    without, only if it had no time to clean up.
-    """
-    check_folder(out, force=options.force)
-    with sole_writer(out):
-        if options.engine != "stream":
-            with new_folder(out, force=options.force) as folder:
-                yield folder, None
-            return
-        folder = out.with_name(f".{out.name}.unfinished")
-        unfinished = Unfinished(folder / WORK)
-        if folder.exists() and options.resume:
-            unfinished.check_owner()
-        elif folder.exists():
-            _remove(folder, unfinished, out, options.force)
-        try:
-            with new_folder(
-                out, force=options.force, aside=folder, keep=lambda: options.resume and unfinished.begun
-            ) as folder:
-                yield folder, unfinished
-                for file in folder.iterdir():
-                    sync_file(file)
-                unfinished.finish()  # last, so that hardly a moment is left in which nobody can go on
-        except KeyboardInterrupt:
-            if not folder.exists():
-                raise
-            raise InterruptedRunError(f"Interrupted. {_kept(folder)}") from None
-        except OutputError as error:
-            if not folder.exists():
-                raise
-            raise OutputError(f"{error} {_kept(folder)}") from error
-
-
-def _remove(folder: Path, unfinished: Unfinished, out: Path, force: bool) -> None:
-    """What a killed run left goes only if somebody says so, or if nothing can be made of it."""
-    if unfinished.begun and not force:
-        raise OutputError(
-            f"An earlier run into {out} was killed, and its work lies in {folder}. Go on with it: the same command "
-            "with --resume. Or start again with --force."
-        )
-    with explained(folder):
-        unfinished.destroy()
-        shutil.rmtree(folder)
-
-
-def _kept(folder: Path) -> str:
-    return f"What is finished is kept in {folder}, readable by you alone: go on with the same command."
-
-
-def check_resumable(options: Options, table: Table) -> None:
-    """Refuse to resume what cannot be gone on with, before any work."""
-    if not options.resume:
-        return
-    if options.engine != "stream":
-        raise UsageError("--resume goes on with a run of --engine stream. Add that, or leave --resume out.")
-    if options.only_new or options.search is not None:
-        which = "--only-new" if options.only_new else "--search"
-        raise UsageError(f"--resume cannot go on with a run with {which}. Leave out one of them.")
-    if not table.files:
-        raise UsageError("--resume needs a table of files, which can be recognised. Write it to a file first.")
 
 
 def plan_of(options: Options, table: Table, **about: Any) -> dict[str, Any]:

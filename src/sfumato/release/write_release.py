@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -17,15 +18,16 @@ from sfumato import __version__
 from sfumato.channels import Channel, HidesMissing, Identity, Recipe, Sampled, Unstated
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.as_published import follows
-from sfumato.core.errors import OutputError, UsageError
-from sfumato.core.files import write_whole
-from sfumato.guarantee import Card, Guarantee, ThreatModel, space_of
+from sfumato.core.errors import InterruptedRunError, OutputError, UsageError
+from sfumato.core.files import check_folder, explained, new_folder, sole_writer, sync_file, write_whole
+from sfumato.guarantee import Card, Guarantee, Key, ThreatModel, space_of
 from sfumato.guarantee.consistency import LABEL_CLASSES, label_state
 from sfumato.ledger.row_memory import RowMemory
 from sfumato.mechanisms import Mechanism
 from sfumato.mechanisms.central.model_file import model_text
-from sfumato.release.engines import DiskShuffle, MemoryShuffle, Shuffle
-from sfumato.release.unfinished import Unfinished
+from sfumato.release.engines.shuffle import DiskShuffle, MemoryShuffle, Shuffle
+from sfumato.release.sanitize_options import Options
+from sfumato.release.unfinished import WORK, Unfinished
 from sfumato.table import Encoding, Schema, Table, open_table, table_writer, write_table
 
 # How a release is written: which columns, in which units, and back into a matrix.
@@ -107,18 +109,18 @@ def today() -> str:
     return datetime.datetime.now(datetime.UTC).date().isoformat()
 
 
+UNSTATED = {
+    "earlier_releases": {"count": None, "total_epsilon_record": None},
+    "reproducible": None,
+    "chosen_by": "parameters",
+}
+"""What a card says where nobody says otherwise."""
+
+
 def make_card(
-    layout: Layout,
-    guarantee: Guarantee,
-    *,
-    rows: int,
-    label_keep: float = 1.0,
-    earlier: dict[str, Any] | None = None,
-    labelled: bool = True,
-    reproducible: bool = False,
-    chosen_by: str = "parameters",
+    layout: Layout, guarantee: Guarantee, *, rows: int, label_keep: float = 1.0, labelled: bool = True, **stated: Any
 ) -> Card:
-    """Every field is computed from what was fitted; nothing is typed in."""
+    """Every field is computed from what was fitted; nothing is typed in. `stated`: fields that no fit decides."""
     mechanism, encoding = layout.mechanism, layout.encoding
     label = encoding.schema.label if labelled else None
     target = encoding.schema.target
@@ -128,12 +130,9 @@ def make_card(
     recipe = layout.recipe()
     transform = recipe.map.to_dict()
     travelling = tuple(column for column in encoding.schema.columns if column.role in ("private", "label", "target"))
-    used = mechanism.parameters_used()
-    # no paper lets single columns choose their own noise
-    own = any(column.choices.chosen for column in encoding.schema.private)
-    published = follows(mechanism.published, used) and not own
+    learned = [*mechanism.learned(), *(learned_classes(encoding.schema) if labelled else [])]
     card = Card(
-        mechanism={"name": mechanism.name, "parameters": used, **({"as_published": True} if published else {})},
+        mechanism=_stated_mechanism(mechanism, encoding),
         source_schema=Schema(travelling).to_dict(),
         release_schema={
             "columns": layout.columns(),
@@ -142,9 +141,7 @@ def make_card(
         },
         space=space_of(encoding, transform, post_processing=post_processing),
         rows=rows,
-        learned_from_data=list(
-            dict.fromkeys([*mechanism.learned(), *(learned_classes(encoding.schema) if labelled else [])])
-        ),
+        learned_from_data=list(dict.fromkeys(learned)),
         label=state,
         guarantee=guarantee.to_dict(),
         transform=transform,
@@ -157,15 +154,21 @@ def make_card(
             mechanism=mechanism.not_protected,
             target=None if target is None else target.name,
         ).to_dict(),
-        reproducible="not for release" if reproducible else None,
-        chosen_by=chosen_by,
         post_processing=post_processing,
-        earlier_releases=earlier or {"count": None, "total_epsilon_record": None},
         papers=list(mechanism.papers),
         created=today(),
         versions={"sfumato": __version__, **{name: version(name) for name in ("numpy", "scipy")}},
+        **{**UNSTATED, **stated},
     )
     return card.in_own_words()
+
+
+def _stated_mechanism(mechanism: Mechanism, encoding: Encoding) -> dict[str, Any]:
+    """Name and parameters, and whether that is what the paper does: none lets single columns choose their own noise."""
+    used = mechanism.parameters_used()
+    own = any(column.choices.chosen for column in encoding.schema.private)
+    published = follows(mechanism.published, used) and not own
+    return {"name": mechanism.name, "parameters": used, **({"as_published": True} if published else {})}
 
 
 def learned_classes(schema: Schema) -> list[str]:
@@ -197,14 +200,14 @@ class Landing(Protocol):
     def shuffle(self, rows: int, width: int) -> Shuffle:
         """Something that puts all rows in random order."""
 
-    def take(self, card: Card, laid: Iterable[Laid]) -> None:
-        """Keep the rows with their card."""
+    def take(
+        self, card: Card, laid: Iterable[Laid], model: Mapping[str, Any] | None = None, counts: Codes | None = None
+    ) -> None:
+        """Keep the rows with their card. Beside them: what made-up rows were drawn from, and noisy counts that were
+        measured under a plan."""
 
-    def take_model(self, model: Mapping[str, Any]) -> None:
-        """Keep what rows that belong to nobody were drawn from, beside them."""
-
-    def take_counts(self, card: Card, counts: Codes) -> None:
-        """Keep noisy counts that were measured under a plan, with their card inside."""
+    def take_key(self, key: Key, *, is_new: bool, is_kept: bool) -> None:
+        """Keep the key: one that `is_new` has no file yet, unless the owner named one, in which it `is_kept`."""
 
     def remembered(self, memory: RowMemory, note: Mapping[str, Any]) -> None:
         """Tell the ledger's memory of rows where the release is."""
@@ -217,22 +220,28 @@ class InFolder:
     folder: Path
     target: Path
     format: str
-    engine: str
+    hold_rows: bool = False
+    """Whether all rows fit into the memory."""
     unfinished: Unfinished | None = None
 
     def shuffle(self, rows: int, width: int) -> Shuffle:
         if self.unfinished is not None and self.unfinished.begun:
             return self.unfinished.shuffle(rows, width)
-        return MemoryShuffle() if self.engine == "memory" else DiskShuffle(self.folder / ".buckets", rows, width)
+        return MemoryShuffle() if self.hold_rows else DiskShuffle(self.folder / ".buckets", rows, width)
 
-    def take(self, card: Card, laid: Iterable[Laid]) -> None:
+    def take(
+        self, card: Card, laid: Iterable[Laid], model: Mapping[str, Any] | None = None, counts: Codes | None = None
+    ) -> None:
         write_release(self.folder, self.format, card, laid)
+        if model is not None:
+            write_whole(self.folder / MODEL, model_text(model))
+        if counts is not None:
+            table = pa.table({"count": counts})
+            write_table(table, self.folder / COUNTS, metadata={CARD_METADATA.decode(): card.to_json()})
 
-    def take_model(self, model: Mapping[str, Any]) -> None:
-        write_whole(self.folder / MODEL, model_text(model))
-
-    def take_counts(self, card: Card, counts: Codes) -> None:
-        write_counts(self.folder / COUNTS, card, counts)
+    def take_key(self, key: Key, *, is_new: bool, is_kept: bool) -> None:
+        if is_new and not is_kept:
+            key.save(self.folder / "key.json")
 
     def remembered(self, memory: RowMemory, note: Mapping[str, Any]) -> None:
         name = f"release.{self.format}"
@@ -243,31 +252,102 @@ class InFolder:
 class InMemory:
     """The same rows on an object: nothing of them is written until it is saved."""
 
+    card: Card | None = None
     tables: list[pa.Table] = field(default_factory=list)
     sources: list[Codes] = field(default_factory=list)
     note: Path | None = None
     model: Mapping[str, Any] | None = None
     counts: Codes | None = None
+    key: Key | None = None
+    key_is_kept: bool = False
     target: Path | None = None
     unfinished: Unfinished | None = None
 
     def shuffle(self, rows: int, width: int) -> Shuffle:  # noqa: ARG002 - all of them fit
         return MemoryShuffle()
 
-    def take(self, card: Card, laid: Iterable[Laid]) -> None:  # noqa: ARG002 - the object holds it beside the rows
+    def take(
+        self, card: Card, laid: Iterable[Laid], model: Mapping[str, Any] | None = None, counts: Codes | None = None
+    ) -> None:
         for table, source in laid:
             self.tables.append(table)
             if source is not None:
                 self.sources.append(source)
+        self.card, self.model, self.counts = card, model, counts
 
-    def take_model(self, model: Mapping[str, Any]) -> None:
-        self.model = model
-
-    def take_counts(self, card: Card, counts: Codes) -> None:  # noqa: ARG002 - the object holds it beside them
-        self.counts = counts
+    def take_key(self, key: Key, *, is_new: bool, is_kept: bool) -> None:  # noqa: ARG002 - saved with the rows
+        self.key, self.key_is_kept = key, is_kept
 
     def remembered(self, memory: RowMemory, note: Mapping[str, Any]) -> None:
         self.note = memory.keep(note)
+
+
+@contextmanager
+def release_folder(out: Path, options: Options, table: Table) -> Iterator[InFolder]:
+    """The folder in which a run works, which becomes `out`, and nobody else writes there meanwhile.
+
+    That of a streaming run can be gone on with. With `resume` what is finished stays there whenever the run stops;
+    without, only if it had no time to clean up.
+    """
+    check_apart(out, table)
+    check_resumable(options, table)
+    check_folder(out, force=options.force)
+    with sole_writer(out):
+        if not options.engine_can.resume:
+            with new_folder(out, force=options.force) as folder:
+                yield InFolder(folder, out, options.format, options.engine_can.hold_table)
+            return
+        folder = out.with_name(f".{out.name}.unfinished")
+        unfinished = Unfinished(folder / WORK)
+        if folder.exists() and options.resume:
+            unfinished.check_owner()
+        elif folder.exists():
+            _remove(folder, unfinished, out, options.force)
+        try:
+            with new_folder(
+                out, force=options.force, aside=folder, keep=lambda: options.resume and unfinished.begun
+            ) as folder:
+                yield InFolder(folder, out, options.format, unfinished=unfinished)
+                for file in folder.iterdir():
+                    sync_file(file)
+                unfinished.finish()  # last, so that hardly a moment is left in which nobody can go on
+        except KeyboardInterrupt:
+            if not folder.exists():
+                raise
+            raise InterruptedRunError(f"Interrupted. {_kept(folder)}") from None
+        except OutputError as error:
+            if not folder.exists():
+                raise
+            raise OutputError(f"{error} {_kept(folder)}") from error
+
+
+def _remove(folder: Path, unfinished: Unfinished, out: Path, force: bool) -> None:
+    """What a killed run left goes only if somebody says so, or if nothing can be made of it."""
+    if unfinished.begun and not force:
+        raise OutputError(
+            f"An earlier run into {out} was killed, and its work lies in {folder}. Go on with it: the same command "
+            "with --resume. Or start again with --force."
+        )
+    with explained(folder):
+        unfinished.destroy()
+        shutil.rmtree(folder)
+
+
+def _kept(folder: Path) -> str:
+    return f"What is finished is kept in {folder}, readable by you alone: go on with the same command."
+
+
+def check_resumable(options: Options, table: Table) -> None:
+    """Refuse to resume what cannot be gone on with, before any work."""
+    if not options.resume:
+        return
+    if not options.engine_can.resume:
+        raise UsageError("--resume goes on with a run of --engine stream. Add that, or leave --resume out.")
+    if options.only_new or options.search is not None:
+        which = "--only-new" if options.only_new else "--search"
+        raise UsageError(f"--resume cannot go on with a run with {which}. Leave out one of them.")
+    if not table.files:
+        raise UsageError("--resume needs a table of files, which can be recognised. Write it to a file first.")
 
 
 def write_release(folder: Path, format: str, card: Card, laid: Iterable[Laid]) -> None:
@@ -297,11 +377,6 @@ def never_empty(recipe: Recipe) -> frozenset[str]:
         return frozenset(recipe.names()) - recipe.left_out
     numbers = (group.column for group in recipe.encoding.groups if not group.is_onehot)
     return frozenset(column.name for column in numbers if not column.missing) - recipe.left_out
-
-
-def write_counts(path: Path, card: Card, counts: Codes) -> None:
-    """One column of whole numbers, and the card inside."""
-    write_table(pa.table({"count": counts}), path, metadata={CARD_METADATA.decode(): card.to_json()})
 
 
 def pipe_release(folder: Path, format: str, stream: IO[bytes]) -> None:
@@ -337,7 +412,9 @@ def check_apart(out: Path, table: Table) -> None:
             raise OutputError(f"{out} holds the table itself ({file.name}). Choose another folder.")
 
 
-def check_in_memory(engine: str) -> None:
-    """A release in memory is made by the engine of that name."""
-    if engine != "memory":
-        raise UsageError(f"--engine {engine} writes to a folder as it goes. Say where, with --out, or use memory.")
+def check_in_memory(options: Options) -> None:
+    """A release in memory is made by the engine that holds the table there."""
+    if not options.engine_can.hold_table:
+        raise UsageError(
+            f"--engine {options.engine} writes to a folder as it goes. Say where, with --out, or use memory."
+        )

@@ -245,16 +245,14 @@ def _density_gap(split: Split, fits: list[tuple[Codes, Mechanism]], rng: np.rand
     """Over the classes, weighted by rows; against the estimate from the rows held apart."""
     X, y, held, held_y = split.X, split.y, split.held, split.held_y
     first = fits[0][1]
-    if not isinstance(first, KernelResampling) or np.bincount(held_y)[np.unique(held_y)].min() < 2:
+    if first.name != KernelResampling.name or np.bincount(held_y)[np.unique(held_y)].min() < 2:
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         apart = KernelResampling(**first.get_params()).fit(held, held_y, split.encoding)
     losses, weights = [], []
     for code in np.unique(y).tolist():
-        densities = [
-            RowDensity.of(fit, X[rows], y[rows], code) for rows, fit in fits if isinstance(fit, KernelResampling)
-        ]
+        densities = [RowDensity.of(fit, X[rows], y[rows], code) for rows, fit in fits]
         counts = [len(density.rows) for density in densities]
         losses.append(dapl(RowDensity.of(apart, held, held_y, code), densities, counts, rng, DRAWS).loss)
         weights.append(sum(counts))

@@ -24,8 +24,7 @@ from sfumato.core.array_types import Floats, Matrix
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.core.files import write_whole
 from sfumato.guarantee.concentrated import epsilon_of
-from sfumato.mechanisms import MECHANISMS, ModelDrawing, make_mechanism
-from sfumato.mechanisms.tree_resampling import TreeResampling
+from sfumato.mechanisms import MECHANISMS, make_mechanism
 from sfumato.table import Encoding, Schema
 
 # The epsilon that an experiment proves: how well two worst-case records are told apart by what is released of them.
@@ -49,7 +48,7 @@ def audited_epsilon(
 ) -> float:
     """A lower bound of the record's epsilon, with 99.9% confidence; 0 where nothing was told apart."""
     made = make_mechanism(mechanism, dict(parameters))
-    if isinstance(made, ModelDrawing):
+    if made.made_up:
         raise UsageError("its rows belong to nobody: planted records audit it (sfumato canary)")
     if made.whole_table or getattr(made, "rounds", 1) > 1:
         raise UsageError("what becomes of one record depends on all others: planted records would have to audit it")
@@ -77,14 +76,16 @@ def audited_by_canaries(
     epsilon follows at the same delta as for the claim. `above`: some part of the measurements tells more than it costs.
     """
     made = make_mechanism(mechanism, dict(parameters))
-    if not isinstance(made, TreeResampling):
+    asked = made.get_params()
+    if not made.made_up or not {"epsilon", "delta"} <= asked.keys():
         raise UsageError("its rows are made up, and it does not say how planted records would show in them")
     sure = 1.0 - 2.0 * ERROR  # as sure as of other mechanisms: at 95% one setting in forty is above its claim by chance
-    found = canary(rows, schema, epsilon=made.epsilon, delta=made.delta, fits=fits, seed=seed, confidence=sure)
+    delta = float(asked["delta"])
+    found = canary(rows, schema, epsilon=asked["epsilon"], delta=delta, fits=fits, seed=seed, confidence=sure)
     together = found.parts[-1]
     rho = (max(0.0, together.low) / found.copies) ** 2 / 2.0
     return {
-        "audited_epsilon": epsilon_of(rho, made.delta) if rho > 0.0 else 0.0,
+        "audited_epsilon": epsilon_of(rho, delta) if rho > 0.0 else 0.0,
         "audited_mu": {
             "measured": together.measured / found.copies,
             "low": max(0.0, together.low) / found.copies,
@@ -205,7 +206,7 @@ def _numbers(ground: Ground, places: Sequence[int]) -> list[int]:
 
 def _audited(name: str, parameters: dict[str, Any], ground: Ground) -> dict[str, Any]:
     try:
-        if issubclass(MECHANISMS[name], ModelDrawing):
+        if MECHANISMS[name].made_up:
             return audited_by_canaries(name, parameters, ground.schema, ground.train, seed=7)
         return {"audited_epsilon": audited_epsilon(name, parameters, ground.schema, ground.train, seed=7)}
     except SfumatoError as error:

@@ -9,9 +9,11 @@ from typing import Annotated
 import typer
 
 from sfumato.api.cli.blocks import with_blocks
-from sfumato.api.cli.console import Console, Force, LedgerPath, parse_parameters
+from sfumato.api.cli.console import Console, parse_parameters
 from sfumato.api.cli.tables import Query, TableArgument, Tables
+from sfumato.core.errors import UsageError
 from sfumato.core.wording import counted
+from sfumato.release.asked import RedrawAsked
 
 # law: does noise of a law bound what an attacker can learn?
 
@@ -119,13 +121,8 @@ def invariance(
 @with_blocks
 def redraw(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="Folder of a release with model.json.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
+    options: RedrawAsked,
     console: Console,
-    rows: Annotated[int | None, typer.Option(metavar="N", help="Rows to draw; the noisy count if not given.")] = None,
-    format: Annotated[str, typer.Option(help="parquet, csv, sav, zsav, dta, xpt, xlsx or ods.")] = "parquet",
-    seed: Annotated[int | None, typer.Option(help="The same rows every time; it weakens nothing.")] = None,
-    ledger: LedgerPath = None,
-    force: Force = False,
 ) -> None:
     """Draw rows again from the model of RELEASE, whose rows are made up. The table is not needed.
 
@@ -136,11 +133,14 @@ def redraw(
     """
     from sfumato.api.redraw import redraw as run
 
+    out = options.out
+    if out is None:
+        raise UsageError("Say where the rows are to be written: --out DIR.")
     with console.listening() as progress:
-        made = run(release, rows=rows, out=out, format=format, seed=seed, ledger=ledger, force=force, progress=progress)
+        made = run(release, **{**vars(options), "progress": progress})
     card = made.card
     console.say(f"Drew {counted(card.rows, 'row')} into {out}, at no further cost. {card.guarantee['words']}")
-    console.say(f"To share: release.{format}, card.json, model.json. Nothing in the folder is private.")
+    console.say(f"To share: release.{options.format}, card.json, model.json. Nothing in the folder is private.")
     console.result({"folder": str(out), "rows": card.rows, "guarantee": dict(card.guarantee)})
 
 

@@ -239,8 +239,10 @@ def draw(
 
     Example: sfumato study draw k3f9abcd2345 --out everybody --to https://study.example --token-file owner.token
     """
+    from sfumato.release.asked import RedrawAsked
     from sfumato.release.redraw import draw_from
     from sfumato.release.release import Release
+    from sfumato.release.write_release import InMemory
     from sfumato.study.protocol.acceptance import read_card
 
     check_free(into.out, force=into.force)
@@ -248,9 +250,10 @@ def draw(
         raise UsageError(f"There is no format {format!r}. Choose one of: parquet, csv.")
     with at.connected(console) as connected:
         found = connected.added(study)
-    added = Release(read_card(json.dumps(found.card)), model=found.model)
+    added = Release(read_card(json.dumps(found.card)), held=InMemory(model=found.model))
     with console.listening() as progress:
-        made = draw_from(added, rows=rows, out=into.out, format=format, force=into.force, progress=progress)
+        asked = RedrawAsked(rows=rows, out=into.out, format=format, force=into.force, progress=progress)
+        made = draw_from(added, asked)
     card = made.card
     console.say(f"Drew {counted(card.rows, 'row')} into {into.out} from counts of {counted(len(found.sites), 'site')}.")
     console.say(str(card.guarantee["words"]))

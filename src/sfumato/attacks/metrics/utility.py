@@ -19,7 +19,7 @@ from sfumato.channels.recipe import draw
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import UsageError
 from sfumato.core.registry import metric
-from sfumato.mechanisms import KernelResampling
+from sfumato.mechanisms import Mechanism
 from sfumato.table import Encoding, Group
 from sfumato.table.statistics import NO_CLASS
 
@@ -63,7 +63,7 @@ class RowDensity:
     channels: tuple[Channel, ...]
 
     @classmethod
-    def of(cls, mechanism: KernelResampling, X: Matrix, y: Codes | None, code: int | None) -> RowDensity:
+    def of(cls, mechanism: Mechanism, X: Matrix, y: Codes | None, code: int | None) -> RowDensity:
         """What a mechanism fitted on (X, y) draws rows of class `code` from."""
         rows = X if y is None else X[y == code]
         return cls(rows, mechanism.recipe_.of_class(NO_CLASS if code is None else code))

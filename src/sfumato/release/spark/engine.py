@@ -9,22 +9,22 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from sfumato.core.errors import UsageError
 from sfumato.core.files import write_whole
 from sfumato.noise import Streams
-from sfumato.release.engines import perturber
-from sfumato.release.engines.here import Work
+from sfumato.release.engines.release import Work, perturber
+from sfumato.release.sanitize_options import Options
 from sfumato.release.source import Source
 from sfumato.release.spark.sealed import Seal, is_one_machine, seal_for
-from sfumato.release.spark.spark_release import CarriedStreams, SparkSource, carried, release_in_spark
+from sfumato.release.spark.spark_release import SparkSource, carried, release_in_spark
 from sfumato.release.spark.spark_table import SparkTable
 from sfumato.release.write_release import InFolder, Laid
 from sfumato.table import Table, open_table
@@ -227,21 +227,18 @@ def _hint(error: Exception, master: str) -> str:
 class InSpark:
     """Spark's executors."""
 
-    def source(self, *given: Any, **words: Any) -> Source:
-        return SparkSource(*given, **words)
+    source: ClassVar[type[Source]] = SparkSource
+
+    def opened(self, table: Any, options: Options) -> AbstractContextManager[Table]:
+        return table_in_spark(table, options.master)
 
     def streams(self, streams: Streams) -> Streams:
         return carried(streams)
 
-    def laid(self, work: Work) -> Iterator[Laid]:
-        assert isinstance(work.source, SparkSource)
-        assert isinstance(work.streams, CarriedStreams)
+    def perturbed(self, work: Work) -> Iterator[Laid]:
         if not isinstance(work.landing, InFolder):
             raise UsageError("--engine spark writes to a folder. Say where, with --out.")
-        perturb = perturber(work.layout.mechanism, work.streams, work.response, work.counts)
-        return release_in_spark(
-            work.source, perturb, work.layout, work.streams, work.landing.folder, work.released, work.progress
-        )
+        return release_in_spark(work, perturber(work.mechanism, work.streams, work.response), work.landing.folder)
 
 
 @contextmanager

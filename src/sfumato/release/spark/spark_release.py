@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.core.errors import TableError
-from sfumato.core.progress import Progress
 from sfumato.core.wording import counted
 from sfumato.mechanisms import Block
 from sfumato.noise import Streams, content_hash
+from sfumato.release.engines.release import Work
 from sfumato.release.source import Piece, Source, SourceBlock, block_rows_for
 from sfumato.release.spark.sealed import Seal
 from sfumato.release.spark.spark_table import Batches, SparkTable, as_it_is, partition_number, tasks_errors
-from sfumato.release.write_release import Laid, Layout
+from sfumato.release.write_release import Laid
 from sfumato.table import Encoding, Table
 from sfumato.table.tables import resized
 
@@ -180,28 +180,22 @@ def carried(streams: Streams) -> CarriedStreams:
     return CarriedStreams(streams.export_key(), reproducible=streams.reproducible)
 
 
-def release_in_spark(
-    source: SparkSource,
-    perturb: Callable[[SourceBlock], Block],
-    layout: Layout,
-    streams: CarriedStreams,
-    folder: Path,
-    rows: int,
-    progress: Progress,
-) -> Iterator[Laid]:
+def release_in_spark(work: Work, perturb: Callable[[SourceBlock], Block], folder: Path) -> Iterator[Laid]:
     """Released rows in random order, with the numbers of their source rows.
 
     Executors write them into parts inside the folder that is not yet the release, each part whole or not at all. Here
     they are joined into one file: they are perturbed by now.
     """
+    source, layout, rows = work.source, work.layout, work.released
     table = source.table
+    assert isinstance(source, SparkSource)
     assert isinstance(table, SparkTable)
     width = layout.mechanism.recipe_.width
     labelled = source.labelled and source.encoding.schema.label is not None
     written = layout.table(np.empty((0, width)), np.empty(0, dtype=np.int64) if labelled else None).schema
     plain = pa.schema([pa.field(one.name, _plain(one.type)) for one in written])
     sealed = table.seal.close(
-        (table.reader, source.encoder, source.starts(), source.looks, perturb, layout, streams, plain)
+        (table.reader, source.encoder, source.starts(), source.looks, perturb, layout, work.streams, plain)
     )
     seal = table.seal
 
@@ -211,7 +205,7 @@ def release_in_spark(
     staged = folder / STAGED
     frame = table.frame.mapInArrow(perturbed, spark_schema(plain))
     shuffled = frame.repartition(table.partitions, ORDER).sortWithinPartitions(ORDER).drop(ORDER)
-    progress("Perturbing", 0, rows)
+    work.progress("Perturbing", 0, rows)
     with tasks_errors():
         shuffled.write.parquet(staged.absolute().as_uri(), compression="none")
     done = 0
@@ -221,7 +215,7 @@ def release_in_spark(
                 numbers = batch.column(batch.schema.get_field_index(SOURCE)).to_numpy()
                 done += batch.num_rows
                 yield pa.Table.from_batches([batch]).select(written.names).cast(written), numbers
-                progress("Writing", done, rows)
+                work.progress("Writing", done, rows)
         part.unlink()
     shutil.rmtree(staged)
 

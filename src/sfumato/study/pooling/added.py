@@ -20,10 +20,11 @@ from sfumato.mechanisms.central.model_file import model_as_dict, model_digest
 from sfumato.mechanisms.central.noisy_counts import NoisyCounts
 from sfumato.mechanisms.central.scoring import NoisyScores
 from sfumato.mechanisms.central.scoring_plan import ScoringPlan
+from sfumato.release.asked import RedrawAsked
 from sfumato.release.counts_file import noisy_counts, read_cells
 from sfumato.release.redraw import draw_from
 from sfumato.release.release import Release
-from sfumato.release.write_release import today
+from sfumato.release.write_release import InMemory, today
 from sfumato.study.pooling.gather import Pushed, Request, embedded_card
 
 TOGETHER = "all sites together"
@@ -55,7 +56,7 @@ class Added:
             guarantee={**card.guarantee, "assumptions": assumptions, "rows_per_person": most},
             created=today(),
         )
-        return Release(Card.from_dict(card.to_dict()), model=model)
+        return Release(Card.from_dict(card.to_dict()), held=InMemory(model=model))
 
 
 def add_counts(pushed: Sequence[Pushed], plan: AgreedPlan) -> Added:
@@ -77,7 +78,7 @@ def with_added_counts(request: Request, plan: AgreedPlan, scratch: Path) -> Requ
         )
     added = add_counts(request.releases, plan)
     rows = min(added.counts.rows, request.limits.trained_rows)
-    made = draw_from(added.release(), rows=rows, out=scratch / "added", seed=0)
+    made = draw_from(added.release(), RedrawAsked(rows=rows, out=scratch / "added", seed=0))
     assert made.folder is not None
     sha256 = str(made.card.recipe["model"])
     note = (

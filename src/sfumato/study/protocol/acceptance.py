@@ -28,7 +28,7 @@ from sfumato.guarantee.guarantee import CENTRAL_DP
 from sfumato.guarantee.own_words import listed
 from sfumato.guarantee.recompute import Recomputed, recomputed
 from sfumato.guarantee.rounding import rounded_up
-from sfumato.mechanisms import MECHANISMS, Mechanism, ModelDrawing, make_mechanism
+from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
 from sfumato.mechanisms.base import count_of
 from sfumato.mechanisms.basis import NAMES
 from sfumato.mechanisms.central.agreed import AgreedPlan
@@ -345,7 +345,7 @@ def _check_presence(study: PoolStudy) -> None:
     if study.presence is None or not hides:
         return
     mechanism = make_mechanism(study.mechanism, {**study.presence._asdict(), **study.parameters})
-    assert isinstance(mechanism, ModelDrawing)
+    assert mechanism.planned is not None
     reached = dataclasses.replace(mechanism.planned, delta=study.presence.delta).epsilon
     if reached > study.presence.epsilon * (1 + 1e-9):
         words = f"an epsilon of {rounded_up(reached, 9)}" if np.isfinite(reached) else "no epsilon at all"

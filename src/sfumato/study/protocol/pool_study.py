@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from sfumato.core.errors import SchemaError
 from sfumato.guarantee import space_of
 from sfumato.learn.classifiers.factory import choose_classifier
-from sfumato.mechanisms import MECHANISMS, Mechanism, ModelDrawing, make_mechanism
+from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
 from sfumato.mechanisms.base import count_of
 from sfumato.mechanisms.basis import NAMES
 from sfumato.mechanisms.central.agreed import AgreedPlan, agreed_plan
@@ -232,7 +232,7 @@ class PoolStudy:
     @property
     def draws(self) -> bool:
         """Whether released rows are drawn from a noisy model: they are spread as the table was, and need no mending."""
-        return issubclass(MECHANISMS[self.mechanism], ModelDrawing)
+        return MECHANISMS[self.mechanism].made_up
 
     def reconstructible(self) -> tuple[str, ...] | None:
         """Columns whose distribution can be reconstructed; None where only a release's card names its columns."""
