@@ -1,9 +1,9 @@
 """Pushes to a real server on this machine: one of 1 GB, with the peak memory of both ends; and 50 sites at once.
 
-The server is `sfumato serve` in a process of its own, the large push is `sfumato push` in another. Memory is the peak
-that the system noted (VmHWM) for the server, for the child that looks at the file, and for the client; it must not grow
-with the file. For the 50 sites, 1,000 are enrolled, others ask small things meanwhile, and every push is also sent a
-second time at the same moment: nothing may fail, be lost, or be counted twice.
+The server is `sfumato serve` in a process of its own, the large push is `sfumato study push` in another. Memory is the
+peak that the system noted (VmHWM) for the server, for the child that looks at the file, and for the client; it must not
+grow with the file. For the 50 sites, 1,000 are enrolled, others ask small things meanwhile, and every push is also sent
+a second time at the same moment: nothing may fail, be lost, or be counted twice.
 
 Run: python benchmarks/bench_push.py [--megabytes 1024] [--sites 50] [--enrolled 1000] [--database URL]
 """

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 import sfumato as sf
 from sfumato.api.cli import app
-from sfumato.api.cli.blocks import GroupedCommand, keywords, with_blocks
+from sfumato.api.cli.blocks import keywords, with_blocks
+from sfumato.api.cli.grouped import GroupedCommand
 from sfumato.auditing.asked import AuditAsked
 from sfumato.core.asked import NOT_TYPED, Read, asked, asked_fields, asks, check_asked, flag_of
 from sfumato.core.errors import UsageError
@@ -34,6 +35,7 @@ DECLARED = {
     "survey_edges": EdgesAsked,
 }
 COMMANDS = {
+    **{job: f"mine {job}" for job in ("cluster", "rules", "regress")},
     "plan_counts": "study plan",
     "rehearse": "study rehearse",
     "plan_survey": "survey plan",

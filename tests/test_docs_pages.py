@@ -23,7 +23,9 @@ def wrong(arguments: list[str], *, whole: bool = True) -> str | None:
             return None if not whole or arguments else f"{' '.join(path)} needs a command"
         if arguments[0] not in command.commands:
             return f"no command {' '.join([*path, arguments[0]])!r}"
-        command, path, arguments = command.commands[arguments[0]], [*path, arguments[0]], arguments[1:]
+        words = 2 if " ".join(arguments[:2]) in command.commands else 1  # "schema declare" stands beside "schema"
+        name, arguments = " ".join(arguments[:words]), arguments[words:]
+        command, path = command.commands[name], [*path, name]
     if not whole:
         known = {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)}
         missing = [word for word in arguments if word.startswith("--") and word.split("=")[0] not in known | {"--help"}]

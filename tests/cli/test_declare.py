@@ -56,7 +56,7 @@ def columns_of(path):
 
 def test_the_honest_road_ends_in_a_proof_that_says_on_whose_word(command, table, schema, tmp_path):
     for name, words in HONEST.items():
-        code, out, err = command("declare", schema, "--column", name, *words, "--reason", f"page of {name}")
+        code, out, err = command("schema", "declare", schema, "--column", name, *words, "--reason", f"page of {name}")
         assert code == 0, err
     assert "Still learned: none" in out
     release = tmp_path / "r"
@@ -101,7 +101,7 @@ def test_only_the_owner_is_told_what_ends_where_the_table_does(command, table, t
 @pytest.mark.parametrize("name", list(HONEST))
 def test_nothing_that_was_read_is_declared_as_it_stands(command, schema, name):
     before = schema.read_bytes()
-    code, _, err = command("declare", schema, "--column", name, "--reason", "a form")
+    code, _, err = command("schema", "declare", schema, "--column", name, "--reason", "a form")
     assert code == 2
     assert "read off" in err
     assert schema.read_bytes() == before
@@ -109,9 +109,11 @@ def test_nothing_that_was_read_is_declared_as_it_stands(command, schema, name):
 
 def test_all_is_refused_where_anything_was_read(command, schema, monkeypatch, tmp_path):
     before = schema.read_bytes()
-    assert command("declare", schema, "--all", "--reason", "a form")[0] == 2
+    assert command("schema", "declare", schema, "--all", "--reason", "a form")[0] == 2
     monkeypatch.setenv("SFUMATO_LEDGER", str(tmp_path / "elsewhere" / "ledger.json"))
-    code, _, err = command("declare", schema, "--all", "--reason", "a form")  # the file says it, on every machine
+    code, _, err = command(
+        "schema", "declare", schema, "--all", "--reason", "a form"
+    )  # the file says it, on every machine
     assert code == 2
     assert "--all" in err
     assert schema.read_bytes() == before
@@ -121,9 +123,9 @@ def test_the_schema_holds_no_trace_of_what_was_refused(command, schema, tmp_path
     untouched = tmp_path / "untouched.yaml"
     untouched.write_bytes(schema.read_bytes())
     for one in (["--all"], ["--column", "age"], ["--column", "age", "--low", "15", "--high", "120"]):
-        assert command("declare", schema, *one, "--reason", "a form")[0] == 2
+        assert command("schema", "declare", schema, *one, "--reason", "a form")[0] == 2
     for path in (schema, untouched):
-        assert command("declare", path, "--column", "age", *HONEST["age"], "--reason", "a form")[0] == 0
+        assert command("schema", "declare", path, "--column", "age", *HONEST["age"], "--reason", "a form")[0] == 0
     assert schema.read_bytes() == untouched.read_bytes()
 
 
@@ -133,7 +135,7 @@ def test_a_form_whose_range_is_what_was_read_is_written_by_hand(command, tmp_pat
     pd.DataFrame({"age": range(20, 91), "ill": ["no", "yes", "no"] * 23 + ["no", "yes"]}).to_csv(table, index=False)
     assert command("schema", table, "--label", "ill", "--out", schema)[0] == 0
     typed = ("--low", 20, "--high", 90, "--reason", "form 17b")
-    code, _, err = command("declare", schema, "--column", "age", *typed)
+    code, _, err = command("schema", "declare", schema, "--column", "age", *typed)
     assert code == 2
     assert "write them into" in err
     assert "`source: public`" in err
@@ -149,18 +151,18 @@ def test_a_form_whose_range_is_what_was_read_is_written_by_hand(command, tmp_pat
 
 def test_bounds_that_were_widened_in_the_file_are_taken(command, schema):
     edit(schema, age={"low": -10, "high": 150}, bmi={"low": -100, "high": 400})
-    assert command("declare", schema, "--column", "age", "--column", "bmi", "--reason", "form 17b")[0] == 0
+    assert command("schema", "declare", schema, "--column", "age", "--column", "bmi", "--reason", "form 17b")[0] == 0
     assert columns_of(schema)["bmi"]["reason"] == "form 17b"
 
 
 @pytest.mark.parametrize("change", [{"high": 150}, {"low": 0}, {"low": 10, "high": 150}, {"low": 15, "high": 150}])
 def test_one_end_that_was_read_or_rounded_is_enough_to_refuse(command, schema, change):
     edit(schema, age=change)
-    assert command("declare", schema, "--column", "age", "--reason", "form 17b")[0] == 2
+    assert command("schema", "declare", schema, "--column", "age", "--reason", "form 17b")[0] == 2
 
 
 def test_under_another_ledger_bounds_that_were_read_are_typed(command, schema, tmp_path):
-    words = ["declare", schema, "--column", "bmi", "--ledger", tmp_path / "other.json", "--reason", "a form"]
+    words = ["schema", "declare", schema, "--column", "bmi", "--ledger", tmp_path / "other.json", "--reason", "a form"]
     code, _, err = command(*words)
     assert code == 2
     assert "not under this ledger" in err
@@ -171,15 +173,15 @@ def test_a_nudge_that_nobody_writes_is_the_same_value(command, schema, tmp_path,
     """Typed, or written into the file; and where the file says what was read, under any ledger."""
     read = columns_of(schema)["bmi"]
     low, high = read["low"] - 1e-6, read["high"] + 1e-6
-    typed = ("declare", schema, "--column", "bmi", "--low", low, "--high", high, "--reason", "form")
+    typed = ("schema", "declare", schema, "--column", "bmi", "--low", low, "--high", high, "--reason", "form")
     assert command(*typed)[0] == 2
     edit(schema, bmi={"low": low, "high": high})
-    assert command("declare", schema, "--column", "bmi", "--reason", "form")[0] == 2
+    assert command("schema", "declare", schema, "--column", "bmi", "--reason", "form")[0] == 2
     edit(schema, bmi={"low": read["low"], "high": read["high"]})
     monkeypatch.setenv("SFUMATO_LEDGER", str(tmp_path / "elsewhere.json"))
     assert command(*typed)[0] == 2
     honest = ("--low", read["low"] - 5, "--high", read["high"] + 5)
-    assert command("declare", schema, "--column", "bmi", *honest, "--reason", "form")[0] == 0
+    assert command("schema", "declare", schema, "--column", "bmi", *honest, "--reason", "form")[0] == 0
 
 
 def test_what_nobody_read_is_declared_at_once(command, tmp_path):
@@ -189,7 +191,7 @@ def test_what_nobody_read_is_declared_at_once(command, tmp_path):
         {"name": "sex", "kind": "categorical", "categories": ["f", "m"]},
     ]
     by_hand.write_text(yaml.safe_dump({"version": 1, "columns": columns}))
-    assert command("declare", by_hand, "--all", "--reason", "code book, page 3")[0] == 0
+    assert command("schema", "declare", by_hand, "--all", "--reason", "code book, page 3")[0] == 0
     assert {column["reason"] for column in columns_of(by_hand).values()} == {"code book, page 3"}
 
 
@@ -199,7 +201,7 @@ def test_what_a_release_read_without_a_schema_is_known_too(command, table, tmp_p
     stated = Card.load(tmp_path / "r").source_schema["columns"]
     copy = [{key: one[key] for key in ("name", "kind", "low", "high")} for one in stated if one["name"] == "bmi"]
     (tmp_path / "hand.yaml").write_text(yaml.safe_dump({"version": 1, "columns": copy}))
-    assert command("declare", tmp_path / "hand.yaml", "--column", "bmi", "--reason", "a form")[0] == 2
+    assert command("schema", "declare", tmp_path / "hand.yaml", "--column", "bmi", "--reason", "a form")[0] == 2
 
 
 def test_a_release_under_an_edited_schema_does_not_spoil_it(command, table, schema, tmp_path):
@@ -207,13 +209,13 @@ def test_a_release_under_an_edited_schema_does_not_spoil_it(command, table, sche
     edit(schema, bmi={"low": -100, "high": 400})
     words = ["--schema", schema, "--mechanism", "additive-noise", "--epsilon-record", 4]
     assert command("sanitize", table, *words, "--out", tmp_path / "r")[0] == 0
-    assert command("declare", schema, "--column", "bmi", "--reason", "form 17b")[0] == 0
+    assert command("schema", "declare", schema, "--column", "bmi", "--reason", "form 17b")[0] == 0
 
 
 def test_an_empirical_release_shows_the_honest_road(command, table, tmp_path):
     words = ["sanitize", table, "--label", "ill", "--mechanism", "additive-noise", "--epsilon-record", 4]
     _, out, _ = command(*words, "--out", tmp_path / "r")
-    assert "sfumato declare SCHEMA --column COL" in out
+    assert "sfumato schema declare SCHEMA --column COL" in out
     assert "--all" not in out
 
 
@@ -230,11 +232,11 @@ def test_an_empirical_release_shows_the_honest_road(command, table, tmp_path):
     ],
 )
 def test_declare_refuses_what_cannot_be_meant(command, schema, words):
-    assert command("declare", schema, *words)[0] == 2
+    assert command("schema", "declare", schema, *words)[0] == 2
 
 
 def test_declare_of_a_misspelt_column(command, schema):
-    code, _, err = command("declare", schema, "--column", "aeg", "--reason", "x")
+    code, _, err = command("schema", "declare", schema, "--column", "aeg", "--reason", "x")
     assert code == 4
     assert "no column 'aeg'" in err
 

@@ -63,9 +63,9 @@ def test_a_table_of_ones_own_is_told_what_stands_in_the_way_and_what_to_type(com
     assert "To release" not in text
     for name, (low, high) in RANGES.items():
         words = ("--column", name, "--low", low, "--high", high, "--reason", "a flora of the region")
-        assert command("declare", "demo-out/schema.yaml", *words)[0] == 0
+        assert command("schema", "declare", "demo-out/schema.yaml", *words)[0] == 0
     kinds = ("--categories", "setosa,versicolor,virginica", "--reason", "the same flora")
-    assert command("declare", "demo-out/schema.yaml", "--column", "kind", *kinds)[0] == 0
+    assert command("schema", "declare", "demo-out/schema.yaml", "--column", "kind", *kinds)[0] == 0
     typed = re.search(r"^  sfumato (demo .*)$", text, re.M).group(1)
     code, text, error = command(*typed.split())
     assert code == 0, error

@@ -79,7 +79,7 @@ def test_a_mechanism_without_epsilon_names_those_that_have_one(command, table, t
 def test_an_empirical_release_names_the_options_that_make_it_formal(command, table, tmp_path):
     code, out, _ = command("sanitize", table, "--label", "y", "--out", tmp_path / "r", "--seed", "1")
     assert code == 0
-    for way in ("sfumato declare", "--basis-from", "leave --seed out"):
+    for way in ("sfumato schema declare", "--basis-from", "leave --seed out"):
         assert way in out
 
 

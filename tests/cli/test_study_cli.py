@@ -86,7 +86,7 @@ def test_sites_are_invited_and_revoked(command, served, tmp_path):
 
 def test_from_push_to_a_model_judged_at_home(command, served, site, release, people, tmp_path):
     _, there, _ = site
-    assert command("push", release(), *there, "--yes", "--quiet")[0] == 0
+    assert command("study", "push", release(), *there, "--yes", "--quiet")[0] == 0
     code, _, err = command("study", "test", served.id, people, *served.as_owner)
     assert code == 2
     assert "public" in err

@@ -130,5 +130,5 @@ def test_what_cannot_be_is_refused_in_words():
     flat = sf.sanitize(frame.assign(cost=7.0), target="cost", mechanism="random-rotation", seed=1)
     with pytest.raises(UsageError, match="same in every row"):
         sf.regress(flat, "cost")
-    with pytest.raises(SchemaError, match="sfumato regress"):
+    with pytest.raises(SchemaError, match="sfumato mine regress"):
         sf.train(flat, classifier="knn")

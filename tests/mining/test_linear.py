@@ -117,7 +117,7 @@ def test_mistakes(release):
 
 def test_the_command_writes_what_python_gives(release, tmp_path):
     release.save(tmp_path / "r")
-    arguments = ["regress", str(tmp_path / "r"), "--target", "y", "--out", str(tmp_path / "found"), "--json"]
+    arguments = ["mine", "regress", str(tmp_path / "r"), "--target", "y", "--out", str(tmp_path / "found"), "--json"]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["coefficients"] == sf.regress(release, "y").coefficients.to_pylist()

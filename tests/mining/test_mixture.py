@@ -125,7 +125,7 @@ def test_mistakes(release):
 
 def test_the_command_writes_what_python_gives(release, tmp_path):
     release.save(tmp_path / "r")
-    arguments = ["cluster", str(tmp_path / "r"), "--clusters", "2", "--model", "spherical", "--resamples", "0"]
+    arguments = ["mine", "cluster", str(tmp_path / "r"), "--clusters", "2", "--model", "spherical", "--resamples", "0"]
     done = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "found"), "--json"])
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)

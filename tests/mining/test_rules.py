@@ -113,7 +113,7 @@ def test_mistakes(release):
 
 def test_the_command_writes_what_python_gives(release, tmp_path):
     release.save(tmp_path / "r")
-    done = CliRunner().invoke(app, ["rules", str(tmp_path / "r"), "--out", str(tmp_path / "found"), "--json"])
+    done = CliRunner().invoke(app, ["mine", "rules", str(tmp_path / "r"), "--out", str(tmp_path / "found"), "--json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["found"] == sf.rules(release).rules.to_pylist()
     assert sorted(path.name for path in (tmp_path / "found").iterdir()) == ["pairs.csv", "rules.csv", "rules.json"]

@@ -325,7 +325,7 @@ class Advice:
             if not schema:
                 schema = SCHEMA_FILE
                 lines.append(to_type("schema", table, label=self.label, out=schema))
-            declare = to_type("declare", schema, column=self.read_off[0])
+            declare = to_type("schema declare", schema, column=self.read_off[0])
             others = "" if len(self.read_off) == 1 else f"  # and so the other {len(self.read_off) - 1:,}"
             lines.append(f'{declare} ... --reason "WHERE IT IS WRITTEN"{others}')
         trust = None if self.wish.trust == OWNER else self.wish.trust
@@ -364,7 +364,8 @@ class Advice:
             words.append(
                 f"Nothing is proved yet, because the ranges of {in_number(len(self.read_off), 'column')} were read off "
                 f"your table: {first_names(self.read_off, MOST_NAMED)}. No wish about risk or epsilon is kept until "
-                "you declare them from what you know without looking (sfumato declare); then the bound below holds."
+                "you declare them from what you know without looking (sfumato schema declare); then the bound below "
+                "holds."
             )
         words.append(
             f"{begin}: {kind}, epsilon {rounded_up(bound.epsilon)} for anybody's values. Whatever the other rows "

@@ -97,20 +97,24 @@ def flag_of(one: Field[Any], says: Asked) -> str:
 def check_asked(options: Any) -> None:
     """Refuse what is none of the choices, too small or too large."""
     for one, says in asked_fields(options):
-        given = getattr(options, one.name)
-        if given is None:
-            continue
-        if says.choices and given not in says.choices:
-            *others, last = says.choices
-            known = f"{', '.join(others)} or {last}"
-            raise UsageError(f"{flag_of(one, says)} must be {known}. Got {str(given)[:60]!r} instead.")
-        least, most = says.at_least, says.at_most
-        if least is most is None:
-            continue
-        number = isinstance(given, int | float) and not isinstance(given, bool)
-        if not number or (least is not None and given < least) or (most is not None and given > most):
-            bounds = [f"at {word} {limit:g}" for word, limit in (("least", least), ("most", most)) if limit is not None]
-            raise UsageError(f"{flag_of(one, says)} must be {' and '.join(bounds)}. Got {given!r} instead.")
+        check_given(one, says, getattr(options, one.name))
+
+
+def check_given(one: Field[Any], says: Asked, given: Any) -> None:
+    """The same of a single option."""
+    if given is None:
+        return
+    if says.choices and given not in says.choices:
+        *others, last = says.choices
+        known = f"{', '.join(others)} or {last}"
+        raise UsageError(f"{flag_of(one, says)} must be {known}. Got {str(given)[:60]!r} instead.")
+    least, most = says.at_least, says.at_most
+    if least is most is None:
+        return
+    number = isinstance(given, int | float) and not isinstance(given, bool)
+    if not number or (least is not None and given < least) or (most is not None and given > most):
+        bounds = [f"at {word} {limit:g}" for word, limit in (("least", least), ("most", most)) if limit is not None]
+        raise UsageError(f"{flag_of(one, says)} must be {' and '.join(bounds)}. Got {given!r} instead.")
 
 
 def short_help(options: Any, says: Asked) -> str:

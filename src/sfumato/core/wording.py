@@ -152,7 +152,7 @@ WORDS = {
     ),
     "ranges read off your data": Word(
         "Minima, maxima or categories that come from the table. They are people's values, so no proof can rest on"
-        " them: say what you know without the table instead (`sfumato declare`).",
+        " them: say what you know without the table instead (`sfumato schema declare`).",
         ("learned bounds", "bounds learned", "bounds were learned", "learned ranges", "bounds are learned"),
         "learned bounds",
     ),

@@ -20,10 +20,10 @@ from sfumato.guarantee.rounding import amplification_at_most, epsilon_at_most
 
 
 WAYS_OUT = {
-    "bounds or categories": "say what you know of each column without this table, and how (sfumato declare SCHEMA "
-    "--column COL --low LOW --high HIGH --reason ...)",
-    "classes of the label": "list the label's classes as your source has them (sfumato declare SCHEMA --column COL "
-    "--categories A,B --reason ...)",
+    "bounds or categories": "say what you know of each column without this table, and how (sfumato schema declare "
+    "SCHEMA --column COL --low LOW --high HIGH --reason ...)",
+    "classes of the label": "list the label's classes as your source has them (sfumato schema declare SCHEMA "
+    "--column COL --categories A,B --reason ...)",
     "a given basis": "use a public basis and say why it is (--param basis_reason=..., or --basis-from TABLE --reason "
     "... without --conditional), or use --param basis=identity",
     "basis": "use a basis that owes nothing to this table (--basis-from TABLE --reason ..., --param basis=dct), or "

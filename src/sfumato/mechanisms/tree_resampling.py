@@ -250,8 +250,8 @@ class TreeResampling(ModelDrawing):
             raise SchemaError(
                 f"tree-resampling needs public bounds, categories and classes, and those of {named} were learned from "
                 "the table. Take them from a code book, with an "
-                '"other" category for the rest, and say so, column by column (sfumato declare SCHEMA --column COL '
-                "--low LOW --high HIGH, or --categories A,B, with --reason ...)."
+                '"other" category for the rest, and say so, column by column (sfumato schema declare SCHEMA '
+                "--column COL --low LOW --high HIGH, or --categories A,B, with --reason ...)."
             )
 
     def agreed_plan(self, encoding: Encoding) -> AgreedPlan | None:

@@ -169,4 +169,4 @@ def _marked_learned(path: Path) -> set[str]:
 def example(path: Path, column: Column) -> str:
     """The command that declares a column; its own values stand in no message."""
     values = {"low": "LOW", "high": "HIGH"} if column.kind in NUMBERS else {"categories": "A,B"}
-    return to_type("declare", path, column=column.name, **values, reason="WHERE IT IS WRITTEN")
+    return to_type("schema declare", path, column=column.name, **values, reason="WHERE IT IS WRITTEN")

@@ -135,9 +135,9 @@ def check_provable(encoding: Encoding, options: Options) -> None:
     raise SchemaError(
         f"Nothing can be proved, and nothing was released: the ranges or categories of {counted(len(read), 'column')} "
         f"({first_names(read)}) were read off your table. Write a schema (`sfumato schema TABLE --out schema.yaml`), "
-        "put in what you know of each column without looking (a form, a code book), and declare it (`sfumato declare "
-        "schema.yaml --column NAME --reason ...`); or add --measured-only, which blurs each row by itself and proves "
-        "nothing."
+        "put in what you know of each column without looking (a form, a code book), and declare it (`sfumato schema "
+        "declare schema.yaml --column NAME --reason ...`); or add --measured-only, which blurs each row by itself and "
+        "proves nothing."
     )
 
 

@@ -38,7 +38,7 @@ HEADER = """\
 #                       the people in it, and no proof can rest on them
 #           public      you know them from elsewhere (a law, a form, a code book). Only you can say so, and every
 #                       reader is told that a proof rests on your word: give bounds that do not depend on this
-#                       table, and a `reason` in one sentence (`sfumato declare` writes both):
+#                       table, and a `reason` in one sentence (`sfumato schema declare` writes both):
 #
 #             - name: age
 #               kind: integer

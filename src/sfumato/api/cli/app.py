@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,7 +19,6 @@ from sfumato.api.cli import (
     laboratory,
     learn,
     ledger,
-    mine,
     push,
     recommend,
     reconstruct,
@@ -31,11 +30,13 @@ from sfumato.api.cli import (
     survey,
     survey_before,
 )
-from sfumato.api.cli.blocks import GroupedCommand
+from sfumato.api.cli import mine as mining
 from sfumato.api.cli.console import run_guarded
+from sfumato.api.cli.grouped import GroupedCommand, GroupedCommands
 
 app = typer.Typer(
     name="sfumato",
+    cls=GroupedCommands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -62,41 +63,60 @@ def sfumato(
     """Learn from private tables without seeing the people in them."""
 
 
-app.command("list")(catalogue.list_entries)
-app.command()(release.schema)
-app.command()(declare.declare)
-app.command()(recommend.recommend)
-app.command()(compare.compare)
-app.command()(release.sanitize)
-app.command()(laboratory.redraw)
-app.command()(release.forget)
-app.add_typer(ledger.app, name="ledger")
-app.command()(release.show)
-app.command()(declare.certificate)
-app.command()(audit.audit)
-app.command()(laboratory.canary)
-app.command()(learn.train)
-app.command()(learn.predict)
-app.command()(learn.evaluate)
-app.command()(reconstruct.reconstruct)
-app.command()(mine.cluster)
-app.command()(laboratory.law)
-app.command()(mine.rules)
-app.command()(laboratory.invariance)
-app.add_typer(laboratory.app, name="figure")
-app.command()(mine.regress)
-app.command()(push.push)
-app.command()(push.withdraw)
-study.app.command()(study_counts.plan)
-study.app.command()(study_counts.draw)
-study.app.command()(study_counts.reconstruct)
+ledger.app.command()(release.forget)
+mine = typer.Typer(no_args_is_help=True, help="What else is behind noise: clusters, rules, linear models.")
+for find in (mining.cluster, mining.regress, mining.rules):
+    mine.command()(find)
+for act in (push.push, push.withdraw, study_counts.plan, study_counts.draw, study_counts.reconstruct):
+    study.app.command()(act)
 study.app.command()(study_counts.rehearse)
-app.add_typer(study.app, name="study")
-app.add_typer(survey.app, name="survey")
 survey.app.add_typer(survey_before.app)
-app.command()(respond.respond)
-app.command()(serve.serve)
-app.command()(demo.demo)
+
+GROUPS: dict[str, dict[str, Any]] = {
+    "Start": {"demo": demo.demo, "list": catalogue.list_entries},
+    "Data owners": {
+        "schema": release.schema,
+        "recommend": recommend.recommend,
+        "sanitize": release.sanitize,
+        "show": release.show,
+        "audit": audit.audit,
+        "certificate": declare.certificate,
+        "ledger": ledger.app,
+    },
+    "Analysts": {
+        "train": learn.train,
+        "predict": learn.predict,
+        "evaluate": learn.evaluate,
+        "reconstruct": reconstruct.reconstruct,
+        "mine": mine,
+    },
+    "Sites of a consortium": {"study": study.app, "serve": serve.serve},
+    "Surveys": {"survey": survey.app, "respond": respond.respond},
+    "Laboratory": {
+        "law": laboratory.law,
+        "invariance": laboratory.invariance,
+        "figure": laboratory.app,
+        "canary": laboratory.canary,
+        "redraw": laboratory.redraw,
+    },
+}
+"""The first screen."""
+BESIDE = {"schema declare": declare.declare, "compare": compare.compare}
+"""What the help of `schema` and of `recommend` names."""
+
+
+def _add(name: str, added: Any, heading: str | None = None) -> None:
+    if isinstance(added, typer.Typer):
+        app.add_typer(added, name=name, rich_help_panel=heading)
+    else:
+        app.command(name, rich_help_panel=heading)(added)
+
+
+for heading, commands in GROUPS.items():
+    for name, added in commands.items():
+        _add(name, added, heading)
+for name, added in BESIDE.items():
+    _add(name, added)
 
 
 def _keep_lines_of_examples(group: typer.Typer) -> None:

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
-from typer.core import TyperCommand
 
 from sfumato.api.cli.console import parse_column_parameters, parse_pairs, parse_parameters
-from sfumato.core.asked import NOT_TYPED, RARE, Asked, Read, asked_fields, default_of, flag_of, short_help
+from sfumato.api.cli.grouped import SHOW_ALL, say_old
+from sfumato.core.asked import NOT_TYPED, RARE, Asked, Read, asked_fields, check_given, default_of, flag_of, short_help
 
 Command = TypeVar("Command", bound=Callable[..., None])
-ALL = "help_all"
 TYPED = {"str": str, "int": int, "float": float, "bool": bool, "Path": Path, "Sequence[str]": list[str]}
 """What is typed for an annotation, unless the field says otherwise; a path where a path will do."""
 READ: dict[Read, tuple[Any, Callable[[Any], Any]]] = {
@@ -43,8 +42,11 @@ def with_blocks(command: Command) -> Command:
 
     @functools.wraps(command)
     def run(**words: Any) -> None:
-        words.pop(ALL, None)
+        words.pop(SHOW_ALL, None)
         whole = {name: blocks[name](**{one.name: words.pop(one.name) for one in options[name]}) for name in blocks}
+        if not any(getattr(block, "quiet", False) for block in whole.values()):
+            for block in whole.values():
+                _say_old_options(block)
         command(**words, **whole)
 
     shared = [*own, *(one for block in options.values() for one in block)]
@@ -77,9 +79,29 @@ def _asked_for(block: Any, one: Field[Any], says: Asked, grouped: bool) -> Any:
         metavar=says.metavar or "|".join(says.choices) or None,
         show_default=typed is not bool,
         hidden=says.parameter,
+        callback=_check(one, says),
         rich_help_panel=says.group or (RARE if grouped else None),
     )
     return Annotated[typed if default_of(one) is not None else typed | None, option]
+
+
+def _check(one: Field[Any], says: Asked) -> Callable[[Any], Any] | None:
+    """What refuses a value before the command begins, where the field says what may be given."""
+    if not says.choices and says.at_least is says.at_most is None:
+        return None
+
+    def check(value: Any) -> Any:
+        check_given(one, says, value)
+        return value
+
+    return check
+
+
+def _say_old_options(block: Any) -> None:
+    """Options of one method are its parameters now."""
+    for one, says in asked_fields(block):
+        if says.parameter and getattr(block, one.name) != default_of(one):
+            say_old(flag_of(one, says), f"--param {one.name.replace('_', '-')}=...")
 
 
 def _typed(one: Field[Any], says: Asked) -> Any:
@@ -114,7 +136,7 @@ def _help_all(options: list[inspect.Parameter]) -> list[inspect.Parameter]:
         return []
     shown = typer.Option("--help-all", is_eager=True, callback=_show_all, help="Show every option and exit.")
     keyword = inspect.Parameter.KEYWORD_ONLY
-    return [inspect.Parameter(ALL, keyword, default=False, annotation=Annotated[bool, shown])]
+    return [inspect.Parameter(SHOW_ALL, keyword, default=False, annotation=Annotated[bool, shown])]
 
 
 def _metadata(one: inspect.Parameter) -> tuple[Any, ...]:
@@ -123,28 +145,6 @@ def _metadata(one: inspect.Parameter) -> tuple[Any, ...]:
 
 def _show_all(context: typer.Context, wanted: bool) -> None:
     if wanted:
-        context.meta[ALL] = True
+        context.meta[SHOW_ALL] = True
         print(context.get_help())
         raise typer.Exit
-
-
-class GroupedCommand(TyperCommand):
-    """A command whose help shows options by group, and rare ones only under `--help-all`."""
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """One section a group, in the order of the declaration."""
-        groups: dict[str, list[tuple[str, str]]] = {}
-        for one in self.get_params(ctx):
-            plain = "Arguments" if one.param_type_name == "argument" else "Options"
-            if (record := one.get_help_record(ctx)) is not None:
-                groups.setdefault(getattr(one, "rich_help_panel", None) or plain, []).append(record)
-        for last in ("Options", RARE):
-            groups[last] = groups.pop(last, [])
-        rare = [] if ctx.meta.get(ALL) else groups.pop(RARE)
-        for title, records in groups.items():
-            if records:
-                with formatter.section(title):
-                    formatter.write_dl(records)
-        if rare:
-            formatter.write_paragraph()
-            formatter.write_text(f"{len(rare)} more options, rarely needed: {ctx.command_path} --help-all")

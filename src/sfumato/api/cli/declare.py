@@ -69,9 +69,9 @@ def declare(
     column at a time.
 
     Examples:
-      sfumato declare schema.yaml --column age --low 0 --high 120 --reason "limits of the admission form"
-      sfumato declare schema.yaml --column sex --categories "f,m" --reason "the form's two boxes"
-      sfumato declare schema.yaml --column bmi --column glucose --reason "code book 2024, page 3"
+      sfumato schema declare schema.yaml --column age --low 0 --high 120 --reason "limits of the admission form"
+      sfumato schema declare schema.yaml --column sex --categories "f,m" --reason "the form's two boxes"
+      sfumato schema declare schema.yaml --column bmi --column glucose --reason "code book 2024, page 3"
     """
     from sfumato.release.declare import Typed, in_words
     from sfumato.release.declare import declare as declared_in

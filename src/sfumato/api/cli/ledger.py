@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.api.cli import release
 from sfumato.api.cli.blocks import with_blocks
 from sfumato.api.cli.console import Console, Force, LedgerPath
 from sfumato.core.errors import UsageError
@@ -117,9 +116,6 @@ def export(
     shown = export_ledger(out, ledger=ledger, force=force)
     console.say(f"Wrote {out}: {counted(len(shown.releases), 'release')}.")
     console.result({"file": str(out), "releases": len(shown.releases)})
-
-
-app.command()(release.forget)
 
 
 def _line(one: Noted) -> str:

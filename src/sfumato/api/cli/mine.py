@@ -31,8 +31,8 @@ def cluster(folders: Folders, into: Into, options: ClusterAsked, tables: Tables,
     stable the clusters are, and warns where the release does not show them.
 
     Examples:
-      sfumato cluster release --out clusters
-      sfumato cluster site-a site-b --clusters 3 --out clusters
+      sfumato mine cluster release --out clusters
+      sfumato mine cluster site-a site-b --clusters 3 --out clusters
     """
     from sfumato.learn.cluster import cluster as run
 
@@ -63,7 +63,7 @@ def rules(folders: Folders, into: Into, options: RulesAsked, console: Console) -
 
     Writes OUT/pairs.csv, OUT/rules.csv and OUT/rules.json. Categorical columns and the column to predict take part.
 
-    Example: sfumato rules release --min-support .1 --out rules
+    Example: sfumato mine rules release --min-support .1 --out rules
     """
     from sfumato.learn.rules import rules as run
 
@@ -97,7 +97,7 @@ def regress(
 
     Writes OUT/coefficients.csv and OUT/regression.json.
 
-    Example: sfumato regress release --target income --column age --out regression
+    Example: sfumato mine regress release --target income --column age --out regression
     """
     from sfumato.learn.regress import regress as run
 

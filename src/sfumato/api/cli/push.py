@@ -47,8 +47,8 @@ def push(
     nothing. The receipt is kept as DIR/receipt-ID.json.
 
     Examples:
-      sfumato push release --to https://study.example --study k3f9abcd2345 --dry-run
-      sfumato push release --to https://study.example --study k3f9abcd2345 --token-file site.token
+      sfumato study push release --to https://study.example --study k3f9abcd2345 --dry-run
+      sfumato study push release --to https://study.example --study k3f9abcd2345 --token-file site.token
     """
     from sfumato.study.client import carry_out, plan_push
     from sfumato.study.client.connection import plain
@@ -112,7 +112,7 @@ def withdraw(
     What was learned from it or copied before is not undone, and your ledger still counts it. The same release is not
     accepted again.
 
-    Example: sfumato withdraw release --to https://study.example --study k3f9abcd2345 --token-file site.token
+    Example: sfumato study withdraw release --to https://study.example --study k3f9abcd2345 --token-file site.token
     """
     from sfumato.study.client import Parcel
     from sfumato.study.client.pushing import pushed_before

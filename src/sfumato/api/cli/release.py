@@ -39,8 +39,8 @@ def schema(
     """Infer a schema from TABLE, as a file to edit.
 
     Bounds and categories are people's values, marked `learned`: nothing is proved that rests on them. Keep the file to
-    yourself. For a proof, say with `sfumato declare` what you know without looking at the data. It refuses what was
-    read here: keyed hashes of that are kept beside the ledger.
+    yourself. For a proof, say with `sfumato schema declare` what you know without looking at the data. It refuses what
+    was read here: keyed hashes of that are kept beside the ledger.
 
     Examples:
       sfumato schema patients.csv --label diagnosis --out schema.yaml
@@ -207,7 +207,7 @@ def forget(
     For a release that was made by mistake and deleted unseen. One that was pushed cannot be forgotten, and one that
     anybody else has seen must not be.
 
-    Example: sfumato forget january
+    Example: sfumato ledger forget january
     """
     from sfumato.release.only_new import forget_release
 

@@ -354,7 +354,7 @@ def _classifiers(found: Any, schema: Schema) -> tuple[str, ...]:
     if schema.target is not None:
         raise SchemaError(
             f"Column {schema.target.name!r} is a number to predict (role: target), which studies do not pool. Make it "
-            "private: `sfumato regress` takes noise out of a private column."
+            "private: `sfumato mine regress` takes noise out of a private column."
         )
     if schema.label is None:
         if found:
