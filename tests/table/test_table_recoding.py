@@ -75,7 +75,7 @@ def test_cells_that_may_be_missing_are_read_as_missing():
 
 
 def test_who_guesses_may_leave_cells_open():
-    assert recode(ENCODING, emptied("age", 1), guessed=True)[1, 0] == 0.5
+    assert recode(ENCODING, emptied("age", 1), why=None)[1, 0] == 0.5
 
 
 def test_an_ordinal_cell_that_is_no_category_is_refused_and_not_taken_for_the_middle():

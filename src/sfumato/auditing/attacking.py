@@ -331,7 +331,7 @@ def _read_guesses(path: Path, case: Case) -> tuple[Matrix, list[int], Encoding]:
     if not guessed:
         raise TableError(f"{path} guesses no private column. Give at least one under its name in the original.")
     encoding = Encoding(Schema(tuple(schema.private[number] for number in guessed)))
-    return recode(encoding, table, guessed=True)[case.positions], guessed, encoding
+    return recode(encoding, table, why=None)[case.positions], guessed, encoding
 
 
 def _narrowed(case: Case, encoding: Encoding, guessed: list[int]) -> Truth:

@@ -242,24 +242,24 @@ class Recipe:
         by_class = {_code(code): _read(some) for code, some in found.get("channels_by_class", {}).items()}
         if any([one.width for one in some] != [one.width for one in channels] for some in by_class.values()):
             raise CardError("The card's classes have different columns: it was edited or is damaged.")
-        reports = A_COUNT.read(found["reports"]) if "reports" in found else None
-        open_to = [one.reported for one in channels if one.leaves_out]
-        if reports is not None and (by_class or reports >= len(open_to) or not rates_fit(open_to, reports)):
-            raise CardError("How many columns a row of the card reports does not fit: it was edited or is damaged.")
+        reports = _reports(found["reports"], channels, by_class) if "reports" in found else None
         staged = transform["kind"] == Staged.kind
         made_of = Staged.from_dict(transform, encoding, channels) if staged else read_map(transform, encoding, width)
         measured, delta = _measured(found), float(found.get("delta", 0.0))
         made = cls(encoding, made_of, channels, found["rows"], by_class, reports, measured, delta, found.get("model"))
-        for some in (channels, *by_class.values()):
-            apart(some)  # refuses noise that cannot be shared so
-        if made.is_columnwise:
-            for some in (channels, *by_class.values()):
-                carried_groups(some, encoding)  # refuses channels that do not fit the columns
-            try:
-                made.check_writable()
-            except UsageError as error:
-                raise CardError(f"{error} The card was edited or is damaged.") from None
+        made.check_fits()
         return made
+
+    def check_fits(self) -> None:
+        """Refuse channels that share noise as none can, or that do not fit the source's columns."""
+        for some in (self.channels, *self.by_class.values()):
+            apart(some)
+            if self.is_columnwise:
+                carried_groups(some, self.encoding)
+        try:
+            self.check_writable()
+        except UsageError as error:
+            raise CardError(f"{error} The card was edited or is damaged.") from None
 
 
 def draw(channels: Sequence[Channel], E: Matrix, rng: np.random.Generator) -> Matrix:
@@ -288,6 +288,15 @@ def _measured(found: Mapping[str, Any]) -> tuple[Measurement, ...]:
     if bool(measured) != (found["rows"] == "nobody"):
         raise CardError("The card's measurements do not fit its rows: it was edited or is damaged.")
     return measured
+
+
+def _reports(found: Any, channels: Sequence[Channel], by_class: Mapping[int, Any]) -> int:
+    """How many columns every row reports."""
+    reports: int = A_COUNT.read(found)
+    open_to = [one.reported for one in channels if one.leaves_out]
+    if by_class or reports >= len(open_to) or not rates_fit(open_to, reports):
+        raise CardError("How many columns a row of the card reports does not fit: it was edited or is damaged.")
+    return reports
 
 
 def _code(text: str) -> int:

@@ -22,6 +22,7 @@ from sfumato.channels.base import Channel, Epsilons
 from sfumato.channels.maps import NOTHING, Map, places
 from sfumato.channels.sampled import choose, draw_chosen, rates_fit, tells
 from sfumato.channels.unit_vector import UnitVector
+from sfumato.core.accepted import Listed, Positive, Whole
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import CardError, TableError
 from sfumato.noise.grid import random_words
@@ -183,6 +184,7 @@ def lifted(f: Matrix, radius: float) -> Matrix:
     return np.hstack([inside, rest])
 
 
+ABOVE_0 = Positive(math.inf)
 STAGES = 3
 WAVE, RANKS, VECTORS = range(STAGES)
 
@@ -334,23 +336,17 @@ class Staged(Map):
         """The inverse of `to_dict`."""
         wrong = CardError("The card's stages do not fit its columns: it was edited or is damaged.")
         groups = tuple(group for group in encoding.groups if tells(group))
-        reports, radius, shares = stated["reports"], stated["radius"], stated["shares"]
-        figures = [radius, *shares] if isinstance(shares, list) else []
-        if len(figures) != 4 or not all(isinstance(one, int | float) and 0 < one < math.inf for one in figures):
-            raise wrong
-        if isinstance(reports, bool) or not isinstance(reports, int) or not 1 <= reports <= len(groups):
-            raise wrong
-        stretch = stated.get("stretch", [])
-        if not isinstance(stretch, list) or len(stretch) not in (0, len(groups)):
-            raise wrong
-        if not all(isinstance(one, int | float) and 0 < one < math.inf for one in stretch):
-            raise wrong
-        if abs(math.fsum(shares) - 1.0) > 1e-9:
-            raise wrong
+        try:
+            reports = Whole(1, len(groups)).read(stated["reports"])
+            radius = ABOVE_0.read(stated["radius"])
+            shares = Listed(ABOVE_0, least=STAGES, most=STAGES).read(stated["shares"])
+            stretch = Listed(ABOVE_0).read(stated.get("stretch", ()))
+        except ValueError:
+            raise wrong from None
         ranks, polynomials = (Marginals.from_list(stated[name], groups) for name in ("ranks", "polynomials"))
-        parts = (shares[0], shares[1], shares[2])
-        made = cls(groups, ranks, polynomials, reports, float(radius), parts, tuple(map(float, stretch)))
-        if not made._fits(channels):
+        made = cls(groups, ranks, polynomials, reports, radius, shares, stretch)
+        fits = abs(math.fsum(shares) - 1.0) <= 1e-9 and len(stretch) in (0, len(groups)) and made._fits(channels)
+        if not fits:
             raise wrong
         return made
 

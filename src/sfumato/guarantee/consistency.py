@@ -23,22 +23,40 @@ def contradiction(data: Mapping[str, Any]) -> str | None:
     for name, value in computed.items():
         if name in stated and name not in _IN_WORDS and not _same(stated[name], value):
             return f"its guarantee contradicts itself ({name})"
-    if wrong := _wrong_total(stated, data["earlier_releases"]):
-        return wrong
-    learned = [item for item in data["learned_from_data"] if not item.startswith(LABEL_CLASSES)]
-    formal = stated["kind"] != EMPIRICAL
+    return (
+        _wrong_total(stated, data["earlier_releases"])
+        or _wrong_target(data)
+        or _wrong_claim(data)
+        or _wrong_label(data)
+        or _wrong_transform(data)
+    )
+
+
+def _wrong_target(data: Mapping[str, Any]) -> str | None:
     target = data["release_schema"].get("target")
     named = [column["name"] for column in data["source_schema"]["columns"] if column.get("role") == "target"]
     if named != ([target["name"]] if target else []):
         return "what it says about the number to predict is inconsistent"
-    if formal and target:
+    return None
+
+
+def _wrong_claim(data: Mapping[str, Any]) -> str | None:
+    """A guarantee beside what rules one out."""
+    if data["guarantee"]["kind"] == EMPIRICAL:
+        return None
+    if data["release_schema"].get("target"):
         return "it claims a guarantee beside a number that is released as it is"
-    if formal and (learned or data["reproducible"]):
-        return "it claims a guarantee that its own assumptions do not allow"
+    learned = any(not item.startswith(LABEL_CLASSES) for item in data["learned_from_data"])
+    return "it claims a guarantee that its own assumptions do not allow" if learned or data["reproducible"] else None
+
+
+def _wrong_label(data: Mapping[str, Any]) -> str | None:
     label = data["release_schema"]["label"]
     state = label_state(label and label["keep"], data["recipe"]["rows"] == "nobody")
-    if state != data["label"]:
-        return "what it says about the label is inconsistent"
+    return "what it says about the label is inconsistent" if state != data["label"] else None
+
+
+def _wrong_transform(data: Mapping[str, Any]) -> str | None:
     transform = data["transform"]
     if transform["kind"] == "affine" and not _is_matrix(transform, len(data["release_schema"]["columns"])):
         return "its transform is not a matrix with a finite row for every released column"

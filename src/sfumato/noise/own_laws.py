@@ -12,10 +12,11 @@ import csv
 import math
 import re
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -94,18 +95,12 @@ class ScipyLaw(OwnLaw):
     def of(cls, name: str, parts: list[str]) -> ScipyLaw:
         from scipy import stats
 
-        found = getattr(stats, name, None)
-        if not isinstance(found, stats.rv_continuous) or type(found)._ppf is stats.rv_continuous._ppf:
+        found = scipy_distribution(name)
+        if found is None or type(found.law)._ppf is stats.rv_continuous._ppf:
             raise UsageError(f"scipy.stats has no continuous distribution {name[:40]!r} with quantiles in closed form.")
-        shapes = [shape.strip() for shape in (found.shapes or "").split(",") if shape.strip()]
-        names, given = [*shapes, "loc", "scale"], dict[str, float]()
-        for place, part in enumerate(parts):
-            key, sign, value = part.partition("=")
-            key = key.strip() if sign else names[place] if place < len(names) else ""
-            if key not in names or key in given:
-                raise UsageError(f"{name} takes {', '.join(names)}, each once. Got {part.strip()[:40]!r}.")
-            given[key] = _number(value if sign else part)
-        if lacking := [shape for shape in shapes if shape not in given]:
+        names = [*found.shapes, "loc", "scale"]
+        given = _by_name(name, names, parts)
+        if lacking := [shape for shape in found.shapes if shape not in given]:
             raise UsageError(f"{name} needs {lacking[0]!r}: for example {name}({lacking[0]}=2, scale=0.1).")
         stated = tuple((key, given.get(key, 1.0 if key == "scale" else 0.0)) for key in names)
         law = cls(name, stated)
@@ -158,6 +153,35 @@ class ScipyLaw(OwnLaw):
     def scaled(self, factor: float) -> Self:
         changed = {key: value * factor for key, value in self.parameters if key in ("loc", "scale")}
         return type(self)(self.distribution, tuple((key, changed.get(key, value)) for key, value in self.parameters))
+
+
+class ScipyDistribution(NamedTuple):
+    """A continuous distribution of scipy.stats, and the names of its shapes."""
+
+    law: Any
+    shapes: tuple[str, ...]
+
+
+def scipy_distribution(name: str) -> ScipyDistribution | None:
+    """The one of this name, where there is one."""
+    from scipy import stats
+
+    found = getattr(stats, name, None)
+    if not isinstance(found, stats.rv_continuous):
+        return None
+    return ScipyDistribution(found, tuple(one.strip() for one in (found.shapes or "").split(",") if one.strip()))
+
+
+def _by_name(law: str, names: Sequence[str], parts: Sequence[str]) -> dict[str, float]:
+    """What was given in the order of the names, or as name=number; each once."""
+    given: dict[str, float] = {}
+    for place, part in enumerate(parts):
+        key, sign, value = part.partition("=")
+        key = key.strip() if sign else names[place] if place < len(names) else ""
+        if key not in names or key in given:
+            raise UsageError(f"{law} takes {', '.join(names)}, each once. Got {part.strip()[:40]!r}.")
+        given[key] = _number(value if sign else part)
+    return given
 
 
 @lru_cache(maxsize=128)

@@ -14,6 +14,7 @@ from sfumato.core.errors import UsageError
 from sfumato.noise.expression import Expression, parse_expression
 from sfumato.noise.law import Law, floats
 from sfumato.noise.laws import LAWS, make_law
+from sfumato.noise.own_laws import scipy_distribution
 
 VARIABLE = "x"
 FAR, FALL = 20, 1.0
@@ -71,23 +72,19 @@ def _ours(name: str, given: Mapping[str, Any]) -> Law:
 
 
 def _of_scipy(name: str, given: Mapping[str, Any]) -> Any:
-    from scipy import stats
-
-    found = getattr(stats, name, None)
-    if not isinstance(found, stats.rv_continuous):
+    found = scipy_distribution(name)
+    if found is None:
         raise UsageError(
             f"There is no law {name[:60]!r}. Choose one of {', '.join(LAWS)} or a continuous distribution of "
             f"scipy.stats, or write a density in {VARIABLE}, for example 'exp(-abs({VARIABLE}) / 0.3)'."
         )
-    shapes = [one.strip() for one in (found.shapes or "").split(",") if one.strip()]
+    names = (*found.shapes, "loc", "scale")
     for parameter in given:
-        if parameter not in (*shapes, "loc", "scale"):
-            raise UsageError(
-                f"scipy's {name} has no parameter {parameter[:60]!r}. It has: {', '.join([*shapes, 'loc', 'scale'])}."
-            )
-    if missing := [one for one in shapes if one not in given]:
+        if parameter not in names:
+            raise UsageError(f"scipy's {name} has no parameter {parameter[:60]!r}. It has: {', '.join(names)}.")
+    if missing := [one for one in found.shapes if one not in given]:
         raise UsageError(f"scipy's {name} needs the parameter {missing[0]!r}: --param {missing[0]}=NUMBER.")
-    frozen = found(**given)
+    frozen = found.law(**given)
     if not np.isfinite(frozen.median()):
         raise UsageError(f"scipy's {name} does not exist with these parameters.")
     return frozen

@@ -149,20 +149,27 @@ def interval_of(word: str, column: Column, hierarchy: Hierarchy | None = None) -
 def categories_of(word: str, column: Column, hierarchy: Hierarchy | None = None) -> tuple[bool, ...] | None:
     """The categories that a cell allows, as flags; None where it names no set of them."""
     names = column.categories or ()
-    flags: list[bool] | None = None
     if hierarchy is not None and word in hierarchy:
-        flags = [name in hierarchy[word] for name in names]
+        allowed = hierarchy[word]
     elif word.strip().lower() in ANYTHING or not word.strip("* "):
-        flags = [True] * len(names)
-    elif parts := _listed(word):
-        flags = [name in parts for name in names] if parts <= set(names) else None
-    elif "*" in word:
+        allowed = frozenset(names)
+    else:
+        allowed = _named_by(word, names)
+    flags = tuple(name in allowed for name in names)
+    return flags if any(flags) else None
+
+
+def _named_by(word: str, names: Sequence[str]) -> frozenset[str]:
+    """The names that a cell lists, shows in part, or has within its interval; none where it does none of these."""
+    if parts := _listed(word):
+        return parts if parts <= set(names) else frozenset()
+    if "*" in word:
         pattern = re.compile("".join("." if sign == "*" else re.escape(sign) for sign in word.strip()))
-        flags = [bool(pattern.fullmatch(name)) for name in names]
-    elif found := _numbers(word, -math.inf, math.inf, whole=False):
-        values = [_number(name) for name in names]
-        flags = [value is not None and found[0] <= value <= found[1] for value in values]
-    return tuple(flags) if flags is not None and any(flags) else None
+        return frozenset(name for name in names if pattern.fullmatch(name))
+    if found := _numbers(word, -math.inf, math.inf, whole=False):
+        values = {name: _number(name) for name in names}
+        return frozenset(name for name, value in values.items() if value is not None and found[0] <= value <= found[1])
+    return frozenset()
 
 
 def _numbers(word: str, low: float, high: float, *, whole: bool) -> Interval | None:
@@ -170,26 +177,32 @@ def _numbers(word: str, low: float, high: float, *, whole: bool) -> Interval | N
     if found := FROM_TO.fullmatch(word):
         ends = float(found[1]), float(found[2])
     elif found := BRACKETS.fullmatch(word):
-        ends = (
-            _end(found[2], low) + (step if found[1] == "(" and _is_number(found[2]) else 0.0),
-            _end(found[3], high) - (step if found[4] == ")" and _is_number(found[3]) else 0.0),
-        )
+        ends = _bracketed(found, low, high, step)
     elif found := ONE_SIDED.fullmatch(word):
-        value, inside = float(found[2]), 0.0 if found[1] in ("<=", ">=", "≤", "≥") else step
-        ends = (low, value - inside) if found[1] in ("<", "<=", "≤") else (value + inside, high)
+        ends = _one_sided(found, low, high, step)
     elif found := AND_MORE.fullmatch(word):
         ends = float(found[1]), high
     elif re.fullmatch(r"\s*-?\d+\*+\s*", word):
         ends = float(word.replace("*", "0")), float(word.replace("*", "9"))
         ends = min(ends), max(ends)
-    elif parts := _listed(word):
-        values = [_number(part) for part in parts]
-        if any(value is None for value in values):
-            return None
-        ends = min(value for value in values if value is not None), max(value for value in values if value is not None)
     else:
-        return None
+        values = [_number(part) for part in _listed(word)]
+        known = [value for value in values if value is not None]
+        if not values or len(known) < len(values):
+            return None
+        ends = min(known), max(known)
     return ends if ends[0] <= ends[1] else None
+
+
+def _bracketed(found: re.Match[str], low: float, high: float, step: float) -> Interval:
+    """[a, b), where a round bracket leaves out an end that is named."""
+    first = _end(found[2], low) + (step if found[1] == "(" and _is_number(found[2]) else 0.0)
+    return first, _end(found[3], high) - (step if found[4] == ")" and _is_number(found[3]) else 0.0)
+
+
+def _one_sided(found: re.Match[str], low: float, high: float, step: float) -> Interval:
+    value, inside = float(found[2]), 0.0 if found[1] in ("<=", ">=", "≤", "≥") else step
+    return (low, value - inside) if found[1] in ("<", "<=", "≤") else (value + inside, high)
 
 
 def _dates(word: str) -> Interval | None:

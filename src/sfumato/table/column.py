@@ -406,8 +406,11 @@ def _check_domain(column: Column) -> None:
                 f"{where}: its bounds lie beyond 2^53 and too close together for floating point to tell them apart. "
                 "Subtract a constant from the column, declare categories, or give it the role identifier."
             )
-    if column.categories is None:
-        return
+    if column.categories is not None:
+        _check_categories(column, where)
+
+
+def _check_categories(column: Column, where: str) -> None:
     if column.kind not in ("ordinal", "categorical"):
         raise SchemaError(f"{where} is {column.kind}, so it has bounds, not categories. Remove `categories`.")
     if not column.categories:

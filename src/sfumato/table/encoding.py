@@ -182,12 +182,7 @@ class Encoding:
         `first_row` is the number of rows before this block; error messages count rows from 1 over the whole table.
         `out` is a matrix of at least n rows to write into: memory that was used before is faster than new memory.
         """
-        if out_of_bounds not in ("clip", "refuse"):
-            raise ValueError(
-                f"The 'out_of_bounds' parameter must be 'clip' or 'refuse'. Got {out_of_bounds!r} instead."
-            )
-        if unknown not in (*UNKNOWN_WAYS, BLIND):
-            raise ValueError(f"The 'unknown' parameter must be one of {UNKNOWN_WAYS}. Got {unknown!r} instead.")
+        _check_ways(out_of_bounds, unknown)
         X = np.empty((batch.num_rows, self.width)) if out is None else out[: batch.num_rows]
         clipped: dict[str, int] = {}
         unfit: dict[str, int] = {}
@@ -217,10 +212,7 @@ class Encoding:
             if empty is not None:
                 empties.append((group, empty))
         if clipped and out_of_bounds == "refuse":
-            counts = ", ".join(f"{name!r} in {count} row{'s' * (count > 1)}" for name, count in clipped.items())
-            raise TableError(
-                f"Values lie outside the schema's bounds: {counts}. Widen the bounds, or let values be clipped."
-            )
+            raise _outside_bounds(clipped)
         fill_numbers(X, numeric)
         for group, empty in empties:
             X[empty, group.slice] = group.not_told
@@ -316,6 +308,18 @@ class Encoding:
         return f"<Encoding of {len(self.groups)} columns as {self.width}>"
 
 
+def _check_ways(out_of_bounds: str, unknown: str) -> None:
+    if out_of_bounds not in ("clip", "refuse"):
+        raise ValueError(f"The 'out_of_bounds' parameter must be 'clip' or 'refuse'. Got {out_of_bounds!r} instead.")
+    if unknown not in (*UNKNOWN_WAYS, BLIND):
+        raise ValueError(f"The 'unknown' parameter must be one of {UNKNOWN_WAYS}. Got {unknown!r} instead.")
+
+
+def _outside_bounds(clipped: Mapping[str, int]) -> TableError:
+    counts = ", ".join(f"{name!r} in {count} row{'s' * (count > 1)}" for name, count in clipped.items())
+    return TableError(f"Values lie outside the schema's bounds: {counts}. Widen the bounds, or let values be clipped.")
+
+
 def _edges_untold(column: Column) -> list[list[float]]:
     """Where intervals have names of their own, the names do not tell where numbers are cut."""
     named = column.edges is not None and column.categories != interval_names(column.edges)
@@ -336,16 +340,16 @@ def recode(
     released: pa.Table,
     *,
     ranks: bool = False,
-    guessed: bool = False,
     unreported: Collection[str] = (),
-    why: str = NOT_ON_CARD,
+    why: str | None = NOT_ON_CARD,
     first_row: int = 0,
 ) -> Floats:
     """Encoded units of released cells; noise may have carried them anywhere, so nothing is clipped.
 
     An empty cell is read as missing where the column can be. Anywhere else it is refused: read as the middle of its
-    range, as it would have to be, every learner and attack would believe it. `why` ends the message. Only who `guessed`
-    may leave cells open. In columns that are `unreported` in part, an empty cell is NaN: there is nothing to read.
+    range, as it would have to be, every learner and attack would believe it. `why` ends the message; None: whoever only
+    guesses may leave cells open. In columns that are `unreported` in part, an empty cell is NaN: there is nothing to
+    read.
 
     Numbers in an ordinal column are `ranks` after noise; else they are ranks only if they are no categories.
     `first_row` is the number of rows before this block, for messages.
@@ -363,7 +367,7 @@ def recode(
             low, high = group.column.bounds
             X[:, group.start] = 0.5 if low == high else (values - low) / (high - low)
         if empty is not None and empty.any():
-            if name not in unreported and not (group.column.missing or guessed):
+            if name not in unreported and not group.column.missing and why is not None:
                 raise unstated(name, first_row + int(empty.argmax()) + 1, why)
             X[empty, group.slice] = np.nan if name in unreported else group.not_told
     return X

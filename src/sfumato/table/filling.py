@@ -99,8 +99,14 @@ def numbers_of(group: Group, array: pa.Array, first_row: int, unknown: str = REF
     # Two reductions over clean data are cheaper than masks over every cell; NaN fails both comparisons.
     if found.empty is None and (least := values.min()) >= low and (most := values.max()) <= high:
         return Numbers(values, None, ends=(float(least), float(most)))
+    return _within(column, found, first_row, unknown)
+
+
+def _within(column: Column, found: arrays.Values, first_row: int, unknown: str) -> Numbers:
+    """Numbers of which some are empty or out of bounds."""
+    low, high = column.bounds
     if unknown == BLIND:
-        found = found._replace(numbers=np.nan_to_num(values, nan=np.nan))  # what is infinite is clipped
+        found = found._replace(numbers=np.nan_to_num(found.numbers, nan=np.nan))  # what is infinite is clipped
     values, found_empty = arrays.checked(found, column.name, first_row)
     if found_empty is not None:
         if not column.missing and unknown != BLIND:

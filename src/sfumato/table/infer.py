@@ -382,22 +382,7 @@ def _from_text(summary: Summary, missing: bool, notes: list[str]) -> Column:
         return _numbers(name, looks.low, looks.high, looks.integral, missing)
     if looks.dates == looks.cells:
         return _dates(name, looks.first_day, looks.last_day, missing)
-    if looks.marked and looks.numbers + looks.marked > looks.cells / 2 and not looks.leading_zero:
-        raise TableError(
-            f"Column {name!r} looks numeric, but its numbers are written with commas or with marks between thousands, "
-            f"first in row {looks.first_text}. If the comma is the decimal mark, add --decimal , (CSV files); marks "
-            "between thousands must be removed. If the column is meant to hold categories, declare it in a schema."
-        )
-    if looks.dates + looks.other_dates > looks.cells / 2:
-        raise SchemaError(
-            f"Column {name!r} looks like dates, but not all are written as 2001-12-31 (or 2001-12-31 23:59). Write "
-            "all of them in that form; if the column is meant to hold categories, declare it in a schema."
-        )
-    if looks.numbers > looks.cells / 2 and not looks.leading_zero:
-        raise TableError(
-            f"Column {name!r} looks numeric, but row {looks.first_text} holds text.{if_blank(summary.words)} "
-            "Otherwise correct or clear the cell; if the column is meant to hold categories, declare it in a schema."
-        )
+    _refuse_unclear(summary)
     share = distinct / max(min(summary.sampled, summary.filled), 1)
     if distinct > 100 and share > 0.2 and looks.mean_length > 20 and looks.phrases > looks.cells / 2:
         raise SchemaError(
@@ -418,6 +403,27 @@ def _from_text(summary: Summary, missing: bool, notes: list[str]) -> Column:
     if missing and MISSING in summary.words:
         raise SchemaError(f"Column {name!r} has both empty cells and the category {MISSING!r}. Clear those cells.")
     return Column(name, "categorical", categories=_sorted(summary.words), missing=missing)
+
+
+def _refuse_unclear(summary: Summary) -> None:
+    """Text that is mostly numbers or dates is neither these nor categories."""
+    name, looks = summary.name, summary.looks
+    if looks.marked and looks.numbers + looks.marked > looks.cells / 2 and not looks.leading_zero:
+        raise TableError(
+            f"Column {name!r} looks numeric, but its numbers are written with commas or with marks between thousands, "
+            f"first in row {looks.first_text}. If the comma is the decimal mark, add --decimal , (CSV files); marks "
+            "between thousands must be removed. If the column is meant to hold categories, declare it in a schema."
+        )
+    if looks.dates + looks.other_dates > looks.cells / 2:
+        raise SchemaError(
+            f"Column {name!r} looks like dates, but not all are written as 2001-12-31 (or 2001-12-31 23:59). Write "
+            "all of them in that form; if the column is meant to hold categories, declare it in a schema."
+        )
+    if looks.numbers > looks.cells / 2 and not looks.leading_zero:
+        raise TableError(
+            f"Column {name!r} looks numeric, but row {looks.first_text} holds text.{if_blank(summary.words)} "
+            "Otherwise correct or clear the cell; if the column is meant to hold categories, declare it in a schema."
+        )
 
 
 def _numbers(name: str, low: float, high: float, integral: bool, missing: bool) -> Column:

@@ -107,10 +107,24 @@ def _open_list(
     given: Sequence[str | Path], columns: Sequence[str] | None, dialect: Dialect | None, where: str | None = None
 ) -> Table:
     """Files and folders, one after the other, as one table."""
-    found: list[tuple[Path, Path]] = []  # every part with the folder that its partitions are counted from
-    folders: list[Path] = []
     for path in given:
         check_local(path)
+    found, folders = _parts_of(given)
+    part, times = Counter(part for part, _ in found).most_common(1)[0]
+    if times > 1:
+        raise TableError(f"{part} is named {times} times. Every part of a table is read once.")
+    if len(found) == 1 and not folders and not partition_values(*found[0]):
+        return _open_file(found[0][0], columns, dialect)
+    parts = [_open_part(part, dialect) for part, _ in found]
+    values = [partition_values(part, root) for part, root in found]
+    name = where or (str(given[0]) if len(given) == 1 else f"The table of {counted(len(found), 'file')}")
+    return PartsTable(name, parts, values, columns, folders)
+
+
+def _parts_of(given: Sequence[str | Path]) -> tuple[list[tuple[Path, Path]], list[Path]]:
+    """Every part with the folder that its partitions are counted from; and the folders among what was given."""
+    found: list[tuple[Path, Path]] = []
+    folders: list[Path] = []
     plain = [Path(path).parent for path in given if not is_pattern(str(path)) and not Path(path).is_dir()]
     together = Path(os.path.commonpath(plain)) if plain else Path()
     for path in given:
@@ -122,15 +136,7 @@ def _open_list(
                 found += [(part, root if pattern else one) for part in files_of_folder(one, ENDINGS)]
             else:
                 found.append((one, root))
-    part, times = Counter(part for part, _ in found).most_common(1)[0]
-    if times > 1:
-        raise TableError(f"{part} is named {times} times. Every part of a table is read once.")
-    if len(found) == 1 and not folders and not partition_values(*found[0]):
-        return _open_file(found[0][0], columns, dialect)
-    parts = [_open_part(part, dialect) for part, _ in found]
-    values = [partition_values(part, root) for part, root in found]
-    name = where or (str(given[0]) if len(given) == 1 else f"The table of {counted(len(found), 'file')}")
-    return PartsTable(name, parts, values, columns, folders)
+    return found, folders
 
 
 def _open_file(path: Path, columns: Sequence[str] | None, dialect: Dialect | None, *, part: bool = False) -> Table:

@@ -156,6 +156,19 @@ class SheetTable(MemoryTable):
 
 def read_sheet(path: Path) -> pa.Table:
     """Cells as the program last computed them; errors such as #N/A are empty, and so are empty rows at the end."""
+    rows = _rows_of(path)
+    if not rows:
+        raise TableError(f"{path}: the first sheet is empty.")
+    width = max(len(row) for row in rows)
+    names = ["" if cell is None else str(cell) for cell in [*rows[0], *[None] * width][:width]]
+    if "" in names:
+        raise TableError(f"{path}: column {names.index('') + 1} of the first sheet has no name in the first row.")
+    cells = ([row[place] if place < len(row) else None for row in rows[1:]] for place in range(width))
+    return pa.Table.from_arrays([_array(column) for column in cells], names=names)
+
+
+def _rows_of(path: Path) -> list[list[Any]]:
+    """The rows of the first sheet without the empty cells and rows at their ends."""
     rows: list[list[Any]] = []
     room = _Room(path)
     try:
@@ -173,14 +186,7 @@ def read_sheet(path: Path) -> pa.Table:
         raise unreadable(path, error) from None
     while rows and not rows[-1]:
         rows.pop()
-    if not rows:
-        raise TableError(f"{path}: the first sheet is empty.")
-    width = max(len(row) for row in rows)
-    names = ["" if cell is None else str(cell) for cell in [*rows[0], *[None] * width][:width]]
-    if "" in names:
-        raise TableError(f"{path}: column {names.index('') + 1} of the first sheet has no name in the first row.")
-    cells = ([row[place] if place < len(row) else None for row in rows[1:]] for place in range(width))
-    return pa.Table.from_arrays([_array(column) for column in cells], names=names)
+    return rows
 
 
 class _Room:
