@@ -62,7 +62,7 @@ def test_what_is_brief_or_apart_is_left_out() -> None:
         "way": "near",
         "named": {},
     }
-    with pytest.raises(FieldError, match="no key 'own'"):
+    with pytest.raises(FieldError, match="unknown key 'own'"):
         Plan.from_dict({**STATED, "own": 1})
 
 
@@ -96,9 +96,9 @@ def test_no_number(kind: Number, wrong: Any) -> None:
         ({"way": ["near"]}, "`way` must be one of near, far"),
         ({"checked": 1}, "`checked` must be true or false"),
         ({"scale": "1"}, "`scale` must be a finite number or null"),
-        ({"named": {"b": True}}, "`named` must be an object"),
-        ({"named": {1: 1.0}}, "`named` must be an object"),
-        ({"more": 1}, "there is no key 'more'; it may have: name, count, part"),
+        ({"named": {"b": True}}, "`named` must be a mapping"),
+        ({"named": {1: 1.0}}, "`named` must be a mapping"),
+        ({"more": 1}, "it has an unknown key 'more'; it may have: name, count, part"),
     ],
 )
 def test_what_is_wrong_is_said(changed: dict[str, Any], said: str) -> None:
@@ -108,7 +108,7 @@ def test_what_is_wrong_is_said(changed: dict[str, Any], said: str) -> None:
 
 @pytest.mark.parametrize("found", [None, 1, "name", [STATED]])
 def test_what_is_no_object(found: Any) -> None:
-    with pytest.raises(FieldError, match="must be an object with the keys name, count, part"):
+    with pytest.raises(FieldError, match="must be a mapping with the keys name, count, part"):
         Plan.from_dict(found)
 
 

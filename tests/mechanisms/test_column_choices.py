@@ -208,7 +208,7 @@ def test_what_a_mechanism_cannot_do_for_a_column_is_refused():
         ({"scales": 1}, "unknown key"),
         ({"scale": 0}, "above 0"),
         ({"scale": True}, "above 0"),
-        ({"law": 3}, "must be a word"),
+        ({"law": 3}, "must be text"),
         ({"low": math.inf}, "finite"),
         ("normal", "mapping"),
         ({"law": "cauchy", "scale": 1}, "Column 'x0'"),

@@ -216,7 +216,7 @@ class Named(Accepted):
 
     @property
     def words(self) -> str:
-        return f"an object, each entry {self.of.words}"
+        return f"a mapping, each entry {self.of.words}"
 
     def read(self, value: Any) -> dict[str, Any]:
         return {name: self.of.read(one) for name, one in super().read(value).items()}

@@ -74,7 +74,7 @@ class Record:
     def _given(cls, found: Any) -> Iterator[tuple[str, Any]]:
         known = [entry.key for entry in entries(cls)]
         if not isinstance(found, Mapping):
-            raise FieldError("", f"it must be an object with the keys {_listed(known)}")
+            raise FieldError("", f"it must be a mapping with the keys {_listed(known)}")
         if not cls.takes_more:
             check_keys(found, (*known, *cls.beside))
         for entry in entries(cls):
@@ -89,7 +89,7 @@ def check_keys(found: Mapping[Any, Any], known: Iterable[str]) -> None:
     known = tuple(known)
     for key in found:
         if key not in known:
-            raise FieldError(str(key), f"there is no key {str(key)[:60]!r}; it may have: {_listed(known)}")
+            raise FieldError(str(key), f"it has an unknown key {str(key)[:60]!r}; it may have: {_listed(known)}")
 
 
 def _read(key: str, accepted: Accepted, value: Any) -> Any:
@@ -180,7 +180,7 @@ class Nested(Accepted):
 
     @property
     def words(self) -> str:
-        return "an object"
+        return "a mapping"
 
     def read(self, value: Any) -> Any:
         return self.of(super().read(value))

@@ -7,25 +7,26 @@ import difflib
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.core.accepted import Either, Nothing, Positive, Text
 from sfumato.core.errors import SchemaError
+from sfumato.core.records import BRIEF, FieldError, Record
 from sfumato.table.arrays import is_number, is_text, numbers, parsed_numbers, text
 
 # What is to happen to one column, where it differs from what the mechanism does to all of them.
 
 
-WORDS = ("law", "operator", "kernel")
-POSITIVE = ("scale", "df", "epsilon_share")
+ABOVE_0 = Either((Positive(math.inf), Nothing()))
 
 
 @dataclass(frozen=True)
-class ColumnNoise:
+class ColumnNoise(Record):
     """Choices for one column; what is None follows the mechanism.
 
     Parameters
@@ -47,16 +48,17 @@ class ColumnNoise:
         For `kernel-resampling`: a share of the column's range, or the name of a rule.
     """
 
-    law: str | None = None
-    scale: float | None = None
-    low: float | None = None
-    high: float | None = None
-    df: float | None = None
-    operator: str | None = None
-    base: float | None = None
-    epsilon_share: float | None = None
-    kernel: str | None = None
-    bandwidth: float | str | None = None
+    law: Annotated[str | None, BRIEF] = None
+    scale: Annotated[float | None, ABOVE_0, BRIEF] = None
+    low: Annotated[float | None, BRIEF] = None
+    high: Annotated[float | None, BRIEF] = None
+    df: Annotated[float | None, ABOVE_0, BRIEF] = None
+    operator: Annotated[str | None, BRIEF] = None
+    base: Annotated[float | None, BRIEF] = None
+    epsilon_share: Annotated[float | None, ABOVE_0, BRIEF] = None
+    kernel: Annotated[str | None, BRIEF] = None
+    bandwidth: Annotated[float | str | None, Either((Positive(math.inf), Text(), Nothing())), BRIEF] = None
+    takes_more = False
 
     @property
     def settles_strength(self) -> bool:
@@ -66,37 +68,18 @@ class ColumnNoise:
     @property
     def chosen(self) -> dict[str, Any]:
         """The choices that were made, by name."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        return self.to_dict()
 
     @classmethod
     def of(cls, found: Any, column: str) -> ColumnNoise | None:
         """Read and check what a schema says; laws, operators and kernels are known to the mechanisms."""
         if found is None or isinstance(found, cls):
             return found
-        where, known = f"Column {column!r}", [field.name for field in fields(cls)]
-        if not isinstance(found, Mapping):
-            raise SchemaError(f"{where}: `noise` must be a mapping of some of {', '.join(known)}.")
-        for key, value in found.items():
-            if key not in known:
-                raise SchemaError(f"{where}: `noise` has an unknown key {key!r}. It may have: {', '.join(known)}.")
-            if value is not None:
-                _check(where, key, value)
-        made: dict[str, Any] = {
-            key: value if isinstance(value, str) else float(value) for key, value in found.items() if value is not None
-        }
-        return cls(**made) if made else None
-
-
-def _check(where: str, key: str, value: Any) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if key in WORDS:
-        if not isinstance(value, str):
-            raise SchemaError(f"{where}: the {key} of `noise` must be a word.")
-    elif key == "bandwidth" and isinstance(value, str):
-        return
-    elif not number or (key in (*POSITIVE, "bandwidth") and not value > 0):
-        must = "a finite number" if key not in (*POSITIVE, "bandwidth") else "a number above 0"
-        raise SchemaError(f"{where}: the {key} of `noise` must be {must}.")
+        try:
+            made = cls.from_dict(found)
+        except FieldError as problem:
+            raise SchemaError(f"Column {column!r}: in its `noise`, {problem}.") from None
+        return None if made == cls() else made
 
 
 # Numbers as categories: where they are cut, and what the intervals are called.
@@ -159,7 +142,7 @@ Bound = float | int | str
 
 
 @dataclass(frozen=True, repr=False)
-class Column:
+class Column(Record):
     """Name, kind and role of a column, with the bounds or categories that its encoding needs.
 
     Parameters
@@ -197,16 +180,16 @@ class Column:
     name: str
     kind: str
     role: str = "private"
-    low: Bound | None = None
-    high: Bound | None = None
-    categories: tuple[str, ...] | None = None
+    low: Annotated[Bound | None, BRIEF] = None
+    high: Annotated[Bound | None, BRIEF] = None
+    categories: Annotated[tuple[str, ...] | None, BRIEF] = None
+    edges: Annotated[tuple[float, ...] | None, BRIEF] = None
+    missing: Annotated[bool, BRIEF] = False
+    quasi_identifier: Annotated[bool, BRIEF] = False
+    weight: Annotated[float, BRIEF] = 1.0
+    noise: Annotated[ColumnNoise | Mapping[str, Any] | None, BRIEF] = None
     source: str = "learned"
-    reason: str | None = None
-    weight: float = 1.0
-    missing: bool = False
-    noise: ColumnNoise | Mapping[str, Any] | None = None
-    edges: tuple[float, ...] | None = None
-    quasi_identifier: bool = False
+    reason: Annotated[str | None, BRIEF] = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise", ColumnNoise.of(self.noise, self.name))
@@ -247,32 +230,8 @@ class Column:
             return float(days(str(self.low))), float(days(str(self.high)))
         return float(self.low), float(self.high)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for YAML and JSON; what says nothing is left out."""
-        found: dict[str, Any] = {"name": self.name, "kind": self.kind, "role": self.role}
-        if self.low is not None:
-            found["low"] = self.low
-        if self.high is not None:
-            found["high"] = self.high
-        if self.categories is not None:
-            found["categories"] = list(self.categories)
-        if self.edges is not None:
-            found["edges"] = list(self.edges)
-        if self.missing:
-            found["missing"] = True
-        if self.quasi_identifier:
-            found["quasi_identifier"] = True
-        if self.weight != 1.0:
-            found["weight"] = self.weight
-        if self.noise is not None:
-            found["noise"] = self.choices.chosen
-        found["source"] = self.source
-        if self.reason is not None:
-            found["reason"] = self.reason
-        return found
-
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Column:
+    def from_dict(cls, found: Any) -> Self:
         """Read one entry of a schema file; a misspelt key is refused with the nearest right one."""
         if not isinstance(found, Mapping):
             raise SchemaError("Every entry under `columns` must be a mapping with at least `name` and `kind`.")
