@@ -16,7 +16,7 @@ import sfumato as sf
 from sfumato.api.cli import app
 from sfumato.api.cli.blocks import keywords, with_blocks
 from sfumato.api.cli.grouped import GroupedCommand
-from sfumato.auditing.asked import AuditAsked
+from sfumato.auditing.asked import AuditAsked, CanaryAsked, InvarianceAsked
 from sfumato.core.asked import NOT_TYPED, Read, asked, asked_fields, asks, check_asked, flag_of
 from sfumato.core.errors import UsageError
 from sfumato.learn.asked import ClusterAsked, RegressAsked, RulesAsked
@@ -26,6 +26,8 @@ from sfumato.study.asked import CountsAsked, EdgesAsked, RehearseAsked, SurveyPl
 DECLARED = {
     "sanitize": SanitizeAsked,
     "audit": AuditAsked,
+    "canary": CanaryAsked,
+    "invariance": InvarianceAsked,
     "cluster": ClusterAsked,
     "rules": RulesAsked,
     "regress": RegressAsked,

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sfumato.api.audit import audit
+from sfumato.auditing.audit import audit
 from sfumato.learn.model import Model, load_model
 from sfumato.learn.train import train
 from sfumato.mechanisms import GuidedProjection, PrincipalLaplace, RandomRotation

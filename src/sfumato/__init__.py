@@ -17,14 +17,16 @@ __version__ = "0.2.0"
 TYPE_CHECKING = False  # what type checkers take for true; `typing` would be most of the time that an import takes
 if TYPE_CHECKING:
     from sfumato.advising.recommendation import Recommendation
-    from sfumato.api.audit import Audit, audit
     from sfumato.api.compare import Comparison, compare
-    from sfumato.api.figures import figure_condensation, figure_filtering
-    from sfumato.api.laboratory import canary, invariance, law
     from sfumato.api.ledger import export_ledger, ledger_budget, ledger_forget, ledger_keep, show_ledger
     from sfumato.api.recommend import recommend
     from sfumato.api.redraw import redraw
     from sfumato.api.sanitize import certificate, sanitize, show
+    from sfumato.auditing.audit import Audit, audit
+    from sfumato.auditing.canary import canary
+    from sfumato.auditing.figures import figure_condensation, figure_filtering
+    from sfumato.auditing.invariance import invariance
+    from sfumato.auditing.law import law
     from sfumato.core.errors import PrivacyLeakWarning, SfumatoError
     from sfumato.learn.cluster import cluster
     from sfumato.learn.model import Model, evaluate, load_model, predict
@@ -48,8 +50,8 @@ _WHERE = {
         ("show_ledger", "ledger_budget", "ledger_keep", "ledger_forget", "export_ledger"), "sfumato.api.ledger"
     ),
     "open_release": "sfumato.release.release",
-    "audit": "sfumato.api.audit",
-    "canary": "sfumato.api.laboratory",
+    "audit": "sfumato.auditing.audit",
+    "canary": "sfumato.auditing.canary",
     "train": "sfumato.learn.train",
     "predict": "sfumato.learn.model",
     "evaluate": "sfumato.learn.model",
@@ -60,11 +62,11 @@ _WHERE = {
     "measure_survey": "sfumato.study.survey_plan",
     "survey_edges": "sfumato.study.number_edges",
     "cluster": "sfumato.learn.cluster",
-    "law": "sfumato.api.laboratory",
+    "law": "sfumato.auditing.law",
     "rules": "sfumato.learn.rules",
-    "invariance": "sfumato.api.laboratory",
-    "figure_filtering": "sfumato.api.figures",
-    "figure_condensation": "sfumato.api.figures",
+    "invariance": "sfumato.auditing.invariance",
+    "figure_filtering": "sfumato.auditing.figures",
+    "figure_condensation": "sfumato.auditing.figures",
     "regress": "sfumato.learn.regress",
     "trade_off": "sfumato.learn.trade_off",
     "certificate": "sfumato.api.sanitize",
@@ -78,7 +80,7 @@ _WHERE = {
     "Column": "sfumato.table",
     "SqlQuery": "sfumato.table",
     "Release": "sfumato.release.release",
-    "Audit": "sfumato.api.audit",
+    "Audit": "sfumato.auditing.audit",
     "Model": "sfumato.learn.model",
     "SfumatoError": "sfumato.core.errors",
     "PrivacyLeakWarning": "sfumato.core.errors",

@@ -7,9 +7,9 @@ import pytest
 from sampled_columns import HERE, SampledColumns, Silent
 
 from scores import scores_of
-from sfumato.api.audit import audit
 from sfumato.api.cli.app import app
 from sfumato.api.cli.console import run_guarded
+from sfumato.auditing.audit import audit
 from sfumato.channels import Additive, Exact, Identity, OrMissing, RandomizedResponse, Recipe, Sampled
 from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.guarantee import Card

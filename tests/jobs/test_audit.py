@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from scores import scores_of
-from sfumato.api.audit import audit
 from sfumato.attacks import ATTACKS
 from sfumato.attacks.naive_estimate import NaiveEstimate
+from sfumato.auditing.audit import audit
 from sfumato.auditing.document import audit_validator
 from sfumato.auditing.report import write_report
 from sfumato.auditing.report.page import render_report

@@ -6,7 +6,7 @@ import pyarrow.compute as pc
 import pytest
 
 from scores import scores_of
-from sfumato.api.audit import audit
+from sfumato.auditing.audit import audit
 from sfumato.auditing.matching import identical_rows, same_order
 from sfumato.core.errors import TableError
 from sfumato.release.sanitize import Options, sanitize

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.api.audit import audit
+from sfumato.auditing.audit import audit
 from sfumato.auditing.generalised import Generalised, Sets
 from sfumato.channels import Exact
 from sfumato.core.errors import TableError

@@ -6,8 +6,8 @@ import pytest
 
 import sfumato as sf
 from scores import scores_of
-from sfumato.api.audit import audit
 from sfumato.auditing import assemble, matching
+from sfumato.auditing.audit import audit
 from sfumato.auditing.matching import disjoint, drawn, match_people, rivals, strength
 from sfumato.auditing.report.comparison_parts import copied_rows
 from sfumato.auditing.report.strongest import strongest

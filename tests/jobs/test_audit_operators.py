@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sfumato.api.audit import audit
 from sfumato.api.cli import app
 from sfumato.api.cli.console import run_guarded
 from sfumato.attacks import ATTACKS
+from sfumato.auditing.audit import audit
 from sfumato.auditing.document import audit_validator
 from sfumato.auditing.open_case import OPERATOR_NOTE
 from sfumato.noise import Operator

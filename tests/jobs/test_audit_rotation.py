@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from sfumato.api.audit import audit
+from sfumato.auditing.audit import audit
 from sfumato.auditing.report.wording import detail_rows
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import open_table

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from sfumato.api.audit import audit
+from sfumato.auditing.audit import audit
 from sfumato.learn.train import train
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import Column, Schema

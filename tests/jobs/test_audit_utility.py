@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from sfumato.api.audit import audit
 from sfumato.api.cli.audit import utility_lines
+from sfumato.auditing.audit import audit
 from sfumato.auditing.report.accuracy import learned
 from sfumato.auditing.utility import CLASSIFIERS, WITH_CARD
 from sfumato.release.sanitize import Options, sanitize

@@ -5,9 +5,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from sfumato.api.audit import audit
 from sfumato.api.cli.app import app
 from sfumato.api.cli.console import run_guarded
+from sfumato.auditing.audit import audit
 from sfumato.core.errors import TableError
 from sfumato.guarantee import Card
 from sfumato.learn.model import load_model

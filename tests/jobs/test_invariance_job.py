@@ -66,7 +66,7 @@ def test_numbers_are_predicted_alike_by_distances_and_planes():
         ({"label": "benign", "learners": ["oracle"]}, "There is no classifier 'oracle'"),
         ({"label": "benign", "learners": ["id3"]}, "for the bits of a survey"),
         ({"target": "mean radius", "learners": ["knn"]}, "There is no regression 'knn'. Choose among: kernel-smoother"),
-        ({"label": "benign", "rotations": 0}, "At least one rotation"),
+        ({"label": "benign", "rotations": 0}, "--rotations must be at least 1"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(options, says):

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
-from sfumato.api.audit import audit
 from sfumato.attacks import ATTACKS
+from sfumato.auditing.audit import audit
 from sfumato.core.errors import TableError, UsageError
 from sfumato.guarantee import Card
 from sfumato.release import source as source_module

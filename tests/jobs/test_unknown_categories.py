@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sfumato.api.audit import audit
 from sfumato.api.cli.app import app
 from sfumato.api.cli.console import run_guarded
+from sfumato.auditing.audit import audit
 from sfumato.core.errors import TableError, UsageError
 from sfumato.learn.model import evaluate, load_model
 from sfumato.learn.train import train

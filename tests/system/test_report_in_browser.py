@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.api.audit import audit
+from sfumato.auditing.audit import audit
 from sfumato.auditing.report import render_report
 from sfumato.core.errors import PrivacyLeakWarning
 from sfumato.release.sanitize import Options, sanitize

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.api.audit import audit
 from sfumato.api.sanitize import study_terms
+from sfumato.auditing.audit import audit
 from sfumato.core.errors import CoordinatorError, UsageError
 from sfumato.core.wording import counted
 from sfumato.guarantee import Card

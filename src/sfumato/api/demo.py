@@ -14,7 +14,7 @@ import pyarrow as pa
 from sfumato.advising.advice import Advice, advise
 from sfumato.advising.ground import split
 from sfumato.advising.wish import Wish
-from sfumato.api.audit import Audit, audit
+from sfumato.auditing.audit import Audit, audit
 from sfumato.core.errors import PrivacyLeakWarning
 from sfumato.core.files import new_folder
 from sfumato.core.progress import Progress, silent

@@ -1,4 +1,4 @@
-"""What can be asked of `audit`: every option once, for the command line, for Python and for the audit itself."""
+"""What can be asked of `audit` and of the laboratory: every option once, for the command line and for Python."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sfumato.core.progress import Progress, silent
 if TYPE_CHECKING:
     from sfumato.table import Schema
 
+CALLED = "Called as `progress(step, done, total)`."
 WHAT, HOW, WHERE = "What is audited", "Who attacks, and how", "For whom, and where to"
 
 
@@ -247,4 +248,116 @@ class AuditAsked:
         kind="path",
         metavar="DIR",
     )
-    progress: Progress = asked(silent, "Called as `progress(step, done, total)`.", kind="callable", typed=NOT_TYPED)
+    progress: Progress = asked(silent, CALLED, kind="callable", typed=NOT_TYPED)
+
+
+# What can be asked of a survey's audit, and of the laboratory.
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurveyAuditAsked:
+    """The options of a survey's audit."""
+
+    out: Path | str = asked(REQUIRED, "Folder to write; it contains the people and is private.", metavar="DIR")
+    seed: int = asked(0, "For the audit's own sampling.", at_least=0)
+    force: bool = asked(False, "Replace what is at `out`.")
+    progress: Progress = asked(silent, CALLED, kind="callable", typed=NOT_TYPED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CanaryAsked:
+    """The options of `canary`."""
+
+    schema: Schema | Path | str = asked(
+        REQUIRED,
+        "Schema file with public bounds and categories.",
+        more="And with classes, as `sanitize` needs them.",
+        kind="Schema or path",
+        metavar="FILE",
+    )
+    epsilon: float = asked(1.0, "The claim to be tried.", more="In (0, 100].")
+    delta: float = asked(1e-6, "Belongs to `epsilon`; above 0.")
+    fits: int = asked(
+        200,
+        "Fits with planted records, and as many without.",
+        more="From 20 to 100,000. A part's interval is about 12 / sqrt(fits) wide.",
+        at_least=20,
+        at_most=100_000,
+        metavar="N",
+    )
+    seed: int | None = asked(None, "Repeatable noise.")
+    progress: Progress = asked(silent, CALLED, kind="callable", typed=NOT_TYPED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InvarianceAsked:
+    """The options of `invariance`."""
+
+    label: str | None = asked(None, "The column of classes to predict.", metavar="COL")
+    target: str | None = asked(None, "Instead of `label`: a column of numbers, for regressions.", metavar="COL")
+    schema: Schema | Path | str | None = asked(
+        None,
+        "Schema; learned from the table by default.",
+        more="Bounds and categories.",
+        kind="Schema or path",
+        metavar="FILE",
+    )
+    learners: Sequence[str] | None = asked(
+        None,
+        "Classifier ('svm scaled=false') or regression; repeatable.",
+        more="All of those that can answer, by default. With a `target`, regressions.",
+        kind="sequence of str",
+        flag="--learner",
+        metavar="NAME",
+    )
+    rotations: int = asked(5, "Rotations that are tried.", more="At least 1.", at_least=1)
+    max_rows: int = asked(1000, "Use a random sample if there are more rows.", more="At least 20.", at_least=20)
+    seed: int = asked(0, "Of sample, split and rotations.", at_least=0)
+    progress: Progress = asked(silent, CALLED, kind="callable", typed=NOT_TYPED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilteringAsked:
+    """The options of `figure_filtering`."""
+
+    label: str | None = asked(None, "The column to predict; it is left out.", metavar="COL")
+    schema: Schema | Path | str | None = asked(
+        None, "Bounds and categories; learned from the table by default.", kind="Schema or path", metavar="FILE"
+    )
+    scales: Sequence[float] = asked(
+        (0.1, 0.2, 0.3),
+        "Scale b of the noise; repeatable.",
+        more="Above 0.",
+        kind="sequence of float",
+        typed=list[float],
+        flag="--b",
+    )
+    components: float = asked(0.5, "Share of the principal components that is kept.", more="Above 0 to 1.")
+    max_rows: int = asked(5000, "Use a random sample if there are more rows.", at_least=10)
+    seed: int = asked(0, "Of the sample and of the noise.", at_least=0)
+    progress: Progress = asked(silent, CALLED, kind="callable", typed=NOT_TYPED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CondensationAsked:
+    """The options of `figure_condensation`."""
+
+    label: str | None = asked(
+        None, "The column to predict; it is left out.", more="Rows are condensed within its classes.", metavar="COL"
+    )
+    schema: Schema | Path | str | None = asked(
+        None, "Bounds and categories; learned from the table by default.", kind="Schema or path", metavar="FILE"
+    )
+    sizes: Sequence[int] = asked(
+        (2, 5, 10, 20, 50, 100),
+        "Group size; repeatable.",
+        more="At least 2. Those above the largest class are left out (`left_out`), and a class of fewer rows is one "
+        "group.",
+        kind="sequence of int",
+        typed=list[int],
+        flag="--k",
+    )
+    rotations: int = asked(50, "Rotations that the search tries.", more="At least 1.", at_least=1)
+    max_rows: int = asked(5000, "Use a random sample if there are more rows.", at_least=10)
+    seed: int = asked(0, "Of sample, draws and rotations.", at_least=0)
+    progress: Progress = asked(silent, CALLED, kind="callable", typed=NOT_TYPED)

@@ -25,6 +25,7 @@ from sfumato.auditing.report.bottom_line import bottom_line_html
 from sfumato.auditing.riskiest import riskiest_records
 from sfumato.auditing.uniqueness import uniqueness
 from sfumato.auditing.utility import utility
+from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError
 from sfumato.release.asked import ENGINES
 from sfumato.release.release import Release
@@ -132,11 +133,29 @@ def _row(attack: dict[str, Any]) -> dict[str, Any]:
     return {"attack": attack["name"], **figures, "low": low, "high": high, "note": note}
 
 
+@asks(Options)
 def audit(release: Any, options: Options) -> Audit:
-    """Attack a release, measure what it is good for, and write `audit.json` and `audit.parquet` where `out` says.
+    """Run every attack on a release, and measure what the release is still good for.
 
-    The owner's audit shows original records and is private; `public` makes one that others may see, with nothing that
-    was measured on private rows unless `with_audit` asks for it.
+    Parameters
+    ----------
+    release : Release, path, DataFrame or Arrow table
+        A release or its folder; or the table of a release that another tool made, with the original's column names.
+    {options}
+
+    Returns
+    -------
+    Audit
+        `audit.scores` has one row for each attack; `audit.save_report("report.html")` writes the page.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"age": [34, 61, 47, 29, 52] * 20, "ill": ["no", "yes", "yes", "no", "no"] * 20}
+    >>> release = sf.sanitize(people, label="ill", mechanism="additive-noise", seed=1)
+    >>> found = sf.audit(release, original=people, repeats=0, attacks=["naive-estimate"])
+    >>> found.attack("naive-estimate")["score"] > 0
+    True
     """
     if isinstance(release, Release) and options.key is not None:
         raise UsageError("The release is open, with its key where it has one. Leave --key out.")

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from scipy import optimize, stats
 
+from sfumato.auditing.asked import CanaryAsked
 from sfumato.core.array_types import Codes, Floats, Matrix
+from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError
-from sfumato.core.progress import Progress, silent
 from sfumato.core.wording import counted
 from sfumato.guarantee.concentrated import Central
 from sfumato.mechanisms.central.canary import PARTS, RELEASED, Auditor, planted
@@ -87,32 +88,48 @@ class CanaryAudit:
         return {**asdict(self), "above": self.above}
 
 
-def canary(
-    table: Any,
-    schema: Schema,
-    *,
-    epsilon: float = 1.0,
-    delta: float = 1e-6,
-    fits: int = 200,
-    seed: int | None = None,
-    confidence: float = CONFIDENCE,
-    progress: Progress = silent,
-) -> CanaryAudit:
-    """Audit tree-resampling on a table. Nothing is released, and the ledger is not charged.
+@asks(CanaryAsked)
+def canary(table: Any, options: CanaryAsked) -> CanaryAudit:
+    """Fit `tree-resampling` many times with and without planted records, and measure how well one tells the two apart.
 
-    `confidence`: of the intervals of all parts together. Whoever audits many settings wants more of it, or chance alone
-    shows one of them above its claim.
+    The claim must hold for every table, so a public or an invented one will do. Nothing is released and the ledger is
+    not charged. If the table is private, so is what comes out.
+
+    Parameters
+    ----------
+    table : DataFrame, Arrow table, dict of columns, path or SqlQuery
+        Rows to plant records among.
+    {options}
+
+    Returns
+    -------
+    CanaryAudit
+        `parts` (claimed and measured mu with an interval), `above` (True: more is told than is claimed), `in_words()`.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> known = {"source": "public", "reason": "the admission form"}
+    >>> schema = sf.Schema((sf.Column("age", "integer", low=0, high=120, **known),))
+    >>> people = {"age": [34, 61, 47, 29, 52] * 20}
+    >>> sf.canary(people, schema=schema, epsilon=1, fits=50, seed=1).above
+    False
     """
+    return plant(table, options, CONFIDENCE)
+
+
+def plant(table: Any, options: CanaryAsked, confidence: float) -> CanaryAudit:
+    """The same with a confidence of the intervals of all parts together. Whoever audits many settings wants more of it,
+    or chance alone shows one of them above its claim."""
+    epsilon, delta, fits = options.epsilon, options.delta, options.fits
     if delta == 0:
         raise UsageError("A canary audit judges concentrated differential privacy. Give a --delta above 0, as 1e-6.")
-    if isinstance(fits, bool) or not isinstance(fits, int) or not 20 <= fits <= 100_000:
-        raise UsageError(f"--fits must be a number from 20 to 100,000. Got {fits!r} instead.")
     mechanism = TreeResampling(epsilon, delta)
-    encoding = Encoding(schema)
+    encoding = Encoding(Schema.of(options.schema))
     mechanism.check_schema(encoding)
     copies = max(1, min(MOST_COPIES, round(WANTED_MU / math.sqrt(2 * mechanism.planned.rho))))
     X, classes = _read(table, encoding)
-    streams = Streams() if seed is None else Streams.seeded(seed)
+    streams = Streams() if options.seed is None else Streams.seeded(options.seed)
     auditor = Auditor.of(encoding, X, classes)
     more = np.vstack([X, planted(encoding, copies)]), np.append(classes, np.zeros(copies, dtype=np.int64))
     found: list[dict[str, list[float]]] = [{part: [] for part in (*PARTS, *RELEASED)} for _ in (0, 1)]
@@ -131,7 +148,7 @@ def canary(
         costs.append(Central.of(measured, delta))
         for one in measured:
             rho[one.what] = max(rho[one.what], one.rho)
-        progress("Fitting", number + 1, 2 * fits)
+        options.progress("Fitting", number + 1, 2 * fits)
     claimed = {part: copies * math.sqrt(2 * rho[part]) for part in PARTS}
     together = copies * math.sqrt(2 * max(one.rho for one in costs))
     return CanaryAudit(epsilon, delta, copies, fits, _judged(found, claimed, together, confidence))

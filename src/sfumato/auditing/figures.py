@@ -1,14 +1,13 @@
 """Two of the papers' experiments on a table of one's own; both are the owner's, for they look at the originals.
 
-`filtering` is Fig. 8 of principal-laplace: average privacy (the width of the error's central 95% over the column's
-range) after three ways to sanitize and attack. `against_condensation` is 5.3 of random-rotation, Figs 5-8: what
+`figure_filtering` is Fig. 8 of principal-laplace: average privacy (the width of the error's central 95% over the
+column's range) after three ways to sanitize and attack. `figure_condensation` is 5.3 of random-rotation, Figs 5-8: what
 condensed rows and a rotation leave of uncertainty, as a standard deviation on columns scaled to [0, 1].
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,18 +19,19 @@ from sfumato.attacks.metrics import interval_width, nearest_row_privacy
 from sfumato.attacks.metrics.unified import Unified
 from sfumato.attacks.naive_estimate import KnownTransform
 from sfumato.attacks.spectral_filter import PrincipalFilter
+from sfumato.auditing.asked import CondensationAsked, FilteringAsked
 from sfumato.auditing.case import read_people
 from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.asked import asks
 from sfumato.core.errors import PrivacyLeakWarning, TableError, UsageError
-from sfumato.core.progress import Progress, silent
 from sfumato.mechanisms import AdditiveNoise, Condensation, PrincipalLaplace
 from sfumato.mechanisms.base import Mechanism
 from sfumato.release.rotation_search import sample_of, search_rotation
 from sfumato.table import Encoding, Schema, open_table
 from sfumato.table.statistics import Moments
 
-SCALES = (0.1, 0.2, 0.3)
-SIZES = (2, 5, 10, 20, 50, 100)
+REPEATS = 5
+"""Times that rows are condensed at each size."""
 
 
 @dataclass(frozen=True)
@@ -90,19 +90,25 @@ class AgainstCondensation:
         return {**told, "condensed": condensed, **counts}
 
 
-def filtering(
-    table: Any,
-    *,
-    label: str | None = None,
-    schema: Schema | None = None,
-    scales: Sequence[float] = SCALES,
-    components: float = 0.5,
-    max_rows: int = 5_000,
-    seed: int = 0,
-    progress: Progress = silent,
-) -> list[Filtering]:
-    """No-Filtering, PCA + Filtering and No-PCA + Filtering side by side [principal-laplace, Fig. 8], as published."""
-    X, _ = encoded_rows(table, label, schema, max_rows, seed)
+@asks(FilteringAsked)
+def figure_filtering(table: Any, options: FilteringAsked) -> list[Filtering]:
+    """Average privacy with and without PCA, before and after filtering [principal-laplace, Fig. 8].
+
+    Nothing is released: the figures are the owner's, who looks at the originals.
+
+    Parameters
+    ----------
+    table : DataFrame, Arrow table or path
+        A private table.
+    {options}
+
+    Returns
+    -------
+    list of Filtering
+        One for each scale: `no_filtering`, `pca_filtering`, `no_pca_filtering` and what to hold them against.
+    """
+    X, _ = encoded_rows(table, options)
+    scales, components, seed, progress = options.scales, options.components, options.seed, options.progress
     varies = np.ptp(X, axis=0) > 0
     found = []
     for number, b in enumerate(scales):
@@ -131,20 +137,26 @@ def filtering(
     return found
 
 
-def against_condensation(
-    table: Any,
-    *,
-    label: str | None = None,
-    schema: Schema | None = None,
-    sizes: Sequence[int] = SIZES,
-    rotations: int = 50,
-    repeats: int = 5,
-    max_rows: int = 5_000,
-    seed: int = 0,
-    progress: Progress = silent,
-) -> AgainstCondensation:
-    """Condensation by group size, attacked by the nearest original row, beside a rotation [random-rotation, 5.3]."""
-    X, y = encoded_rows(table, label, schema, max_rows, seed)
+@asks(CondensationAsked)
+def figure_condensation(table: Any, options: CondensationAsked) -> AgainstCondensation:
+    """Condensation by group size beside a searched rotation [random-rotation, 5.3, Figs 5-8].
+
+    Nothing is released: the figures are the owner's, who looks at the originals.
+
+    Parameters
+    ----------
+    table : DataFrame, Arrow table or path
+        A private table.
+    {options}
+
+    Returns
+    -------
+    AgainstCondensation
+        `condensed` by group size (with the rows that are in smaller groups), `published`, `measured` and `mean`
+        as (minimum, average) standard deviations.
+    """
+    X, y = encoded_rows(table, options)
+    sizes, rotations, seed, progress = options.sizes, options.rotations, options.seed, options.progress
     most = len(X) if y is None else int(np.bincount(y).max())
     tried = [k for k in sizes if 2 <= k <= most]
     if not tried:
@@ -152,7 +164,7 @@ def against_condensation(
     condensed = []
     for number, k in enumerate(tried):
         progress("Condensing", number, len(tried) + 1)
-        condensed.append(_condensed(X, y, k, repeats, seed))
+        condensed.append(_condensed(X, y, k, seed))
     progress("Searching", len(tried), len(tried) + 1)
     sample = sample_of(X, Moments.of(X), Encoding.unit(X.shape[1]))
     searches = [
@@ -166,17 +178,16 @@ def against_condensation(
     return AgainstCondensation(tuple(condensed), *found, rotations, len(X), left_out)
 
 
-def encoded_rows(
-    table: Any, label: str | None, schema: Schema | None, max_rows: int, seed: int
-) -> tuple[Matrix, Codes | None]:
+def encoded_rows(table: Any, options: FilteringAsked | CondensationAsked) -> tuple[Matrix, Codes | None]:
     """At most `max_rows` rows, numbers on [0, 1] and one slot a category; and their classes. Nothing is released."""
     opened = open_table(table)
+    schema = None if options.schema is None else Schema.of(options.schema)
     if schema is None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyLeakWarning)
-            schema = Schema.infer(opened, label, refuse=False)
+            schema = Schema.infer(opened, options.label, refuse=False)
     people = read_people(opened, Encoding(schema))
-    some = np.sort(np.random.default_rng(seed).permutation(len(people.X))[:max_rows])
+    some = np.sort(np.random.default_rng(options.seed).permutation(len(people.X))[: options.max_rows])
     X = people.X[some]
     if len(X) < 10 or not np.ptp(X, axis=0).any():
         raise TableError("The table needs at least ten rows, and a column that varies.")
@@ -225,9 +236,9 @@ def _filtered(known: Knowledge, truth: Matrix) -> Matrix:
     return tried[int(np.argmin([float(((one - truth) ** 2).mean()) for one in tried]))]
 
 
-def _condensed(X: Matrix, y: Codes | None, k: int, repeats: int, seed: int) -> Condensed:
+def _condensed(X: Matrix, y: Codes | None, k: int, seed: int) -> Condensed:
     drawn = []
-    for repeat in range(repeats):
+    for repeat in range(REPEATS):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of small groups: the paper takes them as they are
             block = Condensation(k).fit(X, y).perturb(X, y, np.random.default_rng([seed, repeat, k]))

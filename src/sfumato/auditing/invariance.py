@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.auditing.asked import InvarianceAsked
 from sfumato.auditing.case import read_people
 from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.asked import asks
 from sfumato.core.errors import PrivacyLeakWarning, SchemaError, SfumatoError, TableError, UsageError
-from sfumato.core.progress import Progress, silent
 from sfumato.learn.classifiers.factory import choose_classifier
 from sfumato.learn.classifiers.kernel_smoother import REGRESSIONS
 from sfumato.learn.classifiers.reads_noise import Part
@@ -101,37 +102,46 @@ class _Rows:
     test: Codes
 
 
-def measure_invariance(
-    table: Any,
-    *,
-    label: str | None = None,
-    target: str | None = None,
-    schema: Schema | None = None,
-    learners: Sequence[str] | None = None,
-    rotations: int = 5,
-    max_rows: int = 1_000,
-    seed: int = 0,
-    progress: Progress = silent,
-) -> Invariance:
-    """Rotate this table and compare answers; for a class (`label`) or for a number (`target`). Nothing is released."""
-    if (label is None and (schema is None or schema.label is None)) == (target is None):
-        raise UsageError("Say what is to be predicted: --label COL for classes, or --target COL for a number.")
-    if rotations < 1 or max_rows < 20:
-        raise UsageError("At least one rotation and 20 rows are needed.")
-    rng = np.random.default_rng(seed)
-    rows, name = _read(table, label, target, schema, max_rows, rng)
-    names = _learners(learners, target is not None)
+@asks(InvarianceAsked)
+def invariance(table: Any, options: InvarianceAsked) -> Invariance:
+    """Say which learners answer the same after a rotation of this table, and why [random-rotation, Definition 1].
+
+    Nothing is released or written.
+
+    Parameters
+    ----------
+    table : DataFrame, Arrow table or path
+        The table to rotate.
+    {options}
+
+    Returns
+    -------
+    Invariance
+        `found` has for every learner the least share of equal answers, about zero and about random centres, the errors
+        before and after, and what theory says; `to_dict()` gives plain JSON.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"age": list(range(20, 80)), "bmi": [20 + i % 13 for i in range(60)], "ill": ["no", "yes"] * 30}
+    >>> sf.invariance(people, label="ill", learners=["kernel-smoother width=0.5"], rotations=1).found[0].measured
+    'any centre'
+    """
+    rng = np.random.default_rng(options.seed)
+    rows, name = _read(table, options, rng)
+    numeric = options.target is not None
+    names = _learners(options.learners, numeric)
     width = (rows.X.shape[1],)
-    turns = [(haar_rotation(rows.X.shape[1], rng), rng.random(width)) for _ in range(rotations)]
+    turns = [(haar_rotation(rows.X.shape[1], rng), rng.random(width)) for _ in range(options.rotations)]
     found, refused = [], {}
     for number, one in enumerate(names):
-        progress("Rotating", number, len(names))
+        options.progress("Rotating", number, len(names))
         try:
-            found.append(_numbers(one, rows, turns) if target is not None else _classes(one, rows, turns))
+            found.append(_numbers(one, rows, turns) if numeric else _classes(one, rows, turns))
         except SfumatoError as error:
             refused[one] = str(error)
-    progress("Rotating", len(names), len(names))
-    return Invariance(len(rows.y), rows.X.shape[1], rotations, name, tuple(found), refused)
+    options.progress("Rotating", len(names), len(names))
+    return Invariance(len(rows.y), rows.X.shape[1], options.rotations, name, tuple(found), refused)
 
 
 def _learners(given: Sequence[str] | None, numeric: bool) -> Sequence[str]:
@@ -147,9 +157,11 @@ def _learners(given: Sequence[str] | None, numeric: bool) -> Sequence[str]:
     return list(given or REGRESSIONS)
 
 
-def _read(
-    table: Any, label: str | None, target: str | None, schema: Schema | None, max_rows: int, rng: np.random.Generator
-) -> tuple[_Rows, str]:
+def _read(table: Any, options: InvarianceAsked, rng: np.random.Generator) -> tuple[_Rows, str]:
+    schema = None if options.schema is None else Schema.of(options.schema)
+    label, target = options.label, options.target
+    if (label is None and (schema is None or schema.label is None)) == (target is None):
+        raise UsageError("Say what is to be predicted: --label COL for classes, or --target COL for a number.")
     opened = open_table(table)
     if schema is None:
         with warnings.catch_warnings():
@@ -157,7 +169,7 @@ def _read(
             schema = Schema.infer(opened, label, refuse=False)
     encoding = Encoding(schema)
     people = read_people(opened, encoding)
-    some = np.sort(rng.permutation(len(people.X))[:max_rows])
+    some = np.sort(rng.permutation(len(people.X))[: options.max_rows])
     X = people.X[some]
     y: NDArray[Any]
     if target is None:

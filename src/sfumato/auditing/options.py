@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sfumato.attacks import ATTACKS, Attack
 from sfumato.auditing.asked import AuditAsked
 from sfumato.auditing.extra import check_limit
 from sfumato.core.as_published import as_published
-from sfumato.core.asked import check_asked
 from sfumato.core.errors import UsageError
 from sfumato.release.asked import ENGINES
 from sfumato.release.config import Config
@@ -87,7 +85,6 @@ class Options(AuditAsked):
 
     def check(self, *, carded: bool) -> None:
         """Refuse what cannot be meant of a release with its card, or of another tool's."""
-        check_asked(self)
         if carded and self.schema is not None:
             raise UsageError("The release has a card, which contains its schema. Leave --schema out.")
         if not carded and self.key is not None:
@@ -162,4 +159,4 @@ class Options(AuditAsked):
     @property
     def given_schema(self) -> Schema | None:
         """The schema of a release without a card, where one was given."""
-        return Schema.load(Path(self.schema)) if isinstance(self.schema, str | Path) else self.schema
+        return None if self.schema is None else Schema.of(self.schema)

@@ -7,8 +7,7 @@ they follow from the guidance, whoever answers.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,14 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from sfumato.attacks.malicious_miner import KINDS, MaliciousMiner, Reading
+from sfumato.auditing.asked import SurveyAuditAsked
 from sfumato.auditing.audit import Audit, audit
-from sfumato.auditing.options import Options as AuditOptions
 from sfumato.channels.guidance import (
     AnswerSpace,
     DegreeOfError,
     Disclosure,
-    Link,
     MostDisclosure,
+    SurveyRules,
     decode_matrix,
     degree_of_error,
     disclosure,
@@ -35,7 +34,6 @@ from sfumato.channels.guidance import (
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import TableError
 from sfumato.core.files import new_folder
-from sfumato.core.progress import Progress, silent
 from sfumato.core.wording import counted
 from sfumato.guarantee.rounding import percent_up, rounded_up
 from sfumato.ledger import Ledger
@@ -92,16 +90,10 @@ class SurveyMeasures:
 
 
 def measure_survey(
-    codes: ArrayLike,
-    y: ArrayLike,
-    space: AnswerSpace,
-    V: Matrix,
-    *,
-    floor: float,
-    link: Link,
-    seed: int = 0,
+    codes: ArrayLike, y: ArrayLike, space: AnswerSpace, V: Matrix, rules: SurveyRules, seed: int = 0
 ) -> SurveyMeasures:
     """Both degrees for people like these (plain answers as choice numbers, with classes), at the level of V."""
+    floor, link = rules.floor, rules.link
     people, labels = np.atleast_2d(np.asarray(codes))[:MOST_ROWS], np.asarray(y)[:MOST_ROWS]
     T = space.onehot(people)
     bits = perturb_bits(T, V, np.random.default_rng(seed).random(T.shape), floor, link)
@@ -143,47 +135,35 @@ class SurveyAudit:
 
 
 def audit_survey(
-    people: pa.Table,
-    schema: Schema,
-    guidance: str,
-    out: Path,
-    *,
-    floor: float,
-    link: Link,
-    seed: int = 0,
-    force: bool = False,
-    progress: Progress = silent,
-    report: Callable[..., None],
+    people: pa.Table, schema: Schema, guidance: str, rules: SurveyRules, options: SurveyAuditAsked
 ) -> SurveyAudit:
     """Half of `people` (plain answers in the schema's words) respond, the others are the control; writes `out`."""
     if people.num_rows < LEAST_PEOPLE:
         raise TableError(f"An audit needs at least {LEAST_PEOPLE} people to play the respondents.")
+    floor, seed, progress = rules.floor, options.seed, options.progress
     order = np.random.default_rng(seed).permutation(people.num_rows)[:MOST_PEOPLE]
     half = len(order) // 2
-    with new_folder(out, force=force) as folder:
-        asked, others = folder / "respondents.parquet", folder / "others.parquet"
+    with new_folder(Path(options.out), force=options.force) as folder:
+        asked, others, answers = folder / "respondents.parquet", folder / "others.parquet", folder / "answers"
         write_table(people.take(order[:half]), asked, private=True)
         write_table(people.take(order[half:]), others, private=True)
-        options = Options(
-            mechanism="guided-projection",
-            parameters={"guidance": guidance, "floor": floor, "link": link, "guidance_reason": FROM_A_SURVEY},
-            schema=schema,
-            ledger=folder / "ledger.json",
+        parameters = {"guidance": guidance, "floor": floor, "link": rules.link, "guidance_reason": FROM_A_SURVEY}
+        sanitized = Options(
+            mechanism="guided-projection", parameters=parameters, schema=schema, ledger=folder / "ledger.json"
         )
-        sanitize(asked, folder / "answers", options, progress)
+        sanitize(asked, answers, sanitized, progress)
         Ledger(folder / "ledger.json").discard()
-        answers = folder / "answers"
-        found = audit(answers, AuditOptions(original=asked, holdout=others, seed=seed, out=answers, progress=progress))
+        found = audit(answers, original=asked, holdout=others, seed=seed, out=answers, progress=progress)
         encoding = Encoding(schema)
         space = AnswerSpace([group.width for group in encoding.groups])
         respondents = people.take(order[:half])
         codes = space.codes(np.rint(encoding.encode(respondents).X))
         y = np.asarray(encoding.encode_label(respondents))
         V = decode_matrix(guidance, space.width, _columns(guidance, space.width))
-        measures = measure_survey(codes, y, space, V, floor=floor, link=link, seed=seed)
+        measures = measure_survey(codes, y, space, V, rules, seed)
         found.data["notes"] += [SIMULATED, *measures.sentences()]
-        report(found.data, folder / "answers" / "report.html")
-        miners = _miners(codes, space, encoding, floor, link)
+        found.save_report(answers / "report.html")
+        miners = _miners(codes, space, encoding, rules)
     return SurveyAudit(found, miners, measures)
 
 
@@ -192,18 +172,18 @@ def _columns(guidance: str, width: int) -> int:
     return len(base64.b64decode(guidance)) // (8 * width)
 
 
-def _miners(codes: Codes, space: AnswerSpace, encoding: Encoding, floor: float, link: Link) -> tuple[MinerReading, ...]:
-    floors = dict.fromkeys((floor, 0.0))
-    return tuple(_worst(kind, tried, codes, space, encoding, link) for kind in KINDS for tried in floors)
+def _miners(codes: Codes, space: AnswerSpace, encoding: Encoding, rules: SurveyRules) -> tuple[MinerReading, ...]:
+    tried = [replace(rules, floor=floor) for floor in dict.fromkeys((rules.floor, 0.0))]
+    return tuple(_worst(kind, codes, space, encoding, one) for kind in KINDS for one in tried)
 
 
-def _worst(kind: str, floor: float, codes: Codes, space: AnswerSpace, encoding: Encoding, link: Link) -> MinerReading:
+def _worst(kind: str, codes: Codes, space: AnswerSpace, encoding: Encoding, rules: SurveyRules) -> MinerReading:
     """Of all questions the one of which most people are identified, then most are guessed beyond the usual answer."""
     found = []
     for place, group in enumerate(encoding.groups):
         if group.width >= 2 and (kind == "unit" or len(space.sizes) > 2):
-            reading = MaliciousMiner(kind, question=place, steps=100).read(codes, space, floor, link)
-            found.append(MinerReading(kind, floor, group.column.name, reading))
+            reading = MaliciousMiner(kind, question=place, steps=100).read(codes, space, rules.floor, rules.link)
+            found.append(MinerReading(kind, rules.floor, group.column.name, reading))
     return max(found, key=lambda one: (one.reading.identified, one.reading.right - one.reading.baseline))
 
 

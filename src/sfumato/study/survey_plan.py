@@ -395,4 +395,4 @@ def measure_survey(survey: SurveyStudy | Path | str, population: Any, *, seed: i
     codes, y = population_of(found, answered(found, open_table(population).read(), seed))
     ended = simulate(codes, y, space, survey_rules(found), startup=startup_counts(found), seed=seed, keep_rows=False)
     V = ended.versions[-1].guidance.V
-    return measure_of(codes, y, space, V, floor=found.floor, link=found.link, seed=seed)
+    return measure_of(codes, y, space, V, survey_rules(found), seed)

@@ -286,6 +286,11 @@ class Schema:
         except SchemaError as error:
             raise SchemaError(f"{path}: {error}") from None
 
+    @classmethod
+    def of(cls, given: Schema | Path | str) -> Schema:
+        """A schema as it is, or the one in a file."""
+        return cls.load(given) if isinstance(given, str | Path) else given
+
     def save(self, path: Path | str) -> None:
         """Write a schema file to edit. What was learned from data stays marked `learned`."""
         path = Path(path)

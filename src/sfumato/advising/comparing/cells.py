@@ -19,7 +19,8 @@ from scipy import stats
 from sfumato.advising.ground import Ground
 from sfumato.advising.trial import trial
 from sfumato.advising.wish import LONGEST_REASON, Candidate
-from sfumato.auditing.canary import canary
+from sfumato.auditing.asked import CanaryAsked
+from sfumato.auditing.canary import plant
 from sfumato.core.array_types import Floats, Matrix
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.core.files import write_whole
@@ -70,7 +71,7 @@ def audited_epsilon(
 def audited_by_canaries(
     mechanism: str, parameters: Mapping[str, Any], schema: Schema, rows: pa.Table, *, seed: int, fits: int = FITS
 ) -> dict[str, Any]:
-    """For rows that belong to nobody: planted records, found again by the noise that is between (`jobs/canary.py`).
+    """For rows that belong to nobody: planted records, found again by the noise that is between (`auditing/canary.py`).
 
     k planted records show a mu of at least `low` (99.9%), so that one record costs rho = (low / k)^2 / 2 or more, and
     epsilon follows at the same delta as for the claim. `above`: some part of the measurements tells more than it costs.
@@ -81,7 +82,8 @@ def audited_by_canaries(
         raise UsageError("its rows are made up, and it does not say how planted records would show in them")
     sure = 1.0 - 2.0 * ERROR  # as sure as of other mechanisms: at 95% one setting in forty is above its claim by chance
     delta = float(asked["delta"])
-    found = canary(rows, schema, epsilon=asked["epsilon"], delta=delta, fits=fits, seed=seed, confidence=sure)
+    claim = CanaryAsked(schema=schema, epsilon=asked["epsilon"], delta=delta, fits=fits, seed=seed)
+    found = plant(rows, claim, sure)
     together = found.parts[-1]
     rho = (max(0.0, together.low) / found.copies) ** 2 / 2.0
     return {

@@ -199,7 +199,7 @@ def audit(
       sfumato audit --release theirs.csv --original patients.csv --quasi-identifiers age,sex,zip --out their-audit
       sfumato audit --release theirs.csv --original patients.csv --match patient_id --columns age=AGE --out their-audit
     """
-    from sfumato.api.audit import audit as run
+    from sfumato.auditing.audit import audit as run
     from sfumato.auditing.report.bottom_line import bottom_line
 
     if (folder is None) == (release is None):

@@ -1,4 +1,4 @@
-"""canary: does tree-resampling tell no more than it claims?"""
+"""law, invariance, redraw, figure, canary: what the laboratory asks."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from sfumato.api.cli.blocks import with_blocks
+from sfumato.api.cli.blocks import keywords, with_blocks
 from sfumato.api.cli.console import Console, parse_parameters
 from sfumato.api.cli.tables import Query, TableArgument, Tables
+from sfumato.auditing.asked import CanaryAsked, CondensationAsked, FilteringAsked, InvarianceAsked
 from sfumato.core.errors import UsageError
 from sfumato.core.wording import counted
 from sfumato.release.asked import RedrawAsked
@@ -42,9 +43,10 @@ def law(
       sfumato law "1 / (1 + x^4)"
       sfumato law --log -- "-abs(x) / 0.3"
     """
-    from sfumato.auditing.law import BELIEFS, check_law
+    from sfumato.auditing.law import BELIEFS
+    from sfumato.auditing.law import law as run
 
-    found = check_law(text, width, parse_parameters(param or []), log=log)
+    found = run(text, width=width, parameters=parse_parameters(param or []), log=log)
     console.say(f"{found.law}: {found.in_words()}")
     if found.epsilon is not None:
         told = ", ".join(f"{prior:.0%} to at most {found.posterior(prior):.2%}" for prior in BELIEFS)
@@ -58,23 +60,7 @@ def law(
 
 
 @with_blocks
-def invariance(
-    table: TableArgument,
-    tables: Tables,
-    console: Console,
-    label: Annotated[str | None, typer.Option(metavar="COL", help="The column of classes to predict.")] = None,
-    target: Annotated[
-        str | None, typer.Option(metavar="COL", help="Instead of --label: a column of numbers, for regressions.")
-    ] = None,
-    schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema; learned from TABLE by default.")] = None,
-    learner: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Classifier ('svm scaled=false') or regression; repeatable."),
-    ] = None,
-    rotations: Annotated[int, typer.Option(help="Rotations that are tried.")] = 5,
-    max_rows: Annotated[int, typer.Option(help="Use a random sample if there are more rows.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Of sample, split and rotations.")] = 0,
-) -> None:
+def invariance(table: TableArgument, tables: Tables, options: InvarianceAsked, console: Console) -> None:
     """Say which learners answer the same after a rotation of TABLE, and why. Nothing is released or written.
 
     Examples:
@@ -82,20 +68,10 @@ def invariance(
       sfumato invariance patients.csv --label diagnosis --learner svm --learner "svm gamma=0.5 scaled=false"
       sfumato invariance patients.csv --target bmi
     """
-    from sfumato.api.laboratory import invariance as run
+    from sfumato.auditing.invariance import invariance as run
 
     with console.listening() as progress:
-        found = run(
-            tables.open(table),
-            label=label,
-            target=target,
-            schema=schema,
-            learners=learner or None,
-            rotations=rotations,
-            max_rows=max_rows,
-            seed=seed,
-            progress=progress,
-        )
+        found = run(tables.open(table), **keywords(options), progress=progress)
     console.say(
         f"{counted(found.rows, 'row')}, {counted(found.columns, 'encoded column')}, "
         f"{counted(found.rotations, 'rotation')}; {found.label!r} is predicted. Least share of equal answers:"
@@ -148,40 +124,19 @@ def redraw(
 
 
 app = typer.Typer(no_args_is_help=True, help="The papers' experiments on a table of your own; nothing is released.")
-Label = Annotated[str | None, typer.Option(metavar="COL", help="The column to predict; it is left out.")]
-MaxRows = Annotated[int, typer.Option(min=10, help="Use a random sample if there are more rows.")]
-Seed = Annotated[int, typer.Option(min=0, help="Of the sample and of the noise.")]
 
 
 @app.command()
 @with_blocks
-def filtering(
-    table: TableArgument,
-    tables: Tables,
-    console: Console,
-    label: Label = None,
-    b: Annotated[list[float] | None, typer.Option(help="Scale of the noise; repeatable. 0.1, 0.2, 0.3.")] = None,
-    components: Annotated[float, typer.Option(help="Share of the principal components that is kept.")] = 0.5,
-    max_rows: MaxRows = 5000,
-    seed: Seed = 0,
-) -> None:
+def filtering(table: TableArgument, tables: Tables, options: FilteringAsked, console: Console) -> None:
     """Average privacy with and without PCA, before and after filtering [principal-laplace, Fig. 8].
 
     Example: sfumato figure filtering patients.csv --label diagnosis
     """
-    from sfumato.auditing.figures import SCALES
-    from sfumato.auditing.figures import filtering as run
+    from sfumato.auditing.figures import figure_filtering
 
     with console.listening() as progress:
-        found = run(
-            tables.open(table),
-            label=label,
-            scales=b or SCALES,
-            components=components,
-            max_rows=max_rows,
-            seed=seed,
-            progress=progress,
-        )
+        found = figure_filtering(tables.open(table), **keywords(options), progress=progress)
     console.say("Average privacy: width of the error's central 95% over the columns' ranges; larger is safer.")
     heads = ("No-Filtering", "PCA+Filtering", "No-PCA+Filtering", "No-PCA", "linear, PCA", "linear, no PCA", "mean")
     console.say(f"{'b':>5}  " + "  ".join(heads))
@@ -197,32 +152,15 @@ def filtering(
 
 @app.command()
 @with_blocks
-def condensation(
-    table: TableArgument,
-    tables: Tables,
-    console: Console,
-    label: Label = None,
-    k: Annotated[list[int] | None, typer.Option(help="Group size; repeatable. 2, 5, 10, 20, 50, 100.")] = None,
-    rotations: Annotated[int, typer.Option(help="Rotations that the search tries.")] = 50,
-    max_rows: MaxRows = 5000,
-    seed: Seed = 0,
-) -> None:
+def condensation(table: TableArgument, tables: Tables, options: CondensationAsked, console: Console) -> None:
     """Condensation by group size beside a searched rotation [random-rotation, 5.3, Figs 5-8].
 
     Example: sfumato figure condensation patients.csv --label diagnosis
     """
-    from sfumato.auditing.figures import SIZES, against_condensation
+    from sfumato.auditing.figures import figure_condensation
 
     with console.listening() as progress:
-        found = against_condensation(
-            tables.open(table),
-            label=label,
-            sizes=k or SIZES,
-            rotations=rotations,
-            max_rows=max_rows,
-            seed=seed,
-            progress=progress,
-        )
+        found = figure_condensation(tables.open(table), **keywords(options), progress=progress)
     console.say("Standard deviation of the attacker's error on columns scaled to [0, 1]; larger protects more.")
     console.say(f"{'':44}{'minimum':>9}{'average':>9}")
     lines = [(f"condensation, groups of {one.k}: nearest row", (one.minimum, one.average)) for one in found.condensed]
@@ -248,17 +186,7 @@ def condensation(
 
 
 @with_blocks
-def canary(
-    table: TableArgument,
-    schema: Annotated[Path, typer.Option(metavar="FILE", help="Schema file with public bounds and categories.")],
-    tables: Tables,
-    console: Console,
-    epsilon: Annotated[float, typer.Option(help="The claim to be tried.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="Belongs to --epsilon; above 0.")] = 1e-6,
-    fits: Annotated[int, typer.Option(metavar="N", help="Fits with planted records, and as many without.")] = 200,
-    seed: Annotated[int | None, typer.Option(help="Repeatable noise.")] = None,
-    query: Query = None,
-) -> None:
+def canary(table: TableArgument, tables: Tables, options: CanaryAsked, console: Console, query: Query = None) -> None:
     """Try the claim of tree-resampling: fit it many times with and without planted records, and tell the two apart.
 
     The claim must hold for every table, so a public or an invented one will do. Nothing is released and the ledger is
@@ -266,17 +194,9 @@ def canary(
 
     Example: sfumato canary invented.csv --schema schema.yaml --epsilon 1
     """
-    from sfumato.api.laboratory import canary as run
+    from sfumato.auditing.canary import canary as run
 
     with console.listening() as progress:
-        found = run(
-            tables.open(table, query),
-            schema=schema,
-            epsilon=epsilon,
-            delta=delta,
-            fits=fits,
-            seed=seed,
-            progress=progress,
-        )
+        found = run(tables.open(table, query), **keywords(options), progress=progress)
     console.say(found.in_words())
     console.result(found.to_dict())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +12,7 @@ import typer
 from sfumato.api.cli.blocks import keywords, with_blocks
 from sfumato.api.cli.console import Console, Force
 from sfumato.api.cli.survey import SurveyFile
+from sfumato.auditing.asked import SurveyAuditAsked
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.core.files import check_free
 from sfumato.study.asked import EdgesAsked, SurveyPlanAsked
@@ -82,25 +83,16 @@ def plan(
     console.result({**asdict(found), "needed": {str(case.floor): found.needed(case.floor) for case in found.cases}})
 
 
-@dataclass(frozen=True)
-class IntoPrivateFolder:
-    """Where an audit goes."""
-
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write; it contains the people and is private.")]
-    force: Force = False
-
-
 @app.command("audit")
 @with_blocks
 def audit_survey(
     file: SurveyFile,
     population: Annotated[Path, typer.Option(metavar="TABLE", help="Plain answers of people who play respondents.")],
-    into: IntoPrivateFolder,
+    options: SurveyAuditAsked,
     console: Console,
     part: Annotated[
         Path | None, typer.Option(metavar="DIR", help="A part that `survey export` wrote: its guidance is audited.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="For the audit's own sampling.")] = 0,
 ) -> None:
     """Try every attacker on simulated answers, and let malicious collectors make up the guidance.
 
@@ -111,7 +103,6 @@ def audit_survey(
     Example: sfumato survey audit survey.yaml --population earlier.csv --out survey-audit
     """
     from sfumato.api.cli.audit import attack_lines, wrapped
-    from sfumato.auditing.report import write_report
     from sfumato.auditing.survey_audit import audit_survey as run
     from sfumato.auditing.survey_audit import miner_dict
     from sfumato.channels.guidance import encode_matrix, simulate
@@ -122,7 +113,7 @@ def audit_survey(
     from sfumato.table import open_table
 
     survey = load_survey(file)
-    table = answered(survey, open_table(population).read(), seed)
+    table, rules = answered(survey, open_table(population).read(), options.seed), survey_rules(survey)
     if part is not None:
         card = Card.load(part)
         if card.source_schema != survey_encoding(survey).schema.to_dict() or "guidance" not in card.transform:
@@ -130,21 +121,16 @@ def audit_survey(
         guidance = str(card.transform["guidance"])
     else:
         codes, y = population_of(survey, table)
-        rules, start = survey_rules(survey), startup_counts(survey)
-        ended = simulate(codes, y, answer_space(survey), rules, startup=start, seed=seed, keep_rows=False)
+        start = startup_counts(survey)
+        ended = simulate(codes, y, answer_space(survey), rules, startup=start, seed=options.seed, keep_rows=False)
         guidance = encode_matrix(ended.versions[-1].guidance.V)
     with console.listening() as progress:
         found = run(
             answers_in_words(survey, table),
             survey_encoding(survey).schema,
             guidance,
-            into.out,
-            floor=survey.floor,
-            link=survey.link,
-            seed=seed,
-            force=into.force,
-            progress=progress,
-            report=write_report,
+            rules,
+            replace(options, progress=progress),
         )
     for told in attack_lines(found.audit.data):
         for line in wrapped(told, min(get_terminal_size().columns, 100)):
@@ -159,10 +145,10 @@ def audit_survey(
         )
     for sentence in found.measures.sentences():
         console.say(sentence)
-    console.say(f"Report (private): {into.out / 'answers' / 'report.html'}")
+    console.say(f"Report (private): {Path(options.out) / 'answers' / 'report.html'}")
     console.result(
         {
-            "folder": str(into.out),
+            "folder": str(options.out),
             "miners": [miner_dict(one) for one in found.miners],
             "attacks": found.audit.data["attacks"],
             "measures": found.measures.to_dict(),
