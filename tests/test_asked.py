@@ -19,7 +19,10 @@ from sfumato.api.cli.grouped import GroupedCommand
 from sfumato.auditing.asked import AuditAsked, CanaryAsked, InvarianceAsked
 from sfumato.core.asked import NOT_TYPED, Read, asked, asked_fields, asks, check_asked, flag_of
 from sfumato.core.errors import UsageError
-from sfumato.learn.asked import ClusterAsked, RegressAsked, RulesAsked
+from sfumato.core.registry import names_in
+from sfumato.learn.asked import ClusterAsked, PredictAsked, RegressAsked, RulesAsked, TrainAsked
+from sfumato.mechanisms import AdditiveNoise
+from sfumato.noise import LAWS
 from sfumato.release.asked import SanitizeAsked
 from sfumato.study.asked import CountsAsked, EdgesAsked, RehearseAsked, SurveyPlanAsked
 
@@ -28,6 +31,9 @@ DECLARED = {
     "audit": AuditAsked,
     "canary": CanaryAsked,
     "invariance": InvarianceAsked,
+    "train": TrainAsked,
+    "predict": PredictAsked,
+    "evaluate": PredictAsked,
     "cluster": ClusterAsked,
     "rules": RulesAsked,
     "regress": RegressAsked,
@@ -181,3 +187,16 @@ def test_declarations_load_without_what_a_job_needs():
     rooms = ", ".join(sorted({declared.__module__ for declared in DECLARED.values()}))
     seen = f"import sys, {rooms}; print(sorted({{'numpy', 'pyarrow', 'typer'}} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_help_lists_every_classifier_there_is():
+    from sfumato.learn.classifiers import CLASSIFIERS
+
+    assert names_in("sfumato.learn.classifiers.named") == list(CLASSIFIERS)
+    shown = re.sub(r"\s+", "", CliRunner().invoke(app, ["train", "--help"]).output)
+    assert [name for name in CLASSIFIERS if name not in shown] == []
+    assert [name for name in CLASSIFIERS if name not in inspect.getdoc(sf.train)] == []
+
+
+def test_additive_noise_names_every_law():
+    assert f"law : {', '.join(map(repr, LAWS))}.".replace("'", '"') in inspect.getdoc(AdditiveNoise)

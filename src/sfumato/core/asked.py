@@ -129,7 +129,7 @@ def in_words(options: Any) -> str:
     for one, says in asked_fields(options):
         lines.append(f"{one.name} : {_kind(one, says)}")
         text = f"{says.help} {says.more}".strip()
-        lines += textwrap.wrap(text, DOC_WIDTH, initial_indent="    ", subsequent_indent="    ")
+        lines += textwrap.wrap(text, DOC_WIDTH, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
     return "\n".join(lines)
 
 

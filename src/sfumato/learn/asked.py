@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from sfumato.core.asked import NOT_TYPED, Read, asked
 from sfumato.core.errors import UsageError
+from sfumato.core.registry import names_in
+
+if TYPE_CHECKING:
+    from sfumato.guarantee import Key
+    from sfumato.learn.classifiers.factory import Choice
 
 AUTO = "auto"
 LEVELS = (0.1, 0.2, 0.33, 0.5, 0.7, 0.85)
@@ -24,6 +30,60 @@ def whole_or_auto(typed: str) -> int | str:
         return int(typed)
     except ValueError:
         raise UsageError(f"--clusters must be auto or a whole number. Got {typed!r} instead.") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainAsked:
+    """The options of `train`."""
+
+    classifier: Choice = asked(
+        AUTO,
+        f"One of {', '.join(names_in('sfumato.learn.classifiers.named'))}; auto chooses by the release, and "
+        "`sfumato list classifiers` says what each does.",
+        more='One with parameters is written "knn k=5 weights=1/d^2".',
+        kind="str",
+        typed=str,
+    )
+    parameters: Mapping[str, Any] | None = asked(
+        None,
+        "Parameter of the classifier; repeatable. See docs/classifiers.md.",
+        more='For example `{"k": "cross-validation"}`.',
+        kind="mapping",
+        unset="{}",
+        read=Read.PARAMETERS,
+        flag="--param",
+        metavar="NAME=VALUE",
+    )
+    reconstruction: str | None = asked(
+        None,
+        "Train on reconstructed values instead of noisy ones: by-class or global.",
+        kind='{"by-class", "global"}',
+    )
+    published: bool = asked(
+        False,
+        "The paper's own variant wherever our default differs.",
+        more="The model says so. Refused for classifiers that have none.",
+        flag="--as-published",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictAsked:
+    """The options of `predict` and `evaluate`."""
+
+    key: Key | Path | str | None = asked(
+        None,
+        "Key of the releases, if they have one.",
+        more="Where their mechanism has one and the rows are plain.",
+        kind="Key or path",
+        typed=Path,
+        metavar="PATH",
+    )
+    unknown: str = asked(
+        "missing",
+        "Categories that training did not see: missing (counted, treated as empty) or refuse.",
+        choices=("missing", "refuse"),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

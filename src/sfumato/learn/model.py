@@ -16,11 +16,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato.core.array_types import Codes, Floats, Matrix
+from sfumato.core.asked import asks
 from sfumato.core.errors import CardError, SchemaError, SfumatoError, TableError, UsageError
 from sfumato.core.files import other_version, write_whole
 from sfumato.core.wording import counted
 from sfumato.guarantee import Key
 from sfumato.learn.answers import Evaluation, Predicted, classifier_for, probabilities_of
+from sfumato.learn.asked import PredictAsked
 from sfumato.learn.classifiers.factory import CLASSIFIERS, choose_classifier
 from sfumato.learn.model_file import ForeignTypeError, ModelFile, UnsoundModelError, check_structure
 from sfumato.release.release import Release
@@ -313,9 +315,8 @@ def load_model(path: Path | str) -> Model:
     return Model.load(path)
 
 
-def predict(
-    model: Model | Path | str, table: Any, *, key: Key | Path | str | None = None, unknown: str = MISSING_INSTEAD
-) -> NDArray[Any]:
+@asks(PredictAsked)
+def predict(model: Model | Path | str, table: Any, options: PredictAsked) -> NDArray[Any]:
     """Classify plain rows, or rows that were released.
 
     Parameters
@@ -324,10 +325,7 @@ def predict(
         What `train` returned, or its file.
     table : DataFrame, Arrow table, path or Release
         Rows with the columns of the source; or a release of the same space.
-    key : Key or path, optional
-        The releases' key, if their mechanism has one and the rows are plain.
-    unknown : {"missing", "refuse"}, default "missing"
-        Categories that training did not see: count them and treat them as empty, or refuse.
+    {options}
 
     Returns
     -------
@@ -335,12 +333,11 @@ def predict(
         One class for each row, of the label's type: integers, numbers or truth values where all classes are spelt so,
         else text; text also where the table has the label as text.
     """
-    return _loaded(model).predict(table, key=key, unknown=unknown)
+    return _loaded(model).predict(table, key=options.key, unknown=options.unknown)
 
 
-def evaluate(
-    model: Model | Path | str, table: Any, *, key: Key | Path | str | None = None, unknown: str = MISSING_INSTEAD
-) -> Evaluation:
+@asks(PredictAsked)
+def evaluate(model: Model | Path | str, table: Any, options: PredictAsked) -> Evaluation:
     """Measure how often a model errs on rows whose label is known; nothing is written or sent.
 
     Parameters
@@ -349,17 +346,14 @@ def evaluate(
         What `train` returned, or its file.
     table : DataFrame, Arrow table, path or Release
         Rows with their label.
-    key : Key or path, optional
-        The releases' key, if their mechanism has one and the rows are plain.
-    unknown : {"missing", "refuse"}, default "missing"
-        Categories that training did not see: count them and treat them as empty, or refuse.
+    {options}
 
     Returns
     -------
     Evaluation
         `error`, its 95% `interval`, the error of always answering the `commonest` class, and `confusion`.
     """
-    return _loaded(model).evaluate(table, key=key, unknown=unknown)
+    return _loaded(model).evaluate(table, key=options.key, unknown=options.unknown)
 
 
 def _loaded(given: Model | Path | str) -> Model:

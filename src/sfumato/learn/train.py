@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,10 @@ import numpy as np
 from sfumato.channels.staged import Staged
 from sfumato.core.array_types import Matrix
 from sfumato.core.as_published import follows
+from sfumato.core.asked import asks
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee import Card
+from sfumato.learn.asked import TrainAsked
 from sfumato.learn.classifiers.factory import CLASSIFIERS, Choice, choose_classifier, make_classifier
 from sfumato.learn.classifiers.reads_noise import Part, mean_keep
 from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts, public_map
@@ -24,28 +26,15 @@ MOST_TRIED = 1_000
 """Rows of the release that a trained model is tried on."""
 
 
-def train(
-    releases: Releases,
-    *,
-    classifier: Choice = "auto",
-    parameters: Mapping[str, Any] | None = None,
-    reconstruction: str | None = None,
-    published: bool = False,
-) -> Model:
+@asks(TrainAsked)
+def train(releases: Releases, options: TrainAsked) -> Model:
     """Pool releases of one space, and train a classifier that knows their noise.
 
     Parameters
     ----------
     releases : Release, path, or a sequence of them
         Releases with a label, or their folders. Each part's noise is read from its own card.
-    classifier : str, default "auto"
-        One of those that `sfumato list classifiers` lists, or one with parameters: "knn k=5 weights=1/d^2".
-    parameters : mapping, default {}
-        Parameters of the classifier by name, for example `{"k": "cross-validation"}`; see docs/classifiers.md.
-    reconstruction : {"by-class", "global"}, optional
-        Train on reconstructed values instead of noisy ones.
-    published : bool, default False
-        The paper's own variant of the classifier; the model says so. Refused for classifiers that have none.
+    {options}
 
     Returns
     -------
@@ -63,12 +52,12 @@ def train(
     >>> list(model.predict({"age": [30, 60]}))
     ['no', 'yes']
     """
-    chosen = choose_classifier(classifier, parameters, published=published)
-    unfitted = make_classifier(chosen, reconstruction)  # what cannot be is found before releases are read
+    chosen = choose_classifier(options.classifier, options.parameters, published=options.published)
+    unfitted = make_classifier(chosen, options.reconstruction)  # what cannot be is found before releases are read
     releases = pooled(releases)
     parts = [_part(release) for release in releases]
     fitted = fit_on_parts(unfitted, parts)
-    about = about_model(chosen, [release.card for release in releases], reconstruction) | settled(fitted)
+    about = about_model(chosen, [release.card for release in releases], options.reconstruction) | settled(fitted)
     about |= {"commonest": commonest_share(parts), "answers_one_class": answers_one_class(fitted, parts)}
     return Model(fitted, about)
 

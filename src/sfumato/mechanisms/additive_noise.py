@@ -13,7 +13,7 @@ from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee import Key
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.columnwise import columnwise_channel, epsilon_shares
-from sfumato.noise import Laplace, Law, make_law
+from sfumato.noise import LAWS, Laplace, Law, make_law
 from sfumato.noise.own_laws import is_own
 from sfumato.table import Column, Encoding, Group
 from sfumato.table.statistics import Statistics
@@ -39,9 +39,9 @@ class AdditiveNoise(Mechanism):
 
     Parameters
     ----------
-    law : "laplace", "normal", "uniform", "student-t" or "epanechnikov".
-    scale : b for Laplace, standard deviation for normal and uniform, scale for Student's t, half-width for
-        Epanechnikov; relative to the range.
+    law : {laws}.
+    scale : b for Laplace, standard deviation for normal and uniform, scale for Student's t, half-width for the others;
+        relative to the range.
     low, high : range of uniform noise instead of a scale; relative to the range of the column.
     df : degrees of freedom of Student's t.
     category_epsilon : epsilon of one categorical column; 1 / scale by default.
@@ -191,3 +191,6 @@ def spread_of(law: Law) -> float:
     """The law's scale, or its standard deviation where it has none."""
     found = float(getattr(law, "scale", None) or math.sqrt(law.variance))
     return found if math.isfinite(found) else float(law.ppf(0.75) - law.ppf(0.25))
+
+
+AdditiveNoise.__doc__ = (AdditiveNoise.__doc__ or "").replace("{laws}", ", ".join(f'"{name}"' for name in LAWS))

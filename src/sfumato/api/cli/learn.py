@@ -8,18 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.api.cli.blocks import with_blocks
-from sfumato.api.cli.console import AsPublished, Console, Force, parse_parameters
-from sfumato.api.cli.tables import Tables
+from sfumato.api.cli.blocks import keywords, with_blocks
+from sfumato.api.cli.console import Console, Force
+from sfumato.api.cli.tables import Folders, Tables
 from sfumato.core.files import check_free
 from sfumato.core.wording import commonest_words, counted, right_of_100
+from sfumato.learn.asked import PredictAsked, TrainAsked
 
 Survey = Annotated[
     Path | None, typer.Option(metavar="SURVEY_FILE", help="For a survey's model: TABLE contains plain answers.")
-]
-
-Unknown = Annotated[
-    str, typer.Option(help="Categories that training did not see: missing (counted, treated as empty) or refuse.")
 ]
 
 
@@ -35,27 +32,10 @@ def answers_to(survey: Path | None, source: Any) -> Any:
 
 @with_blocks
 def train(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="Folders that `sfumato sanitize` wrote.")],
+    folders: Folders,
     out: Annotated[Path, typer.Option(metavar="FILE", help="Model file to write, for example model.skops.")],
+    options: TrainAsked,
     console: Console,
-    classifier: Annotated[
-        str,
-        typer.Option(
-            help="auto chooses by the release; empirical-bayes-naive-bayes, radius-vote, reconstructed-naive-bayes, "
-            "reconstructed-tree, noise-aware-lda, noise-aware-qda "
-            "(they use the noise); knn, kernel-smoother, svm, logistic, perceptron, naive-bayes, mlp, forest or "
-            "boosting; for bits of a survey bernoulli-naive-bayes or id3 (an ID3 tree)."
-        ),
-    ] = "auto",
-    param: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Parameter of the classifier; repeatable. See docs/classifiers.md."),
-    ] = None,
-    reconstruction: Annotated[
-        str | None,
-        typer.Option(help="Train on reconstructed values instead of noisy ones: by-class or global."),
-    ] = None,
-    as_published: AsPublished = False,
     force: Force = False,
 ) -> None:
     """Pool releases of one space and train a classifier that knows their noise.
@@ -69,16 +49,9 @@ def train(
     """
     from sfumato.learn.train import train as run
 
-    parameters = parse_parameters(param or [])
     with console.listening():
         check_free(out, force=force)
-        model = run(
-            folders,
-            classifier=classifier,
-            parameters=parameters,
-            reconstruction=reconstruction,
-            published=as_published,
-        )
+        model = run(folders, **keywords(options))
         model.save(out)
     about = model.about
     console.say(
@@ -116,11 +89,10 @@ def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file that `sfumato train` wrote.")],
     source: Annotated[str, typer.Argument(metavar="TABLE_OR_DIR", help="Plain rows, or a folder of released ones.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Predictions to write: .csv or .parquet.")],
+    options: PredictAsked,
     tables: Tables,
     console: Console,
-    key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key of the releases, if they have one.")] = None,
     survey: Survey = None,
-    unknown: Unknown = "missing",
     force: Force = False,
 ) -> None:
     """Classify plain rows (embedded with the card or the key) or rows that are already blurred.
@@ -135,7 +107,7 @@ def predict(
     with console.listening():
         check_free(out, force=force)
         rows = answers_to(survey, tables.open_or_folder(source))
-        predicted = load_model(model).classify(rows, key=key, unknown=unknown)
+        predicted = load_model(model).classify(rows, **keywords(options))
         predicted.save(out)
     met = ""
     if predicted.accuracy is not None:
@@ -162,11 +134,10 @@ def evaluate(
     source: Annotated[
         str, typer.Argument(metavar="TABLE_OR_DIR", help="Rows with the column to predict, plain or released.")
     ],
+    options: PredictAsked,
     tables: Tables,
     console: Console,
-    key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key of the releases, if they have one.")] = None,
     survey: Survey = None,
-    unknown: Unknown = "missing",
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="JSON file to write, readable by you alone.")] = None,
     force: Force = False,
 ) -> None:
@@ -178,7 +149,7 @@ def evaluate(
 
     with console.listening():
         check_free(out, force=force)
-        found = run(model, answers_to(survey, tables.open_or_folder(source)), key=key, unknown=unknown)
+        found = run(model, answers_to(survey, tables.open_or_folder(source)), **keywords(options))
         if out is not None:
             found.save(out)
     low, high = found.interval
