@@ -269,3 +269,10 @@ def test_a_cards_own_words_are_one_line_and_called_what_they_are(released):
     assert "\x1b" not in shown
     assert "\u202e" not in shown
     assert [line for line in shown.splitlines() if line.startswith("Guarantee: proved")] == []
+
+
+def test_the_bottom_line_says_first_that_a_bound_protects_hardly_anybody():
+    """Three rows at epsilon 4 are one person at 12, though each row alone is protected."""
+    line = AllReleases.of(FOUR.with_persons(3, learned=False), {}).bottom_line()
+    assert line.startswith("Practically unprotected, formally bounded: epsilon 12. Proved: ")
+    assert AllReleases.of(FOUR, {}).bottom_line().startswith("Proved: ")

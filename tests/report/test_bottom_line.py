@@ -70,9 +70,15 @@ def test_the_bottom_line_begins_with_the_state_and_answers_every_question():
     assert "Pick out one? tried 22 ways, none found" in text
     assert "Of use? 93 of 100 right (commonest class 63, originals 95), by knn on 143 people not in the table" in text
     assert 'Not hidden the ranges you declared (3: 2 by "form 17b", 1 by "the law")' in text
+    learned = ["bounds or categories of column 'a'"] * 15 + ["classes of the label"]
+    after = {**FOUND, "release": {**FOUND["release"], "learned_from_data": learned, "declared": []}}
+    assert "what was read off your data (bounds or categories of 15 columns; classes of the label)" in told(after)
     assert lines[-1] == "Next               sfumato certificate release/"
     assert max(map(len, lines)) <= 80
-    assert max(map(len, bottom_line(FOUND, width=50))) <= 50
+    narrow = bottom_line(FOUND, width=40)
+    assert max(map(len, narrow)) <= 40
+    assert {"YOUR DECISION", "Learn a value?", "Of use?"} <= set(narrow)  # with a line of their own
+    assert "  46 of 100   44 without the release" in narrow
     assert "safe" not in text.lower()
 
 
@@ -95,9 +101,9 @@ MEASURED_SHARES = {"marginals": {"release": 0.12}, "pairs": {"release": 0.2}}
 @pytest.mark.parametrize(
     ("label", "settings", "said"),
     [
-        ("ill", {"repeats": 10, "holdout_rows": 0}, "how well ill is predicted is not known: add --holdout TABLE"),
-        ("ill", {"repeats": 0, "holdout_rows": 0}, "how well ill is predicted was not asked for: add --repeats 10"),
-        ("ill", {"repeats": 10, "holdout_rows": 9}, "how well ill is predicted is not known; audit.json says why"),
+        ("ill", {"repeats": 10, "holdout_rows": 0}, "how well 'ill' is predicted is not known: add --holdout TABLE"),
+        ("ill", {"repeats": 0, "holdout_rows": 0}, "how well 'ill' is predicted was not asked for: add --repeats 10"),
+        ("ill", {"repeats": 10, "holdout_rows": 9}, "how well 'ill' is predicted is not known; audit.json says why"),
         (None, {"repeats": 10}, "Of use? shares of one column are off by 12 points"),
     ],
 )
@@ -120,7 +126,7 @@ def test_a_release_that_teaches_nothing_says_so_first(than, start):
 
 def test_a_command_can_be_copied_whatever_the_path():
     lines = bottom_line(FOUND, folder="my release's/of May 2026, the second one of the year", width=40)
-    typed = shlex.split(lines[-1].partition("Next")[2])
+    typed = shlex.split(lines[-1])
     assert typed == ["sfumato", "certificate", "my release's/of May 2026, the second one of the year"]
 
 

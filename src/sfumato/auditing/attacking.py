@@ -30,6 +30,7 @@ from sfumato.attacks.known_rows import KnownRows
 from sfumato.attacks.metrics import ScoredGuess, Truth, auc, recovery_curve, score_guess
 from sfumato.attacks.metrics.score_values import score_values
 from sfumato.auditing.case import Case
+from sfumato.auditing.extra import NO_HOLDOUT
 from sfumato.auditing.options import made_attack
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import TableError
@@ -46,8 +47,8 @@ NOT_LINEAR = {
     "staged": "a release in stages is not a linear function of the columns: most rows are vectors of their ranks",
 }
 REASONS = {
-    "candidates": "needs people who are not in the table: give a holdout table",
-    "sample": "needs people who are not in the table: give a holdout table",
+    "candidates": NO_HOLDOUT,
+    "sample": NO_HOLDOUT,
     "transform": "needs the transform, which is a secret key that is not in the folder",
     "noise": "needs the law of the noise, which is not stated",
     "guided": "is made for the bits of a guided survey, which this release is not",

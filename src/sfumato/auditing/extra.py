@@ -18,6 +18,8 @@ WITHIN, NOT_WITHIN, DECISION, UNKNOWN = "within your limits", "not within your l
 RISKS = (LINKABILITY, INFERENCE, SINGLING_OUT)
 
 Attacks = Sequence[Mapping[str, Any]]
+NO_HOLDOUT = "needs people who are not in the table: give a holdout table"
+"""Why an attacker did not try, where the owner can change that."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,8 @@ def _risk(risk: str, entries: Attacks) -> Risk:
             for entry in entries
             if not entry.get("upper_bound")
         )
+        if NO_HOLDOUT in reasons:  # what the owner can add comes before what cannot be known
+            return Risk(risk, why=NO_HOLDOUT)
         return Risk(risk, why=reasons.most_common(1)[0][0] if reasons else "no attacker of this kind was asked for")
     best, entry = max(tried, key=lambda one: one[0].extra)
     counts = [entry.get("details") or {} for _, entry in tried]

@@ -294,7 +294,14 @@ class AllReleases:
             return "Nothing is proved of all releases together: an earlier one has no bound."
         told = f"{figures(self.promised, self.hides_presence, self.rows)}, all releases counted"
         words = promise(self.promised, self.own, told, [PRIOR])
-        return words if self.person.bounded else f"{words} {UNBOUNDED_ROWS}"
+        return self._worst_first(words if self.person.bounded else f"{words} {UNBOUNDED_ROWS}")
+
+    def _worst_first(self, words: str) -> str:
+        """That a bound protects hardly anybody is said before the bound."""
+        if not self.unprotected:
+            return words
+        presence_alone = self.promised.central if self.hides_presence else None
+        return worst_first((presence_alone or self.promised).epsilon, words)
 
     def _of_one_row(self) -> str:
         if not self.person.bounded:
@@ -332,12 +339,7 @@ class AllReleases:
     def _of_this_ledger(self) -> str:
         if not self.earlier:
             return self.alone.in_words() + self._set_apart()
-        words = self._of_several()
-        if not self.unprotected:
-            return words
-        if self.hides_presence and self.promised.central is not None:
-            return worst_first(self.promised.central.epsilon, words)
-        return worst_first(self.promised.epsilon, words)
+        return self._of_several()
 
     def _of_several(self) -> str:
         which, alone = f"This is release {self.count:,}.", self.alone
@@ -353,13 +355,13 @@ class AllReleases:
             words += LABEL_ON_TOP
         if promised.central is not None and self.hides_presence:
             words += f" {presence(promised.central, 'sees them all, ')}"
-        words += f" {which} For anybody's values, {self.seen} together come to {promised.words()}."
+        words += f" {which} For anybody's values, {self.seen} together come to {promised.words()}.{self._of_one_row()}"
         if self.central is not None and not self.hides_presence:
             words += f" Some blur real rows (epsilon {rounded_up(self.values.local)} in all) and show who is there."
-        words += self._of_one_row() + self._spread() + self._set_apart()
+        words += self._spread() + self._set_apart()
         planned = "" if alone.central is None else "; the ledger counts what was planned for it"
         own = alone.person_values if self.person.bounded else alone.values
-        return f"{words} This release alone: {figures(own, alone.central is not None)}{planned}."
+        return self._worst_first(f"{words} This release alone: {figures(own, alone.central is not None)}{planned}.")
 
 
 def _of_a_person(rows: int | None, values: Values, stated: Mapping[str, Any]) -> tuple[Values, int | None]:

@@ -164,6 +164,17 @@ class Console:
         for line in lines:
             self.say(line)
 
+    def recite(self, text: str) -> None:
+        """Lines of a card: no wider than a terminal, and whole in a pipe, where they are searched."""
+        stream = self.stream or sys.stdout
+        on_terminal = stream is not None and stream.isatty()  # None where standard output is closed
+        for line in text.splitlines():
+            words = line.lstrip()
+            if on_terminal:
+                self.tell(words, indent=line[: len(line) - len(words)])
+            else:
+                self.say(line)
+
     def result(self, data: dict[str, Any]) -> None:
         """The object of `--json`; null is infinite, as on a card."""
         if self.as_json:

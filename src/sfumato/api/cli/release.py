@@ -132,14 +132,14 @@ def sanitize(
     if terms is not None:
         console.say(f"Study {terms.name}, {terms.hash}")
     made = "Dry run: nothing was released. It would be" if dry_run else "Released"
-    console.say(card.guarantee["words"])  # before all else: it may be bad news
+    console.recite(card.guarantee["words"])  # before all else: it may be bad news
     console.say(f"{made} {counted(card.rows, 'row')}{'' if dry_run else f' into {out}'}.")
     if dry_run and card.guarantee["central"]:
         console.say("Nothing was paid for what a dry run says of the table: keep it to yourself.")
     if card.guarantee["conditional_epsilon"]:
         from sfumato.guarantee.words import ways_out
 
-        console.say(f"To get a proof: {'; '.join(ways_out(card.guarantee['in_the_way']))}.")
+        console.recite(f"To get a proof: {'; '.join(ways_out(card.guarantee['in_the_way']))}.")
     if done.new_ledger is not None:
         console.say(
             f"New ledger begun at {done.new_ledger}: it adds up what is released of whom. Keep it, and use it again."
@@ -238,7 +238,7 @@ def show(
     from sfumato.ledger.read_off import told_to_the_owner
 
     card = Card.load(folder)
-    console.say(card_in_words(card))
+    console.recite(card_in_words(card))
     if told := told_to_the_owner(card, ledger):
-        console.say(told)
+        console.recite(told)
     console.result({"card": card.to_dict()})

@@ -19,10 +19,11 @@ from sfumato.auditing.report.markup import tag
 from sfumato.auditing.utility import HOLDOUT
 from sfumato.core.wording import NO_BETTER, QUESTIONS, WORSE, counted, right_of_100, to_type
 from sfumato.guarantee import AllReleases
-from sfumato.guarantee.guarantee import CENTRAL_DP
-from sfumato.guarantee.own_words import own_words, quoted
+from sfumato.guarantee.guarantee import CENTRAL_DP, summarized
+from sfumato.guarantee.own_words import listed, own_words, quoted
 
-LEFT = 19
+LEFT, NARROW = 19, 60
+"""Characters of the left column, and of a terminal in which it has a line of its own."""
 COLUMN = "   "
 """Between figures of a row, which a line is broken at first."""
 MOST_REASONS = 3
@@ -74,20 +75,21 @@ def bottom_line(found: Mapping[str, Any], folder: str = "DIR", width: int = 80) 
     """The rows as lines of a terminal."""
     lines: list[str] = []
     for left, words in rows(found, folder):
-        # A state may be longer than the column: its sentence then begins below it.
-        start = f"{left:<{LEFT}}" if len(left) < LEFT else ""
-        if not start:
+        # A state may be longer than the column, and a terminal narrow: the sentence then begins below.
+        beside = len(left) < LEFT and width >= NARROW
+        indent = " " * LEFT if width >= NARROW else "  "
+        start = f"{left:<{LEFT}}" if beside else indent
+        if not beside:
             lines.append(left)
         told = words
         if COLUMN in words:
             told = COLUMN.join(part.replace(" ", "\xa0") for part in words.split(COLUMN))
         elif words.startswith("sfumato "):  # a command is not broken, so that it can be copied
             told = words.replace(" ", "\xa0")
-        indent = " " * LEFT
         lines += textwrap.wrap(
             told,
-            max(width, 2 * LEFT),
-            initial_indent=start or indent,
+            max(width, LEFT),
+            initial_indent=start,
             subsequent_indent=indent,
             break_on_hyphens=False,
             break_long_words=False,
@@ -168,7 +170,7 @@ def _not_predicted(found: Mapping[str, Any]) -> str:
     label, settings = (found.get("release") or {}).get("label"), found.get("settings") or {}
     if label is None:
         return ""
-    name = own_words(str(label), 40)
+    name = f"'{own_words(str(label), 40)}'"
     if settings.get("repeats") == 0:
         return f"how well {name} is predicted was not asked for: add --repeats 10, or leave --attack out"
     if not settings.get("holdout_rows"):
@@ -208,7 +210,7 @@ def _not_hidden(found: Mapping[str, Any]) -> str:
     elif release.get("owners_word"):
         parts.append(f"the ranges {owner} declared")
     if learned := release.get("learned_from_data"):
-        parts.append(f"ranges read off {data} ({counted(len(learned), 'line')} on the card)")
+        parts.append(f"what was read off {data} ({listed(summarized(learned), MOST_REASONS)})")
     if release.get("label_state") == "exact":
         parts.append("the column to predict")
     if (found.get("guarantee") or {}).get("kind") != CENTRAL_DP:
