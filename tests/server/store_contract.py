@@ -12,7 +12,7 @@ from sqlalchemy import inspect
 from sfumato.core.errors import OutputError, UsageError
 from sfumato.study.protocol.pool_study import Quota
 from sfumato.study.server.store import Store, TestTable, database
-from sfumato.study.server.store.release_store import QuotaExceededError
+from sfumato.study.server.store.release_store import Arrived, QuotaExceededError
 from sfumato.study.server.validation.row_identity import RowIdentity
 
 SHA = "a" * 64
@@ -44,8 +44,8 @@ class StoreContract:
 
     @staticmethod
     def record(store, study, site="A", sha256=SHA, rows=10, epsilon=2.0, **more):
-        about = {"purpose": "train", "size": 1 << 33, "rows": rows, "epsilon": epsilon, "card": {"words": "ü"}}
-        return store.releases.record(study, site, sha256, **{**about, **more})
+        about = {"purpose": "train", "bytes": 1 << 33, "rows": rows, "epsilon": epsilon, "card": {"words": "ü"}}
+        return store.releases.record(Arrived(study, site, sha256, **{**about, **more}))
 
     # Studies and tokens
 
@@ -219,9 +219,9 @@ class StoreContract:
         quota = Quota(releases=3)
 
         def push(number):
-            about = {"purpose": "train", "size": 10, "rows": 5, "epsilon": 2.0, "card": {}, "quota": quota}
+            about = {"purpose": "train", "bytes": 10, "rows": 5, "epsilon": 2.0, "card": {}}
             try:
-                return store.releases.record(study, "A", f"{number:064x}", **about).outcome
+                return store.releases.record(Arrived(study, "A", f"{number:064x}", **about), quota).outcome
             except QuotaExceededError as error:
                 return error.quota
 

@@ -16,6 +16,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from sfumato.study.server.app import create_app
+from sfumato.study.server.store.release_store import Arrived
 
 CHECKS = [
     not_a_server_error,
@@ -45,8 +46,7 @@ def world(app):
     identity, owner = store.studies.create(consortium.study())
     site = store.sites.invite(identity, "A").token
     store.sites.invite(identity, "B")
-    about = {"purpose": "train", "size": 1, "rows": 1, "epsilon": None, "card": {}}
-    store.releases.record(identity, "A", "a" * 64, **about)
+    store.releases.record(Arrived(identity, "A", "a" * 64, "train", 1, 1, None, {}))
     model = store.models.queue(identity, "knn", contains_rows=True).id
     _, stranger = store.studies.create(consortium.study())
     tokens = {"nobody": None, "owner": owner, "site": site, "stranger": stranger}

@@ -15,6 +15,7 @@ import pytest
 from sfumato.learn.model import Model
 from sfumato.study.server.folder import DataFolder
 from sfumato.study.server.store import Store
+from sfumato.study.server.store.release_store import Arrived
 from sfumato.study.server.worker import worker as worker_module
 from sfumato.study.server.worker.job import Job
 from sfumato.study.server.worker.trainer import NO_MEMORY
@@ -39,9 +40,7 @@ class Place:
         received = self.folder.incoming()
         received.write_bytes(body)
         self.folder.settle(received, self.folder.release(self.study, sha256))
-        self.store.releases.record(
-            self.study, site, sha256, purpose=purpose, size=len(body), rows=60, epsilon=8.0, card={}
-        )
+        self.store.releases.record(Arrived(self.study, site, sha256, purpose, len(body), 60, 8.0, {}))
         return sha256
 
     def queue(self, classifier="naive-bayes"):

@@ -10,7 +10,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
@@ -30,6 +30,7 @@ from sfumato.study.server.store.release_store import (
     NEW,
     SAME_ROWS,
     WITHDRAWN,
+    Arrived,
     QuotaExceededError,
     Recorded,
     TestTable,
@@ -199,19 +200,10 @@ class Push:
         place = context.folder.release(self.study, self.sha256)
         with full_disk_explained(), quota_explained(context, quota), context.folder.settling():
             context.folder.settle(body.path, place)
-            recorded = context.store.releases.record(
-                self.study,
-                self.site,
-                self.sha256,
-                purpose=self.purpose,
-                size=body.size,
-                rows=verdict.rows,
-                epsilon=verdict.epsilon,
-                card=verdict.card,
-                identity=verdict.identity,
-                sketch=base64.b64decode(verdict.sketch) or None,
-                quota=quota,
-            )
+            found = {name: getattr(verdict, name) for name in ("rows", "epsilon", "card", "identity")}
+            sketch = base64.b64decode(verdict.sketch) or None
+            arrived = Arrived(**asdict(self), bytes=body.size, **found, sketch=sketch)
+            recorded = context.store.releases.record(arrived, quota)
             kept = context.store.releases.find(self.study, self.sha256)
             if kept is None or kept.withdrawn:  # meanwhile, or long before by another site
                 place.unlink(missing_ok=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from alembic.util.exc import CommandError
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import URL, Connection, Engine, Executable, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from sfumato.core.errors import OutputError, UsageError
@@ -42,11 +43,25 @@ class Database:
         with self.engine.connect().execution_options(writes=True) as connection, connection.begin():
             yield connection
 
+    def rows(self, query: Executable) -> Sequence[Any]:
+        """All rows of a query."""
+        with self.reading() as connection:
+            return connection.execute(query).all()
+
+    def row(self, query: Executable) -> Any:
+        """The only row of a query, or None."""
+        with self.reading() as connection:
+            return connection.execute(query).one_or_none()
+
+    def value(self, query: Executable) -> Any:
+        """The first column of the first row; None where there is none."""
+        with self.reading() as connection:
+            return connection.execute(query).scalar()
+
     def is_alive(self) -> bool:
         """Whether the database answers."""
         try:
-            with self.reading() as connection:
-                return connection.execute(text("SELECT 1")).scalar() == 1
+            return bool(self.value(text("SELECT 1")) == 1)
         except DBAPIError:
             return False
 
@@ -65,6 +80,16 @@ class Database:
     @staticmethod
     def day_of(seconds: float) -> str:
         return datetime.fromtimestamp(seconds, UTC).date().isoformat()
+
+
+Message = TypeVar("Message")
+
+
+def told(kind: type[Message], row: Any, **other: Any) -> Message:
+    """A row as a message: columns become the fields that are called like them, but for what is said otherwise."""
+    columns = row._mapping
+    names = [one.name for one in fields(kind) if one.name in columns and one.name not in other]  # type: ignore[arg-type]
+    return kind(**{name: columns[name] for name in names}, **other)
 
 
 def open_engine(settings: Settings) -> Engine:

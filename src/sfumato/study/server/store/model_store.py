@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import and_, func, insert, or_, select, update
 
 from sfumato.study.protocol.messages import ALL_SITES, DONE, FAILED, QUEUED, RUNNING, ModelInfo
-from sfumato.study.server.store.database import Database
+from sfumato.study.server.store.database import Database, told
 from sfumato.study.server.store.sql_tables import model_releases, models, releases
 from sfumato.study.server.store.token_store import new_id
 
@@ -150,13 +150,11 @@ class ModelStore:
     def all(self, study: str, *, density: bool = False) -> list[ModelInfo]:
         """All models of a study, or all densities, the oldest first."""
         query = select(models).where(models.c.study == study, _is(density)).order_by(models.c.number)
-        with self._database.reading() as connection:
-            return [_model(row) for row in connection.execute(query)]
+        return [_model(row) for row in self._database.rows(query)]
 
     def find(self, study: str, model: str, *, density: bool = False) -> ModelInfo | None:
         query = select(models).where(models.c.study == study, models.c.id == model, _is(density))
-        with self._database.reading() as connection:
-            row = connection.execute(query).one_or_none()
+        row = self._database.row(query)
         return None if row is None else _model(row)
 
     def waiting(self, study: str | None = None) -> int:
@@ -164,8 +162,7 @@ class ModelStore:
         query = select(func.count()).select_from(models).where(models.c.state.in_((QUEUED, RUNNING)))
         if study is not None:
             query = query.where(models.c.study == study)
-        with self._database.reading() as connection:
-            return int(connection.execute(query).scalar_one())
+        return int(self._database.value(query))
 
 
 def _is(density: bool) -> Any:
@@ -177,18 +174,11 @@ def _held(model: str, worker: str) -> tuple[Any, ...]:
 
 
 def _model(row: Any) -> ModelInfo:
-    return ModelInfo(
-        id=row.id,
-        classifier=row.classifier,
-        state=row.state,
-        progress=row.progress,
-        step=row.step,
-        created=row.created,
-        contains_rows=row.contains_rows,
-        uses_withdrawn=row.uses_withdrawn,
+    return told(
+        ModelInfo,
+        row,
         results=None if row.results is None else json.loads(row.results),
         card=None if row.card is None else json.loads(row.card),
-        failure=row.failure,
         sites=row.sites or ALL_SITES,
         column=row.reconstructs,
         parameters=json.loads(row.parameters) if row.parameters else {},

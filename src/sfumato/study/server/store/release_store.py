@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, case, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Select, case, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from sfumato.core.array_types import Flags
@@ -18,7 +18,7 @@ from sfumato.guarantee.all_releases import hidden_presence, total_without_delta
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.study.protocol.messages import Receipt, ReleaseInfo, SharedRows
 from sfumato.study.protocol.pool_study import Quota
-from sfumato.study.server.store.database import Database
+from sfumato.study.server.store.database import Database, told
 from sfumato.study.server.store.sql_tables import model_releases, models, releases, shared_rows, studies, test_tables
 from sfumato.study.server.validation.row_identity import Sketch
 
@@ -57,8 +57,7 @@ class SharedRowStore:
     def unidentified(self, study: str) -> list[str]:
         """Hashes of releases that were received before identities were kept, and are not withdrawn."""
         old = (releases.c.study == study, releases.c.identity.is_(None), releases.c.withdrawn.is_(None))
-        with self._database.reading() as connection:
-            return [row.sha256 for row in connection.execute(select(releases.c.sha256).where(*old))]
+        return [row.sha256 for row in self._database.rows(select(releases.c.sha256).where(*old))]
 
     def identify(self, study: str, sha256: str, identity: str, sketch: bytes | None) -> None:
         """Note which rows an older release holds."""
@@ -70,8 +69,7 @@ class SharedRowStore:
         """Compare a release with all others of the study that stand, and note those that share rows beyond chance."""
         standing = (releases.c.study == study, releases.c.withdrawn.is_(None), releases.c.sketch.is_not(None))
         query = select(releases.c.sha256, releases.c.sketch).where(*standing)
-        with self._database.reading() as connection:
-            sketches = {row.sha256: Sketch.from_bytes(row.sketch) for row in connection.execute(query)}
+        sketches = {row.sha256: Sketch.from_bytes(row.sketch) for row in self._database.rows(query)}
         mine = sketches.pop(sha256, None)
         if mine is None:
             return
@@ -101,21 +99,7 @@ class SharedRowStore:
             .join(second, (second.c.study == shared_rows.c.study) & (second.c.sha256 == shared_rows.c.other))
             .where(shared_rows.c.study == study)
         )
-        with self._database.reading() as connection:
-            found = [
-                SharedRows(
-                    sha256=row.sha256,
-                    site=row.site,
-                    purpose=row.purpose,
-                    share=row.mine,
-                    other=row.other,
-                    other_site=row.other_site,
-                    other_purpose=row.other_purpose,
-                    other_share=row.theirs,
-                    expected=row.expected,
-                )
-                for row in connection.execute(query)
-            ]
+        found = [told(SharedRows, row, share=row.mine, other_share=row.theirs) for row in self._database.rows(query)]
         return _each_once(sorted(found, key=lambda one: -max(one.share, one.other_share)))
 
 
@@ -164,6 +148,26 @@ MOST_EARLIER = 2**31 - 1
 """The largest number that a column of the database holds; a card may say anything."""
 
 
+Packed = bytes
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """A release that was checked: whose it is, what for, and what was found in it. `identity` and `sketch` say which
+    rows it holds (`sfumato.study.server.validation.row_identity`)."""
+
+    study: str
+    site: str
+    sha256: str
+    purpose: str
+    bytes: int
+    rows: int
+    epsilon: float | None
+    card: dict[str, Any]
+    identity: str | None = None
+    sketch: Packed | None = None
+
+
 @dataclass(frozen=True)
 class Recorded:
     """What became of a push: `new`, `same` (pushed before), `same-rows` (pushed before in another file), `elsewhere`
@@ -200,53 +204,30 @@ class ReleaseStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def record(
-        self,
-        study: str,
-        site: str,
-        sha256: str,
-        *,
-        purpose: str,
-        size: int,
-        rows: int,
-        epsilon: float | None,
-        card: dict[str, Any],
-        identity: str | None = None,
-        sketch: bytes | None = None,
-        quota: Quota | None = None,
-    ) -> Recorded:
+    def record(self, arrived: Arrived, quota: Quota | None = None) -> Recorded:
         """Make a release visible. Of concurrent pushes of one content, or of the same rows in other files, one is new.
 
-        `quota` is the most that the site may have with it. `identity` and `sketch` say which rows
-        it holds (`sfumato.study.server.validation.row_identity`).
+        `quota` is the most that the site may have with it.
         """
         values = {
-            "study": study,
-            "site": site,
-            "sha256": sha256,
-            "purpose": purpose,
-            "bytes": size,
-            "rows": rows,
+            **asdict(arrived),
             "received": self._database.today(),
-            "epsilon": epsilon,
-            **_all_releases(epsilon, card),
-            "card": json.dumps(card, ensure_ascii=False, allow_nan=False),
-            "identity": identity,
-            "sketch": sketch,
+            **_all_releases(arrived.epsilon, arrived.card),
+            "card": json.dumps(arrived.card, ensure_ascii=False, allow_nan=False),
         }
+        content = _of(arrived.study, arrived.sha256)
         try:
             with self._database.writing() as connection:
-                _one_at_a_time(connection, study)
-                if identity is not None and (known := _same_rows(connection, study, site, identity, sha256)):
+                _one_at_a_time(connection, arrived.study)
+                if known := _same_rows(connection, arrived):
                     return known
-                if quota is not None and _find(connection, study, sha256) is None:
-                    _check_quota(connection, quota, study, site, size, rows)
+                if quota is not None and connection.execute(content).one_or_none() is None:
+                    _check_quota(connection, quota, arrived)
                 connection.execute(insert(releases).values(**values))
-                row = _find(connection, study, sha256)
-                assert row is not None
+                row = connection.execute(content).one()
             return Recorded(NEW, _receipt(row))
         except IntegrityError:
-            known = self.pushed_before(study, site, sha256)
+            known = self.pushed_before(arrived.study, arrived.site, arrived.sha256)
             if known is None:
                 raise
             return known
@@ -258,12 +239,8 @@ class ReleaseStore:
 
     def pushed_before(self, study: str, site: str, sha256: str) -> Recorded | None:
         """What is known of this content, before anything is uploaded."""
-        with self._database.reading() as connection:
-            row = _find(connection, study, sha256)
-        if row is None:
-            return None
-        outcome = ELSEWHERE if row.site != site else WITHDRAWN if row.withdrawn else SAME
-        return Recorded(outcome, _receipt(row))
+        row = self._database.row(_of(study, sha256))
+        return None if row is None else Recorded(_outcome(row, site, SAME), _receipt(row))
 
     def all(
         self,
@@ -296,13 +273,11 @@ class ReleaseStore:
     def unproved_cards(self, study: str) -> list[dict[str, Any]]:
         """Cards of releases that prove nothing, withdrawn ones too: what they learned stays learned."""
         query = select(releases.c.card).where(releases.c.study == study, releases.c.epsilon.is_(None))
-        with self._database.reading() as connection:
-            return [json.loads(row.card) for row in connection.execute(query)]
+        return [json.loads(row.card) for row in self._database.rows(query)]
 
     def find(self, study: str, sha256: str, site: str | None = None) -> ReleaseInfo | None:
         """One release; for a `site`, only its own."""
-        with self._database.reading() as connection:
-            row = _find(connection, study, sha256)
+        row = self._database.row(_of(study, sha256))
         return None if row is None or (site is not None and row.site != site) else _release(row)
 
     def withdraw(self, study: str, sha256: str, site: str | None = None) -> bool:
@@ -313,7 +288,7 @@ class ReleaseStore:
         The file is removed by whoever calls, afterwards: should that fail, the next start removes it.
         """
         with self._database.writing() as connection:
-            row = _find(connection, study, sha256, lock=True)
+            row = connection.execute(_of(study, sha256).with_for_update()).one_or_none()
             if row is None or (site is not None and row.site != site):
                 return False
             if row.withdrawn is None:
@@ -328,31 +303,20 @@ class ReleaseStore:
 
     def kept_files(self) -> set[tuple[str, str]]:
         """Study and hash of every release whose file must be there."""
-        with self._database.reading() as connection:
-            query = select(releases.c.study, releases.c.sha256).where(releases.c.withdrawn.is_(None))
-            return {(row.study, row.sha256) for row in connection.execute(query)}
+        query = select(releases.c.study, releases.c.sha256).where(releases.c.withdrawn.is_(None))
+        return {(row.study, row.sha256) for row in self._database.rows(query)}
 
     # The public test table
 
     def set_test_table(self, study: str, table: TestTable) -> None:
         """The newest one counts."""
         with self._database.writing() as connection:
-            connection.execute(
-                insert(test_tables).values(
-                    study=study,
-                    sha256=table.sha256,
-                    format=table.format,
-                    bytes=table.bytes,
-                    rows=table.rows,
-                    received=table.received,
-                )
-            )
+            connection.execute(insert(test_tables).values(study=study, **asdict(table)))
 
     def test_table(self, study: str) -> TestTable | None:
         query = select(test_tables).where(test_tables.c.study == study).order_by(test_tables.c.number.desc()).limit(1)
-        with self._database.reading() as connection:
-            row = connection.execute(query).one_or_none()
-        return None if row is None else TestTable(row.sha256, row.format, row.bytes, row.rows, row.received)
+        row = self._database.row(query)
+        return None if row is None else told(TestTable, row)
 
 
 def _all_releases(epsilon: float | None, card: dict[str, Any]) -> dict[str, Any]:
@@ -364,9 +328,8 @@ def _all_releases(epsilon: float | None, card: dict[str, Any]) -> dict[str, Any]
     return {"earlier": earlier, "total_epsilon": total_without_delta(epsilon, stated), **presence}
 
 
-def _find(connection: Connection, study: str, sha256: str, *, lock: bool = False) -> Any:
-    query = select(releases).where(releases.c.study == study, releases.c.sha256 == sha256)
-    return connection.execute(query.with_for_update() if lock else query).one_or_none()
+def _of(study: str, sha256: str) -> Select[Any]:
+    return select(releases).where(releases.c.study == study, releases.c.sha256 == sha256)
 
 
 def _one_at_a_time(connection: Connection, study: str) -> None:
@@ -375,37 +338,31 @@ def _one_at_a_time(connection: Connection, study: str) -> None:
     connection.execute(select(studies.c.id).where(studies.c.id == study).with_for_update(key_share=True))
 
 
-def _same_rows(connection: Connection, study: str, site: str, identity: str, sha256: str) -> Recorded | None:
+def _same_rows(connection: Connection, arrived: Arrived) -> Recorded | None:
     """A release of the same rows in another file: the site's own before another's, one that stands before others."""
-    known = (releases.c.study == study, releases.c.identity == identity, releases.c.sha256 != sha256)
-    order = (releases.c.site != site, releases.c.withdrawn.is_not(None), releases.c.number)
-    row = connection.execute(select(releases).where(*known).order_by(*order).limit(1)).one_or_none()
-    if row is None:
+    if arrived.identity is None:
         return None
-    outcome = ELSEWHERE if row.site != site else WITHDRAWN if row.withdrawn else SAME_ROWS
-    return Recorded(outcome, _receipt(row))
+    table = releases.c
+    known = (table.study == arrived.study, table.identity == arrived.identity, table.sha256 != arrived.sha256)
+    order = (table.site != arrived.site, table.withdrawn.is_not(None), table.number)
+    row = connection.execute(select(releases).where(*known).order_by(*order).limit(1)).one_or_none()
+    return None if row is None else Recorded(_outcome(row, arrived.site, SAME_ROWS), _receipt(row))
+
+
+def _outcome(row: Any, site: str, otherwise: str) -> str:
+    """What has become of a release that is here already, for a site that pushes it again."""
+    return ELSEWHERE if row.site != site else WITHDRAWN if row.withdrawn else otherwise
 
 
 def _receipt(row: Any) -> Receipt:
-    return Receipt(row.sha256, row.bytes, row.rows, row.purpose, row.site, row.study, row.received)
+    return told(Receipt, row)
 
 
 def _release(row: Any) -> ReleaseInfo:
-    return ReleaseInfo(
-        sha256=row.sha256,
-        site=row.site,
-        purpose=row.purpose,
-        bytes=row.bytes,
-        rows=row.rows,
-        received=row.received,
-        withdrawn=row.withdrawn is not None,
-        guarantee=guarantee_words(row.epsilon, row.earlier, row.total_epsilon, presence_of(row)),
-        epsilon=row.epsilon,
-        earlier=row.earlier,
-        total_epsilon=row.total_epsilon,
-        presence=presence_of(row),
-        card=json.loads(row.card),
-    )
+    presence = presence_of(row)
+    words = guarantee_words(row.epsilon, row.earlier, row.total_epsilon, presence)
+    withdrawn, card = row.withdrawn is not None, json.loads(row.card)
+    return told(ReleaseInfo, row, withdrawn=withdrawn, guarantee=words, presence=presence, card=card)
 
 
 def _kept_of(connection: Connection, study: str, site: str) -> Quota:
@@ -420,9 +377,10 @@ def _kept_of(connection: Connection, study: str, site: str) -> Quota:
     return Quota(bytes=int(row.bytes or 0), rows=int(row.rows or 0), releases=row.releases)
 
 
-def _check_quota(connection: Connection, quota: Quota, study: str, site: str, size: int, rows: int) -> None:
+def _check_quota(connection: Connection, quota: Quota, arrived: Arrived) -> None:
     """Refuse one more release of this size; the caller lets in one push of a study at a time."""
-    exceeded = quota.exceeded(_kept_of(connection, study, site), more_bytes=size, more_rows=rows)
+    kept = _kept_of(connection, arrived.study, arrived.site)
+    exceeded = quota.exceeded(kept, more_bytes=arrived.bytes, more_rows=arrived.rows)
     if exceeded is not None:
         raise QuotaExceededError(exceeded)
 

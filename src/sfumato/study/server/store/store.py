@@ -7,7 +7,7 @@ import json
 from dataclasses import replace
 from typing import Any, Self
 
-from sqlalchemy import ColumnElement, Connection, and_, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, case, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from sfumato.core.errors import UsageError
@@ -16,7 +16,7 @@ from sfumato.study.protocol.spelling import check_name, skeleton, spelled
 from sfumato.study.protocol.study_file import Study
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.server.settings import Settings
-from sfumato.study.server.store.database import Database, open_engine
+from sfumato.study.server.store.database import Database, open_engine, told
 from sfumato.study.server.store.model_store import ModelStore
 from sfumato.study.server.store.release_store import ReleaseStore, SharedRowStore, guarantee_words, presence_of
 from sfumato.study.server.store.sql_tables import CLOSED, OPEN, releases, sites, studies, survey_keys, tokens
@@ -94,58 +94,35 @@ class SiteStore:
             .group_by(releases.c.site)
             .subquery()
         )
-        latest = (
-            select(tokens.c.site, func.max(tokens.c.expires).label("expires"), func.count().label("good"))
-            .where(tokens.c.study == study, tokens.c.revoked.is_(False))
-            .group_by(tokens.c.site)
-            .subquery()
-        )
-        ever = (
-            select(tokens.c.site, func.max(tokens.c.expires).label("expires"))
+        good = tokens.c.revoked.is_(False)
+        ends, last = func.max(case((good, tokens.c.expires))), func.max(tokens.c.expires)
+        known = (
+            select(tokens.c.site, func.count(case((good, 1))).label("good"), func.coalesce(ends, last).label("expires"))
             .where(tokens.c.study == study)
             .group_by(tokens.c.site)
             .subquery()
         )
+        figures = [column for part in (pushed, known) for column in part.c if column.name != "site"]
         query = (
-            select(
-                sites.c.name,
-                sites.c.created,
-                pushed.c.releases,
-                pushed.c.rows,
-                pushed.c.last_push,
-                pushed.c.epsilon,
-                pushed.c.formal,
-                pushed.c.earlier,
-                pushed.c.total_epsilon,
-                pushed.c.bounded,
-                pushed.c.presence_epsilon,
-                pushed.c.presence_delta,
-                pushed.c.hidden,
-                latest.c.good,
-                func.coalesce(latest.c.expires, ever.c.expires).label("expires"),
-            )
-            .select_from(sites)
+            select(sites.c.name, sites.c.created, *figures)
             .outerjoin(pushed, pushed.c.site == sites.c.name)
-            .outerjoin(latest, latest.c.site == sites.c.name)
-            .outerjoin(ever, ever.c.site == sites.c.name)
+            .outerjoin(known, known.c.site == sites.c.name)
             .where(sites.c.study == study)
             .order_by(sites.c.name)
         )
-        with self._database.reading() as connection:
-            return [self._site(row) for row in connection.execute(query)]
+        return [self._site(row) for row in self._database.rows(query)]
 
     def _site(self, row: Any) -> SiteInfo:
         weakest = row.epsilon if row.releases and row.formal == row.releases else None
         total = row.total_epsilon if row.releases and row.bounded == row.releases else None
         presence = presence_of(row) if row.releases and row.hidden == row.releases else None
-        return SiteInfo(
-            name=row.name,
-            created=row.created,
+        return told(
+            SiteInfo,
+            row,
             expires=self._database.day_of(row.expires or 0),
             revoked=not row.good,
             releases=row.releases or 0,
             rows=int(row.rows or 0),
-            last_push=row.last_push,
             guarantee=guarantee_words(weakest, row.earlier, total, presence) if row.releases else None,
             epsilon=weakest,
             earlier=row.earlier or 0,
@@ -189,8 +166,7 @@ class StudyStore:
         return identity, token
 
     def find(self, identity: str) -> StudyInfo | None:
-        with self._database.reading() as connection:
-            row = connection.execute(select(studies).where(studies.c.id == identity)).one_or_none()
+        row = self._database.row(select(studies).where(studies.c.id == identity))
         return None if row is None else _study(row)
 
     def close(self, identity: str) -> None:
@@ -200,8 +176,7 @@ class StudyStore:
 
     def all(self) -> list[StudyInfo]:
         """All studies, the oldest first."""
-        with self._database.reading() as connection:
-            return [_study(row) for row in connection.execute(select(studies).order_by(studies.c.created))]
+        return [_study(row) for row in self._database.rows(select(studies).order_by(studies.c.created))]
 
 
 def with_ticket_key(study: Study) -> tuple[Study, bytes | None]:
@@ -215,7 +190,7 @@ def with_ticket_key(study: Study) -> tuple[Study, bytes | None]:
 
 
 def _study(row: Any) -> StudyInfo:
-    return StudyInfo(row.id, row.kind, row.name, row.hash, json.loads(row.definition), row.created, row.state)
+    return told(StudyInfo, row, definition=json.loads(row.definition))
 
 
 class Store:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sfumato.study.protocol.survey_file import MOST_ANSWERS
 from sfumato.study.protocol.survey_log import LogEntry
-from sfumato.study.server.store.database import Database
+from sfumato.study.server.store.database import Database, told
 from sfumato.study.server.store.sql_tables import CLOSED, studies, survey_answers, survey_versions
 from sfumato.study.server.store.token_store import CodeStore
 from sfumato.study.server.survey.received_answer import Answer
@@ -101,18 +101,15 @@ class SurveyStore:
         query = select(func.count()).select_from(survey_answers).where(survey_answers.c.study == study)
         if waiting:
             query = query.where(survey_answers.c.batch.is_(None))
-        with self._database.reading() as connection:
-            return int(connection.execute(query).scalar_one())
+        return int(self._database.value(query))
 
     def waiting(self, study: str) -> list[Answer]:
         """Answers that no guidance has counted yet, in the order of their random names."""
         table = survey_answers.c
-        query = select(table.id, table.version, table.label, table.bits).where(
-            table.study == study, table.batch.is_(None)
-        )
-        with self._database.reading() as connection:
-            rows = connection.execute(query.order_by(table.id).limit(MOST_ANSWERS))
-            return [Answer(bytes(row.id), row.version, row.label, bytes(row.bits)) for row in rows]
+        waiting = table.study == study, table.batch.is_(None)
+        query = select(table.id, table.version, table.label, table.bits).where(*waiting)
+        rows = self._database.rows(query.order_by(table.id).limit(MOST_ANSWERS))
+        return [Answer(bytes(row.id), row.version, row.label, bytes(row.bits)) for row in rows]
 
     def answers(self, study: str, version: int) -> Iterator[tuple[int, bytes]]:
         """(class, bits) of every answer that was perturbed by one version, in the order of their random names."""
@@ -124,8 +121,7 @@ class SurveyStore:
 
     def closed(self, study: str) -> bool:
         """Whether the owner closed the survey by hand."""
-        with self._database.reading() as connection:
-            return connection.execute(select(studies.c.state).where(studies.c.id == study)).scalar() == CLOSED
+        return bool(self._database.value(select(studies.c.state).where(studies.c.id == study)) == CLOSED)
 
     # The log of guidance
 
@@ -162,25 +158,22 @@ class SurveyStore:
         query = select(survey_versions).where(table.study == study).order_by(table.version.desc()).limit(1)
         if number is not None:
             query = query.where(table.version == number)
-        with self._database.reading() as connection:
-            row = connection.execute(query).one_or_none()
+        row = self._database.row(query)
         if row is None:
             return None
-        return Version(_entry(row), bytes(row.matrix), zlib.decompress(row.inputs).decode("ascii"), row.hour)
+        return Version(told(LogEntry, row), bytes(row.matrix), zlib.decompress(row.inputs).decode("ascii"), row.hour)
 
     def latest(self, study: str) -> int:
         """Number of the newest version; 0 before the first."""
-        with self._database.reading() as connection:
-            query = select(func.max(survey_versions.c.version)).where(survey_versions.c.study == study)
-            return int(connection.execute(query).scalar() or 0)
+        query = select(func.max(survey_versions.c.version)).where(survey_versions.c.study == study)
+        return int(self._database.value(query) or 0)
 
     def log(self, study: str, after: int = 0, limit: int = 1000) -> list[tuple[LogEntry, str]]:
         """Entries after a version, each with the hour it was written."""
         table = survey_versions.c
         wanted = [table[name] for name in (*LogEntry.__dataclass_fields__, "hour")]
         query = select(*wanted).where(table.study == study, table.version > after).order_by(table.version).limit(limit)
-        with self._database.reading() as connection:
-            return [(_entry(row), row.hour) for row in connection.execute(query)]
+        return [(told(LogEntry, row), row.hour) for row in self._database.rows(query)]
 
     def hour(self) -> str:
         """The hour in UTC: what pages show answers by, and no finer."""
@@ -188,19 +181,8 @@ class SurveyStore:
 
 
 def _row(study: str, answer: Answer) -> dict[str, Any]:
-    return {
-        "study": study,
-        "id": answer.id,
-        "version": answer.version,
-        "label": answer.label,
-        "bits": answer.bits,
-        "batch": None,
-    }
+    return {"study": study, **asdict(answer), "batch": None}
 
 
 def _content(answer: Answer) -> tuple[Any, ...]:
     return answer.version, answer.label, answer.bits
-
-
-def _entry(row: Any) -> LogEntry:
-    return LogEntry(**{name: getattr(row, name) for name in LogEntry.__dataclass_fields__})

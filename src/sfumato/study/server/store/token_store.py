@@ -124,8 +124,7 @@ class CodeStore:
     def counts(self, study: str) -> tuple[int, int]:
         """How many codes there are, and how many were used."""
         query = select(survey_codes.c.used, func.count()).where(survey_codes.c.study == study)
-        with self._database.reading() as connection:
-            found = {bool(used): int(n) for used, n in connection.execute(query.group_by(survey_codes.c.used))}
+        found = {bool(used): int(n) for used, n in self._database.rows(query.group_by(survey_codes.c.used))}
         return sum(found.values()), found.get(True, 0)
 
     def exchange(self, study: str, asked: Sequence[Exchange]) -> list[bool]:
@@ -181,9 +180,7 @@ class CodeStore:
 
     def key(self, study: str) -> TicketKey:
         """The key that signs the tickets of a survey by invitation."""
-        with self._database.reading() as connection:
-            found = connection.execute(select(survey_keys.c.private).where(survey_keys.c.study == study)).scalar_one()
-        return TicketKey(bytes(found))
+        return TicketKey(bytes(self._database.value(select(survey_keys.c.private).where(survey_keys.c.study == study))))
 
 
 def _hash(code: bytes) -> bytes:
@@ -227,8 +224,7 @@ class TokenStore:
         return self._caller(token_hash(token)) if looks_like_a_token(token) else None
 
     def _caller(self, hashed: str) -> Caller | None:
-        with self._database.reading() as connection:
-            row = connection.execute(select(tokens).where(tokens.c.hash == hashed)).one_or_none()
+        row = self._database.row(select(tokens).where(tokens.c.hash == hashed))
         if row is None or row.revoked or (row.expires is not None and row.expires <= self._database.now()):
             return None
         return Caller(row.study, row.role, row.site, row.hash)
@@ -249,9 +245,7 @@ class TokenStore:
         """Who the session belongs to; None once it is over, or its token revoked or expired."""
         if not looks_like_a_token(session):
             return None
-        query = select(sessions).where(sessions.c.hash == token_hash(session))
-        with self._database.reading() as connection:
-            row = connection.execute(query).one_or_none()
+        row = self._database.row(select(sessions).where(sessions.c.hash == token_hash(session)))
         return None if row is None or row.expires <= self._database.now() else self._caller(row.token)
 
     def close_session(self, session: str) -> None:
