@@ -15,7 +15,7 @@ import sfumato as sf
 from sfumato.core.errors import CardError, OutputError, SchemaError, TableError, UsageError
 from sfumato.learn.model import load_model
 from sfumato.ledger import Ledger
-from sfumato.release.only_new import forget_release
+from sfumato.release.only_new import ledger_forget
 
 pytestmark = pytest.mark.filterwarnings("ignore::sfumato.core.errors.PrivacyLeakWarning")
 PUBLIC = {"source": "public", "reason": "known from the form"}
@@ -142,7 +142,7 @@ class TestInMemory:
         with pytest.raises(sf.SfumatoError, match="None of the 200 rows is new"):
             sf.sanitize(people, **words)
         february.save(tmp_path / "february")
-        assert forget_release(tmp_path / "february", tmp_path / "ledger.json") == 50
+        assert ledger_forget(tmp_path / "february", ledger=tmp_path / "ledger.json") == 50
         assert len(sf.sanitize(people, **words)) == 50
 
     def test_neither_index_nor_trace_nor_key_nor_source_words_are_shown(self, people):

@@ -18,7 +18,6 @@ TYPE_CHECKING = False  # what type checkers take for true; `typing` would be mos
 if TYPE_CHECKING:
     from sfumato.advising.recommendation import Recommendation
     from sfumato.api.compare import Comparison, compare
-    from sfumato.api.ledger import export_ledger, ledger_budget, ledger_forget, ledger_keep, show_ledger
     from sfumato.api.recommend import recommend
     from sfumato.api.redraw import redraw
     from sfumato.api.sanitize import certificate, sanitize, show
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
     from sfumato.learn.rules import rules
     from sfumato.learn.trade_off import trade_off
     from sfumato.learn.train import train
+    from sfumato.ledger.asked import export_ledger, ledger_budget, ledger_keep, show_ledger
+    from sfumato.release.only_new import ledger_forget
     from sfumato.release.release import Release, open_release
     from sfumato.study.number_edges import survey_edges
     from sfumato.study.plan_counts import plan_counts
@@ -46,9 +47,8 @@ _WHERE = {
     "sanitize": "sfumato.api.sanitize",
     "redraw": "sfumato.api.redraw",
     "show": "sfumato.api.sanitize",
-    **dict.fromkeys(
-        ("show_ledger", "ledger_budget", "ledger_keep", "ledger_forget", "export_ledger"), "sfumato.api.ledger"
-    ),
+    **dict.fromkeys(("show_ledger", "ledger_budget", "ledger_keep", "export_ledger"), "sfumato.ledger.asked"),
+    "ledger_forget": "sfumato.release.only_new",
     "open_release": "sfumato.release.release",
     "audit": "sfumato.auditing.audit",
     "canary": "sfumato.auditing.canary",

@@ -13,7 +13,7 @@ import pytest
 from sfumato.core.errors import CardError, NothingNewError, PrivacyLeakWarning, TableError, UsageError
 from sfumato.ledger import Ledger
 from sfumato.ledger.row_memory import RowHash
-from sfumato.release.only_new import forget_release
+from sfumato.release.only_new import ledger_forget
 from sfumato.release.release import Release
 from sfumato.release.sanitize import Options, sanitize, sanitize_in_memory
 from sfumato.table import Column, Schema, SqlQuery
@@ -339,20 +339,20 @@ def test_the_files_of_hashes_do_not_outlive_the_run(release, tmp_path):
 def test_a_release_that_never_left_can_be_forgotten(release, tmp_path):
     release(people(30), "a")
     release(pd.concat([people(30), people(20, seed=1)]), "b")
-    assert forget_release(tmp_path / "b") == 20
+    assert ledger_forget(tmp_path / "b") == 20
     assert Ledger().releases == 1
     with pytest.raises(UsageError, match="no run with --only-new"):
-        forget_release(tmp_path / "b")
+        ledger_forget(tmp_path / "b")
     sanitize(people(30), tmp_path / "plain", Options(mechanism="additive-noise", label="ill"))
     listed = Ledger().releases
     with pytest.raises(UsageError, match=r"only such a release can be forgotten.*goes on counting"):
-        forget_release(tmp_path / "plain")
+        ledger_forget(tmp_path / "plain")
     assert Ledger().releases == listed
     assert len(release(pd.concat([people(30), people(20, seed=1)]), "c")) == 20
     (tmp_path / "c" / "receipt-k3f9.json").write_text("{}")
     with pytest.raises(UsageError, match="was pushed"):
-        forget_release(tmp_path / "c")
+        ledger_forget(tmp_path / "c")
     with pytest.raises(TableError, match=r"no release\.parquet"):
-        forget_release(tmp_path)
+        ledger_forget(tmp_path)
     release(people(10, seed=2), "d", format="xlsx")
-    assert forget_release(tmp_path / "d") == 10
+    assert ledger_forget(tmp_path / "d") == 10

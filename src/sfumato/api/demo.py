@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,9 @@ import pyarrow as pa
 from sfumato.advising.advice import Advice, advise
 from sfumato.advising.ground import split
 from sfumato.advising.wish import Wish
+from sfumato.api.asked import DemoAsked
 from sfumato.auditing.audit import Audit, audit
+from sfumato.auditing.report import write_report
 from sfumato.core.errors import PrivacyLeakWarning
 from sfumato.core.files import new_folder
 from sfumato.core.progress import Progress, silent
@@ -52,32 +54,22 @@ class Demonstration:
     others: int
 
 
-def demonstrate(
-    out: Path,
-    *,
-    table: Any = None,
-    label: str | None = None,
-    schema: Path | Schema | None = None,
-    max_rows_per_person: int | None = None,
-    force: bool = False,
-    progress: Progress = silent,
-    report: Callable[..., None],
-) -> Demonstration:
-    """Run the road into the folder `out`; `report` turns an audit into a page. Without a `table`, the example's.
+def demonstrate(asked: DemoAsked, progress: Progress = silent) -> Demonstration:
+    """Run the road into a folder; without a table of one's own, on the example's.
 
     Three quarters of the rows are released, the others are the control. Nothing is written elsewhere: the ledger is the
     demonstration's own and is thrown away, so what it released of a table of one's own is to look at, not to share.
     """
-    own = table is not None
+    own = asked.table is not None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)  # told in the first sentence
-        rows = open_table(table).read() if own else _example()
-        agreed = schema_for(rows, schema, label) if own else declared(rows.column_names)
+        rows = open_table(asked.table).read() if own else _example()
+        agreed = schema_for(rows, asked.schema, asked.label) if own else declared(rows.column_names)
         read = read_off(agreed)
         people = None if agreed.person is None else rows[agreed.person.name].to_pylist()
         chosen = split(people, rows.num_rows, (IN_THE_TABLE, 1 - IN_THE_TABLE), np.random.default_rng(0))
         before, others = (rows.take(part) for part in chosen)
-        with new_folder(out, force=force, private=own) as folder:
+        with new_folder(asked.out, force=asked.force, private=own) as folder:
             if not own:
                 write_table(before, folder / "patients.csv")
                 write_table(others, folder / "others.csv")
@@ -86,7 +78,7 @@ def demonstrate(
                 schema=agreed,
                 epsilon=EPSILON,
                 measured_only=bool(read),
-                max_rows_per_person=max_rows_per_person,
+                max_rows_per_person=asked.max_rows_per_person,
                 ledger=folder / "ledger.json",
             )
             done = sanitize(before, folder / "release", options, progress)
@@ -95,10 +87,10 @@ def demonstrate(
                 folder / "release", original=before, holdout=others, out=folder / "release", progress=progress
             )
             after = open_table(folder / "release" / "release.parquet").read()
-            report(found.data, folder / "release" / "report.html")
+            write_report(found.data, folder / "release" / "report.html")
     predicted = None if agreed.label is None else agreed.label.name
     advice = advise(Wish(epsilon=EPSILON), predicted, counted=before.num_rows)
-    return Demonstration(out, agreed, read, done.card, found, advice, before, after, others.num_rows)
+    return Demonstration(asked.out, agreed, read, done.card, found, advice, before, after, others.num_rows)
 
 
 def declared(names: Sequence[str]) -> Schema:

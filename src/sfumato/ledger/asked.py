@@ -76,25 +76,80 @@ class LedgerShown:
         }
 
 
-def show_ledger(path: Path | None = None, *, people: bool = False) -> LedgerShown:
-    """Every release that was noted, oldest first; with `people`, also what all come to for those in each."""
-    ledger = Ledger(path)
-    entries = sorted((entry for _, entry in ledger.entries()), key=lambda entry: str(entry.get("when", "")))
-    rolls = [ledger.roll_of(entry) for entry in entries]
-    noted = tuple(_noted(ledger, number, entries, rolls, people) for number in range(len(entries)))
+def show_ledger(ledger: Path | str | None = None, *, people: bool = False) -> LedgerShown:
+    """What was released, oldest first, and the owner's settings. Private: it is for the owner alone.
+
+    Parameters
+    ----------
+    ledger : path, optional
+        The owner's ledger, if not the usual one.
+    people : bool, default False
+        Also compare every release with every other: what all of them come to for the people in each.
+
+    Returns
+    -------
+    LedgerShown
+        `releases`, `budget`, `keep_days`, and how many `bytes` the fingerprints of people take.
+
+    Raises
+    ------
+    CardError
+        Where the ledger is damaged.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"age": [34, 61, 47, 29, 52] * 20, "ill": ["no", "yes", "yes", "no", "no"] * 20}
+    >>> release = sf.sanitize(people, label="ill", mechanism="additive-noise")
+    >>> sf.show_ledger().releases[-1].mechanism
+    'additive-noise'
+    """
+    book = Ledger(ledger)
+    entries = sorted((entry for _, entry in book.entries()), key=lambda entry: str(entry.get("when", "")))
+    rolls = [book.roll_of(entry) for entry in entries]
+    noted = tuple(_noted(book, number, entries, rolls, people) for number in range(len(entries)))
     return LedgerShown(
-        ledger.path,
+        book.path,
         noted,
-        ledger.budget,
-        ledger.keep_days,
+        book.budget,
+        book.keep_days,
         sum(roll.bytes() for roll in rolls if roll is not None),
     )
 
 
-def set_budget(epsilon: float | None, delta: float | None = None, path: Path | None = None) -> Budget | None:
-    """Set the limit that `sanitize` keeps, or remove it (None)."""
+def ledger_budget(
+    epsilon: float | None, *, delta: float | None = None, ledger: Path | str | None = None
+) -> Budget | None:
+    """Set a limit on what all releases may come to for anybody; `sanitize` refuses what would exceed it.
+
+    Parameters
+    ----------
+    epsilon : float or None
+        The limit, above 0; None removes it.
+    delta : float, optional
+        The largest delta of a release of rows that belong to nobody.
+    ledger : path, optional
+        The owner's ledger, if not the usual one.
+
+    Returns
+    -------
+    Budget or None
+        What holds from now on.
+
+    Raises
+    ------
+    UsageError
+        Where a figure cannot be a limit.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> sf.ledger_budget(8).epsilon
+    8
+    >>> sf.ledger_budget(None)
+    """
     if epsilon is None:
-        Ledger(path).set_budget(None)
+        Ledger(ledger).set_budget(None)
         return None
     try:
         budget = Budget(epsilon, delta)
@@ -102,21 +157,60 @@ def set_budget(epsilon: float | None, delta: float | None = None, path: Path | N
         wanted = "a positive number" if str(error) == "epsilon" else "at least 0 and below 1"
         given = epsilon if str(error) == "epsilon" else delta
         raise UsageError(f"--{error} must be {wanted}. Got {given} instead.") from None
-    Ledger(path).set_budget(budget)
+    Ledger(ledger).set_budget(budget)
     return budget
 
 
-def keep_for(days: int | None, path: Path | None = None) -> None:
-    """For how many days fingerprints of people are kept; None for good."""
+def ledger_keep(days: int | None, *, ledger: Path | str | None = None) -> None:
+    """Say for how many days fingerprints of people are kept; older ones are deleted now and with every release.
+
+    Parameters
+    ----------
+    days : int or None
+        From 1 to 36,500; None keeps them for good.
+    ledger : path, optional
+        The owner's ledger, if not the usual one.
+
+    Returns
+    -------
+    None
+        Nothing. That a release was made stays noted; only its whole table is known again.
+
+    Raises
+    ------
+    UsageError
+        Where `days` is no number of days.
+    """
     if days is not None and not 1 <= days <= MOST_DAYS:
         raise UsageError(f"--days must be at least 1 and at most {MOST_DAYS:,}. Got {days} instead.")
-    Ledger(path).set_keep_days(days)
+    Ledger(ledger).set_keep_days(days)
 
 
-def export_ledger(out: Path, path: Path | None = None, *, force: bool = False) -> LedgerShown:
-    """Write what was released as JSON, without the key and without anything made from rows."""
+def export_ledger(out: Path | str, *, ledger: Path | str | None = None, force: bool = False) -> LedgerShown:
+    """Write what was released as JSON, without the key and without anything that was made from rows.
+
+    Parameters
+    ----------
+    out : path
+        File to write; only its owner can read it.
+    ledger : path, optional
+        The owner's ledger, if not the usual one.
+    force : bool, default False
+        Replace what is at `out`.
+
+    Returns
+    -------
+    LedgerShown
+        What was written.
+
+    Raises
+    ------
+    OutputError, CardError
+        Where `out` exists, or the ledger is damaged.
+    """
+    out = Path(out)
     check_free(out, force=force)
-    shown = show_ledger(path)
+    shown = show_ledger(ledger)
     write_whole(out, json.dumps({"format": FORMAT, "version": 1, **shown.to_dict()}, indent=1), private=True)
     return shown
 

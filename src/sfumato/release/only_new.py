@@ -125,8 +125,27 @@ def _times_noted(source: Source, rolls: list[KeptRoll], ledger: Ledger, progress
     return sum((found for found in times if found is not None), np.zeros(len(roll), dtype=np.int64))
 
 
-def forget_release(folder: Path, ledger: Path | None = None) -> int:
-    """Tell the ledger that the release in `folder` never left this machine; returns how many rows are new again."""
+def ledger_forget(folder: Path | str, *, ledger: Path | str | None = None) -> int:
+    """Tell the ledger that a release made with `only_new` never left this machine: it is no longer counted.
+
+    Parameters
+    ----------
+    folder : path
+        The release. One that was pushed, or that anybody has seen, must not be forgotten.
+    ledger : path, optional
+        The owner's ledger, if not the usual one.
+
+    Returns
+    -------
+    int
+        How many rows or people are new again.
+
+    Raises
+    ------
+    UsageError, TableError
+        Where the release was pushed, or the ledger does not know it.
+    """
+    folder = Path(folder)
     if list(folder.glob("receipt-*.json")):
         raise UsageError(f"The release in {folder} was pushed: there is a receipt. What has left cannot be forgotten.")
     rows = forget(Ledger(ledger), file_digest(release_file(folder)))

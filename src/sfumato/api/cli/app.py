@@ -63,7 +63,6 @@ def sfumato(
     """Learn from private tables without seeing the people in them."""
 
 
-ledger.app.command()(release.forget)
 mine = typer.Typer(no_args_is_help=True, help="What else is behind noise: clusters, rules, linear models.")
 for find in (mining.cluster, mining.regress, mining.rules):
     mine.command()(find)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.api.cli.blocks import with_blocks
-from sfumato.api.cli.console import Console, Force
-from sfumato.api.cli.release import Label
+from sfumato.api.asked import DEMO_FOLDER, DemoAsked
+from sfumato.api.cli.blocks import keywords, with_blocks
+from sfumato.api.cli.console import Console
 from sfumato.api.cli.tables import Tables
 from sfumato.core.errors import UsageError
 from sfumato.core.wording import counted, first_names, to_type
@@ -21,25 +21,15 @@ if TYPE_CHECKING:
     from sfumato.api.demo import Demonstration
 
 WIDTH = 80
-OUT = Path("demo-out")
 
 
 @with_blocks
 def demo(
-    console: Console,
+    options: DemoAsked,
     tables: Tables,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")] = OUT,
-    table: Annotated[str | None, typer.Option(metavar="TABLE", help="A table of your own instead.")] = None,
-    label: Label = None,
-    schema: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --table: its schema; otherwise one is inferred.")
-    ] = None,
-    max_rows_per_person: Annotated[
-        int | None, typer.Option(metavar="N", help="With --table: the most rows that one person has.")
-    ] = None,
+    console: Console,
     consortium: Annotated[bool, typer.Option(help="Four sites and a coordinator instead; writes nothing.")] = False,
     sites: Annotated[int | None, typer.Option(metavar="L", help="With --consortium: L sites of equal size.")] = None,
-    force: Force = False,
 ) -> None:
     """Release and audit a table that ships with scikit-learn, show it before and after, and write the report.
 
@@ -53,9 +43,10 @@ def demo(
       sfumato demo --table mine.csv --schema mine.yaml --force
       sfumato demo --consortium --sites 8
     """
+    table = options.table
     if sites is not None and not consortium:
         raise UsageError("--sites belongs to --consortium. Give both, or neither.")
-    if table is None and any(one is not None for one in (label, schema, max_rows_per_person)):
+    if table is None and any(one is not None for one in (options.label, options.schema, options.max_rows_per_person)):
         raise UsageError("--label, --schema and --max-rows-per-person describe a table of your own: give --table.")
     if consortium:
         if table is not None:
@@ -63,52 +54,45 @@ def demo(
         _consortium(console, sites)
         return
     from sfumato.api.demo import demonstrate
-    from sfumato.auditing.report import write_report
-    from sfumato.auditing.report.bottom_line import bottom_line
 
     with console.listening() as progress:
-        done = demonstrate(
-            out,
-            table=tables.open_if_given(table),
-            label=label,
-            schema=schema,
-            max_rows_per_person=max_rows_per_person,
-            force=force,
-            progress=progress,
-            report=write_report,
-        )
-    release = out / "release"
-    for line in textwrap.wrap(_first_sentence(done, table), WIDTH):
+        done = demonstrate(DemoAsked(**keywords(options, tables)), progress)
+    for line in _told(done, options):
         console.say(line)
-    if table is not None and done.read:
-        for command in _to_prove(done, table, max_rows_per_person):
-            console.say(f"  {command}")
-    told = bottom_line(done.audit.data, str(release), width=WIDTH)
-    for line in [line for line in told if not line.startswith("Next")]:
-        console.say(line)
-    console.say()
-    for line in side_by_side(done.before, done.after):
-        console.say(line)
-    console.say(f"Report (private): {release / 'report.html'}")
-    if table is None:
-        console.say("Several sites: sfumato demo --consortium")
-        console.say("A survey: sfumato survey preview survey.yaml (docs/survey.md)")
-    else:
-        console.say("Your ledger did not count this release: look at it, but do not share it.")
-        if schema is not None and not done.read:
-            more = {"max_rows_per_person": max_rows_per_person, "out": "release"}
-            console.say(f"To release: {to_type('sanitize', table, schema=schema, epsilon=1, **more)}")
     learned = [one for one in done.audit.data["utility"] if one.get("release") is not None]
     console.result(
         {
-            "folder": str(out),
-            "report": str(release / "report.html"),
+            "folder": str(options.out),
+            "report": str(options.out / "release" / "report.html"),
             "recommended": done.advice.to_dict(),
             "guarantee": dict(done.card.guarantee),
             "attacks": done.audit.data["attacks"],
             "accuracy": {one["classifier"]: one["release"] for one in learned},
         }
     )
+
+
+def _told(done: Demonstration, options: DemoAsked) -> Iterator[str]:
+    """What was done, what it gives away, rows before and after, and what to type next."""
+    from sfumato.auditing.report.bottom_line import bottom_line
+
+    table, release = options.table, options.out / "release"
+    yield from textwrap.wrap(_first_sentence(done, table), WIDTH)
+    if table is not None and done.read:
+        yield from (f"  {command}" for command in _to_prove(done, options))
+    told = bottom_line(done.audit.data, str(release), width=WIDTH)
+    yield from (line for line in told if not line.startswith("Next"))
+    yield ""
+    yield from side_by_side(done.before, done.after)
+    yield f"Report (private): {release / 'report.html'}"
+    if table is None:
+        yield "Several sites: sfumato demo --consortium"
+        yield "A survey: sfumato survey preview survey.yaml (docs/survey.md)"
+        return
+    yield "Your ledger did not count this release: look at it, but do not share it."
+    if options.schema is not None and not done.read:
+        more = {"max_rows_per_person": options.max_rows_per_person, "out": "release"}
+        yield f"To release: {to_type('sanitize', table, schema=options.schema, epsilon=1, **more)}"
 
 
 def _first_sentence(done: Demonstration, table: str | None) -> str:
@@ -127,14 +111,14 @@ def _first_sentence(done: Demonstration, table: str | None) -> str:
     )
 
 
-def _to_prove(done: Demonstration, table: str, max_rows_per_person: int | None) -> list[str]:
+def _to_prove(done: Demonstration, options: DemoAsked) -> list[str]:
     """What to type, for a proof: each on a line of its own, which is never broken."""
     from sfumato.release.declare import example
 
     file = done.folder / "schema.yaml"
-    out = None if done.folder == OUT else done.folder
-    more = {"max_rows_per_person": max_rows_per_person, "out": out, "force": True}
-    return [example(file, done.schema[done.read[0]]), to_type("demo", table=table, schema=file, **more)]
+    out = None if done.folder == DEMO_FOLDER else done.folder
+    more = {"max_rows_per_person": options.max_rows_per_person, "out": out, "force": True}
+    return [example(file, done.schema[done.read[0]]), to_type("demo", table=options.table, schema=file, **more)]
 
 
 def side_by_side(before: pa.Table, after: pa.Table) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,7 +34,7 @@ def show(
       sfumato ledger show
       sfumato ledger show --people --ledger /srv/team/ledger.json
     """
-    from sfumato.api.ledger import show_ledger
+    from sfumato.ledger.asked import show_ledger
 
     shown = show_ledger(ledger, people=people)
     console.say(f"{shown.path}: {counted(len(shown.releases), 'release')}.")
@@ -62,7 +63,7 @@ def budget(
       sfumato ledger budget --epsilon 8
       sfumato ledger budget --none
     """
-    from sfumato.api.ledger import ledger_budget, show_ledger
+    from sfumato.ledger.asked import ledger_budget, show_ledger
 
     if none and (epsilon, delta) != (None, None):
         raise UsageError("--none removes the budget. Leave out --epsilon and --delta, or leave out --none.")
@@ -90,7 +91,7 @@ def keep(
 
     Example: sfumato ledger keep --days 730
     """
-    from sfumato.api.ledger import ledger_keep
+    from sfumato.ledger.asked import ledger_keep
 
     if (days is None) != always:
         raise UsageError("Say for how long: --days N, or --always.")
@@ -111,11 +112,40 @@ def export(
 
     Example: sfumato ledger export --out releases.json
     """
-    from sfumato.api.ledger import export_ledger
+    from sfumato.ledger.asked import export_ledger
 
     shown = export_ledger(out, ledger=ledger, force=force)
     console.say(f"Wrote {out}: {counted(len(shown.releases), 'release')}.")
     console.result({"file": str(out), "releases": len(shown.releases)})
+
+
+@app.command()
+@with_blocks
+def forget(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Release that was made with --only-new.")],
+    console: Console,
+    ledger: LedgerPath = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Tell the ledger that a release never left this machine, so that its rows count as new again.
+
+    For a release that was made by mistake and deleted unseen. One that was pushed cannot be forgotten, and one that
+    anybody else has seen must not be.
+
+    Example: sfumato ledger forget january
+    """
+    from sfumato.release.only_new import ledger_forget
+
+    if not yes:
+        if console.as_json or not sys.stdin.isatty():
+            raise UsageError(
+                "A release that others have seen must not be forgotten. If you alone have seen it, add --yes."
+            )
+        if not typer.confirm(f"Are you sure that you alone have seen, and will see, the release in {folder}?"):
+            raise UsageError("Not confirmed, so nothing was changed.")
+    rows = ledger_forget(folder, ledger=ledger)
+    console.say(f"Forgotten: {rows:,} rows or people are new again. Delete {folder} now.")
+    console.result({"folder": str(folder), "rows": rows})
 
 
 def _line(one: Noted) -> str:

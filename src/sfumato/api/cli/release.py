@@ -196,34 +196,6 @@ def sanitize(
 
 
 @with_blocks
-def forget(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Release that was made with --only-new.")],
-    console: Console,
-    ledger: LedgerPath = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-) -> None:
-    """Tell the ledger that a release never left this machine, so that its rows count as new again.
-
-    For a release that was made by mistake and deleted unseen. One that was pushed cannot be forgotten, and one that
-    anybody else has seen must not be.
-
-    Example: sfumato ledger forget january
-    """
-    from sfumato.release.only_new import forget_release
-
-    if not yes:
-        if console.as_json or not sys.stdin.isatty():
-            raise UsageError(
-                "A release that others have seen must not be forgotten. If you alone have seen it, add --yes."
-            )
-        if not typer.confirm(f"Are you sure that you alone have seen, and will see, the release in {folder}?"):
-            raise UsageError("Not confirmed, so nothing was changed.")
-    rows = forget_release(folder, ledger)
-    console.say(f"Forgotten: {rows:,} rows or people are new again. Delete {folder} now.")
-    console.result({"folder": str(folder), "rows": rows})
-
-
-@with_blocks
 def show(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a release, or its card.json.")],
     console: Console,
