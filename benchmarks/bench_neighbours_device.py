@@ -86,9 +86,7 @@ def main() -> None:
             nearest.nearest(a[:2000], b[:2000])  # the first product loads the library
             taken, (_, index) = clocked(torch, lambda a=a, b=b: nearest.nearest(a, b), given.device)
         arrays = device.arrays_for(given.device)
-        settled = device.nearest_on_device(
-            arrays, a[:20_000], b, 1, exclude_self=False, frame=None, memory=given.memory
-        )[2].mean()
+        settled = device.nearest_on_device((arrays, given.memory), a[:20_000], b, 1)[2].mean()
         plain, guess = clocked(torch, lambda a=a, b=b: plain_prototype(torch, a, b, given.device), given.device)
         some = rng.integers(rows, size=CHECKED)
         right = [int(((b - a[i]) ** 2).sum(axis=1).argmin()) for i in some]

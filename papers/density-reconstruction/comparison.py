@@ -35,7 +35,7 @@ from sklearn.tree import DecisionTreeClassifier  # noqa: E402
 
 from sfumato.attacks.metrics.information import interval_privacy  # noqa: E402
 from sfumato.learn.classifiers import NoiseAwareDiscriminant, ReconstructedNaiveBayes  # noqa: E402
-from sfumato.learn.classifiers.assignment import assigned  # noqa: E402
+from sfumato.learn.classifiers.assignment import Assignment  # noqa: E402
 from sfumato.learn.classifiers.reads_noise import Part  # noqa: E402
 from sfumato.mechanisms import AdditiveNoise  # noqa: E402
 from sfumato.noise import make_law  # noqa: E402
@@ -155,8 +155,8 @@ def one_split(X: np.ndarray, y: np.ndarray, task: Task, seed: int) -> dict[str, 
     values = {
         "clean": train,
         "naive": noisy,
-        "aware": assigned(rows, classes, np.random.default_rng(seed), middles=True),
-        "global": assigned(rows, classes, np.random.default_rng(seed), way="global", middles=True),
+        "aware": Assignment(middles=True).rows(rows, classes, np.random.default_rng(seed)),
+        "global": Assignment("global", middles=True).rows(rows, classes, np.random.default_rng(seed)),
     }
     for name, tree in trees(len(train), seed).items():
         found[name] = {how: score(tree, known) for how, known in values.items() if name == "tree" or how != "global"}

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from sfumato.channels import Recipe
-from sfumato.learn.classifiers.assignment import assigned
+from sfumato.learn.classifiers.assignment import Assignment
 from sfumato.learn.classifiers.reads_noise import Part
 
 FEWEST = 400
@@ -29,7 +29,9 @@ class LocalTree:
 
     def _values(self, Z: np.ndarray, y: np.ndarray) -> np.ndarray:
         codes = np.unique(y, return_inverse=True)[1]
-        return assigned([Part(Z, codes, self.recipe)], int(codes.max()) + 1, np.random.default_rng(0), middles=True)
+        return Assignment(middles=True).rows(
+            [Part(Z, codes, self.recipe)], int(codes.max()) + 1, np.random.default_rng(0)
+        )
 
     def _grow(self, Z: np.ndarray, X: np.ndarray, y: np.ndarray, depth: int) -> tuple[Any, ...]:
         share = float(y.mean())

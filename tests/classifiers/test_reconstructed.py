@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sfumato.core.errors import CardError, TableError
 from sfumato.learn.classifiers import OnReconstruction, ReconstructedNaiveBayes, ReconstructedTree
-from sfumato.learn.classifiers.assignment import assigned, by_rank, moved_codes
+from sfumato.learn.classifiers.assignment import Assignment, by_rank, moved_codes
 from sfumato.learn.classifiers.class_densities import Slice, UnsettledWarning, class_densities, intervals_for, slices
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.release_columns import columns_of
@@ -147,7 +147,7 @@ def test_every_kind_of_column_is_freed_from_its_noise(mechanism):
     assert whole.cells.atoms
     np.testing.assert_allclose(whole.mass @ np.arange(5), [1.2, 2.8], atol=0.25)
     np.testing.assert_allclose(category.mass, [[0.2, 0.4, 0.4], [0.7, 0.15, 0.15]], atol=0.03)
-    Z = assigned(parts, 2, np.random.default_rng(0))
+    Z = Assignment().rows(parts, 2, np.random.default_rng(0))
     for code in range(2):
         mine, true = Z[y == code], X[y == code]
         np.testing.assert_allclose(mine.mean(axis=0), true.mean(axis=0), atol=0.06)

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sfumato.core.errors import UsageError
-from sfumato.table.neighbours import DeviceMemoryWarning, NumpyArrays, nearest, on_device, radius_votes
+from sfumato.table.neighbours import Circle, DeviceMemoryWarning, NumpyArrays, nearest, on_device, radius_votes
 from sfumato.table.neighbours.device import nearest_on_device
 
 
@@ -49,12 +49,11 @@ def test_the_answers_are_the_processors(device, k):
 def test_most_queries_are_settled_by_the_device_and_crowds_are_not():
     rng = np.random.default_rng(2)
     for name, queries, rows in tables(rng):
-        given = {"exclude_self": False, "frame": None, "memory": 1 << 20}
-        _, _, settled = nearest_on_device(NumpyArrays(), queries, rows, 1, **given)
+        _, _, settled = nearest_on_device((NumpyArrays(), 1 << 20), queries, rows, 1)
         if name in ("spread", "on a grid"):  # where a dozen rows lie on each point, a second look settles it
             assert settled.mean() > 0.95
     crowd = np.repeat(rng.random((5, 3)), 400, axis=0)
-    _, _, settled = nearest_on_device(NumpyArrays(), crowd[::40], crowd, 1, **given)
+    _, _, settled = nearest_on_device((NumpyArrays(), 1 << 20), crowd[::40], crowd, 1)
     assert settled.mean() < 0.5
 
 
@@ -88,15 +87,16 @@ def test_without_a_card_one_sentence_says_so():
 
 
 @pytest.mark.parametrize("device", arrays(), ids=lambda one: type(one).__name__)
-@pytest.mark.parametrize("given", [{}, {"less": 0.3, "least": 0.05}], ids=["plain", "less noise"])
-def test_votes_are_the_processors(device, given):
+@pytest.mark.parametrize("weights", [{}, {"less": 0.3, "least": 0.05}], ids=["plain", "less noise"])
+def test_votes_are_the_processors(device, weights):
     for name, queries, rows in tables(np.random.default_rng(5)):
         codes = np.arange(len(rows)) % 3
         # On the grid many rows lie exactly on the circle: rounding must not decide.
         squared_radius = 2.0 if name == "on a grid" else float(np.quantile(((queries[0] - rows) ** 2).sum(axis=1), 0.2))
-        expected = radius_votes(queries, rows, codes, 3, squared_radius, **given)
+        circle = Circle(squared_radius, **weights)
+        expected = radius_votes(queries, rows, codes, 3, circle)
         with on_device(device, memory=1 << 20):
-            found = radius_votes(queries, rows, codes, 3, squared_radius, **given)
+            found = radius_votes(queries, rows, codes, 3, circle)
         assert_array_equal(found.exact, expected.exact, err_msg=name)
         assert_array_equal(found.votes > 0, expected.votes > 0, err_msg=name)
         assert_allclose(found.votes, expected.votes, rtol=1e-7, err_msg=name)

@@ -145,11 +145,12 @@ def _lost(case: Case, clusters: int) -> dict[str, Any]:
         plain = np.asarray(X @ case.affine[0].T + case.affine[1])
     else:
         plain = recipe.map.apply(X)
-    seen = see([Part(Z, recipe, recipe.channels)])
+    released = Part(Z, recipe, recipe.channels)
+    seen = see([released])
     chosen = choose(candidates(seen, [clusters], AUTO, seed), clusters)
     fitted = fit_mixture(seen, clusters, chosen.model, seed=seed)
     belongs = fitted.responsibilities(seen)
-    lost = compare_with_plain(Z, recipe, plain, fitted, seen, belongs.argmax(axis=1), seed)
+    lost = compare_with_plain(released, plain, fitted, seen, belongs.argmax(axis=1), seed)
     told = {"clusters": clusters, "model": chosen.model, "rows": len(Z), "is_shown": chosen.is_shown}
     return {**told, "expected_agreement": expected_agreement(belongs), **lost}
 

@@ -14,12 +14,12 @@ import pyarrow as pa
 from sfumato.channels import Exact, Recipe
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.asked import asks
-from sfumato.core.errors import CardError, UsageError
+from sfumato.core.errors import UsageError
 from sfumato.core.files import new_folder, write_whole
 from sfumato.learn.asked import AUTO, ClusterAsked
 from sfumato.learn.mining.choosing import adjusted_rand, candidates, choose, expected_agreement, stability
 from sfumato.learn.mining.mixture import Mixture, fit_mixture
-from sfumato.learn.mining.seen import Part, Seen, see
+from sfumato.learn.mining.seen import Part, Seen, file_order, parts_of, see
 from sfumato.learn.releases import pooled
 from sfumato.release.release import Release, Releases
 from sfumato.table import open_table, write_table
@@ -96,23 +96,14 @@ def cluster(releases: Releases, options: ClusterAsked) -> Clustering:
     >>> [round(share, 1) for share in found.about["shares"]]
     [0.6, 0.4]
     """
-    clusters, model, seed, original = options.clusters, options.model, options.seed, options.original
-    if clusters != AUTO and (isinstance(clusters, bool | str) or int(clusters) < 1):
-        raise UsageError(f"The number of clusters must be a whole number above 0, or auto. Got {clusters!r} instead.")
+    wanted, original, seed = _wanted(options), options.original, options.seed
     releases = pooled(releases, public=original is None)
     parts = [part for release in releases for part in parts_of(release)]
-    rows = sum(len(part.Z) for part in parts)
-    if rows < 20:
-        raise UsageError("There are fewer than 20 released rows: nothing can be said of clusters behind noise.")
-    if clusters != AUTO and int(clusters) > rows // ROWS_PER_CLUSTER:
-        raise UsageError(
-            f"{int(clusters):,} clusters are too many for {rows:,} released rows. "
-            f"Ask for at most {rows // ROWS_PER_CLUSTER:,}, or auto."
-        )
+    _check_rows(sum(len(part.Z) for part in parts), wanted)
     seen = see(parts)
-    wanted = TRIED if clusters == AUTO else [int(clusters)]
-    tried = candidates(seen, [one for one in wanted if one < len(seen[0].codes)], model, seed)
-    chosen = choose(tried, None if clusters == AUTO else int(clusters))
+    numbers = [one for one in (TRIED if wanted is None else [wanted]) if one < len(seen[0].codes)]
+    tried = candidates(seen, numbers, options.model, seed)
+    chosen = choose(tried, wanted)
     fitted = fit_mixture(seen, chosen.clusters, chosen.model, seed=seed)
     probabilities = fitted.responsibilities(seen)
     order = file_order(releases)
@@ -124,7 +115,7 @@ def cluster(releases: Releases, options: ClusterAsked) -> Clustering:
         "rows": len(labels),
         "clusters": chosen.clusters,
         "model": chosen.model,
-        "chosen_by": "held-out likelihood of released rows" if clusters == AUTO else "given",
+        "chosen_by": "held-out likelihood of released rows" if wanted is None else "given",
         "shares": fitted.weights.tolist(),
         "tried": [one.to_dict() for one in tried],
         "is_shown": chosen.clusters > 1 and chosen.is_shown,
@@ -138,34 +129,24 @@ def cluster(releases: Releases, options: ClusterAsked) -> Clustering:
     return Clustering(fitted, labels, placed, centres, about)
 
 
-def parts_of(release: Release) -> list[Part]:
-    """A release, class by class where classes have channels of their own."""
-    if release.card.post_processing is not None:
-        raise CardError(
-            f"The release was rounded and clipped ({release.card.post_processing}), so its noise is no longer the one "
-            "that was drawn. Release without --like-original."
+def _wanted(options: ClusterAsked) -> int | None:
+    """The number of clusters that is asked for, if one is."""
+    clusters = options.clusters
+    if clusters == AUTO:
+        return None
+    if isinstance(clusters, bool | str) or int(clusters) < 1:
+        raise UsageError(f"The number of clusters must be a whole number above 0, or auto. Got {clusters!r} instead.")
+    return int(clusters)
+
+
+def _check_rows(rows: int, wanted: int | None) -> None:
+    if rows < 20:
+        raise UsageError("There are fewer than 20 released rows: nothing can be said of clusters behind noise.")
+    if wanted is not None and wanted > rows // ROWS_PER_CLUSTER:
+        raise UsageError(
+            f"{wanted:,} clusters are too many for {rows:,} released rows. "
+            f"Ask for at most {rows // ROWS_PER_CLUSTER:,}, or auto."
         )
-    recipe, Z = release.card.made_by(), release.Z
-    if not recipe.by_class:
-        return [Part(Z, recipe, recipe.channels)]
-    return [Part(Z[rows], recipe, recipe.of_class(code)) for code, rows in _by_class(release)]
-
-
-def _by_class(release: Release) -> list[tuple[int, Codes]]:
-    y = release.y
-    assert y is not None  # channels differ by class only where there is a label
-    return [(int(code), np.flatnonzero(y == code)) for code in np.unique(y)]
-
-
-def file_order(releases: Sequence[Release]) -> Codes:
-    """For every row of the parts, its place in the files one after the other."""
-    found, first = [], 0
-    for release in releases:
-        by_class = release.card.made_by().by_class
-        rows = np.concatenate([r for _, r in _by_class(release)]) if by_class else np.arange(len(release))
-        found.append(rows + first)
-        first += len(release)
-    return np.concatenate(found)
 
 
 def _warnings(about: dict[str, Any], releases: Sequence[Release]) -> list[str]:
@@ -218,17 +199,11 @@ def lost(
     release = releases[0]
     recipe = release.card.made_by()
     plain = recipe.map.apply(recipe.encoding.encode(open_table(original).read()).X[release.source])
-    return compare_with_plain(release.Z, recipe, plain, fitted, seen, labels, seed)
+    return compare_with_plain(Part(release.Z, recipe, recipe.channels), plain, fitted, seen, labels, seed)
 
 
 def compare_with_plain(
-    Z: Matrix,
-    recipe: Recipe,
-    plain: Matrix,
-    fitted: Mixture,
-    seen: Sequence[Seen],
-    labels: Codes,
-    seed: int = 0,
+    released: Part, plain: Matrix, fitted: Mixture, seen: Sequence[Seen], labels: Codes, seed: int = 0
 ) -> dict[str, float]:
     """`plain`: what the channels were given of every released row.
 
@@ -237,6 +212,7 @@ def compare_with_plain(
     """
     from sklearn.cluster import KMeans
 
+    Z, recipe = released.Z, released.recipe
     whole = Recipe(recipe.encoding, recipe.map, (Exact(recipe.width),))
     nodes = {one.name: one for one in seen}
     exact = [one for one in see([Part(plain, whole, whole.channels)]) if one.name in nodes]

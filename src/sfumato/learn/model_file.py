@@ -183,9 +183,10 @@ def check_tree(features: Any, classes: Any, outputs: Any, state: Mapping[str, An
     nodes, values = np.asarray(state["nodes"]), np.asarray(state["values"])
     counts = np.asarray(classes)
     whole = all(type(number) is int for number in (features, outputs, state["node_count"], state["max_depth"]))
-    if not whole or features < 1 or outputs != 1 or counts.shape != (1,) or counts.dtype.kind != "i" or counts[0] < 1:
+    one_column = counts.shape == (1,) and counts.dtype.kind == "i" and counts[0] >= 1
+    if not (whole and one_column and features >= 1 and outputs == 1):
         raise UnsoundModelError("a tree in it has impossible counts")
-    if nodes.ndim != 1 or not len(nodes) or state["node_count"] != len(nodes):
+    if nodes.shape != (state["node_count"],) or not len(nodes):
         raise UnsoundModelError("a tree in it does not have the number of nodes it states")
     if not 0 <= state["max_depth"] < len(nodes):
         raise UnsoundModelError("a tree in it is deeper than its number of nodes")

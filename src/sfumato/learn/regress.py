@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from sfumato.channels import Secret
+from sfumato.channels import Recipe, Secret
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError
 from sfumato.core.files import new_folder, write_whole
 from sfumato.learn.asked import RegressAsked
 from sfumato.learn.classifiers.kernel_smoother import REGRESSIONS
-from sfumato.learn.cluster import file_order, parts_of
 from sfumato.learn.mining.linear import WEAK, Linear, Unbiased, fit_linear, unbiased
+from sfumato.learn.mining.seen import file_order, parts_of
 from sfumato.learn.releases import pooled
 from sfumato.release.release import Release, Releases
 from sfumato.table import Encoding, Group, write_table
@@ -108,6 +108,62 @@ class Regression:
         return Path(out)
 
 
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """What explains: places in the encoded matrix, names, raw units per encoded unit and raw value at 0.
+
+    `reference`: of every category, the one that its others are compared with.
+    """
+
+    places: Codes
+    names: Sequence[str]
+    scales: Matrix
+    lows: Matrix
+    reference: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, chosen: Sequence[Group]) -> Terms:
+        """Of source columns; the first category of a column is what the others are compared with."""
+        found: list[tuple[int, str, float, float]] = []
+        for group in chosen:
+            if group.is_onehot:
+                slots = list(enumerate(group.slots))[1:]
+                found += [(group.start + place, f"{group.column.name}={slot}", 1.0, 0.0) for place, slot in slots]
+            else:
+                low, high = group.column.bounds
+                found.append((group.start, group.column.name, high - low, low))
+        places, names, scales, lows = zip(*found, strict=True) if found else ((),) * 4
+        reference = {group.column.name: group.slots[0] for group in chosen if group.is_onehot}
+        return cls(np.array(places), names, np.array(scales), np.array(lows), reference)
+
+    @classmethod
+    def of_components(cls, known: Sequence[str], wanted: Sequence[str]) -> Terms:
+        """Of components as they are released."""
+        if unknown := [name for name in wanted if name not in known]:
+            raise UsageError(f"The release has no component {unknown[0]!r}. It has: {', '.join(known)}.")
+        names = list(wanted or known)
+        return cls(np.array([known.index(name) for name in names]), names, np.ones(len(names)), np.zeros(len(names)))
+
+    def in_raw_units(self, found: Linear, bounds: tuple[float, float]) -> pa.Table:
+        """`bounds` of the target, in whose units it was fitted."""
+        low, high = bounds
+        unit = (high - low) / np.concatenate([[1.0], self.scales])
+
+        def raw(b: Any) -> Any:
+            slopes = b[1:] * unit[1:]
+            return np.concatenate([[low + (high - low) * b[0] - slopes @ self.lows], slopes])
+
+        return pa.table(
+            {
+                "term": ["(intercept)", *self.names],
+                "coefficient": raw(found.coefficients),
+                "low": [None, *(found.low * unit)[1:].tolist()],  # where all columns are 0 is often nowhere
+                "high": [None, *(found.high * unit)[1:].tolist()],
+                "as_released": raw(found.naive),
+            }
+        )
+
+
 @asks(RegressAsked)
 def regress(releases: Releases, target: str, options: RegressAsked) -> Regression:
     """A linear model between plain columns, from noisy ones: the known noise is taken out of both sides.
@@ -143,16 +199,14 @@ def regress(releases: Releases, target: str, options: RegressAsked) -> Regressio
     encoding = releases[0].card.source_encoding()
     groups = {group.column.name: group for group in encoding.groups}
     goal = _goal(groups, target)
-    chosen = _chosen(groups, target, columns)
-    places, terms, scales, lows = _terms(chosen)
+    terms = Terms.of(_chosen(groups, target, columns))
     parts = [unbiased(part) for release in releases for part in parts_of(release)]
-    found = fit_linear(parts, np.array(places), goal.start, confidence=confidence, seed=seed)
+    found = fit_linear(parts, terms.places, goal.start, confidence=confidence, seed=seed)
     low, high = goal.column.bounds
-    table = in_raw_units(found, (low, high), terms, np.array(scales), np.array(lows))
-    about = _about(found, releases, target, confidence, chosen)
-    about["as_released"] = held_out_errors(releases, goal.start, np.array(places), high - low, seed)
+    about = _about(found, releases, target, confidence, terms)
+    about["as_released"] = held_out_errors(releases, goal.start, terms.places, high - low, seed)
     about["warnings"] = _warnings(found, releases, encoding)
-    return Regression(table, about)
+    return Regression(terms.in_raw_units(found, (low, high)), about)
 
 
 def regress_target(
@@ -163,42 +217,50 @@ def regress_target(
     By the source's columns, where these can be told; behind a key, by the components as they are released.
     """
     recipe, encoding = releases[0].card.made_by(), releases[0].card.source_encoding()
-    affine = recipe.map.affine()
-    own_space = affine is None or bool(np.linalg.matrix_rank(affine[0], tol=1e-9) < encoding.width)
+    own_space = not _tells_columns(recipe)
     if own_space:
-        names = recipe.names()
-        if unknown := [name for name in columns if name not in names]:
-            raise UsageError(f"The release has no component {unknown[0]!r}. It has: {', '.join(names)}.")
-        terms = list(columns or names)
-        places, scales, lows = [names.index(name) for name in terms], [1.0] * len(terms), [0.0] * len(terms)
-        chosen: list[Group] = []
+        terms = Terms.of_components(recipe.names(), columns)
     else:
-        chosen = _chosen({group.column.name: group for group in encoding.groups}, target, columns)
-        places, terms, scales, lows = _terms(chosen)
+        terms = Terms.of(_chosen({group.column.name: group for group in encoding.groups}, target, columns))
     values = np.concatenate([release.target for release in releases])
-    low, high = float(values.min()), float(values.max())
-    if low == high:
+    bounds = float(values.min()), float(values.max())
+    if bounds[0] == bounds[1]:
         raise UsageError(f"{target!r} is the same in every row, so that there is nothing to predict.")
-    parts = [part for release in releases for part in _beside_target(release, (low, high), own_space)]
-    goal = parts[0].W.shape[1] - 1
     Z = np.concatenate([release.Z for release in releases])
-    explaining = np.array(places) if recipe.is_columnwise or own_space else np.arange(Z.shape[1])
+    explaining = terms.places if recipe.is_columnwise or own_space else np.arange(Z.shape[1])
     told: dict[str, Any] = {"exact_target": True, "own_space": own_space}
     told["as_released"] = errors_of(Z[:, explaining], values, 1.0, seed)
-    if isinstance(recipe.map, Secret) and recipe.map.orthogonal and all(one.is_exact for one in recipe.channels):
+    if _only_rotates(recipe):
         told["as_on_plain_rows"] = [name for name, one in REGRESSIONS.items() if one.when == "any centre"]
+    parts = [part for release in releases for part in _beside_target(release, bounds, own_space)]
     try:
-        found = fit_linear(parts, np.array(places), goal, confidence=confidence, seed=seed)
+        found = fit_linear(parts, terms.places, parts[0].W.shape[1] - 1, confidence=confidence, seed=seed)
     except UsageError as error:  # learners that take released values as they are still have an answer
         if not told["as_released"]:
             raise
-        exact = not any(part.diagonal.any() or part.together.any() for part in parts)
-        why = DEPENDENT if exact else f"No linear model with the noise taken out. {error}"
-        rows, about = sum(len(release) for release in releases), [why]
-        told |= {"target": target, "rows": rows, "confidence": confidence, "explained": None, "warnings": about}
+        rows, why = sum(len(release) for release in releases), _why_none(parts, error)
+        told |= {"target": target, "rows": rows, "confidence": confidence, "explained": None, "warnings": [why]}
         return Regression(NO_TERMS, told)
-    told |= _about(found, releases, target, confidence, chosen) | {"warnings": _warnings(found, releases, encoding)}
-    return Regression(in_raw_units(found, (low, high), terms, np.array(scales), np.array(lows)), told)
+    told |= _about(found, releases, target, confidence, terms) | {"warnings": _warnings(found, releases, encoding)}
+    return Regression(terms.in_raw_units(found, bounds), told)
+
+
+def _why_none(parts: Sequence[Unbiased], error: UsageError) -> str:
+    """Why there is no linear model: the columns themselves, or what is left of them without the noise."""
+    noisy = any(part.has_noise for part in parts)
+    return f"No linear model with the noise taken out. {error}" if noisy else DEPENDENT
+
+
+def _tells_columns(recipe: Recipe) -> bool:
+    """Whether the source's columns can be told from the released ones."""
+    affine = recipe.map.affine()
+    return affine is not None and bool(np.linalg.matrix_rank(affine[0], tol=1e-9) >= recipe.encoding.width)
+
+
+def _only_rotates(recipe: Recipe) -> bool:
+    """Whether rows were rotated by a key, and nothing else was done to them."""
+    exact = all(one.is_exact for one in recipe.channels)
+    return exact and isinstance(recipe.map, Secret) and recipe.map.orthogonal
 
 
 def _beside_target(release: Release, bounds: tuple[float, float], own_space: bool) -> list[Unbiased]:
@@ -217,16 +279,14 @@ def _beside_target(release: Release, bounds: tuple[float, float], own_space: boo
     return found
 
 
-def _about(
-    found: Linear, releases: Sequence[Release], target: str, confidence: float, chosen: Sequence[Group]
-) -> dict[str, Any]:
+def _about(found: Linear, releases: Sequence[Release], target: str, confidence: float, terms: Terms) -> dict[str, Any]:
     return {
         "target": target,
         "rows": sum(len(release) for release in releases),
         "confidence": confidence,
         "explained": found.explained,
         "firmness": float(min(found.firmness, 1e6)),
-        "reference": {group.column.name: group.slots[0] for group in chosen if group.is_onehot},
+        "reference": dict(terms.reference),
     }
 
 
@@ -246,46 +306,6 @@ def _chosen(groups: dict[str, Group], target: str, columns: Sequence[str]) -> li
     if not found:
         raise UsageError("There is no other column to explain it with.")
     return found
-
-
-def _terms(chosen: Sequence[Group]) -> tuple[list[int], list[str], list[float], list[float]]:
-    """Places in the matrix, names, raw units per encoded unit and raw value at 0. The first category of a column is
-    what the others are compared with."""
-    places, terms, scales, lows = [], [], [], []
-    for group in chosen:
-        if group.is_onehot:
-            for place, slot in list(enumerate(group.slots))[1:]:
-                places.append(group.start + place)
-                terms.append(f"{group.column.name}={slot}")
-                scales.append(1.0)
-                lows.append(0.0)
-        else:
-            low, high = group.column.bounds
-            places.append(group.start)
-            terms.append(group.column.name)
-            scales.append(high - low)
-            lows.append(low)
-    return places, terms, scales, lows
-
-
-def in_raw_units(found: Linear, bounds: tuple[float, float], terms: Sequence[str], scales: Any, lows: Any) -> pa.Table:
-    """`bounds` of the target, in whose units it was fitted."""
-    low, high = bounds
-    unit = (high - low) / np.concatenate([[1.0], scales])
-
-    def raw(b: Any) -> Any:
-        slopes = b[1:] * unit[1:]
-        return np.concatenate([[low + (high - low) * b[0] - slopes @ lows], slopes])
-
-    return pa.table(
-        {
-            "term": ["(intercept)", *terms],
-            "coefficient": raw(found.coefficients),
-            "low": [None, *(found.low * unit)[1:].tolist()],  # where all columns are 0 is often nowhere
-            "high": [None, *(found.high * unit)[1:].tolist()],
-            "as_released": raw(found.naive),
-        }
-    )
 
 
 def _warnings(found: Linear, releases: Sequence[Release], encoding: Encoding) -> list[str]:

@@ -15,9 +15,9 @@ from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError
 from sfumato.core.files import new_folder, write_whole
 from sfumato.learn.asked import RulesAsked
-from sfumato.learn.cluster import parts_of
 from sfumato.learn.mining.rules import Estimate, Item, Rule, answers_of, frequent
 from sfumato.learn.mining.rules import rules as sure_rules
+from sfumato.learn.mining.seen import parts_of
 from sfumato.learn.releases import pooled
 from sfumato.release.release import Release, Releases
 from sfumato.table import write_table

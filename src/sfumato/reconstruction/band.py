@@ -17,6 +17,7 @@ from sfumato.core.array_types import Floats
 from sfumato.reconstruction.atoms import Column
 from sfumato.reconstruction.kernel import Cells
 from sfumato.reconstruction.log_density import Fitted, LogDensity, log_sum
+from sfumato.reconstruction.shares import Resampling
 
 # Densities that could be the truth: draws from the posterior, by Hamiltonian Monte Carlo.
 #
@@ -105,14 +106,10 @@ tables: docs/reconstruction.md says which, and what others show.
 """
 
 
-def band_of(
-    columns: Sequence[Column], cells: Cells, *, confidence: float, draws: int, seed: int
-) -> tuple[Floats, Floats]:
+def band_of(columns: Sequence[Column], cells: Cells, how: Resampling) -> tuple[Floats, Floats]:
     """Lower and upper ends for every cell; less than one of the released rows is not told from none."""
-    rng = np.random.default_rng(seed)
-    found = [
-        _interval(column, fits, cells, confidence, draws, rng) for column in columns for fits in _alike(column.fits)
-    ]
+    rng = np.random.default_rng(how.seed)
+    found = [_interval(column, fits, cells, how, rng) for column in columns for fits in _alike(column.fits)]
     low = np.min([ends[0] for ends in found], axis=0)
     high = np.max([ends[1] for ends in found], axis=0)
     one_row = 1.0 / float(columns[0].model.counts.sum())
@@ -134,9 +131,9 @@ def _alike(fits: Sequence[Fitted]) -> list[Sequence[Fitted]]:
 
 
 def _interval(
-    column: Column, fits: Sequence[Fitted], cells: Cells, confidence: float, draws: int, rng: np.random.Generator
+    column: Column, fits: Sequence[Fitted], cells: Cells, how: Resampling, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    reach = _NARROWED * float(norm.ppf(0.5 * (1.0 + confidence)))
+    draws, reach = how.draws, _NARROWED * float(norm.ppf(0.5 * (1.0 + how.confidence)))
     tails = [float(norm.cdf(-reach)), float(norm.cdf(reach))]
     drawn = draw_shares(column.model, draw_masses(column.model, fits, draws, rng), rng)
     smooth, shares = drawn[:, : cells.count].copy(), drawn[:, cells.count :].T

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import CardError, UsageError
 from sfumato.reconstruction.kernel import Cells
-from sfumato.reconstruction.picture import WIDE, Size, steps_picture
+from sfumato.reconstruction.picture import WIDE, Band, Size, steps_picture
 from sfumato.reconstruction.shares import Shares
 
 SKEWED = 1.5
@@ -150,12 +150,10 @@ class Density:
         """The density with its band, as an SVG picture."""
         widths, band = self.cells.widths, None
         if self.low is not None and self.high is not None:
-            band = self.low / widths, self.high / widths
+            band = Band(self.low / widths, self.high / widths, self.confidence)
         axis = f"{self.name}, {self.about['unit']}" if "unit" in self.about else self.name
         height = self.mass / widths
-        return steps_picture(
-            f"Density of {self.name}", axis, self.cells.edges, height, band, self.confidence, self.mean, size
-        )
+        return steps_picture((f"Density of {self.name}", axis), self.cells.edges, height, self.mean, band, size)
 
 
 # A reconstruction as plain JSON, there and back: what a coordinator keeps of it, and tells its owner.

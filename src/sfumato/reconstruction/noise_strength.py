@@ -77,10 +77,7 @@ def estimate_common_strength(
     z = np.concatenate([one.z for one in released])
     if len(z) < FEWEST or z.min() == z.max():
         raise UsageError(f"At least {FEWEST} different released values are needed to tell how strong the noise was.")
-    # cells wider than the noise would tell its strength by their own shape: only where values lie are there any
-    reach = max(float(np.ptp(z)), 1e-12)
-    ends = max(support[0], float(z.min()) - 0.25 * reach), min(support[1], float(z.max()) + 0.25 * reach)
-    cells, found = Cells.even(*(ends if ends[0] < ends[1] else support), bins), []
+    cells, found = _cells_near(z, support, bins), []
     for factor in factors:
         pairs = [one.halves(factor, support, cells) for one in released if len(one.z)]
         found.append(_held_out([a for a, _ in pairs], [b for _, b in pairs]))
@@ -90,6 +87,13 @@ def estimate_common_strength(
     first, last = int(near[0]), int(near[-1])
     told = first > 0 and last < len(factors) - 1
     return NoiseStrength(float(factors[int(likely.argmax())]), float(factors[first]), float(factors[last]), told)
+
+
+def _cells_near(z: Floats, support: tuple[float, float], bins: int) -> Cells:
+    """Cells wider than the noise would tell its strength by their own shape: only where values lie are there any."""
+    reach = max(float(np.ptp(z)), 1e-12)
+    ends = max(support[0], float(z.min()) - 0.25 * reach), min(support[1], float(z.max()) + 0.25 * reach)
+    return Cells.even(*(ends if ends[0] < ends[1] else support), bins)
 
 
 @dataclass(frozen=True, eq=False)

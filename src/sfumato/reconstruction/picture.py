@@ -11,7 +11,18 @@ import numpy as np
 
 from sfumato.core.array_types import Floats
 
-Band = tuple[Floats, Floats]
+
+class Band(NamedTuple):
+    """Lower and upper end of every height, and how sure they are."""
+
+    low: Floats
+    high: Floats
+    confidence: float
+
+    @property
+    def words(self) -> str:
+        return f"{self.confidence:.0%} band"
+
 
 LEFT, RIGHT, TOP, BOTTOM = 72, 24, 72, 56
 INK, LINE, BAND = "#333", "#1f5f8b", "#a9cce3"
@@ -34,17 +45,11 @@ SMALL = Size(440, 290, 4)
 
 
 def steps_picture(
-    title: str,
-    axis: str,
-    edges: Floats,
-    height: Floats,
-    band: Band | None,
-    confidence: float,
-    mean: float,
-    size: Size = WIDE,
+    titles: tuple[str, str], edges: Floats, height: Floats, mean: float, band: Band | None, size: Size = WIDE
 ) -> str:
-    """Steps over the cells, the band behind them, and the mean as a dashed line."""
-    top = float(max(np.max(height), 0.0 if band is None else np.max(band[1]))) or 1.0
+    """Steps over the cells, the band behind them, and the mean as a dashed line; `titles` of the whole and its axis."""
+    title, axis = titles
+    top = float(max(np.max(height), 0.0 if band is None else np.max(band.high))) or 1.0
     x0, x1 = float(edges[0]), float(edges[-1])
     base = size.height - BOTTOM
 
@@ -57,8 +62,8 @@ def steps_picture(
 
     shapes, legend = [], [(_stroke(LINE), "estimate")]
     if band is not None:
-        shapes.append(f'<polygon points="{" ".join(steps(band[1]) + steps(band[0])[::-1])}" fill="{BAND}"/>')
-        legend.append((_stroke(BAND, 10), f"{confidence:.0%} band"))
+        shapes.append(f'<polygon points="{" ".join(steps(band.high) + steps(band.low)[::-1])}" fill="{BAND}"/>')
+        legend.append((_stroke(BAND, 10), band.words))
     shapes.append(f'<polyline points="{" ".join(steps(height))}" fill="none" {_stroke(LINE)}/>')
     shapes.append(f'<path d="M{across(mean):.1f} {base}V{TOP}" {_stroke(INK, 1)} stroke-dasharray="4 4"/>')
     legend.append((f'{_stroke(INK, 1)} stroke-dasharray="4 4"', f"mean {plain(mean)}"))
@@ -69,11 +74,9 @@ def steps_picture(
     return framed(title, "density", [*shapes, *_heights(top, base), *_legend(legend)], base, size)
 
 
-def bars_picture(
-    title: str, names: Sequence[str], height: Floats, band: Band | None, confidence: float, size: Size = WIDE
-) -> str:
+def bars_picture(title: str, names: Sequence[str], height: Floats, band: Band | None, size: Size = WIDE) -> str:
     """One bar per category, with its band as a line. Names that are too long to stand side by side are turned."""
-    top = float(np.max(height if band is None else band[1])) or 1.0
+    top = float(np.max(height if band is None else band.high)) or 1.0
     step = (size.width - LEFT - RIGHT) / len(names)
     words = [fitting(name, _LONGEST) for name in names]
     turned = _LETTER * max(map(len, words)) > step - 4
@@ -88,14 +91,14 @@ def bars_picture(
             f'fill="{BAND}"/>'
         )
         if band is not None:
-            ends = [_up(end[number], top, base) for end in band]
+            ends = [_up(end[number], top, base) for end in (band.low, band.high)]
             shapes.append(f'<path d="M{middle:.1f} {ends[0]:.1f}V{ends[1]:.1f}" {_stroke(INK)}/>')
         if turned and number % every == 0:
             shapes.append(text(middle + 4, base + 14, words[number], "end", turn=-60))
         elif not turned:
             shapes.append(text(middle, base + 18, words[number], "middle"))
     if band is not None:
-        legend.append((_stroke(INK), f"{confidence:.0%} band"))
+        legend.append((_stroke(INK), band.words))
     return framed(title, "share", [*shapes, *_heights(top, base), *_legend(legend)], base, size)
 
 

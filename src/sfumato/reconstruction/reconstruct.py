@@ -31,7 +31,7 @@ from sfumato.reconstruction.evidence import FEWEST, Evidence, Method, Part, Solv
 from sfumato.reconstruction.expectation_maximization import ExpectationMaximization
 from sfumato.reconstruction.kernel import Cells
 from sfumato.reconstruction.parzen_program import ParzenProgram
-from sfumato.reconstruction.shares import Shares, counts_of, reconstruct_shares
+from sfumato.reconstruction.shares import Resampling, Shares, counts_of, reconstruct_shares
 
 METHODS: dict[str, type[ParzenProgram] | type[ExpectationMaximization]] = {
     method.name: method for method in (ParzenProgram, ExpectationMaximization)
@@ -58,6 +58,11 @@ class Options:
     confidence: float = 0.9
     resamples: int = 400
     seed: int = 0
+
+    @property
+    def band(self) -> Resampling:
+        """How the band is drawn."""
+        return Resampling(self.confidence, self.resamples, self.seed)
 
     def __post_init__(self) -> None:
         for name, least, most in (("bins", 2, MOST_BINS), ("resamples", 0, MOST_RESAMPLES)):
@@ -172,12 +177,7 @@ def reconstruct_numbers(
 ) -> Density:
     """A density from parts; every part's values are an array, an iterator over arrays, or `Bins` on its own grid."""
     low, high = options.support or (min(d.low for d in described), max(d.high for d in described))
-    for one in described:
-        if one.noise is not None:
-            one.noise.check(low, high, where=f"Column {one.name!r} (range {low:g} to {high:g})")
-    counted = [count_values(value, one, low, high) for value, one in zip(values, described, strict=True)]
-    for bins, one in zip(counted, described, strict=True):
-        check_empty(bins, one)
+    counted = _counted(values, described, low, high)
     if all(one.noise is None for one in described):
         return _as_released(counted, described, cells_of(described[0], low, high, options.bins))
     if any(one.noise is None for one in described):
@@ -189,22 +189,33 @@ def reconstruct_numbers(
         low, high = possible_range(parts, low, high)
     cells = cells_of(described[0], low, high, options.bins)
     mass, about, columns = _estimate(parts, cells, method, options)
-    band = None
+    lowest = highest = None
     if options.resamples:
-        band = band_of(columns, cells, confidence=options.confidence, draws=options.resamples, seed=options.seed)
+        lowest, highest = band_of(columns, cells, options.band)
     missing = [missing_share(bins, one) for bins, one in zip(counted, described, strict=True)]
     rows = np.array([rows_of(bins, one) for bins, one in zip(counted, described, strict=True)])
     return Density(
         described[0].name,
         cells,
         mass,
-        None if band is None else band[0],
-        None if band is None else band[1],
+        lowest,
+        highest,
         options.confidence,
         int(rows.sum()),
         float(rows @ np.array(missing) / rows.sum()),
         {"method": method.name, **about, **_unit(described[0])},
     )
+
+
+def _counted(values: Sequence[Any], described: Sequence[Described], low: float, high: float) -> list[Bins]:
+    """Released values of every part as counts; refused where they or the noise cannot be."""
+    for one in described:
+        if one.noise is not None:
+            one.noise.check(low, high, where=f"Column {one.name!r} (range {low:g} to {high:g})")
+    counted = [count_values(value, one, low, high) for value, one in zip(values, described, strict=True)]
+    for bins, one in zip(counted, described, strict=True):
+        check_empty(bins, one)
+    return counted
 
 
 def _estimate(
@@ -275,12 +286,5 @@ def _shares(parts: Sequence[tuple[Any, Any]], described: Sequence[Described], op
     total = int(np.sum(counts))
     if total < FEWEST:
         raise TableError(f"There are {total} released values; at least {FEWEST} are needed.")
-    return reconstruct_shares(
-        one.name,
-        counts,
-        one.categories,
-        [other.keep for other in described],
-        confidence=options.confidence,
-        resamples=options.resamples,
-        seed=options.seed,
-    )
+    keeps = [other.keep for other in described]
+    return reconstruct_shares(one.name, counts, one.categories, keeps, options.band)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import TableError, UsageError
 from sfumato.core.wording import counted
-from sfumato.reconstruction.picture import WIDE, Size, bars_picture
+from sfumato.reconstruction.picture import WIDE, Band, Size, bars_picture
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,8 +33,8 @@ class Shares:
         return f"<Shares of {self.name!r}: {len(self.mass)} categories from {self.rows:,} rows>"
 
     @property
-    def band(self) -> tuple[Floats, Floats] | None:
-        return None if self.low is None or self.high is None else (self.low, self.high)
+    def band(self) -> Band | None:
+        return None if self.low is None or self.high is None else Band(self.low, self.high, self.confidence)
 
     def table(self) -> pa.Table:
         columns: dict[str, Any] = {"category": list(self.categories), "probability": self.mass}
@@ -57,7 +57,7 @@ class Shares:
 
     def plot(self, size: Size = WIDE) -> str:
         """The shares with their band, as an SVG picture."""
-        return bars_picture(f"Shares of {self.name}", self.categories, self.mass, self.band, self.confidence, size)
+        return bars_picture(f"Shares of {self.name}", self.categories, self.mass, self.band, size)
 
 
 def counts_of(values: Iterable[Any], categories: Sequence[str], *, left_out: bool = False) -> Floats:
@@ -120,24 +120,26 @@ def onto_simplex(points: ArrayLike) -> Floats:
     return np.asarray(nearest / nearest.sum(axis=-1, keepdims=True))
 
 
+@dataclass(frozen=True)
+class Resampling:
+    """How a band is drawn: its confidence, how many draws it is made of (0: no band), and their seed."""
+
+    confidence: float = 0.9
+    draws: int = 100
+    seed: int = 0
+
+
 def reconstruct_shares(
-    name: str,
-    counts: Sequence[Floats],
-    categories: Sequence[str],
-    keeps: Sequence[float],
-    *,
-    confidence: float = 0.9,
-    resamples: int = 100,
-    seed: int = 0,
+    name: str, counts: Sequence[Floats], categories: Sequence[str], keeps: Sequence[float], band: Resampling
 ) -> Shares:
-    """Shares with their band from counts of randomized answers, one estimate for all parts; no band of 0 resamples."""
+    """Shares with their band from counts of randomized answers, one estimate for all parts."""
     rows = [int(one.sum()) for one in counts]
     mass = invert_response(counts, keeps)
-    if resamples == 0:
-        return Shares(name, tuple(categories), mass, None, None, confidence, sum(rows))
-    rng = np.random.default_rng(seed)
-    draws = [rng.multinomial(n, one / max(1, n), resamples) for n, one in zip(rows, counts, strict=True)]
+    if band.draws == 0:
+        return Shares(name, tuple(categories), mass, None, None, band.confidence, sum(rows))
+    rng = np.random.default_rng(band.seed)
+    draws = [rng.multinomial(n, one / max(1, n), band.draws) for n, one in zip(rows, counts, strict=True)]
     again = np.array([invert_response(draw, keeps) for draw in zip(*draws, strict=True)])
-    tail = (1.0 - confidence) / 2.0
+    tail = (1.0 - band.confidence) / 2.0
     low, high = np.quantile(again, [tail, 1.0 - tail], axis=0)
-    return Shares(name, tuple(categories), mass, low, high, confidence, sum(rows))
+    return Shares(name, tuple(categories), mass, low, high, band.confidence, sum(rows))

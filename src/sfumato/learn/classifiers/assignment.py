@@ -9,6 +9,7 @@ the columns' dependence. `by-class` does this within every class, `global` for a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,37 +22,37 @@ from sfumato.reconstruction.evidence import Method
 WAYS = ("by-class", "global")
 
 
-def assigned(
-    parts: Sequence[Part],
-    classes: int,
-    rng: np.random.Generator,
-    *,
-    way: str = "by-class",
-    method: Method | None = None,
-    intervals: int | None = None,
-    middles: bool = False,
-) -> Floats:
-    """The rows of all parts, one part after the other, with assigned values in the encoding of plain rows.
+@dataclass(frozen=True)
+class Assignment:
+    """How values are reconstructed and assigned.
 
     `middles`: the middle of the interval, as published, which trees sort faster; else where in it the rank lies.
     """
-    if way == "global":
-        parts, classes = [Part(part.Z, np.zeros_like(part.y), part.source) for part in parts], 1
-    moved = [part.Z.copy() for part in parts]
-    for column in slices(parts):
-        if not any(one.column.is_noisy for one in column):
-            continue  # seen as it is: nothing to reconstruct, nothing to move
-        found = class_densities(column, classes, method=method, intervals=intervals)
-        for one, Z in zip(column, moved, strict=True):
-            if found is None or not one.column.is_noisy:
-                continue
-            there = one.column.reported(one.Z)  # a cell that is left out stays so
-            mine = [np.flatnonzero((one.y == code) & there) for code in range(classes)]
-            if found.cells is None:
-                _move_categories(Z, one, found, mine, rng)
-            else:
-                _move_numbers(Z, one, found, mine, rng, middles)
-    return np.concatenate(moved)
+
+    way: str = "by-class"
+    method: Method | None = None
+    intervals: int | None = None
+    middles: bool = False
+
+    def rows(self, parts: Sequence[Part], classes: int, rng: np.random.Generator) -> Floats:
+        """The rows of all parts, one part after the other, with assigned values in the encoding of plain rows."""
+        if self.way == "global":
+            parts, classes = [Part(part.Z, np.zeros_like(part.y), part.source) for part in parts], 1
+        moved = [part.Z.copy() for part in parts]
+        for column in slices(parts):
+            if not any(one.column.is_noisy for one in column):
+                continue  # seen as it is: nothing to reconstruct, nothing to move
+            found = class_densities(column, classes, method=self.method, intervals=self.intervals)
+            for one, Z in zip(column, moved, strict=True):
+                if found is None or not one.column.is_noisy:
+                    continue
+                there = one.column.reported(one.Z)  # a cell that is left out stays so
+                mine = [np.flatnonzero((one.y == code) & there) for code in range(classes)]
+                if found.cells is None:
+                    _move_categories(Z, one, found, mine, rng)
+                else:
+                    _move_numbers(Z, one, found, mine, rng, self.middles)
+        return np.concatenate(moved)
 
 
 def _move_categories(

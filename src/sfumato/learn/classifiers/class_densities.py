@@ -18,7 +18,7 @@ from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.core.errors import CardError
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.release_columns import ReleaseColumn, columns_of_part
-from sfumato.reconstruction import Cells, ConvergenceError, Options, invert_response
+from sfumato.reconstruction import Cells, ConvergenceError, Density, Options, invert_response
 from sfumato.reconstruction.counting import cells_of, count_values, missing_share, part_of, possible_range
 from sfumato.reconstruction.described import Described
 from sfumato.reconstruction.evidence import FEWEST, Evidence, Method
@@ -50,6 +50,25 @@ class Grouped:
     y: Codes
     described: Described
 
+    @classmethod
+    def of(cls, part: Slice) -> Grouped:
+        assert part.column.described is not None
+        return cls(part.column.values(part.Z), part.y, part.column.described)
+
+    @property
+    def shown(self) -> int:
+        """How many rows show a value."""
+        return int(np.count_nonzero(~np.isnan(self.values)))
+
+    @property
+    def can_be_reconstructed(self) -> bool:
+        """Whether there are enough values, and not all the same."""
+        return self.shown >= FEWEST and bool(np.nanmin(self.values) < np.nanmax(self.values))
+
+    def of_class(self, code: int) -> Grouped:
+        mine = self.y == code
+        return Grouped(self.values[mine], self.y[mine], self.described)
+
 
 @dataclass(frozen=True)
 class Estimates:
@@ -64,7 +83,7 @@ class Estimates:
 
 def smoothed(parts: Sequence[Grouped], classes: int, intervals: int, support: tuple[float, float] | None) -> Estimates:
     """Reconstruct a column in all rows and in every class, from all parts together."""
-    low, high = support or (min(p.described.low for p in parts), max(p.described.high for p in parts))
+    low, high = support or _range_of(parts)
     counted = []
     for part in parts:
         one = part.described
@@ -282,28 +301,26 @@ def _shares(parts: Sequence[Slice], classes: int) -> ClassDensities | None:
 
 def _numbers(parts: Sequence[Slice], classes: int, method: Method | None, intervals: int) -> ClassDensities | None:
     """None where noise leaves too few values to say anything of the column: it is left out."""
-    noisy: list[Grouped] = []
-    plain: list[Grouped] = []
-    for part in parts:
-        assert part.column.described is not None
-        known = part.column.described.noise is None
-        (plain if known else noisy).append(Grouped(part.column.values(part.Z), part.y, part.column.described))
-    if noisy and sum(int(np.count_nonzero(~np.isnan(one.values))) for one in noisy) < FEWEST:
+    grouped = [Grouped.of(part) for part in parts]
+    noisy, plain = ([one for one in grouped if (one.described.noise is None) == known] for known in (False, True))
+    if sum(one.shown for one in noisy) < FEWEST:
         noisy = []  # as if it had not been released: a column that few people report
     if not (noisy or plain):
         return None
-    support = None
-    if plain:  # what is seen exactly may fill the whole range
-        described = [one.described for one in (*noisy, *plain)]
-        support = min(one.low for one in described), max(one.high for one in described)
+    whole = _range_of([*noisy, *plain])
     found = []
     if noisy:
         way = smoothed if method is None else partial(one_by_one, method=method)
-        found.append(way(noisy, classes, intervals, support))
+        # what is seen exactly may fill the whole range
+        found.append(way(noisy, classes, intervals, whole if plain else None))
     if plain:
-        assert support is not None
-        found.append(histograms(plain, classes, intervals, support))
+        found.append(histograms(plain, classes, intervals, whole))
     return _combined(found)
+
+
+def _range_of(parts: Sequence[Grouped]) -> tuple[float, float]:
+    """The bounds of a column in all of its parts."""
+    return min(one.described.low for one in parts), max(one.described.high for one in parts)
 
 
 def _combined(found: Sequence[Estimates]) -> ClassDensities:
@@ -328,7 +345,7 @@ def one_by_one(
     options = Options(bins=intervals, support=support, atoms=False, resamples=0)
     settled = np.ones(classes + 1, dtype=bool)
     try:
-        pooled = reconstruct_numbers([part.values for part in parts], described, method, options)
+        pooled = _alone(parts, method, options)
     except ConvergenceError:
         warnings.warn(
             f"Column {described[0].name!r}: the method {method.name} found no estimate. Smoothed "
@@ -342,13 +359,12 @@ def one_by_one(
     mass, missing = np.repeat(pooled.mass[None, :], classes + 1, axis=0), np.full(classes + 1, pooled.missing)
     shown, rows = np.zeros(classes + 1), np.zeros(classes + 1)
     for group in range(classes + 1):
-        mine = [part.values if group == 0 else part.values[part.y == group - 1] for part in parts]
-        present = [v[~np.isnan(v)] for v in mine]
-        shown[group], rows[group] = sum(map(len, present)), sum(map(len, mine))
-        usable = [n for n, v in enumerate(present) if len(v) >= FEWEST and v.min() < v.max()]
+        mine = [part if group == 0 else part.of_class(group - 1) for part in parts]
+        shown[group], rows[group] = sum(one.shown for one in mine), sum(len(one.y) for one in mine)
+        usable = [one for one in mine if one.can_be_reconstructed]
         if group and usable:
             try:
-                one = reconstruct_numbers([mine[n] for n in usable], [described[n] for n in usable], method, options)
+                one = _alone(usable, method, options)
             except ConvergenceError:
                 settled[group] = False
                 continue
@@ -356,6 +372,11 @@ def one_by_one(
     if not settled.all():
         warn_unsettled(described[0].name, settled)
     return Estimates(pooled.cells, mass, missing, shown, rows)
+
+
+def _alone(parts: Sequence[Grouped], method: Method, options: Options) -> Density:
+    """The distribution of all rows of some parts."""
+    return reconstruct_numbers([one.values for one in parts], [one.described for one in parts], method, options)
 
 
 def histograms(parts: Sequence[Grouped], classes: int, intervals: int, support: tuple[float, float]) -> Estimates:

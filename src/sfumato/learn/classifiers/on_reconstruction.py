@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from threadpoolctl import threadpool_limits
 
 from sfumato.core.array_types import Floats
-from sfumato.learn.classifiers.assignment import WAYS, assigned
+from sfumato.learn.classifiers.assignment import WAYS, Assignment
 from sfumato.learn.classifiers.reads_noise import Part, ReadsNoise
 from sfumato.reconstruction import make_method
 
@@ -47,15 +47,8 @@ class _OnAssignedRows(ReadsNoise):
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         method = None if self.method is None else make_method(self.method)
         with threadpool_limits(1, user_api="blas"):  # many small products: threads would only wait for each other
-            return assigned(
-                parts,
-                len(self.classes_),
-                rng,
-                way=self.reconstruction,
-                method=method,
-                intervals=self.intervals,
-                middles=self.middles,
-            )
+            how = Assignment(self.reconstruction, method, self.intervals, self.middles)
+            return how.rows(parts, len(self.classes_), rng)
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """Classes of plain rows."""

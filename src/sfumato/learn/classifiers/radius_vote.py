@@ -22,7 +22,7 @@ from sfumato.core.array_types import Codes, Floats
 from sfumato.learn.classifiers.checked_rows import matrix_of_rows, rows_and_targets
 from sfumato.learn.classifiers.distortion import NoiseSummary
 from sfumato.learn.classifiers.vote_evidence import Heard, VoteEvidence, worse_than_prior
-from sfumato.table.neighbours import Frame, Votes, nearest, radius_votes
+from sfumato.table.neighbours import Circle, Frame, Votes, nearest, radius_votes
 from sfumato.table.neighbours.frame import pair_squares
 
 # The rows that vote, part by part, and what a query hears from them.
@@ -112,16 +112,8 @@ class Voters:
         rows = np.column_stack([rows, np.sqrt(most - own)])
         queries = np.column_stack([queries, np.zeros(len(queries))])
         less = float(most - mean)
-        return radius_votes(
-            queries,
-            rows,
-            codes,
-            self.classes,
-            squared_radius + less,
-            less=less,
-            least=LEAST * mean,
-            workers=self.workers,
-        )
+        circle = Circle(squared_radius + less, less, LEAST * mean)
+        return radius_votes(queries, rows, codes, self.classes, circle, workers=self.workers)
 
     def _nearest_votes(self, queries: Floats, own: Codes | None = None) -> Floats:
         k = min(self.neighbours + (own is not None), len(self.rows))

@@ -70,12 +70,7 @@ class ReadsNoise(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X, y = rows_and_targets(self, X, y, gaps=gaps)
         self.classes_ = np.unique(y)
         codes = np.searchsorted(self.classes_, y)  # one number a row, where unique(..., return_inverse) takes several
-        place = np.zeros(0, dtype=np.int64) if part is None else np.asarray(part, dtype=np.int64)
-        wrong = place.shape != (len(X),) or (len(place) and (place.min() < 0 or place.max() >= len(given)))
-        if (len(given) > 1) if part is None else wrong:
-            raise ValueError(
-                f"The 'part' parameter must hold a number from 0 to {len(given) - 1} for each of {len(X)} rows."
-            )
+        place = _part_of_rows(part, len(given), len(X))
         keeps = np.broadcast_to(np.asarray(label_keep, dtype=np.float64), len(given)).tolist()
         if not all(0.0 <= keep <= 1.0 for keep in keeps):
             raise ValueError(f"The 'label_keep' parameter must hold probabilities. Got {label_keep!r} instead.")
@@ -105,6 +100,15 @@ class ReadsNoise(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _queries(self, X: Any, *, gaps: bool = False) -> Floats:
         check_is_fitted(self)
         return matrix_of_rows(self, X, gaps=gaps)
+
+
+def _part_of_rows(part: Any, parts: int, rows: int) -> Codes:
+    """The number of the part that each row belongs to; of one part it need not be said."""
+    place = np.zeros(0, dtype=np.int64) if part is None else np.asarray(part, dtype=np.int64)
+    wrong = place.shape != (rows,) or (len(place) and (place.min() < 0 or place.max() >= parts))
+    if (parts > 1) if part is None else wrong:
+        raise ValueError(f"The 'part' parameter must hold a number from 0 to {parts - 1} for each of {rows} rows.")
+    return place
 
 
 def _check_gaps(rows: Part) -> None:

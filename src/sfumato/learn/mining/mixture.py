@@ -91,20 +91,14 @@ def fit_mixture(
     *,
     seed: int = 0,
     starts: int = STARTS,
-    weights: Floats | None = None,
-    start: Mixture | None = None,
 ) -> Mixture:
-    """The likeliest of several runs, each from k-means on what the rows are likely to have been.
-
-    `weights`: how often each row counts. `start`: one more run from there.
-    """
+    """The likeliest of several runs, each from k-means on what the rows are likely to have been."""
     if model not in MIXTURES:
         raise UsageError(f"There is no model {model!r}. Choose one of: {', '.join(MIXTURES)}.")
     n = len(seen[0].codes)
     if not 1 <= clusters <= n:
         raise UsageError(f"There can be 1 to {n:,} clusters of {n:,} rows. Got {clusters} instead.")
-    counted = np.ones(n) if weights is None else weights
-    one = _run(seen, _first(seen, np.ones((n, 1)), model), counted)
+    one = _run(seen, _first(seen, np.ones((n, 1)), model))
     if clusters == 1:
         return one
     guesses = expected_values(seen, one)
@@ -112,8 +106,8 @@ def fit_mixture(
         _first(seen, _grouped(guesses, clusters, seed + number, weigh=number % 2 == 1), model)
         for number in range(starts)
     ]
-    runs = [_run(seen, begin, counted, TRIED_STEPS) for begin in [*begins, *([start] if start else [])]]
-    return _sorted(_run(seen, max(runs, key=lambda run: run.score), counted))
+    runs = [_run(seen, begin, TRIED_STEPS) for begin in begins]
+    return _sorted(_run(seen, max(runs, key=lambda run: run.score)))
 
 
 def expected_values(seen: Sequence[Seen], one: Mixture) -> Matrix:
@@ -149,61 +143,73 @@ def _first(seen: Sequence[Seen], belongs: Matrix, model: str) -> Mixture:
         for column in seen
     )
     begin = Mixture(model, np.full(belongs.shape[1], 1.0 / belongs.shape[1]), flat)
-    return _maximised(seen, begin, belongs, np.ones(len(belongs)))
+    return _maximised(seen, begin, belongs)
 
 
-def _run(seen: Sequence[Seen], mixture: Mixture, counted: Floats, steps: int = MOST_STEPS) -> Mixture:
+def _run(seen: Sequence[Seen], mixture: Mixture, steps: int = MOST_STEPS) -> Mixture:
     best, last = mixture, -np.inf
     for _ in range(steps):
         joint = mixture.log_joint(seen)
         rows = logsumexp(joint, axis=1, keepdims=True)
-        score = float(counted @ rows[:, 0] / counted.sum())
+        score = float(rows.mean())
         best = Mixture(mixture.model, mixture.weights, mixture.laws, score)
         if score - last < TOLERANCE:
             break
         last = score
-        mixture = _maximised(seen, mixture, np.exp(joint - rows), counted)
+        mixture = _maximised(seen, mixture, np.exp(joint - rows))
     return best
 
 
-def _maximised(seen: Sequence[Seen], old: Mixture, belongs: Matrix, counted: Floats) -> Mixture:
+def _maximised(seen: Sequence[Seen], old: Mixture, belongs: Matrix) -> Mixture:
     """The M-step: expected counts of the nodes in every cluster, and the laws that fit them."""
-    weighted = belongs * counted[:, None]
-    sizes = weighted.sum(axis=0)
+    sizes = belongs.sum(axis=0)
     sums = []
     for column, laws in zip(seen, old.laws, strict=True):
         prior = laws.over(column)
-        ratio = column.counts(weighted) / (column.lines @ prior + _TINY)
+        ratio = column.counts(belongs) / (column.lines @ prior + _TINY)
         sums.append(prior * (column.lines.T @ ratio))
     fitted = _with_variances(seen, sums, old.model)
     return Mixture(old.model, sizes / sizes.sum(), fitted)
 
 
+@dataclass(frozen=True, eq=False)
+class _Spread:
+    """One column in every cluster: how many rows have a number there, its mean, and the sum of squares about it."""
+
+    present: Floats
+    mean: Floats
+    squares: Floats
+
+    @classmethod
+    def of(cls, column: Seen, counts: Matrix) -> _Spread:
+        numbers = counts[: column.numbers]
+        present = numbers.sum(axis=0)
+        if not column.numbers:
+            return cls(present, present, np.zeros(len(present)))
+        mean = column.grid @ numbers / np.maximum(present, _TINY)
+        return cls(present, mean, ((column.grid[:, None] - mean) ** 2 * numbers).sum(axis=0))
+
+
 def _with_variances(seen: Sequence[Seen], sums: Sequence[Matrix], model: str) -> tuple[Laws, ...]:
     """`diagonal`: the clusters' common variance counts in that of each as many rows as there are columns, so that no
     cluster shrinks to a point; never below the distance of two nodes."""
-    means, squares, present, shares = [], [], [], []
-    for column, counts in zip(seen, sums, strict=True):
-        there = counts[: column.numbers].sum(axis=0)
-        mean = column.grid @ counts[: column.numbers] / np.maximum(there, _TINY) if column.numbers else there
-        away = (column.grid[:, None] - mean) ** 2 if column.numbers else np.zeros((0, len(there)))
-        means.append(mean)
-        squares.append((away * counts[: column.numbers]).sum(axis=0))
-        present.append(there)
-        shares.append((counts[column.numbers :] / np.maximum(counts.sum(axis=0), _TINY)).T)
-    numeric = [place for place, column in enumerate(seen) if column.numbers]
-    variances: list[Floats] = [np.ones(len(there)) for there in present]
-    if model == "spherical" and numeric:
-        shared = sum(float(squares[p].sum()) for p in numeric) / sum(float(present[p].sum()) for p in numeric)
-        variances = [np.full(len(there), shared) for there in present]
-    elif model == "diagonal":
-        for place in numeric:
-            pooled = float(squares[place].sum()) / max(float(present[place].sum()), _TINY)
-            variances[place] = (squares[place] + len(seen) * pooled) / (present[place] + len(seen))
-    return tuple(
-        Laws(mean, np.maximum(variance, column.step**2) if column.numbers else variance, share)
-        for column, mean, variance, share in zip(seen, means, variances, shares, strict=True)
-    )
+    spreads = [_Spread.of(column, counts) for column, counts in zip(seen, sums, strict=True)]
+    of_numbers = [one for one, column in zip(spreads, seen, strict=True) if column.numbers]
+    shared = sum(float(one.squares.sum()) for one in of_numbers)
+    shared /= max(sum(float(one.present.sum()) for one in of_numbers), _TINY)
+    laws = []
+    for column, counts, one in zip(seen, sums, spreads, strict=True):
+        variance = np.ones(len(one.present))
+        if column.numbers and model == "spherical":
+            variance = np.full(len(one.present), shared)
+        elif column.numbers:
+            pooled = float(one.squares.sum()) / max(float(one.present.sum()), _TINY)
+            variance = (one.squares + len(seen) * pooled) / (one.present + len(seen))
+        if column.numbers:
+            variance = np.maximum(variance, column.step**2)
+        shares = (counts[column.numbers :] / np.maximum(counts.sum(axis=0), _TINY)).T
+        laws.append(Laws(one.mean, variance, shares))
+    return tuple(laws)
 
 
 def _sorted(mixture: Mixture) -> Mixture:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -190,27 +190,32 @@ def frequent(answers: Answers, longest: int, min_support: float, confidence: flo
     True frequencies of larger sets are never larger; estimates may be. So a set is looked at if the upper end of each
     of its parts reaches `min_support`.
     """
-    found: dict[tuple[Item, ...], Estimate] = {
+    single: dict[tuple[Item, ...], Estimate] = {
         (item,): frequency(answers, [item], confidence) for item in answers.items
     }
-    last: set[tuple[Item, ...]] = {items for items, one in found.items() if one.high >= min_support}
-    found = {items: one for items, one in found.items() if items in last}
+    kept = {items: one for items, one in single.items() if one.high >= min_support}
+    items = [one[0] for one in kept]
+    found = dict(kept)
     for size in range(2, longest + 1):
         grown: dict[tuple[Item, ...], Estimate] = {}
-        single = [one[0] for one in found if len(one) == 1]
-        for base, item in itertools.product(sorted(last), single):
-            one = (*base, item)
-            if item <= base[-1] or item[0] in {name for name, _ in base}:
-                continue
-            if any(part not in last for part in itertools.combinations(one, size - 1)):
-                continue
+        for one in _extended(sorted(kept), items, size):
             grown[one] = frequency(answers, one, confidence)
             if len(grown) > MOST_SETS:
                 raise UsageError(f"More than {MOST_SETS:,} sets of answers would be looked at. Raise the support.")
-        kept = {items: one for items, one in grown.items() if one.high >= min_support}
-        last = set(kept)
+        kept = {one: estimate for one, estimate in grown.items() if estimate.high >= min_support}
         found |= kept
     return found
+
+
+def _extended(bases: Sequence[tuple[Item, ...]], items: Sequence[Item], size: int) -> Iterator[tuple[Item, ...]]:
+    """Each of the bases with one more item, of a column that it has not, where all parts of the set are bases."""
+    known = set(bases)
+    for base, item in itertools.product(bases, items):
+        one = (*base, item)
+        if item <= base[-1] or item[0] in {name for name, _ in base}:
+            continue
+        if all(part in known for part in itertools.combinations(one, size - 1)):
+            yield one
 
 
 def rules(

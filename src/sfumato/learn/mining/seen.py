@@ -19,6 +19,7 @@ from scipy import sparse
 from sfumato.channels import Channel, Exact, NotApplicableError, Recipe, apart
 from sfumato.core.array_types import Codes, Flags, Floats, Matrix
 from sfumato.core.errors import CardError, UsageError
+from sfumato.release.release import Release
 from sfumato.table import Group
 
 FEWEST_NODES, MOST_NODES = 64, 400
@@ -33,6 +34,36 @@ class Part:
     Z: Matrix
     recipe: Recipe
     channels: tuple[Channel, ...]
+
+
+def parts_of(release: Release) -> list[Part]:
+    """A release, class by class where classes have channels of their own."""
+    if release.card.post_processing is not None:
+        raise CardError(
+            f"The release was rounded and clipped ({release.card.post_processing}), so its noise is no longer the one "
+            "that was drawn. Release without --like-original."
+        )
+    recipe, Z = release.card.made_by(), release.Z
+    if not recipe.by_class:
+        return [Part(Z, recipe, recipe.channels)]
+    return [Part(Z[rows], recipe, recipe.of_class(code)) for code, rows in _by_class(release)]
+
+
+def _by_class(release: Release) -> list[tuple[int, Codes]]:
+    y = release.y
+    assert y is not None  # channels differ by class only where there is a label
+    return [(int(code), np.flatnonzero(y == code)) for code in np.unique(y)]
+
+
+def file_order(releases: Sequence[Release]) -> Codes:
+    """For every row of the parts, its place in the files one after the other."""
+    found, first = [], 0
+    for release in releases:
+        by_class = release.card.made_by().by_class
+        rows = np.concatenate([r for _, r in _by_class(release)]) if by_class else np.arange(len(release))
+        found.append(rows + first)
+        first += len(release)
+    return np.concatenate(found)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Neighbours: exact distances, nearest rows and radius votes by blocked matrix products."""
 
 from sfumato.table.neighbours.arrays import NumpyArrays
-from sfumato.table.neighbours.circle import Votes
+from sfumato.table.neighbours.circle import Circle, Votes
 from sfumato.table.neighbours.device import DeviceMemoryWarning, chosen, in_blocks, on_device
 from sfumato.table.neighbours.frame import Frame, error_bound, pair_squares
 from sfumato.table.neighbours.nearest import nearest
@@ -9,6 +9,7 @@ from sfumato.table.neighbours.tiles import distance_blocks
 from sfumato.table.neighbours.votes import radius_votes
 
 __all__ = [
+    "Circle",
     "DeviceMemoryWarning",
     "Frame",
     "NumpyArrays",

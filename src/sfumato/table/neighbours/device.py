@@ -81,9 +81,10 @@ def in_blocks(
 
 
 def nearest_on_device(
-    arrays: Arrays, a: Floats, b: Floats, k: int, *, exclude_self: bool, frame: Frame | None, memory: int
+    device: tuple[Arrays, int], a: Floats, b: Floats, k: int, *, exclude_self: bool = False, frame: Frame | None = None
 ) -> tuple[Floats, Codes, Flags]:
     """Squared distances and indices as `nearest` has them, and which queries are settled; the rest is undefined."""
+    arrays, memory = device
     work = _Work(arrays, a, b, k, exclude_self, frame or Frame.of(b))
     best, index = np.full((len(a), k), np.inf), np.full((len(a), k), len(b), dtype=np.int64)
     settled = np.zeros(len(a), dtype=bool)

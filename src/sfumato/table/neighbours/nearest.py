@@ -44,8 +44,7 @@ def nearest(
         raise ValueError(f"The 'k' parameter must be between 1 and {len(b) - exclude_self}, the rows. Got {k} instead.")
     device = chosen()
     if device is not None and workers is None and len(a):
-        arrays, memory = device
-        best, index, settled = nearest_on_device(arrays, a, b, k, exclude_self=exclude_self, frame=frame, memory=memory)
+        best, index, settled = nearest_on_device(device, a, b, k, exclude_self=exclude_self, frame=frame)
         if not settled.all():
             best[~settled], index[~settled] = _by_processor(a, b, k, np.flatnonzero(~settled), exclude_self, frame)
         return np.sqrt(best), index

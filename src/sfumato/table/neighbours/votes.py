@@ -31,10 +31,10 @@ BYTES_OF_A_PAIR = 48
 """A product, its weight, and what is compared on the way."""
 
 
-def votes_on_device(
-    device: tuple[Arrays, int], a: Floats, b: Floats, codes: Codes, circle: Circle, frame: Frame, heard: Votes
-) -> None:
-    """Add what all queries `a` hear from the rows `b` to `heard`."""
+def votes_on_device(a: Floats, b: Floats, codes: Codes, circle: Circle, frame: Frame, heard: Votes) -> None:
+    """Add what all queries `a` hear from the rows `b` to `heard`, on the device that is in use."""
+    device = chosen()
+    assert device is not None
     arrays, memory = device
     scale = frame.scale_for(a)
     placed = frame.operand(b, scale)
@@ -90,23 +90,21 @@ def radius_votes(
     rows: npt.ArrayLike,
     codes: npt.ArrayLike,
     n_classes: int,
-    squared_radius: float,
+    circle: Circle | float,
     *,
-    less: float = 0.0,
-    least: float = 0.0,
     frame: Frame | None = None,
     workers: int | None = None,
 ) -> Votes:
-    """Sum of 1 / d^2 over the rows with d^2 <= `squared_radius`, by class (`codes` in 0 .. n_classes - 1).
+    """Sum of 1 / d^2 over the rows within a circle, by class (`codes` in 0 .. n_classes - 1).
 
-    Rows at distance zero have no finite weight: they are counted apart, in `exact`, and do not vote. With a `least`
-    above 0 the weight is 1 / max(d^2 - less, least) instead, and every row has one.
+    `circle`: its squared radius, or a `Circle` that has other weights. Rows at distance zero have no finite weight:
+    they are counted apart, in `exact`, and do not vote, unless the circle has a `least`.
     Membership in the circle is decided as by direct computation: products within their proven error bound of the
     radius are measured again by differences, and so are those too small to be accurate (`tiles.NEAR`). Rows are
     taken class by class, so that whole tiles lie outside the circle and are passed over after one product in
     single precision.
 
-    >>> radius_votes([[0.0]], [[1.0], [2.0], [3.0]], [0, 1, 1], 2, squared_radius=4.0).votes.tolist()
+    >>> radius_votes([[0.0]], [[1.0], [2.0], [3.0]], [0, 1, 1], 2, 4.0).votes.tolist()
     [[1.0, 0.25]]
     """
     a = np.ascontiguousarray(queries, dtype=np.float64)
@@ -117,11 +115,11 @@ def radius_votes(
     if len(b) and not 0 <= int(classes.min()) <= int(classes.max()) < n_classes:
         raise ValueError(f"The 'codes' parameter must lie between 0 and {n_classes - 1}.")
     heard = Votes(np.zeros((len(a), n_classes)), np.zeros((len(a), n_classes), dtype=np.int64))
-    if squared_radius < 0 or not len(a):
+    circle = circle if isinstance(circle, Circle) else Circle(float(circle))
+    if circle.squared_radius < 0 or not len(a):
         return heard
-    circle, device = Circle(float(squared_radius), less, least), chosen()
-    if device is not None and workers is None and len(b):
-        votes_on_device(device, a, b, classes, circle, frame or Frame.of(b), heard)
+    if chosen() is not None and workers is None and len(b):
+        votes_on_device(a, b, classes, circle, frame or Frame.of(b), heard)
         return heard
     order = np.argsort(classes, kind="stable")
     likely = _likely_classes(a, b, classes, n_classes) if len(b) else np.arange(len(a))
