@@ -13,8 +13,9 @@ import typer
 from typer.testing import CliRunner
 
 import sfumato as sf
+from sfumato.advising.asked import CompareAsked, RecommendAsked
 from sfumato.api.cli import app
-from sfumato.api.cli.blocks import keywords, with_blocks
+from sfumato.api.cli.blocks import keywords, typed_again, with_blocks
 from sfumato.api.cli.grouped import GroupedCommand
 from sfumato.auditing.asked import AuditAsked, CanaryAsked, InvarianceAsked
 from sfumato.core.asked import NOT_TYPED, Read, asked, asked_fields, asks, check_asked, flag_of
@@ -28,6 +29,8 @@ from sfumato.study.asked import CountsAsked, EdgesAsked, RehearseAsked, SurveyPl
 
 DECLARED = {
     "sanitize": SanitizeAsked,
+    "recommend": RecommendAsked,
+    "compare": CompareAsked,
     "audit": AuditAsked,
     "canary": CanaryAsked,
     "invariance": InvarianceAsked,
@@ -61,6 +64,7 @@ class Baking:
     with_: dict = asked(dict, "More.", read=Read.PARAMETERS, flag="--with", kind="mapping")
     beside: object = asked(None, "A table.", read=Read.TABLE)
     slices: int | str = asked(8, "How many.", typed=str, read=lambda typed: int(typed) * 2)
+    layers: tuple = asked((1, 2), "How thick each is.", kind="sequence", typed=str, read=lambda typed: typed.split(","))
     tell: object = asked(print, "Called when done.", kind="callable", typed=NOT_TYPED)
 
 
@@ -132,18 +136,24 @@ def test_what_was_typed_is_read_as_the_field_says():
     assert keywords(Baking(toppings=None, with_=None)) == {}, "what was not typed is left to the function"
 
 
+def test_what_was_asked_can_be_typed_again():
+    assert typed_again(Baking(crust="thick", heat=250, toppings=None, with_=None)) == {"crust": "thick", "heat": 250}
+
+
 def test_a_command_takes_the_same_object_and_shows_rare_options_only_when_asked():
     kitchen = typer.Typer(rich_markup_mode=None)
 
     @kitchen.command(cls=GroupedCommand)
     @with_blocks
     def oven(options: Baking) -> None:
-        print(options.crust, options.minutes, options.toppings)
+        print(options.crust, options.minutes, options.toppings, keywords(options).get("layers"))
 
     def say(*words):
         return CliRunner().invoke(kitchen, words).output
 
-    assert say("--crust", "thick", "--minutes", "3", "--on", "a", "--on", "b") == "thick 3 ['a', 'b']\n"
+    assert say("--crust", "thick", "--minutes", "3", "--on", "a", "--on", "b") == "thick 3 ['a', 'b'] None\n"
+    assert say("--layers", "3,1").endswith("['3', '1']\n")
+    assert "[default: 1,2]" in say("--help-all"), "several values are typed as one word"
     first, whole = say("--help"), say("--help-all")
     assert re.search(r"Taste:\n +--crust thin\|thick +How the edge is; see --minutes", first)
     assert "--minutes <int>" not in first

@@ -11,7 +11,7 @@ import numpy as np
 from frames import EXPERIENCE, GENERATED, JUDGING, table_of
 from tasks import COMPARED, ORIGINAL, OTHERS, PIECEWISE, SQUARE, TREE
 
-from sfumato.advising import advice as experience
+from sfumato.advising import experience
 from sfumato.release.strength import LARGE_FROM
 
 SHIPPED = Path(experience.__file__).with_name("experience.json")

@@ -16,9 +16,9 @@ __version__ = "0.2.0"
 
 TYPE_CHECKING = False  # what type checkers take for true; `typing` would be most of the time that an import takes
 if TYPE_CHECKING:
+    from sfumato.advising.compare import Comparison, compare
+    from sfumato.advising.recommend import recommend
     from sfumato.advising.recommendation import Recommendation
-    from sfumato.api.compare import Comparison, compare
-    from sfumato.api.recommend import recommend
     from sfumato.api.redraw import redraw
     from sfumato.api.sanitize import certificate, sanitize, show
     from sfumato.auditing.audit import Audit, audit
@@ -70,9 +70,9 @@ _WHERE = {
     "regress": "sfumato.learn.regress",
     "trade_off": "sfumato.learn.trade_off",
     "certificate": "sfumato.api.sanitize",
-    "compare": "sfumato.api.compare",
-    "Comparison": "sfumato.api.compare",
-    "recommend": "sfumato.api.recommend",
+    "compare": "sfumato.advising.compare",
+    "Comparison": "sfumato.advising.compare",
+    "recommend": "sfumato.advising.recommend",
     "rehearse": "sfumato.study.rehearse_sites",
     "Rehearsal": "sfumato.study.rehearse_sites",
     "Recommendation": "sfumato.advising.recommendation",

@@ -5,6 +5,7 @@ import pytest
 
 from sfumato.channels.measured import Measurement
 from sfumato.guarantee.concentrated import Central, epsilon_of, rho_for
+from sfumato.guarantee.rounding import rounded_up
 from sfumato.mechanisms import make_mechanism
 from sfumato.mechanisms.central.budget import replacing_costs
 from sfumato.table import Column, Encoding, Schema
@@ -78,3 +79,12 @@ def test_what_is_not_stated_costs_four_times_rho():
     assert Central.from_dict(new.to_dict()) == new
     assert Central.from_dict({**new.to_dict(), "rho_replaced": 0.01}).rho_replaced == pytest.approx(0.08)
     assert Central(pure=1.0).value.epsilon == 2.0
+
+
+@pytest.mark.parametrize("wanted", [0.672, 1.0, 1.5, 2.0, 4.0, 6.0])
+def test_an_epsilon_that_was_asked_for_is_not_shown_as_more(wanted):
+    """Rounding must not make 2.01 of 2."""
+    found = make_mechanism("tree-resampling", {"delta": 1e-6}).strength_for_values(wanted)
+    planned = make_mechanism("tree-resampling", {**found, "delta": 1e-6}).planned.value.epsilon
+    assert planned <= wanted
+    assert rounded_up(planned) == f"{wanted:g}"

@@ -56,7 +56,7 @@ def test_on_a_terminal_it_asks_and_prints_the_command_before_the_answer(table):
         assert question in seen
     assert "Please type we or nobody or people." in seen
     assert "Please type a number from 1.01 to 9.99." in seen
-    same = "sfumato recommend people.csv --schema schema.yaml --trust owner --max-posterior 0.3 --max-rows-per-person 4"
+    same = "sfumato recommend people.csv --max-posterior 0.3 --schema schema.yaml --max-rows-per-person 4"
     assert seen.index(same) < seen.index("made-up rows drawn from noisy counts")
     assert "a person's 4 rows together can lift a fact from 1 chance in 10 to at most 3" in seen
     assert "--person COLUMN --max-rows-per-person 4 --out release" in seen

@@ -16,11 +16,11 @@ import pytest
 
 import sfumato as sf
 from sfumato.advising import ground
-from sfumato.advising.advice import advise
+from sfumato.advising.advice import Known, advise
 from sfumato.advising.ground import Ground, split, trial_schema
 from sfumato.advising.recommendation import _strongest, refuted
 from sfumato.advising.search import Setting, keeps, proves, search
-from sfumato.advising.trial import Outcome, averaged, trial
+from sfumato.advising.trial import Outcome, Trial, averaged, trial
 from sfumato.advising.wish import USUAL_RISK, Candidate, Wish, candidates
 from sfumato.auditing.extra import Points
 from sfumato.core.errors import PrivacyLeakWarning, TableError, UnmetWishError, UsageError
@@ -138,10 +138,10 @@ def test_every_mechanism_is_a_candidate_or_says_why_not():
 
 
 def test_a_wish_that_cannot_be_meant_is_refused():
-    assert Wish().checked().max_risk == USUAL_RISK
-    for wrong in (Wish(max_risk=1.5), Wish(max_loss=-0.1), Wish(epsilon=0.0), Wish(trust="the state")):
+    assert Wish().in_trials().max_risk == USUAL_RISK
+    for wrong in (Wish(max_risk=1.5), Wish(max_loss=-0.1), Wish(epsilon=0.0), Wish(trust="the state"), Wish(prior=0.2)):
         with pytest.raises(UsageError):
-            wrong.checked()
+            wrong.check()
 
 
 def test_rows_of_a_person_stay_on_one_side():
@@ -276,7 +276,13 @@ def test_columns_with_spaces_are_quoted_where_they_are_to_be_declared():
 
 
 def test_wishes_that_say_the_same_twice_are_refused():
-    for wrong in ({"epsilon": 1.0, "max_risk": 0.2}, {"epsilon": 1.0, "trust": "key"}, {"rows": 0}, {"max_risk": 0.0}):
+    for wrong in (
+        {"epsilon": 1.0, "max_risk": 0.2},
+        {"epsilon": 1.0, "trust": "key-holders"},
+        {"epsilon": 1.0, "prior": 0.2},
+        {"rows": 0},
+        {"max_risk": 0.0},
+    ):
         with pytest.raises(UsageError):
             sf.recommend(people(), schema=SCHEMA, **wrong)
 
@@ -373,7 +379,7 @@ def test_without_a_schema_no_trial_is_run_unless_it_is_asked_for(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = sf.recommend(people(), label="ill", max_risk=0.2)
-    assert found.read_off == ("age", "dose", "ward", "ill")
+    assert found.known.read_off == ("age", "dose", "ward", "ill")
     assert found.command("my table.csv").splitlines()[0] == (
         "sfumato schema 'my table.csv' --label ill --out schema.yaml"
     )
@@ -389,7 +395,7 @@ def test_a_persons_rows_need_a_column_and_a_cap():
         with pytest.raises(UsageError, match="--max-rows-per-person"):
             sf.recommend(visits, label="ill", person="who")
         found = sf.recommend(visits, label="ill", person="who", max_rows_per_person=3)
-    assert "who" not in found.read_off
+    assert "who" not in found.known.read_off
     assert found.command("t.csv").endswith("--person who --max-rows-per-person 3 --out release")
     unnamed = sf.recommend(people(), schema=SCHEMA, max_rows_per_person=3)
     assert "--person COLUMN --max-rows-per-person 3" in unnamed.command("t.csv", schema="s.yaml")
@@ -474,9 +480,8 @@ def test_epsilon_is_that_for_values_and_presence_stands_beside_it():
     """A release with presence 1 has values of about 1.6: it does not keep a wish for 1."""
     schema = trial_schema(SCHEMA)
     ground = Ground.of(schema, people(200, 1), people(100, 2), ("naive-bayes",))
-    found = trial(
-        ground, "tree-resampling", {"epsilon": 1.0, "delta": 1e-6}, seed=0, learners=("naive-bayes",), attacks=()
-    )
+    how = Trial(learners=("naive-bayes",), attacks=())
+    found = trial(ground, "tree-resampling", {"epsilon": 1.0, "delta": 1e-6}, 0, how)
     assert found.presence == pytest.approx(1.0, rel=1e-6)
     assert 1.5 < found.epsilon < 1.8
     assert not proves(found, Wish(epsilon=1.0))
@@ -505,7 +510,7 @@ def test_an_answer_by_rule_imports_neither_attackers_nor_learners():
     """An owner waits for the import, not for the arithmetic."""
     run = """
 import sys
-from sfumato.api.recommend import recommend
+from sfumato.advising.recommend import recommend
 import sfumato.advising.advice
 heavy = {"scipy.stats", "sklearn", "pandas", "sfumato.attacks", "sfumato.advising.trial"} & sys.modules.keys()
 assert not heavy, heavy
@@ -516,12 +521,39 @@ assert not heavy, heavy
 @pytest.mark.parametrize("epsilon", [math.nan, -1.0, 0.0, 1e9])
 def test_an_epsilon_that_sanitize_refuses_is_refused_here_too(epsilon):
     with pytest.raises(UsageError, match="--epsilon must be above 0 and at most 100"):
-        advise(Wish(epsilon=epsilon), "ill", 500)
-    with pytest.raises(UsageError, match="--max-loss must be a share"):
-        advise(Wish(max_loss=1.5), "ill", 500)
+        advise(Wish(epsilon=epsilon), Known("ill", 500))
+    for share in (1.5, math.nan):
+        with pytest.raises(UsageError, match="--max-loss must be at least 0 and at most 1"):
+            advise(Wish(max_loss=share), Known("ill", 500))
+
+
+def test_what_is_practically_unprotected_is_said_first_and_not_called_recommended():
+    for wish in (Wish(epsilon=50.0), Wish(max_risk=0.999999), Wish(epsilon=8.0, trust="nobody")):
+        said = advise(wish, Known("ill", 6_000)).paragraph()
+        assert re.match(r"(\d of \d+ public tables of this size learned nothing\. )?Practically unprotected", said)
+        assert "The rule's choice" in said
+    assert "unprotected" not in advise(Wish(epsilon=4.0, trust="nobody"), Known("ill", 6_000)).paragraph()
+
+
+def test_a_forecast_says_where_no_public_table_is_like_this_one():
+    towns = sf.Column("town", "categorical", categories=tuple(f"t{i}" for i in range(40)), **KNOWN)
+    table = people().append_column("town", pa.array([f"t{i % 40}" for i in range(60)]))
+    found = sf.recommend(table, schema=sf.Schema((*SCHEMA.columns, towns)), epsilon=8.0)
+    assert "None of them has a column of more than 10 categories, as town here" in found.paragraph()
+    assert "categories, as" not in sf.recommend(people(), schema=SCHEMA, epsilon=8.0).paragraph()
+
+
+def test_no_epsilon_is_proposed_that_sanitize_would_refuse():
+    """Of a person with very many rows each row would need more than there is."""
+    crowd = advise(Wish(epsilon=1.0), Known("ill", 500, rows_per_person=10**9))
+    assert not crowd.met
+    assert "From epsilon" not in crowd.why_not()
+    several = advise(Wish(max_loss=0.2), Known("ill", 2_500, rows_per_person=2))
+    alone = advise(Wish(max_loss=0.2), Known("ill", 2_500))
+    assert several.bound.epsilon == pytest.approx(2 * alone.bound.epsilon, rel=0.02), "the loss is kept for both rows"
 
 
 def test_the_exception_stands_beside_every_figure_that_has_one():
-    said = advise(Wish(epsilon=1.0), "ill", 500).paragraph()
+    said = advise(Wish(epsilon=1.0), Known("ill", 500)).paragraph()
     assert said.count("except with probability 1e-06") >= 2
     assert "of 100 pairs, except with probability 1e-06" in said

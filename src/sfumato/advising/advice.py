@@ -6,23 +6,21 @@ then holds against every attacker. How useful it will be is what public tables k
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from importlib.resources import files
+from functools import cached_property
 from typing import Any
 
-import numpy as np
-from scipy.special import stdtrit
-
-from sfumato.advising.wish import Wish
+from sfumato.advising.asked import RecommendAsked
+from sfumato.advising.experience import ALIKE, MOST_CATEGORIES, SIZES, STRENGTHS, Forecast, forecast
+from sfumato.advising.wish import MOST_EPSILON, Wish
 from sfumato.core.errors import UsageError
 from sfumato.core.wording import counted as in_number
-from sfumato.core.wording import first_names, right_of_100, to_type
+from sfumato.core.wording import first_names, to_type
 from sfumato.guarantee.concentrated import epsilon_of, rho_for
+from sfumato.guarantee.guarantee import worst_first
 from sfumato.guarantee.posterior import (
+    PRACTICALLY_UNPROTECTED,
     PRIOR,
     epsilon_for_posterior,
     loss_for_gain,
@@ -35,174 +33,11 @@ from sfumato.guarantee.posterior import (
 from sfumato.guarantee.promise import but_for, chance_at_most, own_rows
 from sfumato.guarantee.rounding import of_100, rounded_up
 from sfumato.mechanisms import make_mechanism
-from sfumato.release.asked import OWNER, TRUSTS
+from sfumato.release.asked import OWNER
 from sfumato.release.config import Config
+from sfumato.release.sanitize_checks import read_off
 from sfumato.release.strength import Wanted
-
-# What public tables kept under each method: how useful a release will be, told before any row is read.
-#
-# The file beside this one is made by `papers/advice/run.py` from public tables alone: each released at several sizes
-# and epsilons, learned from by `auto`, and tested on other rows as they are. Beside that stands how far the shares of
-# one column, and of two together, are off: total variation, of which every point is a row of 100 in a wrong place. A
-# forecast for a table is what public tables of about its size kept; it never looks at the table itself, so that it
-# proves nothing about it and costs nothing.
-
-
-LEARNER, TESTED_ON = "auto", "rows left out of them"
-NOTHING_LEARNED = 0.02
-"""A table that stays within this of its own commonest class taught nothing."""
-MOST_EPSILON = 100.0
-"""What `sanitize` takes at most."""
-ALIKE = 3.0
-"""Tables are like one that has at most so many times as many rows, or at least one so-manieth."""
-FEWEST = 6
-"""Of fewer tables nothing is said: those of the next sizes join."""
-SIZES = (60, 120, 250, 500, 1_000, 2_500, 6_000, 15_000, 40_000)
-STRENGTHS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-
-
-@dataclass(frozen=True)
-class Seen:
-    """One public table of one size. `right`, `one_column` and `two_columns`: by method, then by epsilon."""
-
-    table: str
-    rows: int
-    columns: int
-    numbers: int
-    classes: int
-    commonest: float
-    originals: float
-    right: Mapping[str, Mapping[str, float]]
-    one_column: Mapping[str, Mapping[str, float]]
-    two_columns: Mapping[str, Mapping[str, float]]
-
-    def at(self, method: str, epsilon: float, figure: str = "right") -> float | None:
-        """A figure between the epsilons that were tried, on their logarithm; None below them, and where none was."""
-        known = getattr(self, figure).get(method)
-        if not known:
-            return None
-        tried = sorted(map(float, known))
-        if epsilon < tried[0] * (1 - 1e-9):
-            return None
-        values = [known[f"{one:g}"] for one in tried]
-        return float(np.interp(math.log(epsilon), np.log(tried), values))
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """Of so many public tables like one: mean accuracy, where 9 in 10 tables are, and what is beside it."""
-
-    accuracy: float
-    interval: tuple[float, float]
-    majority: float
-    originals: float
-    lost: tuple[float, float]
-    """The least and the most that a table lost against its originals."""
-    tables: int
-    taught_nothing: int
-    rows: tuple[int, int]
-    one_column: float | None = None
-    two_columns: float | None = None
-    one_column_interval: tuple[float, float] | None = None
-    two_columns_interval: tuple[float, float] | None = None
-
-    @property
-    def useless(self) -> bool:
-        """Whether more than half of them taught nothing."""
-        return 2 * self.taught_nothing > self.tables
-
-    def words(self) -> str:
-        """One sentence, with figures that are nobody's measurement of the table asked about."""
-        return (
-            f"On {self.tables} public tables of {self._sizes()} rows: "
-            f"{right_of_100(self.accuracy, LEARNER, TESTED_ON, self.majority, self.originals)}; it lost between "
-            f"{100 * self.lost[0]:.0f} and {100 * self.lost[1]:.0f} points."
-        )
-
-    def words_of_shares(self) -> str:
-        """The same where there is no column to predict."""
-        if self.one_column is None or self.two_columns is None:
-            return "How far shares of columns are off was not tried on public tables at such an epsilon."
-        one, two = (
-            _points(self.one_column, self.one_column_interval),
-            _points(self.two_columns, self.two_columns_interval),
-        )
-        return (
-            f"On {self.tables} public tables of {self._sizes()} rows: shares of one column were off by {one}, of two "
-            f"columns by {two}; so many rows of 100 are counted in a wrong place."
-        )
-
-    def _sizes(self) -> str:
-        low, high = self.rows
-        return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
-
-
-@lru_cache(maxsize=1)
-def everything() -> tuple[Seen, ...]:
-    """All that was seen."""
-    found = json.loads(files(__package__).joinpath("experience.json").read_text(encoding="utf-8"))
-    return tuple(Seen(**entry) for entry in found["seen"])
-
-
-def alike(rows: int, without: str | None = None) -> list[Seen]:
-    """Of every public table the size nearest to this one, where that is near; the largest stand for what is larger."""
-    nearest: dict[str, Seen] = {}
-    rows = min(max(rows, SIZES[0]), SIZES[-1])
-
-    def apart(one: Seen) -> float:
-        return abs(math.log(one.rows / rows))
-
-    for one in everything():
-        if one.table != without and (one.table not in nearest or apart(one) < apart(nearest[one.table])):
-            nearest[one.table] = one
-    ordered = sorted(nearest.values(), key=apart)
-    return [one for place, one in enumerate(ordered) if place < FEWEST or apart(one) <= math.log(ALIKE)]
-
-
-def forecast(method: str, epsilon: float, rows: int, without: str | None = None) -> Forecast:
-    """What tables of about so many rows kept; below the least epsilon that was tried, nothing."""
-    tables = alike(rows, without)
-    right = np.array([_or(one.at(method, epsilon), one.commonest) for one in tables])
-    majority = np.array([one.commonest for one in tables])
-    originals = np.array([one.originals for one in tables])
-    lost = originals - right
-    shares: dict[str, Any] = {}
-    for figure in ("one_column", "two_columns"):
-        known = [value for one in tables if (value := one.at(method, epsilon, figure)) is not None]
-        if len(known) == len(tables):
-            shares |= {figure: float(np.mean(known)), f"{figure}_interval": _one_more(known)}
-    return Forecast(
-        float(right.mean()),
-        _one_more(right),
-        float(majority.mean()),
-        float(originals.mean()),
-        (float(lost.min()), float(lost.max())),
-        len(tables),
-        int((right <= majority + NOTHING_LEARNED).sum()),
-        (min(one.rows for one in tables), max(one.rows for one in tables)),
-        **shares,
-    )
-
-
-def _one_more(values: Any) -> tuple[float, float]:
-    """Where one more table lies, nine times in ten (a prediction interval by Student's t)."""
-    middle, count, half = float(np.mean(values)), len(values), 0.0
-    if count > 1:
-        half = float(stdtrit(count - 1, 0.95) * np.std(values, ddof=1)) * math.sqrt(1 + 1 / count)
-    return max(0.0, middle - half), min(1.0, middle + half)
-
-
-def _points(value: float, ends: tuple[float, float] | None) -> str:
-    low, high = ends or (value, value)
-    return f"{100 * value:.0f} points ({100 * low:.0f} to {100 * high:.0f})"
-
-
-def _or(value: float | None, otherwise: float) -> float:
-    return otherwise if value is None else value
-
+from sfumato.table import Schema
 
 DELTA = 1e-6
 USUAL = 0.2
@@ -211,6 +46,8 @@ SCHEMA_FILE = "schema.yaml"
 """Where the printed commands write a schema."""
 MOST_NAMED = 30
 """Columns that are named one by one."""
+RARE = 0.001
+"""A belief that may not become likelier than not, or the release is called practically unprotected."""
 FINE = 40
 """Steps between the least and the largest epsilon in which the least one is looked for that keeps a loss."""
 
@@ -251,22 +88,52 @@ class Bound:
         }
 
 
-@dataclass(frozen=True, repr=False)
-class Advice:
-    """What is recommended. `rows`: as declared, or None; `counted`: those of the owner's table, for her eyes alone.
-    `read_off`: columns whose ranges were read off the table, under which the bound is not proved.
-    `rows_per_person`: the most that one person has; the bound is for all of them. `person`: the column that says whose
-    rows they are, where the schema does not."""
+@dataclass(frozen=True)
+class Known:
+    """What is known of the table without looking at its values. `rows`: as declared, or None; `counted`: those of the
+    owner's table, for her eyes alone. `read_off`: columns whose ranges were read off the table, under which no bound is
+    proved. `rows_per_person`: the most that one person has; the bound is for all of them. `person`: the column that
+    says whose rows they are, where the schema does not. `many`: columns with more categories than any public table
+    that was tried."""
 
-    wish: Wish
-    bound: Bound
-    method: str
-    label: str | None
+    label: str | None = None
     rows: int | None = None
     counted: int | None = None
     read_off: tuple[str, ...] = ()
     rows_per_person: int = 1
     person: str | None = None
+    many: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, schema: Schema, asked: RecommendAsked, counted: int | None) -> Known:
+        """By the schema and what was asked; of a cap on a person's rows whose column no one named the name is left
+        open."""
+        cap = asked.max_rows_per_person or 1
+        wide = (column.name for column in schema.private if len(column.categories or ()) > MOST_CATEGORIES)
+        return cls(
+            None if schema.label is None else schema.label.name,
+            asked.rows,
+            counted,
+            tuple(read_off(schema)),
+            cap,
+            asked.person or ("COLUMN" if cap > 1 and schema.person is None else None),
+            tuple(wide),
+        )
+
+    @property
+    def size(self) -> int:
+        """Rows of the tables that are looked to: as declared, else as counted; 1,000 where neither is known."""
+        return self.rows or self.counted or 1_000
+
+
+@dataclass(frozen=True, repr=False)
+class Advice:
+    """What is recommended for a table."""
+
+    wish: Wish
+    bound: Bound
+    method: str
+    known: Known
 
     def __repr__(self) -> str:
         return f"<Advice: {self.method}, epsilon {self.bound.epsilon:.3g}>"
@@ -279,39 +146,37 @@ class Advice:
     def parameters(self) -> dict[str, Any]:
         """As `sanitize --config` takes them."""
         given: dict[str, Any] = {"delta": self.bound.delta} if self.bound.delta else {}
-        return {
-            **make_mechanism(self.method, given).strength_for_values(self.bound.epsilon, rows=self.rows_per_person),
-            **given,
-        }
+        made = make_mechanism(self.method, given)
+        return {**made.strength_for_values(self.bound.epsilon, rows=self.known.rows_per_person), **given}
 
-    @property
-    def each(self) -> float:
-        """What is left for one row of a person, as public tables with one row each were tried."""
-        return self.bound.epsilon / self.rows_per_person
-
-    @property
-    def size(self) -> int:
-        """Rows of the tables that are looked to: as declared, else as counted; 1,000 where neither is known."""
-        return self.rows or self.counted or 1_000
+    def _forecast_at(self, epsilon: float, rows: int) -> Forecast:
+        """Of the rule's method for all rows of a person; public tables with one row each were tried."""
+        return forecast(_ruled(self.wish.trust, epsilon), epsilon / self.known.rows_per_person, rows)
 
     @cached_property
     def forecast(self) -> Forecast:
-        """Of tables of this size."""
-        return forecast(self.method, self.each, self.size)
+        """Of tables of about this size."""
+        return self._forecast_at(self.bound.epsilon, self.known.size)
 
     @cached_property
     def met(self) -> bool:
         """Whether tables learn at this epsilon: of the declared size, or of any. It never depends on counted rows."""
-        sizes = SIZES if self.rows is None else (self.rows,)
-        useful = any(not forecast(self.method, self.each, size).useless for size in sizes)
-        return useful and self.keeps_loss
+        sizes = SIZES if self.known.rows is None else (self.known.rows,)
+        useful = any(not self._forecast_at(self.bound.epsilon, size).useless for size in sizes)
+        return useful and self.lost_too_much is None
+
+    @cached_property
+    def lost_too_much(self) -> float | None:
+        """What tables of the declared size lost on average, where that is more than was wished for."""
+        if self.wish.max_loss is None or self.known.rows is None:
+            return None
+        lost = self._forecast_at(self.bound.epsilon, self.known.rows).lost_on_average
+        return lost if lost > self.wish.max_loss else None
 
     @property
-    def keeps_loss(self) -> bool:
-        """Whether tables of the declared size lost no more than was wished for, on average."""
-        if self.wish.max_loss is None or self.rows is None:
-            return True
-        return _lost(self.method, self.each, self.rows) <= self.wish.max_loss
+    def unprotected(self) -> bool:
+        """Whether a rare belief can become likelier than not."""
+        return posterior_bound(RARE, self.bound.loss) > PRACTICALLY_UNPROTECTED
 
     @property
     def config(self) -> Config:
@@ -320,95 +185,108 @@ class Advice:
 
     def command(self, table: str, *, schema: str | None = None, config: str | None = None) -> str:
         """The line that makes the release; before it those that declare ranges which were read off the table."""
-        lines = []
-        if self.read_off:
+        known, lines = self.known, list[str]()
+        if known.read_off:
             if not schema:
                 schema = SCHEMA_FILE
-                lines.append(to_type("schema", table, label=self.label, out=schema))
-            declare = to_type("schema declare", schema, column=self.read_off[0])
-            others = "" if len(self.read_off) == 1 else f"  # and so the other {len(self.read_off) - 1:,}"
+                lines.append(to_type("schema", table, label=known.label, out=schema))
+            declare = to_type("schema declare", schema, column=known.read_off[0])
+            others = f"  # and so {len(known.read_off) - 1:,} more" if len(known.read_off) > 1 else ""
             lines.append(f'{declare} ... --reason "WHERE IT IS WRITTEN"{others}')
         trust = None if self.wish.trust == OWNER else self.wish.trust
-        several = self.rows_per_person > 1 or self.person is not None
+        several = known.rows_per_person > 1 or known.person is not None
         release = to_type(
             "sanitize",
             table,
             schema=schema,
-            label=None if schema else self.label,
+            label=None if schema else known.label,
             **({"config": config} if config else {"epsilon": _floor(self.bound.epsilon), "trust": trust}),
-            person=self.person,
-            max_rows_per_person=self.rows_per_person if several else None,
+            person=known.person,
+            max_rows_per_person=known.rows_per_person if several else None,
             out="release",
         )
         return "\n  ".join([*lines, release])
 
     def paragraph(self) -> str:
-        """The sentence that a person acts on comes first."""
-        bound, words, begin = self.bound, list[str](), "Recommended"
+        """The worst news first, then what is recommended, what holds, and what it will be good for."""
+        said = [*self._warned(), self._recommended(), self._forecast_in_words()]
+        return " ".join(said)
+
+    def _warned(self) -> list[str]:
+        known, words = self.known, list[str]()
         if not self.met:
             words.append(self.why_not())
-            begin = "Nothing is recommended. The rule's choice would be"
         elif self.forecast.useless:
-            words.append(self._teach_nothing(self.size))
-            begin = "The rule's choice"
-        if self.label and self.forecast.taught_nothing:
+            words.append(self._teach_nothing(known.size))
+        if known.label and self.forecast.taught_nothing:
+            of = f"{self.forecast.taught_nothing} of {self.forecast.tables} public tables of this size"
+            words.append(f"{of} learned nothing.")
+        if self.unprotected:
+            words.append(worst_first(self.bound.epsilon, "Take a smaller one."))
+        if known.read_off:
+            columns = in_number(len(known.read_off), "column")
             words.append(
-                f"{self.forecast.taught_nothing} of {self.forecast.tables} public tables of this size learned nothing."
+                f"Nothing is proved yet, because the ranges of {columns} were read off your table: "
+                f"{first_names(known.read_off, MOST_NAMED)}. No wish about risk or epsilon is kept until you "
+                "declare them from what you know without looking (sfumato schema declare); then the bound below holds."
             )
+        return words
+
+    def _recommended(self) -> str:
+        bound, rows = self.bound, self.known.rows_per_person
+        begin = "Nothing is recommended. The rule's choice would be"
+        if self.met:
+            begin = "The rule's choice" if self.forecast.useless or self.unprotected else "Recommended"
         kind = (
             "made-up rows drawn from noisy counts of the table (tree-resampling)"
             if bound.delta
             else f"each row blurred by itself ({self.method})"
         )
-        if self.read_off:
-            words.append(
-                f"Nothing is proved yet, because the ranges of {in_number(len(self.read_off), 'column')} were read off "
-                f"your table: {first_names(self.read_off, MOST_NAMED)}. No wish about risk or epsilon is kept until "
-                "you declare them from what you know without looking (sfumato schema declare); then the bound below "
-                "holds."
-            )
-        words.append(
+        return (
             f"{begin}: {kind}, epsilon {rounded_up(bound.epsilon)} for anybody's values. Whatever the other rows "
-            f"teach, {own_rows(self.rows_per_person)} can lift a fact from 1 chance in 10 to "
-            f"{chance_at_most(PRIOR, bound.loss)}, and any fact by at most {of_100(most_gained(bound.loss))} "
-            f"points{but_for(bound.delta)}. Two people are told apart in at most {of_100(bound.pairs)} of 100 "
-            f"pairs{but_for(bound.delta)}. That holds for every attacker, not only for those that were tried."
+            f"teach, {own_rows(rows)} can lift a fact from 1 chance in 10 to {chance_at_most(PRIOR, bound.loss)}, "
+            f"and any fact by at most {of_100(most_gained(bound.loss))} points{but_for(bound.delta)}. Two "
+            f"people are told apart in at most {of_100(bound.pairs)} of 100 pairs{but_for(bound.delta)}. That holds "
+            "for every attacker, not only for those that were tried."
         )
-        words.append(self.forecast.words() if self.label else self.forecast.words_of_shares())
-        if self.size * ALIKE < self.forecast.rows[0]:
-            words.append(f"None of them is as small as one of {in_number(self.size, 'row')}: expect less.")
-        if not self.label and not bound.delta:
+
+    def _forecast_in_words(self) -> str:
+        known, tables = self.known, self.forecast
+        words = [tables.words() if known.label else tables.words_of_shares()]
+        if not known.label and not self.bound.delta:
             words.append("They were estimated as `sfumato reconstruct` does.")
+        if known.size * ALIKE < tables.rows[0]:
+            words.append(f"None of them is as small as one of {in_number(known.size, 'row')}: expect less.")
+        if known.many:
+            words.append(
+                f"None of them has a column of more than {MOST_CATEGORIES} categories, as {first_names(known.many)} "
+                "here: noise hides more of such columns."
+            )
         return " ".join(words)
 
     def why_not(self) -> str:
         """What stands in the way, and from where on it does not."""
-        if self.keeps_loss:
-            return self._teach_nothing(self.rows)
-        lost = _lost(self.method, self.each, self.rows or 0)
+        if self.lost_too_much is None:
+            return self._teach_nothing(self.known.rows)
         return (
-            f"Public tables of {self.rows:,} rows lost {100 * lost:.0f} points at epsilon "
-            f"{rounded_up(self.bound.epsilon)}, more than was wished for."
+            f"Public tables of {in_number(self.known.rows or 0, 'row')} lost {100 * self.lost_too_much:.0f} points at "
+            f"epsilon {rounded_up(self.bound.epsilon)}, more than was wished for."
         )
 
     def _teach_nothing(self, size: int | None) -> str:
         """That tables of about this size (None: of any) teach nothing, and from which epsilon or size on they do."""
-        rows = SIZES[-1] if size is None else size
-        learns = (one for one in STRENGTHS if one > self.each)
-        enough = next((one for one in learns if not forecast(self._method_at(one), one, rows).useless), None)
-        larger = (one for one in SIZES if one > rows)
-        more = next((one for one in larger if not forecast(self.method, self.each, one).useless), None)
-        ways = [
-            f"From epsilon {enough * self.rows_per_person:g}" if enough else "",
-            f"with {more:,} rows" if more else "",
-        ]
-        of = "any size that was tried" if size is None else f"{size:,} rows"
-        said = f"At this epsilon tables of {of} teach nothing."
+        epsilon, rows = self.bound.epsilon, size or self.known.counted or SIZES[-1]
+        stronger = [one * self.known.rows_per_person for one in STRENGTHS]
+        learns = (one for one in stronger if epsilon < one <= MOST_EPSILON)
+        enough = next((one for one in learns if not self._forecast_at(one, rows).useless), None)
+        larger = (one for one in SIZES if size is not None and one > size)
+        more = next((one for one in larger if not self._forecast_at(epsilon, one).useless), None)
+        ways = [f"From epsilon {enough:g}" if enough else "", f"with {more:,} rows" if more else ""]
         hint = ", or ".join(way for way in ways if way)
-        return f"{said} {hint[:1].upper()}{hint[1:]}, they do." if hint else said
-
-    def _method_at(self, epsilon: float) -> str:
-        return _ruled(self.wish.trust, epsilon)
+        they = "they do" if size is not None else f"those of {in_number(rows, 'row')} do"
+        of = "any size that was tried" if size is None else in_number(size, "row")
+        said = f"At this epsilon tables of {of} teach nothing."
+        return f"{said} {hint[:1].upper()}{hint[1:]}, {they}." if hint else said
 
     def to_dict(self) -> dict[str, Any]:
         """Plain figures, for JSON on the owner's terminal."""
@@ -419,49 +297,25 @@ class Advice:
             "wish": self.wish.to_dict(),
             "bound": self.bound.to_dict(),
             "forecast": self.forecast.to_dict(),
-            "rows": self.rows,
+            "rows": self.known.rows,
             "looked_at": "nothing",
-            "read_off": list(self.read_off),
+            "read_off": list(self.known.read_off),
             "config": self.config.to_dict(),
             "explained": self.paragraph(),
         }
 
 
-def advise(
-    wish: Wish,
-    label: str | None,
-    rows: int | None = None,
-    counted: int | None = None,
-    read_off: tuple[str, ...] = (),
-    rows_per_person: int | None = None,
-    person: str | None = None,
-) -> Advice:
+def advise(wish: Wish, known: Known) -> Advice:
     """The method by the rule and the strength by arithmetic, or, under a largest loss, by experience."""
-    if wish.trust not in TRUSTS:
-        raise UsageError(f"--trust must be {' or '.join(TRUSTS)}. Got {str(wish.trust)[:60]!r} instead.")
-    named = [one for one in (wish.epsilon, wish.max_posterior, wish.max_risk) if one is not None]
-    if wish.epsilon is not None and not 0 < wish.epsilon <= MOST_EPSILON:
-        raise UsageError(
-            f"--epsilon must be above 0 and at most {MOST_EPSILON:g}; up to 1 protects well, above 10 hardly. "
-            f"Got {wish.epsilon:g} instead."
-        )
-    if wish.max_loss is not None and not 0 <= wish.max_loss <= 1:
-        raise UsageError(f"--max-loss must be a share from 0 to 1. Got {wish.max_loss:g} instead.")
-    if len(named) > 1:
-        raise UsageError("--epsilon, --max-posterior and --max-risk say the same in other words. Give one of them.")
-    if wish.max_loss is not None and rows is None:
+    wish.check()
+    wish = wish.by_proof()
+    if wish.max_loss is not None and known.rows is None:
         raise UsageError("--max-loss is answered by public tables of your size, which must be public: give --rows.")
-    if rows is not None and rows < 1:
-        raise UsageError(f"--rows must be a number of rows. Got {rows} instead.")
-    if rows_per_person is not None and rows_per_person < 1:
-        raise UsageError(f"--max-rows-per-person must be at least 1. Got {rows_per_person} instead.")
-    if not named and wish.max_loss is not None:
-        assert rows is not None
-        bound = _least_that_keeps(wish.max_loss, wish.trust, rows)
+    if wish.max_loss is not None and wish.epsilon is wish.max_posterior is wish.max_risk is None:
+        bound = _least_that_keeps(wish.max_loss, wish.trust, known)
     else:
         bound = _bound(wish)
-    method = _ruled(wish.trust, bound.epsilon)
-    return Advice(wish, bound, method, label, rows, counted, read_off, rows_per_person or 1, person)
+    return Advice(wish, bound, _ruled(wish.trust, bound.epsilon), known)
 
 
 def _floor(value: float) -> str:
@@ -484,13 +338,15 @@ def _ruled(trust: str, epsilon: float) -> str:
     return Wanted(epsilon=epsilon, trust=trust).by_rule()[0]
 
 
-def _least_that_keeps(limit: float, trust: str, rows: int) -> Bound:
+def _least_that_keeps(limit: float, trust: str, known: Known) -> Bound:
+    """The least epsilon that was tried whose experience keeps the loss and teaches something, else the largest."""
     low, high = math.log(STRENGTHS[0]), math.log(STRENGTHS[-1])
-    tried = [math.exp(low + (high - low) * step / FINE) for step in range(FINE + 1)]
-    epsilon = next((one for one in tried if _lost(_ruled(trust, one), one, rows) <= limit), tried[-1])
+    tried = [math.exp(low + (high - low) * step / FINE) * known.rows_per_person for step in range(FINE + 1)]
+    tried = [one for one in tried if one <= MOST_EPSILON] or [MOST_EPSILON]
+
+    def keeps(epsilon: float) -> bool:
+        found = forecast(_ruled(trust, epsilon), epsilon / known.rows_per_person, known.size)
+        return found.lost_on_average <= limit and not found.useless
+
+    epsilon = next((one for one in tried if keeps(one)), tried[-1])
     return Bound.of_epsilon(float(f"{epsilon:.3g}"), trust == OWNER)
-
-
-def _lost(method: str, epsilon: float, rows: int) -> float:
-    found = forecast(method, epsilon, rows)
-    return found.originals - found.accuracy

@@ -13,10 +13,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from sfumato.advising.asked import RecommendAsked
 from sfumato.advising.ground import Ground, Grounds, of_table
 from sfumato.advising.recommendation import CONFIRMED, NOT_REFUTED, REFUTED, Recommendation, refuted
 from sfumato.advising.search import Setting, keeps, search
-from sfumato.advising.trial import AUTO, Outcome, averaged, trial, voided
+from sfumato.advising.trial import AUTO, Outcome, Trial, averaged, trial, voided
 from sfumato.advising.wish import LONGEST_REASON, Candidate, Wish, candidates
 from sfumato.core.errors import PrivacyLeakWarning, SchemaError, SfumatoError, UnmetWishError, UsageError
 from sfumato.core.processes import in_processes
@@ -42,50 +43,26 @@ WORTH_A_PROCESS = 10_000
 
 
 def choose_on(
-    rows: pa.Table,
-    agreed: Schema,
-    wish: Wish,
-    released: Release | None,
-    tries: int | None,
-    seed: int,
-    workers: int | None,
-    ledger: Path | None,
-    progress: Progress,
+    rows: pa.Table, agreed: Schema, wish: Wish, asked: RecommendAsked, released: Release | None = None
 ) -> Recommendation:
-    """The setting that keeps the wish best: on private rows, or on those of `released`, which cost nothing more."""
+    """The setting that keeps the wish best: on private rows, or on those of `released`, which cost nothing more.
+
+    `asked.tries`: how many methods are tried, in their order; the clock has no say.
+    """
     if agreed.label is None:
         raise SchemaError(
             "A choice on rows needs a column to predict: accuracy is how often it is. Name it with --label."
         )
-    if wish.max_posterior is not None:
-        raise UsageError(
-            "--max-posterior is kept by a proof, and trials on rows only measure. Leave --use-table out, so that no "
-            "row has a say; or wish for what trials can measure (--max-risk, --max-loss)."
-        )
-    wish = wish.checked()
-    model = None
-    if released is None:
-        warnings.warn(LOOKED, PrivacyLeakWarning, stacklevel=2)
-    elif Ledger(ledger).has_charged(digest := released.card.made_by().model):
-        model = digest
-    if wish.epsilon is not None and model is None:
-        why = "the choice would look at private rows" if released is None else NOT_CHARGED
-        raise UnmetWishError(
-            f"--epsilon asks for a proof, and none can be kept here: {why}. Leave --use-table out, so that no row has "
-            "a say; or wish for what trials can measure (--max-risk, --max-loss)."
-        )
-    grounds = replace(of_table(rows, agreed, seed, TABLE if released is None else RELEASED), model=model)
+    wish = wish.in_trials()
+    grounds = _grounds(rows, agreed, wish, asked, released)
     found, left_out = candidates(wish, public=not agreed.learned)
-    for one in found[tries:] if tries else ():
+    for one in found[asked.tries :] if asked.tries else ():
         left_out[one.mechanism] = "no further methods were to be tried (--tries)"
-    found = found[:tries]
-    if workers is None:
-        workers = 1 if grounds.cells < WORTH_A_PROCESS else os.cpu_count() or 1
-    best = _searched(found, wish, grounds, left_out, min(workers, len(found) or 1), progress)
+    best = _searched(found[: asked.tries], wish, grounds, left_out, asked)
     if not best:
         reasons = "; ".join(f"{name}: {why}" for name, why in left_out.items())
         raise UsageError(f"No method can be tried on this table. {reasons}"[:2000])
-    setting, forecast, verdict = _confirmed(best, wish, grounds, progress)
+    setting, forecast, verdict = _confirmed(best, wish, grounds, asked.progress)
     return Recommendation(
         wish,
         setting,
@@ -99,6 +76,26 @@ def choose_on(
         grounds.model,
         None if released is None or grounds.model is None else _together(released, setting, forecast),
     )
+
+
+def _grounds(rows: pa.Table, agreed: Schema, wish: Wish, asked: RecommendAsked, released: Release | None) -> Grounds:
+    """Rows to try on. What is chosen on private ones, or on a release that no one was charged for, proves nothing:
+    that is said beforehand, and a wish for a proof is refused."""
+    model = None
+    if released is None:
+        warnings.warn(LOOKED, PrivacyLeakWarning, stacklevel=2)
+    elif Ledger(None if asked.ledger is None else Path(asked.ledger)).has_charged(
+        digest := released.card.made_by().model
+    ):
+        model = digest
+    if wish.epsilon is not None and model is None:
+        why = "the choice would look at private rows" if released is None else NOT_CHARGED
+        raise UnmetWishError(
+            f"--epsilon asks for a proof, and none can be kept here: {why}. Leave --use-table out, so that no row has "
+            "a say; or wish for what trials can measure (--max-risk, --max-loss)."
+        )
+    looked_at = TABLE if released is None else RELEASED
+    return replace(of_table(rows, agreed, asked.seed, looked_at), model=model)
 
 
 def _together(released: Release, setting: Setting, forecast: Outcome) -> Values | None:
@@ -118,11 +115,14 @@ def _searched(
     wish: Wish,
     grounds: Grounds,
     left_out: dict[str, str],
-    workers: int,
-    progress: Progress,
+    asked: RecommendAsked,
 ) -> list[Setting]:
     """The best setting of every candidate that can be tried, the best first; why others cannot goes to `left_out`."""
     best: list[Setting] = []
+    progress, workers = asked.progress, asked.workers
+    if workers is None:
+        workers = 1 if grounds.cells < WORTH_A_PROCESS else os.cpu_count() or 1
+    workers = min(workers, len(found) or 1)
     progress("Mechanisms", 0, len(found))
 
     with contextlib.closing(in_processes(found, _tried, (wish, grounds), workers)) as searches:
@@ -149,7 +149,7 @@ def _tried(candidate: Candidate, wish: Wish, grounds: Grounds) -> Setting | str:
 
 
 def _measured(candidate: Candidate, grounds: Grounds, parameters: dict[str, Any]) -> Outcome:
-    tried = [trial(one, candidate.mechanism, parameters, seed=seed) for seed, one in enumerate(grounds.choosing)]
+    tried = [trial(one, candidate.mechanism, parameters, seed) for seed, one in enumerate(grounds.choosing)]
     return _as_claimed(averaged(tried), grounds)
 
 
@@ -177,12 +177,5 @@ def _confirmed(
 
 
 def _confirming(setting: Setting, ground: Ground, grounds: Grounds, seed: int) -> Outcome:
-    return trial(
-        ground,
-        setting.candidate.mechanism,
-        setting.parameters,
-        seed=seed,
-        learners=(AUTO,),
-        attacked=ATTACKED,
-        besides=grounds.besides,
-    )
+    how = Trial(learners=(AUTO,), attacked=ATTACKED, besides=grounds.besides)
+    return trial(ground, setting.candidate.mechanism, setting.parameters, seed, how)

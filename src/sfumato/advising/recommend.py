@@ -1,80 +1,100 @@
-"""Which mechanism and how strong, for this table: an answer with a forecast, before anything is released."""
+"""recommend: which method and how strong, for this table, before anything is released."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.advising.advice import Advice, advise
-from sfumato.advising.wish import PEOPLE, Wish
+from sfumato.advising.advice import Advice, Known, advise
+from sfumato.advising.asked import RecommendAsked
+from sfumato.advising.wish import Wish
+from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError
-from sfumato.core.progress import Progress, silent
 from sfumato.release.release import Release
 from sfumato.release.sanitize import schema_for
-from sfumato.release.sanitize_checks import check_rows_per_person, read_off
-from sfumato.table import Schema, open_table
+from sfumato.release.sanitize_checks import check_rows_per_person
+from sfumato.table import open_table
 
 if TYPE_CHECKING:  # brings all attackers and learners with it, which an answer by rule does not need
     from sfumato.advising.recommendation import Recommendation
 
 
-def recommend(
-    table: Any,
-    wish: Wish,
-    *,
-    label: str | None = None,
-    person: str | None = None,
-    schema: Path | str | Schema | None = None,
-    use_table: bool = False,
-    rows: int | None = None,
-    max_rows_per_person: int | None = None,
-    tries: int | None = None,
-    seed: int = 0,
-    workers: int | None = None,
-    ledger: Path | None = None,
-    progress: Progress = silent,
-) -> Recommendation | Advice:
-    """By rule and experience; with `use_table` by trials on some rows that others confirm, which prove nothing. Nothing
-    is released, and no ledger is told.
+@asks(RecommendAsked)
+def recommend(table: Any, options: RecommendAsked) -> Recommendation | Advice:
+    """Say which method and how strong, and what public tables kept under it, before anything is released.
 
-    A release of made-up rows can be given as the table: a choice on rows that were released already costs nothing more,
-    and keeps the proof where the owner's `ledger` charged them with one. `tries`: how many methods are tried, in their
-    order; the clock has no say.
+    No row has a say: the method follows from `trust` and epsilon, the strength from the wish by arithmetic, and it
+    holds against every attacker once all ranges are public. How useful it will be is told by public tables of about
+    this size. With `use_table` settings are tried on one half of the private rows and confirmed on the other: that is
+    measured, and the card of a release says so and proves nothing. Nothing is released, and the ledger is not told.
+
+    Parameters
+    ----------
+    table : DataFrame, Arrow table, dict of columns, path, SqlQuery or Release
+        The private table; or a release whose rows belong to nobody (or its folder), where a choice costs nothing more
+        if the ledger charged it with a proof. Of any other release the choice proves nothing.
+    {options}
+
+    Returns
+    -------
+    Advice, or Recommendation where rows were looked at
+        `met` says whether the wish is kept and of use; `mechanism`, `parameters`, `forecast`, `paragraph()`,
+        `to_dict()`, `config`.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> known = {"source": "public", "reason": "the admission form"}
+    >>> schema = sf.Schema((
+    ...     sf.Column("age", "integer", low=0, high=120, **known),
+    ...     sf.Column("ill", "categorical", role="label", categories=("no", "yes"), **known),
+    ... ))
+    >>> people = {"age": [34, 61, 47, 29, 52] * 20, "ill": ["no", "yes", "yes", "no", "no"] * 20}
+    >>> answer = sf.recommend(people, schema=schema, trust="nobody", epsilon=2)
+    >>> answer.mechanism, answer.parameters
+    ('square-wave', {'epsilon_record': 2.0})
     """
-    if wish.trust == PEOPLE:
-        raise UsageError(
-            "People who trust nobody with their rows answer a survey, and each device blurs its own answers: see "
-            "`sfumato survey plan`. Here --trust is owner or nobody."
-        )
-    if rows is not None and rows < 1:
-        raise UsageError(f"--rows must be a number of rows. Got {rows} instead.")
-    if tries is not None and tries < 1:
-        raise UsageError(f"--tries must be at least 1. Got {tries} instead.")
-    if workers is not None and workers < 1:
-        raise UsageError(f"--workers must be at least 1. Got {workers} instead.")
+    found = _answer(table, options)
+    if options.out is not None and found.met:
+        found.config.save(options.out)
+    return found
+
+
+def _answer(table: Any, options: RecommendAsked) -> Recommendation | Advice:
+    wish = Wish.of(options)
+    wish.check()
     released = _released(table)
-    opened = open_table(table if released is None else released.arrow)
-    agreed = schema_for(opened, schema, label, person) if released is None else released.encoding.schema
-    own = None if agreed.label is None else agreed.label.name
-    if released is not None and (schema is not None or person is not None or label not in (None, own)):
+    rows = open_table(table if released is None else released.arrow)
+    options.progress("Reading", 0, None)
+    if released is not None:
+        _check_alone(released, options)
+        from sfumato.advising.on_rows import choose_on
+
+        return choose_on(rows.read(), released.encoding.schema, wish, options, released)
+    agreed = schema_for(rows, options.schema, options.label, options.person)
+    if options.use_table:
+        if options.max_rows_per_person is not None:
+            raise UsageError("--max-rows-per-person is for an answer by rule. Leave it or --use-table out.")
+        from sfumato.advising.on_rows import choose_on
+
+        return choose_on(rows.read(), agreed, wish, options)
+    if options.tries is not None or options.workers is not None:
+        raise UsageError("--tries and --workers are for trials on your own rows: add --use-table, or leave them out.")
+    check_rows_per_person(agreed, options.max_rows_per_person)
+    counted = None if options.rows is not None else rows.read().num_rows
+    return advise(wish, Known.of(agreed, options, counted))
+
+
+def _check_alone(released: Release, options: RecommendAsked) -> None:
+    """A release brings its own columns, and no answer by rule is given for it."""
+    label = released.encoding.schema.label
+    own = None if label is None else label.name
+    if options.schema is not None or options.person is not None or options.label not in (None, own):
         raise UsageError(
             f"A release has its own schema, and predicts {own!r}: leave out --schema, --label and --person."
         )
-    progress("Reading", 0, None)
-    if released is None and not use_table:
-        if tries is not None or workers is not None:
-            raise UsageError(
-                "--tries and --workers are for trials on your own rows: add --use-table, or leave them out."
-            )
-        check_rows_per_person(agreed, max_rows_per_person)
-        counted = None if rows is not None else opened.read().num_rows
-        named = person or (None if max_rows_per_person is None or agreed.person is not None else "COLUMN")
-        return advise(wish, own, rows, counted, tuple(read_off(agreed)), max_rows_per_person, named)
-    if max_rows_per_person is not None:
+    if options.max_rows_per_person is not None:
         raise UsageError("--max-rows-per-person is for an answer by rule, and rows are looked at here. Leave it out.")
-    from sfumato.advising.on_rows import choose_on
-
-    return choose_on(opened.read(), agreed, wish, released, tries, seed, workers, ledger, progress)
 
 
 def _released(table: Any) -> Release | None:

@@ -146,44 +146,40 @@ def _gained(points: Points) -> tuple[float, float, float]:
     return first, low, high
 
 
-def trial(
-    ground: Ground,
-    mechanism: str,
-    parameters: Mapping[str, Any],
-    *,
-    seed: int,
-    learners: Sequence[str] | None = None,
-    attacked: int = 300,
-    attacks: tuple[str, ...] | None = None,
-    besides: pa.Table | None = None,
-    needs_learner: bool = True,
-) -> Outcome:
-    """Release in memory without a mark anywhere, attack, and learn. Raises what a release of this kind would raise.
+@dataclass(frozen=True)
+class Trial:
+    """How a setting is tried. learners: those to train, and by default those that `auto` would choose from and that
+    are quick. attacks: by default all; attacked: rows that they are tried on. besides: rows that learners are given as
+    well, released with the others; they are not attacked. needs_learner: whether it is an error where none can be
+    trained; otherwise the accuracy is no number."""
 
-    Without `learners` the best of those counts that `auto` would choose from and that are quick. `besides`: rows that
-    learners are given as well, released with the others; they are not attacked. Where no learner can be trained that is
-    an error, unless `needs_learner` is False: then the accuracy is no number.
-    """
+    learners: Sequence[str] | None = None
+    attacks: tuple[str, ...] | None = None
+    attacked: int = 300
+    besides: pa.Table | None = None
+    needs_learner: bool = True
+
+
+def trial(
+    ground: Ground, mechanism: str, parameters: Mapping[str, Any], seed: int, how: Trial | None = None
+) -> Outcome:
+    """Release in memory without a mark anywhere, attack, and learn. Raises what a release of this kind would raise."""
+    how = how or Trial()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         options = Options(mechanism=mechanism, parameters=parameters, schema=ground.schema, trial=seed)
         release = sanitize_in_memory(ground.train, options)
-        attacked_by = _attacked(release, ground, attacked, seed, attacks)
-        if besides is not None:
-            release = sanitize_in_memory(pa.concat_tables([ground.train, besides]), options)
-        tried = {name: _learned(release, ground, name) for name in learners or _quick(release)}
-    untrained = {name: found for name, found in tried.items() if isinstance(found, str)}
-    learned = {name: found for name, found in tried.items() if not isinstance(found, str)}
-    if not learned and needs_learner:
-        reasons = "; ".join(f"{name}: {why}" for name, why in untrained.items())
-        raise TableError(f"no learner can be trained on such a release ({reasons})" if reasons else NO_LEARNER)
+        attacked = _attacked(release, ground, how, seed)
+        if how.besides is not None:
+            release = sanitize_in_memory(pa.concat_tables([ground.train, how.besides]), options)
+        learned, untrained = _all_learned(release, ground, how)
     alone = release.card.all_releases().alone
     proved = alone.kind != EMPIRICAL
     epsilon, presence = _finite(alone.stated.epsilon), None if alone.central is None else _finite(alone.central.epsilon)
     return Outcome(
-        extras=attacked_by.extras,
-        columns=attacked_by.columns,
-        exposed=attacked_by.exposed,
+        extras=attacked.extras,
+        columns=attacked.columns,
+        exposed=attacked.exposed,
         reached={name: right for name, (right, _) in learned.items()},
         chosen=learned[AUTO][1] if AUTO in learned else "",
         tested=ground.test.num_rows,
@@ -194,13 +190,24 @@ def trial(
         delta=alone.stated.delta or None,
         conditional=None if proved else epsilon,
         presence=presence,
-        not_applicable=attacked_by.refused,
+        not_applicable=attacked.refused,
         untrained=untrained,
     )
 
 
 def _finite(epsilon: float) -> float | None:
     return epsilon if math.isfinite(epsilon) else None
+
+
+def _all_learned(release: Release, ground: Ground, how: Trial) -> tuple[dict[str, tuple[float, str]], dict[str, str]]:
+    """How often each learner is right and who it was, and why others could not be trained."""
+    tried = {name: _learned(release, ground, name) for name in how.learners or _quick(release)}
+    untrained = {name: found for name, found in tried.items() if isinstance(found, str)}
+    learned = {name: found for name, found in tried.items() if not isinstance(found, str)}
+    if not learned and how.needs_learner:
+        reasons = "; ".join(f"{name}: {why}" for name, why in untrained.items())
+        raise TableError(f"no learner can be trained on such a release ({reasons})" if reasons else NO_LEARNER)
+    return learned, untrained
 
 
 class _Attacked(NamedTuple):
@@ -210,10 +217,10 @@ class _Attacked(NamedTuple):
     refused: dict[str, str]
 
 
-def _attacked(release: Release, ground: Ground, attacked: int, seed: int, attacks: tuple[str, ...] | None) -> _Attacked:
+def _attacked(release: Release, ground: Ground, how: Trial, seed: int) -> _Attacked:
     """What each got, and why others do not apply. Whoever shares the key of a release is an attacker."""
     options = AuditOptions(
-        original=ground.train, holdout=ground.test, max_rows=max(2, attacked), seed=seed, attacks=attacks
+        original=ground.train, holdout=ground.test, max_rows=max(2, how.attacked), seed=seed, attacks=how.attacks
     )
     case = open_case(release, options, np.random.default_rng(seed))
     told = _Attacked({}, {}, {}, {})

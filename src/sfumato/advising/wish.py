@@ -2,46 +2,70 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from sfumato.advising.asked import KEY_HOLDERS, PEOPLE, WishAsked
+from sfumato.core.asked import check_asked
 from sfumato.core.errors import UsageError
 from sfumato.guarantee.posterior import PRIOR
 from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
 from sfumato.mechanisms.base import PRESENCE, RECORD, Knob
+from sfumato.release.asked import TRUSTS
 
-PEOPLE, KEY_HOLDERS = "people", "key-holders"
-TRUST = ("owner", "nobody", KEY_HOLDERS)
 USUAL_RISK = 0.1
-"""The extra that an attacker may get where nobody says."""
+"""The extra that an attacker may get in trials where no limit is named."""
+MOST_EPSILON = 100.0
+"""What `sanitize` takes at most."""
 
 
-@dataclass(frozen=True)
-class Wish:
-    """max_risk: the most extra that any attacker may get, as a share. max_loss: accuracy that may be lost against
-    training on the original. epsilon: a guarantee of at most this must be proved. trust: whom the people trust with
-    their rows: their "owner", "nobody", or whoever shares its secret key ("key-holders")."""
+@dataclass(frozen=True, kw_only=True)
+class Wish(WishAsked):
+    """What an owner asks for, and how well it is kept. In trials `max_risk` is the most extra that any attacker may
+    get, as a share."""
 
-    max_risk: float | None = None
-    max_loss: float | None = None
-    epsilon: float | None = None
-    trust: str = "owner"
-    max_posterior: float | None = None
-    prior: float | None = None
+    @classmethod
+    def of(cls, asked: WishAsked) -> Wish:
+        """The wish among other options."""
+        return cls(**{one.name: getattr(asked, one.name) for one in fields(WishAsked)})
 
-    def checked(self) -> Wish:
-        """The wish, once everything in it can be meant; where it says nothing, the usual risk."""
-        for name, share in (("--max-risk", self.max_risk), ("--max-loss", self.max_loss)):
-            if share is not None and not 0.0 <= share <= 1.0:
-                raise UsageError(f"{name} is a share between 0 and 1. Got {share:g} instead.")
-        if self.epsilon is not None and not 0.0 < self.epsilon < math.inf:
-            raise UsageError(f"--epsilon must be a positive number. Got {self.epsilon:g} instead.")
-        if self.trust not in TRUST:
-            raise UsageError(f"--trust must be one of {', '.join(TRUST)}. Got {str(self.trust)[:60]!r} instead.")
-        if self.max_risk is None and self.max_loss is None and self.epsilon is None:
-            return Wish(USUAL_RISK, None, None, self.trust)
+    def check(self) -> None:
+        """Refuse what cannot be meant."""
+        check_asked(self)
+        if self.trust == PEOPLE:
+            raise UsageError(
+                "People who trust no one with their rows answer a survey, and each device blurs its own answers: see "
+                "`sfumato survey plan`. Here --trust is owner or nobody."
+            )
+        if self.epsilon is not None and not 0 < self.epsilon <= MOST_EPSILON:
+            raise UsageError(
+                f"--epsilon must be above 0 and at most {MOST_EPSILON:g}; up to 1 protects well, above 10 hardly. "
+                f"Got {self.epsilon:g} instead."
+            )
+        if self.prior is not None and self.max_posterior is None:
+            raise UsageError("--prior belongs to --max-posterior. Give both, or neither.")
+
+    def by_proof(self) -> Wish:
+        """The wish where arithmetic answers it."""
+        if self.trust not in TRUSTS:
+            raise UsageError(f"--trust {self.trust} is for trials on your own rows: add --use-table.")
+        if len([one for one in (self.epsilon, self.max_posterior, self.max_risk) if one is not None]) > 1:
+            raise UsageError("--epsilon, --max-posterior and --max-risk say the same in other words. Give one of them.")
+        for option, share in (("--max-posterior", self.max_posterior), ("--max-risk", self.max_risk)):
+            if share is not None and not 0 < share < 1:
+                raise UsageError(f"{option} must lie strictly between 0 and 1. Got {share:g} instead.")
+        return self
+
+    def in_trials(self) -> Wish:
+        """The wish where rows are looked at; where it says nothing, the usual risk."""
+        if self.max_posterior is not None:
+            raise UsageError(
+                "--max-posterior is kept by a proof, and trials on rows only measure. Leave --use-table out, so that "
+                "no row has a say; or wish for what trials can measure (--max-risk, --max-loss)."
+            )
+        if self.max_risk is self.max_loss is self.epsilon is None:
+            return replace(self, max_risk=USUAL_RISK)
         return self
 
     def room(self, risk: float, loss: float) -> float:
@@ -78,14 +102,7 @@ class Wish:
         return " and ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "max_risk": self.max_risk,
-            "max_loss": self.max_loss,
-            "epsilon": self.epsilon,
-            "max_posterior": self.max_posterior,
-            "prior": self.prior,
-            "trust": self.trust,
-        }
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
 # Which mechanisms come into question: everything that is registered, has a strength to search, and fits the trust.

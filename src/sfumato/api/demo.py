@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.advising.advice import Advice, advise
+from sfumato.advising.advice import Advice, Known, advise
 from sfumato.advising.ground import split
 from sfumato.advising.wish import Wish
 from sfumato.api.asked import DemoAsked
@@ -89,7 +89,7 @@ def demonstrate(asked: DemoAsked, progress: Progress = silent) -> Demonstration:
             after = open_table(folder / "release" / "release.parquet").read()
             write_report(found.data, folder / "release" / "report.html")
     predicted = None if agreed.label is None else agreed.label.name
-    advice = advise(Wish(epsilon=EPSILON), predicted, counted=before.num_rows)
+    advice = advise(Wish(epsilon=EPSILON), Known(predicted, counted=before.num_rows))
     return Demonstration(asked.out, agreed, read, done.card, found, advice, before, after, others.num_rows)
 
 

@@ -112,7 +112,7 @@ def check_given(one: Field[Any], says: Asked, given: Any) -> None:
     if least is most is None:
         return
     number = isinstance(given, int | float) and not isinstance(given, bool)
-    if not number or (least is not None and given < least) or (most is not None and given > most):
+    if not number or (least is not None and not given >= least) or (most is not None and not given <= most):
         bounds = [f"at {word} {limit:g}" for word, limit in (("least", least), ("most", most)) if limit is not None]
         raise UsageError(f"{flag_of(one, says)} must be {' and '.join(bounds)}. Got {given!r} instead.")
 

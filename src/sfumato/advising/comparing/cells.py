@@ -17,7 +17,7 @@ import pyarrow as pa
 from scipy import stats
 
 from sfumato.advising.ground import Ground
-from sfumato.advising.trial import trial
+from sfumato.advising.trial import Trial, trial
 from sfumato.advising.wish import LONGEST_REASON, Candidate
 from sfumato.auditing.asked import CanaryAsked
 from sfumato.auditing.canary import plant
@@ -159,13 +159,7 @@ class Cell:
         return f"{self.candidate.mechanism}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
 
 
-def run_cell(
-    cell: Cell,
-    grounds: Sequence[Ground],
-    attacks: tuple[str, ...] | None,
-    learners: tuple[str, ...] | None,
-    folder: Path,
-) -> dict[str, Any]:
+def run_cell(cell: Cell, grounds: Sequence[Ground], how: Trial, folder: Path) -> dict[str, Any]:
     """Try it and keep the result. Whatever happens to one cell, the others go on."""
     begun = time.monotonic()
     parameters, name = cell.candidate.parameters(cell.openness), cell.candidate.mechanism
@@ -178,16 +172,7 @@ def run_cell(
     }
     try:
         ground = grounds[cell.split]
-        seen = trial(
-            ground,
-            name,
-            parameters,
-            seed=cell.split,
-            learners=learners,
-            attacks=attacks,
-            attacked=500,
-            needs_learner=False,
-        )
+        seen = trial(ground, name, parameters, cell.split, how)
         exposed = {attack: _numbers(ground, places) for attack, places in seen.exposed.items()}
         found["outcome"] = asdict(replace(seen, exposed=exposed))
         if cell.split == 0:

@@ -62,7 +62,7 @@ def _options(block: Any) -> list[inspect.Parameter]:
         inspect.Parameter(
             one.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=default_of(one),
+            default=_default_typed(one, says[one.name]),
             annotation=hints.get(one.name) or _asked_for(block, one, says[one.name], grouped),
         )
         for one in fields(block)
@@ -112,13 +112,21 @@ def _typed(one: Field[Any], says: Asked) -> Any:
     return Path if Path in known else known[0]
 
 
+def _default_typed(one: Field[Any], says: Asked | None) -> Any:
+    """The default as it would be typed, where several values are typed as one word."""
+    default = default_of(one)
+    if says is None or says.typed is not str or not isinstance(default, tuple):
+        return default
+    return ",".join(map(str, default))
+
+
 def keywords(options: Any, tables: Any = None) -> dict[str, Any]:
     """What was typed, as the job's function takes it: parameters and words read, tables opened by the command's own
     `Tables`. What was not typed is left to the function."""
     given = {}
     for one, says in asked_fields(options):
         value = getattr(options, one.name)
-        if says.typed is NOT_TYPED or value is None or value == default_of(one):
+        if says.typed is NOT_TYPED or value is None or value in (default_of(one), _default_typed(one, says)):
             continue
         if says.read is Read.TABLE:
             value = tables.open(value)
@@ -127,6 +135,16 @@ def keywords(options: Any, tables: Any = None) -> dict[str, Any]:
         elif says.read is not None:
             value = says.read(value)
         given[one.name] = value
+    return given
+
+
+def typed_again(options: Any) -> dict[str, Any]:
+    """The options that ask for the same, for `to_type`."""
+    given = {}
+    for one, says in asked_fields(options):
+        value = getattr(options, one.name)
+        if says.typed is not NOT_TYPED and value is not None and value != default_of(one):
+            given[flag_of(one, says).partition("/")[0].removeprefix("--")] = value
     return given
 
 

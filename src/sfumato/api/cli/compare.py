@@ -8,11 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.api.cli.blocks import with_blocks
+from sfumato.advising.asked import CompareAsked
+from sfumato.api.cli.blocks import keywords, with_blocks
 from sfumato.api.cli.console import Console
-from sfumato.api.cli.release import Label
 from sfumato.api.cli.tables import Query, TableArgument, Tables
-from sfumato.core.errors import UsageError
 from sfumato.core.wording import MEASURED, PROVED, counted, right_of_100
 
 
@@ -20,64 +19,34 @@ from sfumato.core.wording import MEASURED, PROVED, counted, right_of_100
 def compare(
     table: TableArgument,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write, or to go on in.")],
+    options: CompareAsked,
     tables: Tables,
     console: Console,
-    label: Label = None,
-    schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema file; otherwise one is inferred.")] = None,
-    mechanism: Annotated[list[str] | None, typer.Option(help="Compare this one; repeatable.")] = None,
-    attack: Annotated[list[str] | None, typer.Option(help="An attacker to try; repeatable.")] = None,
-    learner: Annotated[list[str] | None, typer.Option(help="A classifier to train; repeatable.")] = None,
-    strengths: Annotated[
-        str, typer.Option(metavar="U,U,...", help="From 0 (protects most) to 1 (tells most).")
-    ] = "0.25,0.5,0.75",
-    splits: Annotated[int, typer.Option(help="Random splits into released rows and people not in the table.")] = 3,
-    workers: Annotated[int | None, typer.Option(help="Processes at a time; as many as there are cores.")] = None,
     query: Query = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of splits and of the noise that is tried.")] = 0,
-    max_extra: Annotated[
-        float | None, typer.Option(metavar="N", help="Your limit: so many more of 100 an attacker may get right.")
-    ] = None,
 ) -> None:
-    """Try every method at several strengths against every attacker, and show what learners keep.
+    """The long form of recommend: try every method at several strengths against every attacker on your own rows.
 
-    Nothing is released, and the ledger is not told. Trials that are finished are kept: run it again to go on. The
-    folder is private; compare.html shows use against extra, all settings and every attacker.
+    It shows what learners keep, and proves nothing of what is chosen by it. Nothing is released, and the ledger is not
+    told. Trials that are finished are kept: run it again to go on. The folder is private; compare.html shows use
+    against extra, all settings and every attacker.
 
     Examples:
       sfumato compare patients.csv --label diagnosis --out comparison
       sfumato compare patients.csv --schema schema.yaml --mechanism square-wave --mechanism additive-noise --out c
     """
-    from sfumato.api.compare import compare as run
+    from sfumato.advising.compare import compare as run
 
-    try:
-        ladder = [float(one) for one in strengths.split(",")]
-    except ValueError:
-        raise UsageError("--strengths wants numbers between 0 and 1, for example 0.25,0.5,0.75.") from None
     with console.listening() as progress:
-        found = run(
-            tables.open(table, query),
-            out,
-            label=label,
-            schema=schema,
-            mechanisms=mechanism,
-            attacks=attack,
-            learners=learner,
-            strengths=ladder,
-            splits=splits,
-            workers=workers,
-            seed=seed,
-            max_extra=max_extra,
-            progress=progress,
-        )
+        found = run(tables.open(table, query), out, **keywords(options), progress=progress)
     for line in _lines(found.data):
-        console.say(line)
+        console.tell(line)
     for name, why in found.data["no_learner"].items():
-        console.say(f"  no learner for {name}: {why}")
+        console.tell(f"  no learner for {name}: {why}")
     for name, why in found.data["not_compared"].items():
-        console.say(f"  not compared {name}: {why}")
+        console.tell(f"  not compared {name}: {why}")
     above = [one["mechanism"] for one in found.data["settings"] if one.get("above_claim")]
     if above:
-        console.say(f"AUDITED ABOVE CLAIMED: {', '.join(above)}. Do not release with it, and report it (SECURITY.md).")
+        console.tell(f"AUDITED ABOVE CLAIMED: {', '.join(above)}. Do not release with it, and report it (SECURITY.md).")
     console.say(f"All settings and every attacker (private): {out / 'compare.html'}")
     console.result(found.data)
 

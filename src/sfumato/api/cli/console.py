@@ -149,19 +149,12 @@ class Console:
         if not self.quiet and not self.as_json:
             print(text, file=self.stream)
 
-    def tell(self, text: str, indent: str = "") -> None:
-        """Say it in lines that are no wider than the terminal, nor than is easily read."""
+    def tell(self, text: str) -> None:
+        """Say it in lines that are no wider than the terminal, nor than is easily read; what is indented stays so."""
         width = min(get_terminal_size().columns, EASILY_READ)
+        indent = text[: len(text) - len(text.lstrip())]
         below = f"{indent}  " if indent else ""
-        lines = textwrap.wrap(
-            text,
-            width,
-            initial_indent=indent,
-            subsequent_indent=below,
-            break_on_hyphens=False,
-            break_long_words=False,
-        )
-        for line in lines:
+        for line in textwrap.wrap(text, width, subsequent_indent=below, break_on_hyphens=False, break_long_words=False):
             self.say(line)
 
     def recite(self, text: str) -> None:
@@ -169,9 +162,8 @@ class Console:
         stream = self.stream or sys.stdout
         on_terminal = stream is not None and stream.isatty()  # None where standard output is closed
         for line in text.splitlines():
-            words = line.lstrip()
             if on_terminal:
-                self.tell(words, indent=line[: len(line) - len(words)])
+                self.tell(line)
             else:
                 self.say(line)
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sfumato.api.cli.blocks import with_blocks
+from sfumato.advising.asked import RecommendAsked
+from sfumato.api.cli.blocks import keywords, typed_again, with_blocks
 from sfumato.api.cli.console import Console, Force
-from sfumato.api.cli.release import Label
 from sfumato.api.cli.tables import Query, TableArgument, Tables
 from sfumato.core.errors import UnmetWishError
 from sfumato.core.files import check_free
@@ -23,45 +24,10 @@ if TYPE_CHECKING:
 @with_blocks
 def recommend(
     table: TableArgument,
+    options: RecommendAsked,
     tables: Tables,
     console: Console,
-    label: Label = None,
-    person: Annotated[
-        str | None, typer.Option(metavar="COL", help="The column that says whose rows they are; never released.")
-    ] = None,
-    schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema file; otherwise one is inferred.")] = None,
-    trust: Annotated[
-        str,
-        typer.Option(metavar="WHOM", help="Whom people trust with rows: 'owner', 'nobody', or 'people' (a survey)."),
-    ] = "owner",
-    max_risk: Annotated[
-        float | None, typer.Option(metavar="R", help="The most that any belief may rise by a person's row, 0 to 1.")
-    ] = None,
-    max_posterior: Annotated[
-        float | None, typer.Option(metavar="P", help="How sure an attacker may become of a fact (see --prior).")
-    ] = None,
-    prior: Annotated[float | None, typer.Option(help="How sure they were before; 0.1 if not given.")] = None,
-    max_loss: Annotated[
-        float | None, typer.Option(metavar="L", help="Accuracy that may be lost, 0 to 1; needs --rows.")
-    ] = None,
-    epsilon: Annotated[float | None, typer.Option(metavar="E", help="A bound for anybody's values.")] = None,
-    use_table: Annotated[
-        bool, typer.Option("--use-table", help="Choose by trials on your own rows: measured, and nothing is proved.")
-    ] = False,
-    rows: Annotated[int | None, typer.Option(help="About how many rows there are: a number that is public.")] = None,
-    max_rows_per_person: Annotated[
-        int | None, typer.Option(metavar="N", help="The most rows that one person has; the bound is for all of them.")
-    ] = None,
     query: Query = None,
-    tries: Annotated[int | None, typer.Option(metavar="N", help="With --use-table: try N methods, not all.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of splits and of the noise that is tried.")] = 0,
-    workers: Annotated[
-        int | None, typer.Option(help="Processes at a time; as many as there are cores, one for a small table.")
-    ] = None,
-    ledger: Annotated[
-        Path | None, typer.Option(help="Private ledger that charged the release TABLE, if not the usual one.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="CONFIG", help="Config file for `sanitize --config`.")] = None,
     force: Force = False,
 ) -> None:
     """Say which method, how strong, and what public tables kept under it, before anything is released.
@@ -80,51 +46,32 @@ def recommend(
       sfumato recommend patients.csv --label diagnosis --use-table --max-risk 0.2 --json
     """
     from sfumato.advising.advice import Advice
-    from sfumato.api.recommend import recommend as run
+    from sfumato.advising.recommend import recommend as run
 
-    check_free(out, force=force)
+    check_free(options.out, force=force)
     released = (Path(table) / "card.json").is_file()
-    wished = (max_risk, max_posterior, prior, max_loss, epsilon, rows, max_rows_per_person, tries)
-    given = {"label": label, "person": person, "schema": schema, "out": out}
-    if all(one is None for one in wished) and trust == "owner" and not use_table and not released and console.can_ask:
-        trust, max_posterior, max_rows_per_person = _asked()
-        told = {"trust": trust, "max_posterior": f"{max_posterior:g}", "max_rows_per_person": max_rows_per_person}
-        console.say(f"The same without questions:\n  {to_type('recommend', table, **given, **told)}\n")
-
+    if console.can_ask and not released and not _wished(options):
+        options = replace(options, **_asked())
+        console.say(f"The same without questions:\n  {to_type('recommend', table, **typed_again(options))}\n")
     with console.listening() as progress:
-        found = run(
-            Path(table) if released else tables.open(table, query),
-            label=label,
-            person=person,
-            schema=schema,
-            trust=trust,
-            max_risk=max_risk,
-            max_posterior=max_posterior,
-            prior=prior,
-            max_loss=max_loss,
-            epsilon=epsilon,
-            use_table=use_table,
-            rows=rows,
-            max_rows_per_person=max_rows_per_person,
-            tries=tries,
-            seed=seed,
-            workers=workers,
-            ledger=ledger,
-            out=out,
-            progress=progress,
-        )
+        found = run(Path(table) if released else tables.open(table, query), **keywords(options), progress=progress)
     console.tell(found.paragraph())
-    written = out if found.met else None
-    command = found.command(
-        table, schema=None if schema is None else str(schema), config=None if written is None else str(written)
-    )
+    out = options.out if found.met else None
+    names = {"schema": options.schema, "config": out}
+    command = found.command(table, **{name: str(file) for name, file in names.items() if file is not None})
     if not isinstance(found, Advice):
         _say_what_was_tried(console, found)
     console.say()
     console.say(f"{'To release' if found.met else 'The nearest, all the same'}:\n  {command}")
-    console.result({**found.to_dict(), "command": command, "written": None if written is None else str(written)})
+    console.result({**found.to_dict(), "command": command, "written": None if out is None else str(out)})
     if not found.met:
         raise UnmetWishError(found.why_not())
+
+
+def _wished(options: RecommendAsked) -> bool:
+    """Whether anything was asked for, besides which table it is and where the answer goes."""
+    about = {name: getattr(options, name) for name in ("label", "person", "schema", "ledger", "out", "seed")}
+    return options != RecommendAsked(**about, progress=options.progress)
 
 
 HOLDERS = {"we": "owner", "nobody": "nobody", "people": "people"}
@@ -132,7 +79,7 @@ RECEIVERS = {"anybody": 2, "partners": 3, "colleagues": 5}
 """Who may get rows, and what is proposed to them: how many chances in 10 a fact with 1 in 10 may reach."""
 
 
-def _asked() -> tuple[str, float, int | None]:
+def _asked() -> dict[str, Any]:
     """What people know, one question a line: who holds the rows and gets them, how sure anybody may become, and how
     many rows a person has."""
     holder = _ask("Who may hold the table? (we, nobody: rows are blurred one by one, people: each their own)", HOLDERS)
@@ -141,7 +88,8 @@ def _asked() -> tuple[str, float, int | None]:
         "A fact has 1 chance in 10. How sure may they become of it, in 10?", RECEIVERS[receiver], 1.01, 9.99
     )
     rows = int(_ask_number("How many rows may one person have at most?", 1, 1, 1_000_000))
-    return HOLDERS[holder], round(sure / 10, 6), None if rows == 1 else rows
+    cap = None if rows == 1 else rows
+    return {"trust": HOLDERS[holder], "max_posterior": round(sure / 10, 6), "max_rows_per_person": cap}
 
 
 def _ask(question: str, answers: Mapping[str, object]) -> str:
@@ -169,6 +117,6 @@ def _say_what_was_tried(console: Console, found: Recommendation) -> None:
     for setting in found.nearest:
         mark = "keeps it" if setting.keeps(found.wish) else "apart" if setting.outcome.apart else "does not"
         line = in_short(setting.candidate.mechanism, setting.parameters, setting.outcome)
-        console.tell(f"{mark:<9} {line}", indent="  ")
+        console.tell(f"  {mark:<9} {line}")
     for name, why in found.left_out.items():
-        console.tell(f"not tried {name}: {why}", indent="  ")
+        console.tell(f"  not tried {name}: {why}")

@@ -1,0 +1,199 @@
+"""What can be asked of `recommend` and `compare`: every option once, for the command line and for Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.core.asked import NOT_TYPED, asked
+from sfumato.core.errors import UsageError
+from sfumato.core.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from sfumato.table import Schema
+
+PEOPLE, KEY_HOLDERS = "people", "key-holders"
+TRUST = ("owner", "nobody", PEOPLE, KEY_HOLDERS)
+LADDER = (0.25, 0.5, 0.75)
+WISH, TABLE, TRIALS, WHERE = "What you can live with", "Your table", "Trials on your own rows", "Where to"
+
+
+def ladder(typed: str) -> tuple[float, ...]:
+    """Strengths as they are typed."""
+    try:
+        return tuple(float(one) for one in typed.split(","))
+    except ValueError:
+        raise UsageError("--strengths wants numbers between 0 and 1, for example 0.25,0.5,0.75.") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WishAsked:
+    """What an owner can live with."""
+
+    trust: str = asked(
+        TRUST[0],
+        "Whom people trust with rows: 'owner', 'nobody', or 'people' (a survey).",
+        more='"key-holders", with `use_table`: whoever shares a secret key too.',
+        group=WISH,
+        choices=TRUST,
+        metavar="WHOM",
+    )
+    max_posterior: float | None = asked(
+        None,
+        "How sure an attacker may become of a fact, between `prior` and 1.",
+        more="0.2 where nothing is wished for.",
+        group=WISH,
+        metavar="P",
+    )
+    prior: float | None = asked(
+        None, "How sure they were before.", more="Only with `max_posterior`.", unset="0.1", group=WISH
+    )
+    max_risk: float | None = asked(
+        None,
+        "The most that any belief may rise by a person's row, 0 to 1.",
+        more="In trials: what the strongest attacker that was tried may get extra, with its whole interval.",
+        at_least=0,
+        at_most=1,
+        group=WISH,
+        metavar="R",
+    )
+    epsilon: float | None = asked(
+        None,
+        "A bound for anybody's values.",
+        more="Above 0. Give one of epsilon, max_risk and max_posterior.",
+        group=WISH,
+        metavar="E",
+    )
+    max_loss: float | None = asked(
+        None,
+        "Accuracy that may be lost, 0 to 1; needs `rows`.",
+        more="Against training on the original. In trials it needs no `rows`.",
+        at_least=0,
+        at_most=1,
+        group=WISH,
+        metavar="L",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecommendAsked(WishAsked):
+    """The options of `recommend`."""
+
+    label: str | None = asked(
+        None, "The column to predict.", more="Or a `schema` that has one.", group=TABLE, metavar="COL"
+    )
+    person: str | None = asked(
+        None, "The column that says whose rows they are; needs `max_rows_per_person`.", group=TABLE, metavar="COL"
+    )
+    schema: Schema | Path | str | None = asked(
+        None,
+        "Ranges and categories; otherwise they are read off the table, and nothing is proved.",
+        group=TABLE,
+        kind="Schema or path",
+        typed=Path,
+        metavar="FILE",
+    )
+    rows: int | None = asked(
+        None,
+        "About how many rows there are: a number that is public.",
+        more="The forecast is then for tables of this size.",
+        at_least=1,
+        group=TABLE,
+    )
+    max_rows_per_person: int | None = asked(
+        None,
+        "The most rows that one person has; the bound is for all of them.",
+        at_least=1,
+        group=TABLE,
+        metavar="N",
+    )
+    use_table: bool = asked(
+        False,
+        "Choose by trials on your own rows: measured, and nothing is proved.",
+        group=TRIALS,
+        flag="--use-table",
+    )
+    tries: int | None = asked(
+        None, "In trials: how many methods; all by default.", at_least=1, group=TRIALS, metavar="N"
+    )
+    seed: int = asked(0, "In trials: of splits and of the noise that is tried.", at_least=0, group=TRIALS)
+    workers: int | None = asked(
+        None,
+        "In trials: processes at a time; as many as there are cores, one for a small table.",
+        at_least=1,
+        group=TRIALS,
+    )
+    ledger: Path | str | None = asked(
+        None,
+        "Private ledger that charged the release TABLE, if not the usual one.",
+        more="It is read to know a release again, and never written.",
+        group=WHERE,
+        typed=Path,
+    )
+    out: Path | str | None = asked(
+        None,
+        "Config file to write, for `sanitize --config`.",
+        more="Not written where nothing keeps the wish.",
+        group=WHERE,
+        typed=Path,
+        metavar="CONFIG",
+    )
+    progress: Progress = asked(silent, "Called as `progress(step, done, total)`.", kind="callable", typed=NOT_TYPED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareAsked:
+    """The options of `compare`. Nothing named means all that apply."""
+
+    label: str | None = asked(None, "The column to predict.", more="Or a `schema` that has one.", metavar="COL")
+    schema: Schema | Path | str | None = asked(
+        None,
+        "Ranges and categories; otherwise they are read off the table.",
+        kind="Schema or path",
+        typed=Path,
+        metavar="FILE",
+    )
+    mechanisms: Sequence[str] | None = asked(
+        None,
+        "Compare this one; repeatable.",
+        more="All that have a strength by default.",
+        kind="sequence of str",
+        flag="--mechanism",
+    )
+    attacks: Sequence[str] | None = asked(
+        None, "An attacker to try; repeatable.", more="All by default.", kind="sequence of str", flag="--attack"
+    )
+    learners: Sequence[str] | None = asked(
+        None,
+        "A classifier to train; repeatable.",
+        more="By default the quick ones of those that `auto` would choose from.",
+        kind="sequence of str",
+        flag="--learner",
+    )
+    strengths: Sequence[float] = asked(
+        LADDER,
+        "On each method's own scale, from 0 (protects most) to 1 (tells most).",
+        kind="sequence of float",
+        typed=str,
+        read=ladder,
+        metavar="U,U,...",
+    )
+    splits: int = asked(3, "Random splits into released rows and people not in the table.", at_least=1)
+    workers: int | None = asked(None, "Processes at a time; as many as there are cores.", at_least=1)
+    seed: int = asked(0, "Of splits and of the noise that is tried.", at_least=0)
+    max_extra: float | None = asked(
+        None,
+        "Your limit: so many more of 100 an attacker may get right.",
+        more="It is drawn.",
+        at_least=0,
+        at_most=100,
+        metavar="N",
+    )
+    progress: Progress = asked(silent, "Called as `progress(step, done, total)`.", kind="callable", typed=NOT_TYPED)
+
+    @property
+    def named(self) -> tuple[Any, ...]:
+        """Attackers and learners by name: what a kept trial depends on, besides its own setting."""
+        return tuple(None if one is None else tuple(one) for one in (self.attacks, self.learners))
