@@ -75,7 +75,7 @@ def test_two_normal_channels_are_one_of_the_averaged_noise():
     X = RNG.random((50, 1))
     laws = [KnownNoise.of((Additive(Normal(width)),), X) for width in (0.1, 0.2)]
     likely = Likely(-1, np.arange(3), X, np.zeros(50))
-    joint = JointBeliefs(laws[0], laws[1], (encoding, encoding), likely, 100, lambda rows: rows)
+    joint = JointBeliefs((laws[0], laws[1]), (encoding, encoding), likely, 100, lambda rows: rows)
     Z = np.array([[0.2, 0.5], [0.6, 0.6], [0.9, 0.7]])
     found = joint.told(Z)[0]
     mean, variance = (Z[:, 0] / 0.01 + Z[:, 1] / 0.04) / 125, 1 / 125

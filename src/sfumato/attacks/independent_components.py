@@ -263,16 +263,7 @@ class IndependentComponents(Attack):
             return Abstain(f"ICA needs more than {len(Z)} rows for {rank} components")
         if rank == 1:
             return Unmixed(white, np.ones(1), 1, 1)
-        most = min(len(white), MOST_ROWS, max(MOST_CELLS // rank, 20 * rank))
-        rows = white[np.linspace(0, len(white) - 1, most).round().astype(int)]
-        rng = np.random.default_rng(self.seed)
-        settled: list[Matrix] = []
-        for tried in range(self.runs):
-            if tried == len(CONTRASTS) and not settled:  # no contrast finds anything: further starts would not either
-                break
-            start = np.linalg.qr(rng.standard_normal((rank, rank)))[0]
-            found = unmixing_rotation(rows, list(CONTRASTS)[tried % len(CONTRASTS)], start, self.iterations)
-            settled += [] if found is None else [found]
+        settled = self._settled(white)
         if not settled:
             return Abstain("ICA did not converge in any run, which says nothing about privacy")
         agreement = [_agreement(W, [other for other in settled if other is not W]) for W in settled]
@@ -286,6 +277,21 @@ class IndependentComponents(Attack):
             fits = [_fit(white @ W.T, columns) for W in settled]
         best = int(np.argmin(fits))
         return Unmixed(white @ settled[best].T, agreement[best], len(settled), self.runs)
+
+    def _settled(self, white: Matrix) -> list[Matrix]:
+        """The rotations of the runs that settled, on as many rows as are needed."""
+        rank = white.shape[1]
+        most = min(len(white), MOST_ROWS, max(MOST_CELLS // rank, 20 * rank))
+        rows = white[np.linspace(0, len(white) - 1, most).round().astype(int)]
+        rng = np.random.default_rng(self.seed)
+        settled: list[Matrix] = []
+        for tried in range(self.runs):
+            if tried == len(CONTRASTS) and not settled:  # no contrast finds anything: further starts would not either
+                break
+            start = np.linalg.qr(rng.standard_normal((rank, rank)))[0]
+            found = unmixing_rotation(rows, list(CONTRASTS)[tried % len(CONTRASTS)], start, self.iterations)
+            settled += [] if found is None else [found]
+        return settled
 
 
 def canonical_scores(Z: Matrix) -> Matrix:

@@ -30,8 +30,7 @@ class JointBeliefs(ColumnBeliefs):
 
     def __init__(
         self,
-        noise: KnownNoise,
-        other: KnownNoise,
+        noises: tuple[KnownNoise, KnownNoise],
         encodings: tuple[Encoding, Encoding],
         people: Likely,
         cells: int,
@@ -40,9 +39,9 @@ class JointBeliefs(ColumnBeliefs):
     ) -> None:
         first, second = encodings
         self.first_tells = first_tells
-        super().__init__(noise, first, people, cells)
+        super().__init__(noises[0], first, people, cells)
         self.width, self.translate = first.width, translate
-        self.other = ColumnBeliefs(other, second, people._replace(X=translate(people.X)), cells)
+        self.other = ColumnBeliefs(noises[1], second, people._replace(X=translate(people.X)), cells)
         theirs = {group.column.name: number for number, (group, _, _) in enumerate(self.other.parts)}
         middle = np.concatenate([group.vertices.mean(axis=0) for group in first.groups])
         self.same: dict[int, tuple[int, Codes]] = {}

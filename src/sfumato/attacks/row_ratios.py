@@ -102,22 +102,24 @@ def visit_ratios(
         asked = possible[possible < len(X)]
         if len(asked):
             suspects = Suspects(*(part[possible] for part in everybody))
-            _visit_class(
-                known, rows, asked, suspects, told[possible], len(everybody.X), known.noise.of_class(code), visit
-            )
+            mine = _OfClass(rows, asked, suspects, told[possible], known.noise.of_class(code))
+            _visit_class(known, mine, len(everybody.X), visit)
 
 
-def _visit_class(
-    known: Knowledge,
-    rows: Codes,
-    asked: Codes,
-    suspects: Suspects,
-    told: Matrix,
-    population: int,
-    noise: KnownNoise,
-    visit: Callable[[Ratios], None],
-) -> None:
+class _OfClass(NamedTuple):
+    """Release rows of one class, who of the people asked about may be behind them, everybody who may (`told`: by how
+    much the released label speaks for each, as a logarithm), and the class's noise."""
+
+    rows: Codes
+    asked: Codes
+    suspects: Suspects
+    told: Matrix
+    noise: KnownNoise
+
+
+def _visit_class(known: Knowledge, mine: _OfClass, population: int, visit: Callable[[Ratios], None]) -> None:
     """The same for the rows of one class."""
+    rows, asked, suspects, told, noise = mine
 
     def hand_over(here: Codes, log: Any, arrays: Arrays) -> None:
         xp = arrays.namespace

@@ -53,14 +53,13 @@ def discriminator(rows: Matrix, strangers: Matrix, seed: int) -> dict[str, Any] 
 
 
 def told_targets(
-    release: Matrix,
-    original: Matrix,
-    holdout: People,
-    labels: tuple[Codes | None, Codes | None],
-    encoding: Encoding,
-    seed: int,
+    compared: dict[str, Matrix], holdout: People, labels: list[Codes | None], encoding: Encoding, seed: int
 ) -> list[dict[str, Any]]:
-    """How well the label, or some columns, are predicted for the holdout after learning from either table."""
+    """How well the label, or some columns, are predicted for the holdout after learning from either table.
+
+    `labels`: of the rows of the release and of the original.
+    """
+    release, original = compared["release"], compared["original"]
     label = encoding.schema.label
     if label is not None and labels[0] is not None and labels[1] is not None and holdout.y is not None:
         tasks = [(label.name, True, (release, labels[0]), (original, labels[1]), (holdout.X, holdout.y))]
@@ -170,41 +169,41 @@ def fidelity(case: Case) -> dict[str, Any]:
         return {"not_applicable": SECRET}
     if np.isnan(restored).any():
         return {"not_applicable": NOT_REPORTED}
-    seed = case.options.seed
+    seed, encoding, holdout = case.options.seed, case.encoding, case.holdout
     rng = np.random.default_rng((seed, 3))
     rows = sampled(len(restored), MOST_ROWS, rng)
     people = sampled(len(case.people.X), MOST_ROWS, rng)
-    release, original = restored[rows], case.people.X[people]
-    holdout = case.holdout
-    found: dict[str, Any] = {"against": "original" if holdout is None else "holdout", "rows": len(release)}
+    compared = {"release": restored[rows], "original": case.people.X[people]}
     if holdout is None or len(holdout.X) < 2:
-        found["against"], yardstick, compared = "original", original, {"release": release}
+        holdout, yardstick = None, compared.pop("original")
     else:
         yardstick = holdout.X[sampled(len(holdout.X), MOST_ROWS, rng)]
-        compared = {"release": release, "original": original}
-    columns = {name: marginals(yardstick, X, case.encoding) for name, X in compared.items()}
-    found["columns"] = [
-        {
-            "name": group.column.name,
-            "measure": "total variation" if group.is_onehot else "KS",
-            **{name: columns[name][number] for name in compared},
-        }
-        for number, group in enumerate(case.encoding.groups)
-    ]
-    found["marginals"] = {name: float(np.mean(columns[name])) for name in compared}
-    found["pairs"] = {name: pair_distance(yardstick, X, case.encoding) for name, X in compared.items()}
-    found["correlations"] = {name: correlation_distance(yardstick, X, case.encoding) for name, X in compared.items()}
-    if not case.options.splits:
-        return found
-    found["discriminator"] = {name: discriminator(X, yardstick, seed) for name, X in compared.items()}
-    if found["against"] == "holdout":
-        assert holdout is not None
-        labels = (
-            None if case.y is None else case.y[rows],
-            None if case.people.y is None else case.people.y[people],
-        )
-        found["targets"] = told_targets(release, original, holdout, labels, case.encoding, seed)
+    against = "original" if holdout is None else "holdout"
+    found = {"against": against, "rows": len(rows), **_distances(yardstick, compared, encoding)}
+    if case.options.splits:
+        found["discriminator"] = {name: discriminator(X, yardstick, seed) for name, X in compared.items()}
+    if case.options.splits and holdout is not None:
+        labels = [None if y is None else y[some] for y, some in ((case.y, rows), (case.people.y, people))]
+        found["targets"] = told_targets(compared, holdout, labels, encoding, seed)
     return found
+
+
+def _distances(yardstick: Matrix, compared: dict[str, Matrix], encoding: Encoding) -> dict[str, Any]:
+    """How far columns, pairs and correlations of each table are from the yardstick's."""
+    columns = {name: marginals(yardstick, X, encoding) for name, X in compared.items()}
+    return {
+        "columns": [
+            {
+                "name": group.column.name,
+                "measure": "total variation" if group.is_onehot else "KS",
+                **{name: columns[name][number] for name in compared},
+            }
+            for number, group in enumerate(encoding.groups)
+        ],
+        "marginals": {name: float(np.mean(columns[name])) for name in compared},
+        "pairs": {name: pair_distance(yardstick, X, encoding) for name, X in compared.items()},
+        "correlations": {name: correlation_distance(yardstick, X, encoding) for name, X in compared.items()},
+    }
 
 
 def marginals(first: Matrix, second: Matrix, encoding: Encoding) -> list[float]:

@@ -52,7 +52,7 @@ class JointWindow(BayesWindow):
         assert known.noise is not None
         noise, other = known.noise.of_class(people.code), self.other.of_class(people.code)
         encodings = (known.encoding, self.encoding)
-        return JointBeliefs(noise, other, encodings, people, self.cells, self.translate, self.first_tells)
+        return JointBeliefs((noise, other), encodings, people, self.cells, self.translate, self.first_tells)
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def _differencing(
     assert one.noise is not None
     assert two.noise is not None
     people = Likely(NO_CLASS, usable, sample, np.zeros(len(sample)))
-    beliefs = JointBeliefs(one.noise, two.noise, (one.encoding, two.encoding), people, CELLS, translate)
+    beliefs = JointBeliefs((one.noise, two.noise), (one.encoding, two.encoding), people, CELLS, translate)
     rows = usable[sampled(len(usable), MOST, rng)]
     fit = logsumexp(beliefs.same_person(one.Z[rows], two.Z), axis=1)
     return float(auc(-fit[left[rows]], -fit[~left[rows]]))

@@ -20,8 +20,8 @@ from sfumato.auditing.case import Case
 from sfumato.channels import Channel, NotApplicableError, Recipe
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SfumatoError
-from sfumato.mechanisms import KernelResampling, make_mechanism
-from sfumato.table import Group
+from sfumato.mechanisms import KernelResampling, Mechanism, make_mechanism
+from sfumato.table import Encoding, Group
 from sfumato.table.statistics import NO_CLASS
 
 # How far two density estimates lie apart: the one that rows were drawn from, and the same from rows held apart.
@@ -53,17 +53,12 @@ def density_gap(case: Case) -> dict[str, Any] | None:
     total, weight, variance, held_apart = 0.0, 0, 0.0, 0
     for code in [NO_CLASS] if y is None else np.unique(y).tolist():
         mine = X if y is None else X[y == code]
-        theirs = holdout.X if other is None else holdout.X[other == code]
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                codes = None if y is None else np.full(len(theirs), code)
-                apart = mechanism.fit(theirs[:MOST_ROWS], None if codes is None else codes[:MOST_ROWS], recipe.encoding)
-        except SfumatoError:  # a class with too few rows
+        theirs = (holdout.X if other is None else holdout.X[other == code])[:MOST_ROWS]
+        apart = _fitted(mechanism, theirs, None if y is None else code, recipe.encoding)
+        if apart is None:
             continue
-        f = RowDensity.of(apart, theirs[:MOST_ROWS], None, None if y is None else code)
-        g = RowDensity(mine[:MOST_ROWS], recipe.of_class(code))
-        found = half_l1(f, g, rng, DRAWS)
+        f = RowDensity.of(apart, theirs, None, None if y is None else code)
+        found = half_l1(f, RowDensity(mine[:MOST_ROWS], recipe.of_class(code)), rng, DRAWS)
         total += len(mine) * found.loss
         variance += (len(mine) * found.error) ** 2
         weight, held_apart = weight + len(mine), held_apart + len(f.rows)
@@ -71,6 +66,16 @@ def density_gap(case: Case) -> dict[str, Any] | None:
         return None
     error = float(np.sqrt(variance)) / weight
     return {"loss": total / weight, "error": error, "rows": weight, "held_apart": held_apart}
+
+
+def _fitted(mechanism: Mechanism, rows: Matrix, code: int | None, encoding: Encoding) -> Mechanism | None:
+    """The mechanism fitted to rows of one class; None where there are too few."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return mechanism.fit(rows, None if code is None else np.full(len(rows), code), encoding)
+    except SfumatoError:
+        return None
 
 
 def _classes(case: Case) -> Codes | None:

@@ -11,7 +11,6 @@ from sfumato.auditing.asked import AuditAsked
 from sfumato.auditing.extra import check_limit
 from sfumato.core.as_published import as_published
 from sfumato.core.errors import UsageError
-from sfumato.release.asked import ENGINES
 from sfumato.release.config import Config
 from sfumato.table import Schema
 
@@ -85,31 +84,35 @@ class Options(AuditAsked):
 
     def check(self, *, carded: bool) -> None:
         """Refuse what cannot be meant of a release with its card, or of another tool's."""
-        if carded and self.schema is not None:
+        (self._check_with_card if carded else self._check_without_card)()
+        if self.with_audit and not self.public:
+            raise UsageError("--with-audit puts what was measured into an audit for others. Add --public.")
+        if self.beside is None and self.beside_original is not None:
+            raise UsageError("--with-original is the table of the release given by --with. Give both, or neither.")
+        if self.engine != "spark" and self.master is not None:
+            raise UsageError("--master says where Spark runs. Add --engine spark.")
+        self._check_numbers()
+        self._check_crowds(marked=carded or self.schema is not None)
+        self.settings  # noqa: B018 (a wrong one is found before anything is read)
+
+    def _check_with_card(self) -> None:
+        if self.schema is not None:
             raise UsageError("The release has a card, which contains its schema. Leave --schema out.")
-        if not carded and self.key is not None:
-            raise UsageError("A key belongs to a release with a card. Leave --key out.")
-        if carded and (self.match or self.mapping or self.columns or self.hierarchies):
+        if self.match or self.mapping or self.columns or self.hierarchies:
             raise UsageError(
                 "A release with a card has its private match file and its names. Leave --match, --mapping and "
                 "--columns out."
             )
-        if self.with_audit and not self.public:
-            raise UsageError("--with-audit puts what was measured into an audit for others. Add --public.")
+
+    def _check_without_card(self) -> None:
+        if self.key is not None:
+            raise UsageError("A key belongs to a release with a card. Leave --key out.")
         if self.match and self.mapping:
             raise UsageError("Say whose row is whose by --match or by --mapping, not by both.")
-        if self.beside is not None and not carded:
+        if self.beside is not None:
             raise UsageError("Only a release with a card can be attacked together with another. Leave --with out.")
-        if self.beside is None and self.beside_original is not None:
-            raise UsageError("--with-original is the table of the release given by --with. Give both, or neither.")
-        spreads = ENGINES[self.engine].spread
-        if not spreads and self.master is not None:
-            raise UsageError("--master says where Spark runs. Add --engine spark.")
-        if spreads and not carded:
+        if self.engine == "spark":
             raise UsageError("--engine spark audits a release with its card. Leave it out.")
-        self._check_numbers()
-        self._check_crowds(marked=carded or self.schema is not None)
-        self.settings  # noqa: B018 (a wrong one is found before anything is read)
 
     def _check_numbers(self) -> None:
         check_limit(self.max_extra)

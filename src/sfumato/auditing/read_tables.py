@@ -205,10 +205,7 @@ def case_from_tables(release: Any, options: Options, rng: np.random.Generator) -
     split = split_off(released, plain_schema, hierarchies, _some_value(original))
     encoding = Encoding(joint_schema(plain_schema, split.table))
     sets = sets_of(split, encoding.groups, hierarchies)
-    label = encoding.schema.label
-    labelled = label is not None and label.name in split.table.column_names
-    if label is not None and not labelled:
-        notes.append(f"The release does not contain the label {label.name!r}.")
+    y = _classes(split.table, encoding, notes)
     notes.append(
         "No card: the release is taken column by column, and the attackers are given the actual strength of the "
         "change (normal noise, randomized response)."
@@ -224,7 +221,7 @@ def case_from_tables(release: Any, options: Options, rng: np.random.Generator) -
         encoding=encoding,
         original=original,
         Z=Z,
-        y=encoding.encode_label(split.table) if labelled else None,
+        y=y,
         source=source,
         affine=(np.eye(encoding.width), np.zeros(encoding.width)),
         columnwise=True,
@@ -234,6 +231,17 @@ def case_from_tables(release: Any, options: Options, rng: np.random.Generator) -
         sets=sets,
     )
     return (case, None) if reading is None else _of_sample(case, reading, rng)
+
+
+def _classes(released: pa.Table, encoding: Encoding, notes: list[str]) -> Codes | None:
+    """The released labels, where there are any."""
+    label = encoding.schema.label
+    if label is None:
+        return None
+    if label.name not in released.column_names:
+        notes.append(f"The release does not contain the label {label.name!r}.")
+        return None
+    return encoding.encode_label(released)
 
 
 def _of_sample(case: Case, reading: Reading, rng: np.random.Generator) -> tuple[Case, People | None]:
@@ -299,14 +307,19 @@ def original_schema(original: Table, released: pa.Table, options: Options, notes
             schema = Schema.infer(original, options.label, refuse=False)
     if options.match is not None:
         schema = Schema(tuple(column for column in schema.columns if column.name != options.match))
-    absent = [column.name for column in schema.private if column.name not in released.column_names]
+    return _shared(schema, [name for name in released.column_names if name != options.match], notes)
+
+
+def _shared(schema: Schema, released: Sequence[str], notes: list[str]) -> Schema:
+    """The columns that both tables have and that can be audited; the notes name the others."""
+    absent = [column.name for column in schema.private if column.name not in released]
     if absent:
         notes.append(
             f"Columns of the original that the release does not have were left out: {', '.join(absent[:20])}. What it "
             "tells of them through the other columns was not tried."
         )
         schema = Schema(tuple(column for column in schema.columns if column.name not in absent))
-    extra = [name for name in released.column_names if name not in schema and name != options.match]
+    extra = [name for name in released if name not in schema]
     if extra:
         notes.append(f"Columns of the release that the original does not have were ignored: {', '.join(extra[:20])}.")
     if schema.dropped:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import Annotated, Any
@@ -62,17 +63,24 @@ def attack_lines(found: Mapping[str, Any]) -> Iterator[str]:
         right, without, extra = in_digits(points)
         more = extra if extra.startswith("+") else f"{points.extra:+.0f}"
         others = "-" if entry.get("control") is None else f"{100 * entry['control']:.0f}"
-        changed = ", ".join(f"{one}={value}" for one, value in (entry.get("parameters") or {}).items())
-        words = ["within chance"] if extra == "within chance" else []
-        words += ["of pairs"] if points.pairs else []
-        words += ["an upper bound: the truth chose among several guesses"] if entry.get("upper_bound") else []
-        words += [f"with {changed}"] if changed else []
-        words += [f"if {line}" for line in entry.get("assumes") or ()]
-        words += [entry["chosen"]] if entry.get("chosen") else []
+        words = [*(["within chance"] if extra == "within chance" else []), *remarks(entry, pairs=points.pairs)]
         yield f"{entry['name']:<25}{right:>12}{without:>9}{others:>14}{more:>8}"
         if words:
             yield f"  {'; '.join(words)}"
     yield from other_lines(found["attacks"])
+
+
+def remarks(entry: Mapping[str, Any], *, pairs: bool) -> Iterator[str]:
+    """What the figures of one attacker rest on."""
+    if pairs:
+        yield "of pairs"
+    if entry.get("upper_bound"):
+        yield "an upper bound: the truth chose among several guesses"
+    if changed := ", ".join(f"{one}={value}" for one, value in (entry.get("parameters") or {}).items()):
+        yield f"with {changed}"
+    yield from (f"if {line}" for line in entry.get("assumes") or ())
+    if entry.get("chosen"):
+        yield entry["chosen"]
 
 
 def utility_lines(found: Mapping[str, Any]) -> Iterator[str]:
@@ -166,18 +174,14 @@ TOGETHER = ("Two releases, attacked together", "Differencing", "Everybody audite
 """How the notes begin that --with adds."""
 
 
-@with_blocks
-def audit(
-    tables: Tables,
-    options: AuditAsked,
-    console: Console,
-    folder: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="Folder that `sfumato sanitize` wrote.")
-    ] = None,
+@dataclass(frozen=True)
+class OfAnyTool:
+    """A release without a card."""
+
     release: Annotated[
         str | None,
         typer.Option(metavar="TABLE", help="A release made by any tool, instead of DIR.", rich_help_panel=WHAT),
-    ] = None,
+    ] = None
     release_encoding: Annotated[
         str | None,
         typer.Option(
@@ -185,6 +189,17 @@ def audit(
             help="Encoding of the release, where it is not that of the others.",
             rich_help_panel=RARE,
         ),
+    ] = None
+
+
+@with_blocks
+def audit(
+    tables: Tables,
+    theirs: OfAnyTool,
+    options: AuditAsked,
+    console: Console,
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[DIR]", help="Folder that `sfumato sanitize` wrote.")
     ] = None,
     force: Force = False,
 ) -> None:
@@ -202,15 +217,15 @@ def audit(
     from sfumato.auditing.audit import audit as run
     from sfumato.auditing.report.bottom_line import bottom_line
 
-    if (folder is None) == (release is None):
+    if (folder is None) == (theirs.release is None):
         raise UsageError("Give the folder of a release, or --release TABLE for a release of another tool.")
     place = _place(folder, options)
     page = place / "report.html"
     if options.out is not None:
         check_free(page, force=force)
     with console.listening() as progress:
-        theirs = folder if folder is not None else tables.open_if_given(release, encoding=release_encoding)
-        found = run(theirs, **{**keywords(options, tables), "out": place, "progress": progress})
+        released = folder or tables.open_if_given(theirs.release, encoding=theirs.release_encoding)
+        found = run(released, **{**keywords(options, tables), "out": place, "progress": progress})
         found.save_report(page)
     width = min(get_terminal_size().columns, 100)
     for line in bottom_line(found.data, str(place), width=width):
