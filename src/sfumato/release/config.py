@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Self
 
+from sfumato.core.accepted import Between, Either, Nothing, Text, Word
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.core.files import other_version, write_whole
+from sfumato.core.records import BRIEF, FieldError, Record
 from sfumato.core.wording import to_type
 from sfumato.release.asked import Terms
 from sfumato.release.strength import STRENGTHS, Strength, Wanted
@@ -26,26 +28,43 @@ CHOSEN_ON_UNCHARGED = (
 )
 LONGEST = 150
 """Characters of `chosen_by`; the card has room for 200."""
-KEYS = ("format", "version", "mechanism", "parameters", "chosen_by", "looked_at", "model", "max_extra")
 
 
 @dataclass(frozen=True)
-class Config:
+class Line(Text):
+    """A line of text, not empty and at most so long."""
+
+    def allows(self, value: Any) -> bool:
+        return super().allows(value) and value != "" and value.isprintable()
+
+    @property
+    def words(self) -> str:
+        return f"one line of at most {self.most} characters"
+
+
+@dataclass(frozen=True)
+class Config(Record):
     """What to do, and what the choice rests on: `looked_at` the private table, rows that were released before,
     simulated ones, or nothing. `model` is the digest of the model that released rows were drawn from. `max_extra`:
     the owner's limit, which an audit of the release is held against."""
 
+    takes_more = False
+    beside = ("format", "version")
+
     mechanism: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    chosen_by: str = "a config file"
-    looked_at: str = "nothing"
-    model: str | None = None
-    max_extra: float | None = None
+    chosen_by: Annotated[str, Line(LONGEST)] = "a config file"
+    looked_at: Annotated[str, Word(LOOKED_AT)] = "nothing"
+    model: Annotated[str | None, BRIEF] = None
+    max_extra: Annotated[float | None, Either((Between(0.0, 100.0), Nothing())), BRIEF] = None
+
+    @classmethod
+    def refusal(cls, problem: FieldError) -> UsageError:
+        return UsageError(f"{problem}.")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for YAML."""
-        told = {name: value for name, value in vars(self).items() if value is not None}
-        return {"format": FORMAT, "version": VERSION, **told, "parameters": dict(self.parameters)}
+        return {"format": FORMAT, "version": VERSION, **super().to_dict()}
 
     def save(self, path: Path | str) -> None:
         """Write it as YAML."""
@@ -65,33 +84,13 @@ class Config:
             raise UsageError(f"The config {path}: {error}") from None
 
     @classmethod
-    def from_dict(cls, data: Any) -> Config:
+    def from_dict(cls, data: Any) -> Self:
         """The inverse of `to_dict`."""
         if not isinstance(data, Mapping) or data.get("format") != FORMAT:
             raise UsageError(f"it is no config of Sfumato, which begins with `format: {FORMAT}`.")
         if why := other_version(data.get("version"), VERSION, older="Write it again with `sfumato recommend`."):
             raise UsageError(str(why))
-        if unknown := [str(key) for key in data if key not in KEYS]:
-            raise UsageError(f"there is no key {unknown[0][:60]!r}. It may have: {', '.join(KEYS)}.")
-        mechanism, parameters = data.get("mechanism"), data.get("parameters") or {}
-        if not isinstance(mechanism, str):
-            raise UsageError("it needs the name of a `mechanism`.")
-        if not isinstance(parameters, Mapping) or not all(isinstance(name, str) for name in parameters):
-            raise UsageError("`parameters` must be names with values.")
-        said, looked = data.get("chosen_by", cls.chosen_by), data.get("looked_at", "nothing")
-        if not isinstance(said, str) or not 0 < len(said) <= LONGEST or not said.isprintable():
-            raise UsageError(f"`chosen_by` must be one line of at most {LONGEST} characters.")
-        if looked not in LOOKED_AT:
-            raise UsageError(f"`looked_at` must be one of: {', '.join(LOOKED_AT)}.")
-        model = data.get("model")
-        if not (model is None or isinstance(model, str)):
-            raise UsageError("`model` must be the digest that stands on the card of the release that was looked at.")
-        limit = data.get("max_extra")
-        if limit is not None and (
-            isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 <= limit <= 100
-        ):
-            raise UsageError("`max_extra` must be a number of points from 0 to 100.")
-        return cls(mechanism, dict(parameters), said, looked, model, limit)
+        return super().from_dict({**data, "parameters": data.get("parameters") or {}})
 
     def settle(self, wanted: Wanted, terms: Terms | None, schema: object) -> Strength:
         """The strength where this config, an owner's flags and perhaps a study all have a say.

@@ -45,14 +45,10 @@ def declare(
     and are not typed again, and all columns at once where any was read.
     """
     typed = typed or Typed()
-    if not reason.strip():
-        raise UsageError("--reason must say how the bounds are known without this table.")
-    if typed.given and (names is None or len(names) != 1):
-        raise UsageError("--low, --high and --categories are typed for one column at a time. Give one --column.")
+    _check_typed(names, reason, typed)
     schema, memory = Schema.load(path), ReadOff(ledger)
     marked = _marked_learned(path)
-    released = [one for one in schema.columns if one.role in ("private", "label")]
-    wanted = names or [one.name for one in released if one.source == "learned"]
+    wanted = names or _learned(schema)
     read = [name for name in wanted if name in marked or memory.was_shown(schema[name])]
     if names is None and read:
         raise UsageError(
@@ -70,6 +66,19 @@ def declare(
     return schema, list(wanted)
 
 
+def _check_typed(names: Sequence[str] | None, reason: str, typed: Typed) -> None:
+    """Refuse a declaration without a reason, and values of which nobody can say to which column they belong."""
+    if not reason.strip():
+        raise UsageError("--reason must say how the bounds are known without this table.")
+    if typed.given and (names is None or len(names) != 1):
+        raise UsageError("--low, --high and --categories are typed for one column at a time. Give one --column.")
+
+
+def _learned(schema: Schema) -> list[str]:
+    """Released columns whose ranges or categories are nobody's word yet."""
+    return [one.name for one in schema.columns if one.role in ("private", "label") and one.source == "learned"]
+
+
 def in_words(column: Column) -> str:
     """What is declared of a column: "age from 0 to 120"."""
     if column.kind in NUMBERS:
@@ -81,14 +90,17 @@ def in_words(column: Column) -> str:
 
 def _check(column: Column, typed: Typed, read: bool, memory: ReadOff, path: Path) -> None:
     """Refuse a range that was read and not typed, or that is a copy of what was read."""
+    if column.kind in NUMBERS:
+        _check_range(column, typed, read, memory, path)
+    elif read and typed.categories is None:
+        raise UsageError(
+            f"Column {column.name!r}: its categories were read off the table. Type them again from your source: "
+            f"{example(path, column)}"
+        )
+
+
+def _check_range(column: Column, typed: Typed, read: bool, memory: ReadOff, path: Path) -> None:
     where = f"Column {column.name!r}"
-    if column.kind not in NUMBERS:
-        if read and typed.categories is None:
-            raise UsageError(
-                f"{where}: its categories were read off the table. Type them again from your source: "
-                f"{example(path, column)}"
-            )
-        return
     if column.low is None or column.high is None:
         raise SchemaError(f"{where} has no bounds to declare. Type them: {example(path, column)}")
     if read and not memory.can_compare(column) and any(end not in typed.given for end in ENDS):

@@ -90,29 +90,14 @@ class Wanted(SanitizeAsked):
 
         `schema` is the owner's own, which must be None where the study has one.
         """
-        check_asked(self)
-        if self.label_epsilon is not None and not self.private_label:
-            raise UsageError("--label-epsilon says how the column to predict is blurred. Add --private-label.")
+        self._check_bounds()
         label = LABEL_EPSILON if self.label_epsilon is None else self.label_epsilon
-        epsilon, note, ruled = self._one_epsilon(), "", False
-        if epsilon is not None and self.epsilon_presence is not None:
-            raise UsageError("--epsilon bounds values and --epsilon-presence presence. Give one: the other follows.")
-        if self.max_posterior is not None and self.epsilon_presence is not None:
-            raise UsageError("--max-posterior bounds values and --epsilon-presence presence. Give one of them.")
-        if self.trust != OWNER and self.epsilon is None and self.max_posterior is None:
-            raise UsageError("--trust chooses the method for --epsilon or --max-posterior. Add one, or leave it out.")
-        if terms is None:
-            mechanism, parameters = self.mechanism or MECHANISM, dict(self.parameters)
-            if self.asks_for_a_bound_alone:
-                (mechanism, note), ruled = self.by_rule(), True
-        else:
-            mechanism, parameters = self._mechanism(terms, schema), self._under(terms)
-            if leaves_strength_open(parameters) and epsilon is None and self.max_posterior is None:
-                epsilon = terms.epsilon_record
-        for option, name, value in (
-            ("epsilon-presence", "epsilon", self.epsilon_presence),
-            ("delta", "delta", self.delta),
-        ):
+        mechanism, parameters, note = self._chosen(terms, schema)
+        epsilon = self._one_epsilon()
+        if terms is not None and leaves_strength_open(parameters) and epsilon is None and self.max_posterior is None:
+            epsilon = terms.epsilon_record
+        given = {"epsilon-presence": ("epsilon", self.epsilon_presence), "delta": ("delta", self.delta)}
+        for option, (name, value) in given.items():
             if value is not None:
                 if name in parameters:
                     raise UsageError(f"--{option} is given twice, or fixed by the study. Leave one of them out.")
@@ -121,14 +106,38 @@ class Wanted(SanitizeAsked):
         if wanted is not None:
             left = _left_for_the_columns(wanted, parameters, label * self.private_label)
             made = make_mechanism(mechanism, parameters)
-            sure = self.max_posterior is not None
-            # A record's epsilon, as a study states it too, stays one; else all rows of a person are bounded together.
-            rows = (self.max_rows_per_person or 1) if sure or self.epsilon is not None else 1
-            parameters |= made.strength_for_values(left, rows=rows, sure=sure)
+            parameters |= made.strength_for_values(left, rows=self._rows_bounded, sure=self.max_posterior is not None)
         if terms is not None and terms.presence is not None:
             parameters = {**terms.presence._asdict(), **parameters}
             _check_presence(terms.presence, parameters)
+        ruled = terms is None and self.asks_for_a_bound_alone
         return Strength(mechanism, parameters, label, chosen_by, note=note, ruled=ruled)
+
+    def _check_bounds(self) -> None:
+        """Refuse what bounds nothing, or two things at once."""
+        check_asked(self)
+        if self.label_epsilon is not None and not self.private_label:
+            raise UsageError("--label-epsilon says how the column to predict is blurred. Add --private-label.")
+        if self._one_epsilon() is not None and self.epsilon_presence is not None:
+            raise UsageError("--epsilon bounds values and --epsilon-presence presence. Give one: the other follows.")
+        if self.max_posterior is not None and self.epsilon_presence is not None:
+            raise UsageError("--max-posterior bounds values and --epsilon-presence presence. Give one of them.")
+        if self.trust != OWNER and self.epsilon is None and self.max_posterior is None:
+            raise UsageError("--trust chooses the method for --epsilon or --max-posterior. Add one, or leave it out.")
+
+    def _chosen(self, terms: Terms | None, schema: object) -> tuple[str, dict[str, Any], str]:
+        """The method, what is fixed of its parameters, and why the rule took another than usual."""
+        if terms is not None:
+            return self._mechanism(terms, schema), self._under(terms), ""
+        method, note = self.by_rule() if self.asks_for_a_bound_alone else (self.mechanism or MECHANISM, "")
+        return method, dict(self.parameters), note
+
+    @property
+    def _rows_bounded(self) -> int:
+        """How many rows one epsilon is for. A record's epsilon, as a study states it too, stays one; else all rows of a
+        person are bounded together."""
+        together = self.max_posterior is not None or self.epsilon is not None
+        return (self.max_rows_per_person or 1) if together else 1
 
     def _one_epsilon(self) -> float | None:
         """`--epsilon` and `--epsilon-record` are the same number."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,20 +24,40 @@ from sfumato.core.files import check_free
 from sfumato.core.wording import counted
 from sfumato.release.asked import SanitizeAsked
 
+if TYPE_CHECKING:  # help loads no job
+    from sfumato.release.noted import Sanitized
+    from sfumato.release.release import Release
+
 Label = Annotated[str | None, typer.Option(metavar="COL", help="The column that classifiers are to predict.")]
 
 
+@dataclass(frozen=True)
+class IntoSchema:
+    """What is read off a table, and where that goes."""
+
+    label: Label = None
+    out: Annotated[Path | None, typer.Option(help="File to write; the default is standard output.")] = None
+    ledger: LedgerPath = None
+    force: Force = False
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What `sanitize` takes on the command line alone."""
+
+    stdout: Annotated[
+        bool,
+        typer.Option(
+            "--stdout",
+            help="When done, write the released rows to standard output too, as Arrow.",
+            rich_help_panel=RARE,
+        ),
+    ] = False
+    rows: Annotated[int | None, typer.Option(metavar="N", help="The same as --param rows=N.", hidden=True)] = None
+
+
 @with_blocks
-def schema(
-    table: TablesArgument,
-    tables: Tables,
-    label: Label = None,
-    query: Query = None,
-    out: Annotated[Path | None, typer.Option(help="File to write; the default is standard output.")] = None,
-    ledger: LedgerPath = None,
-    force: Force = False,
-    quiet: Quiet = False,
-) -> None:
+def schema(table: TablesArgument, tables: Tables, into: IntoSchema, query: Query = None, quiet: Quiet = False) -> None:
     """Infer a schema from TABLE, as a file to edit.
 
     Bounds and categories are people's values, marked `learned`: nothing is proved that rests on them. Keep the file to
@@ -52,18 +74,19 @@ def schema(
     from sfumato.table import Schema
 
     console = Console(quiet)
-    check_free(out, force=force)
+    check_free(into.out, force=into.force)
     with console.listening():
-        inferred = Schema.infer(tables.open_all(table, query), label=label, refuse=False)
-    ReadOff(ledger).remember(inferred.columns, shown=True)
-    if out is None:
+        inferred = Schema.infer(tables.open_all(table, query), label=into.label, refuse=False)
+    ReadOff(into.ledger).remember(inferred.columns, shown=True)
+    if into.out is None:
         print(inferred.to_yaml(), end="")
         return
-    inferred.save(out)
-    console.say(f"Wrote {out}: {counted(len(inferred.private), 'private column')}, with ranges read off your table.")
+    inferred.save(into.out)
+    columns = counted(len(inferred.private), "private column")
+    console.say(f"Wrote {into.out}: {columns}, with ranges read off your table.")
     console.say("For a proof, say of each column what you know without it, and how you know:")
     for column in inferred.private[:1]:
-        console.say(f"  {example(out, column)}")
+        console.say(f"  {example(into.out, column)}")
 
 
 @with_blocks
@@ -71,17 +94,9 @@ def sanitize(
     table: TablesArgument,
     tables: Tables,
     options: SanitizeAsked,
+    beside: Beside,
     console: Console,
     query: Query = None,
-    stdout: Annotated[
-        bool,
-        typer.Option(
-            "--stdout",
-            help="When done, write the released rows to standard output too, as Arrow.",
-            rich_help_panel=RARE,
-        ),
-    ] = False,
-    rows: Annotated[int | None, typer.Option(metavar="N", help="The same as --param rows=N.", hidden=True)] = None,
 ) -> None:
     """Blur TABLE and write the release, its card and, if there is one, its key.
 
@@ -104,95 +119,124 @@ def sanitize(
     """
     from sfumato.api.sanitize import sanitize as run
     from sfumato.api.sanitize import study_terms
-    from sfumato.ledger.read_off import ends_in_words
 
-    typed = vars(options)
-    out, dry_run = typed["out"], options.dry_run
-    if stdout and (dry_run or console.as_json):
-        other = "--dry-run" if dry_run else "--json"
-        raise UsageError(
-            f"--stdout writes rows to standard output, which {other} has no use for. Leave out one of them."
-        )
-    if stdout:
+    _check_output(options, console, beside)
+    if beside.stdout:
         console.stream = sys.stderr
-    if out is None and not dry_run:
-        raise UsageError("Say where the release is to be written: --out DIR. To try without a release: --dry-run.")
-    terms = None if typed["study"] is None else study_terms(typed["study"])
+    terms = None if options.study is None else study_terms(Path(str(options.study)))
     with console.listening() as progress:
-        words = keywords(options, tables)
-        if rows is not None:
-            parameters = words.setdefault("parameters", {})
-            if "rows" in parameters:
-                raise UsageError("--rows is given twice, once as --param. Leave one of them out.")
-            parameters["rows"] = rows
-        release = run(tables.open_all(table, query), **{**words, "study": terms, "progress": progress})
-    done = release.told
-    assert done is not None  # it was made just now
-    card = done.card
+        words = {**keywords(options, tables), "study": terms, "progress": progress}
+        if beside.rows is not None:
+            words["parameters"] = _with_rows(words.get("parameters", {}), beside.rows)
+        release = run(tables.open_all(table, query), **words)
     if terms is not None:
         console.say(f"Study {terms.name}, {terms.hash}")
-    made = "Dry run: nothing was released. It would be" if dry_run else "Released"
-    console.recite(card.guarantee["words"])  # before all else: it may be bad news
-    console.say(f"{made} {counted(card.rows, 'row')}{'' if dry_run else f' into {out}'}.")
-    if dry_run and card.guarantee["central"]:
-        console.say("Nothing was paid for what a dry run says of the table: keep it to yourself.")
-    if card.guarantee["conditional_epsilon"]:
-        from sfumato.guarantee.words import ways_out
-
-        console.recite(f"To get a proof: {'; '.join(ways_out(card.guarantee['in_the_way']))}.")
-    if done.new_ledger is not None:
-        console.say(
-            f"New ledger begun at {done.new_ledger}: it adds up what is released of whom. Keep it, and use it again."
-        )
-    if done.known is not None:
-        what = "Released again, which counts" if options.again else "Left out because they were released before"
-        console.say(f"{what}: {counted(done.known, 'row')}.")
-    if card.target is not None and not dry_run:
-        from sfumato.release.sanitize_checks import alone
-
-        values = release.target
-        console.say(
-            f"{card.target} is released exactly as it was: {alone(values):,} of {len(values):,} rows have a value "
-            "that no other row has."
-        )
-    if told := ends_in_words(done.at_the_ends):
-        console.say(told)
-    if done.clipped:
-        clipped = ", ".join(f"{name} ({counted(n, 'cell')})" for name, n in done.clipped.items())
-        console.say(f"Clipped to their bounds: {clipped}.")
-    if done.dropped:
-        console.say(f"Not released: {', '.join(done.dropped)}.")
-    if done.search is not None:
-        console.say(done.search.in_words())
-    for name, figure in done.notes.items():
-        console.say(f"{name.replace('_', ' ').capitalize()}: {figure}.")
-    files = [] if dry_run or out is None else sorted(file.name for file in out.iterdir())
-    private = [name for name in files if name in ("key.json", "trace.parquet")]
-    kept = f" Private, never upload: {', '.join(private)}." if private else " Nothing in the folder is private."
-    if files:
-        more = "".join(f", {name}" for name in ("model.json", "counts.parquet") if name in files)
-        console.say(f"To share: release.{options.format}, card.json{more}.{kept}")
-    console.result(
-        {
-            "folder": None if dry_run else str(out),
-            "dry_run": dry_run,
-            "files": files,
-            "private_files": private,
-            "rows": card.rows,
-            "released_before": done.known,
-            "new_ledger": None if done.new_ledger is None else str(done.new_ledger),
-            "guarantee": dict(card.guarantee),
-            "earlier_releases": dict(card.earlier_releases),
-            "clipped": done.clipped,
-            "dropped": list(done.dropped),
-            "notes": dict(done.notes),
-            "search": None if done.search is None else done.search.to_dict(),
-        }
-    )
-    if stdout and out is not None:
+    out = None if options.dry_run or options.out is None else Path(options.out)
+    _tell(release, options, out, console)
+    if beside.stdout and out is not None:
         from sfumato.release.write_release import pipe_release
 
         pipe_release(out, options.format, sys.stdout.buffer)
+
+
+def _check_output(options: SanitizeAsked, console: Console, beside: Beside) -> None:
+    """Refuse what leaves the release nowhere, or two things in one place."""
+    if beside.stdout and (options.dry_run or console.as_json):
+        other = "--dry-run" if options.dry_run else "--json"
+        raise UsageError(
+            f"--stdout writes rows to standard output, which {other} has no use for. Leave out one of them."
+        )
+    if options.out is None and not options.dry_run:
+        raise UsageError("Say where the release is to be written: --out DIR. To try without a release: --dry-run.")
+
+
+def _with_rows(parameters: Mapping[str, Any], rows: int) -> dict[str, Any]:
+    if "rows" in parameters:
+        raise UsageError("--rows is given twice, once as --param. Leave one of them out.")
+    return {**parameters, "rows": rows}
+
+
+def _tell(release: Release, options: SanitizeAsked, out: Path | None, console: Console) -> None:
+    """Say what was made, in words or as JSON."""
+    done = release.told
+    assert done is not None  # it was made just now
+    console.recite(done.card.guarantee["words"])  # before all else: it may be bad news
+    made = "Dry run: nothing was released. It would be" if options.dry_run else "Released"
+    console.say(f"{made} {counted(done.card.rows, 'row')}{'' if out is None else f' into {out}'}.")
+    if options.dry_run and done.card.guarantee["central"]:
+        console.say("Nothing was paid for what a dry run says of the table: keep it to yourself.")
+    if done.card.guarantee["conditional_epsilon"]:
+        from sfumato.guarantee.words import ways_out
+
+        console.recite(f"To get a proof: {'; '.join(ways_out(done.card.guarantee['in_the_way']))}.")
+    for line in (*_of_the_ledger(done, options), *_of_the_table(release, done, options), *_of_the_run(done)):
+        console.say(line)
+    files = [] if out is None else sorted(file.name for file in out.iterdir())
+    private = [name for name in files if name in ("key.json", "trace.parquet")]
+    if files:
+        console.say(_who_may_see(files, private))
+    about = {"folder": None if out is None else str(out), "dry_run": options.dry_run}
+    console.result({**about, "files": files, "private_files": private, **_told(done)})
+
+
+def _of_the_ledger(done: Sanitized, options: SanitizeAsked) -> Iterator[str]:
+    """What is known of earlier releases."""
+    if done.new_ledger is not None:
+        yield f"New ledger begun at {done.new_ledger}: it adds up what is released of whom. Keep it, and use it again."
+    if done.known is not None:
+        what = "Released again, which counts" if options.again else "Left out because they were released before"
+        yield f"{what}: {counted(done.known, 'row')}."
+
+
+def _of_the_table(release: Release, done: Sanitized, options: SanitizeAsked) -> Iterator[str]:
+    """What became of the table's columns and cells."""
+    from sfumato.ledger.read_off import ends_in_words
+
+    if done.card.target is not None and not options.dry_run:
+        from sfumato.release.sanitize_checks import alone
+
+        values = release.target
+        yield (
+            f"{done.card.target} is released exactly as it was: {alone(values):,} of {len(values):,} rows have a value "
+            "that no other row has."
+        )
+    if told := ends_in_words(done.at_the_ends):
+        yield told
+    if done.clipped:
+        clipped = ", ".join(f"{name} ({counted(n, 'cell')})" for name, n in done.clipped.items())
+        yield f"Clipped to their bounds: {clipped}."
+    if done.dropped:
+        yield f"Not released: {', '.join(done.dropped)}."
+
+
+def _of_the_run(done: Sanitized) -> Iterator[str]:
+    """What the method found on its way."""
+    if done.search is not None:
+        yield done.search.in_words()
+    for name, figure in done.notes.items():
+        yield f"{name.replace('_', ' ').capitalize()}: {figure}."
+
+
+def _who_may_see(files: list[str], private: list[str]) -> str:
+    kept = f"Private, never upload: {', '.join(private)}." if private else "Nothing in the folder is private."
+    release = next(name for name in files if name.startswith("release."))
+    more = "".join(f", {name}" for name in ("model.json", "counts.parquet") if name in files)
+    return f"To share: {release}, card.json{more}. {kept}"
+
+
+def _told(done: Sanitized) -> dict[str, Any]:
+    """The same, for `--json`."""
+    return {
+        "rows": done.card.rows,
+        "released_before": done.known,
+        "new_ledger": None if done.new_ledger is None else str(done.new_ledger),
+        "guarantee": dict(done.card.guarantee),
+        "earlier_releases": dict(done.card.earlier_releases),
+        "clipped": done.clipped,
+        "dropped": list(done.dropped),
+        "notes": dict(done.notes),
+        "search": None if done.search is None else done.search.to_dict(),
+    }
 
 
 @with_blocks

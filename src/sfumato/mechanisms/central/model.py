@@ -15,7 +15,7 @@ import numpy as np
 
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.wording import counted
-from sfumato.mechanisms.central.budget import SHARES, WITH_SECOND, Budget
+from sfumato.mechanisms.central.budget import SHARES, WITH_SECOND, Budget, Chooser
 from sfumato.mechanisms.central.column_codes import Bins, FineColumn, halved, merged
 from sfumato.mechanisms.central.drawing import DrawnModel, ModelColumn, class_sizes, column_shares, pair_shares
 from sfumato.mechanisms.central.forest import Node, Pair, Passes, in_drawing_order, score, spanning_forest
@@ -76,14 +76,10 @@ class TreeModel:
         spread = self.spread = self.budget.spread(share, d)
         depth = depth_for(crowd / spread)
         chooser = self.budget.chooser("edges", SHARES["edges"], len(numbers) * depth) if numbers else None
-        bins = []
-        for place, one in enumerate(self.fine):
-            missing = one.group.has_indicator
-            if chooser is not None and place in numbers and one.cells > 1 << depth:
-                ends = halved(found[place].sum(axis=0)[: one.cells], depth, chooser)
-                bins.append(Bins.runs(ends, one.cells, missing))
-            else:
-                bins.append(Bins.each(one.size))
+        bins = [
+            self._bins_of(one, table, depth, chooser if place in numbers else None)
+            for place, (one, table) in enumerate(zip(self.fine, found, strict=True))
+        ]
         exact = [one.sums(table, axis=1) for one, table in zip(bins, found, strict=True)]
         measured = [table.astype(np.float64) for table in self.budget.count("columns", share, exact)]
         self._fill_columns(bins, measured)
@@ -91,6 +87,13 @@ class TreeModel:
         if plants:
             self._exact_columns, self._noisy_columns = exact, measured
             self._plan_pairs(crowd)
+
+    def _bins_of(self, one: FineColumn, table: Codes, depth: int, chooser: Chooser | None) -> Bins:
+        """Runs of cells between private medians, or each cell by itself where there are few."""
+        if chooser is None or one.cells <= 1 << depth:
+            return Bins.each(one.size)
+        ends = halved(table.sum(axis=0)[: one.cells], depth, chooser)
+        return Bins.runs(ends, one.cells, one.group.has_indicator)
 
     def _fill_columns(self, bins: list[Bins], measured: list[Floats]) -> None:
         self.sizes = class_sizes(measured, self.rows, self.budget.spread(SHARES["rows"], 1), self.spread)

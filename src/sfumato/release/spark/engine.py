@@ -73,16 +73,7 @@ def files_in_spark(running: Any, table: Table, seal: Seal) -> SparkTable:
             part.read_as({})  # text, whose meaning the schema settles: no row is read here to guess types
     tasks = tuple(tuple(task) for task in deal(parts, running.sparkContext.defaultParallelism))
     frame = running.range(0, len(tasks), 1, len(tasks))
-    return SparkTable(
-        frame,
-        parts.arrow_schema,
-        seal,
-        read=ReadPieces(parts, tasks),
-        where=table.where,
-        rows=parts.rows,
-        files=table.files,
-        folders=table.folders,
-    )
+    return SparkTable(frame, parts.arrow_schema, seal, read=ReadPieces(parts, tasks), of=table)
 
 
 def deal(table: PartsTable, workers: int) -> list[list[Piece]]:

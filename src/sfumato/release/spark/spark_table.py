@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -48,7 +47,8 @@ class AsTheyAre:
 
 
 class SparkTable(Table):
-    """A data frame of Spark, or files that its executors read: `read` turns what a task is given into rows."""
+    """A data frame of Spark, or the files `of` a table that its executors read: `read` turns what a task is given into
+    rows."""
 
     def __init__(
         self,
@@ -57,17 +57,14 @@ class SparkTable(Table):
         seal: Seal,
         *,
         read: Callable[[Batches], Batches] | None = None,
-        where: str = "The data frame",
-        rows: int | None = None,
-        files: tuple[Path, ...] = (),
-        folders: tuple[Path, ...] = (),
+        of: Table | None = None,
     ) -> None:
-        super().__init__(where)
+        super().__init__("The data frame" if of is None else of.where)
         self.frame, self.seal = frame, seal
         self.reader = read or AsTheyAre()
-        self.files, self.folders = files, folders
+        self.files, self.folders = (of.files, of.folders) if of is not None else ((), ())
         self.partitions: int = frame.rdd.getNumPartitions()
-        self._rows, self._schema = rows, bare(schema)
+        self._rows, self._schema = None if of is None else of.rows, bare(schema)
         self._select(self._schema.names)
 
     @property
