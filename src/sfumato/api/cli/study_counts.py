@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from sfumato.study.protocol.messages import DensityInfo
 
 from sfumato.api.cli.blocks import keywords, with_blocks
 from sfumato.api.cli.console import Console, Force
@@ -48,7 +51,6 @@ def reconstruct(study: StudyId, wanted: Densities, at: AtCoordinator, console: C
 
     Example: sfumato study reconstruct k3f9abcd2345 --column income --out density --to https://study.example
     """
-    from sfumato.study.client.connection import plain
     from sfumato.study.client.coordinator import until_done
 
     wanted.check()
@@ -62,12 +64,18 @@ def reconstruct(study: StudyId, wanted: Densities, at: AtCoordinator, console: C
         _write(asked, wanted.out, force=wanted.force)
         console.say(f"Wrote {wanted.out}.")
     for one in asked:
-        rows = (one.found or {}).get("rows")
-        of = f" from {counted(int(rows), 'released row')} of {counted(len(one.sites), 'site')}" if rows else ""
-        console.say(f"{plain(one.id)}  {plain(one.column)}  {plain(one.failure or one.state)}{of}")
+        console.say(_density_line(one))
     console.result({"densities": [one.to_dict() for one in asked]})
     if failed := [one for one in asked if one.state == "failed"]:
         raise CoordinatorError(f"{len(failed)} of {counted(len(asked), 'column')} could not be reconstructed.")
+
+
+def _density_line(one: DensityInfo) -> str:
+    from sfumato.study.client.connection import plain
+
+    rows = (one.found or {}).get("rows")
+    of = f" from {counted(int(rows), 'released row')} of {counted(len(one.sites), 'site')}" if rows else ""
+    return f"{plain(one.id)}  {plain(one.column)}  {plain(one.failure or one.state)}{of}"
 
 
 def _write(densities: list[Any], out: Path, *, force: bool) -> None:

@@ -36,46 +36,34 @@ class Plan:
 
     def in_words(self) -> str:
         """All of it, for somebody who has to decide."""
+        return "\n".join(
+            [
+                "This leaves the site, and nothing else:",
+                f"  file       {self.parcel.file} ({self.parcel.bytes:,} bytes)",
+                f"  sha256     {self.parcel.sha256}",
+                *(self._rows() if self.study.plan is None else self._counts(self.study.plan)),
+                f"  guarantee  {self.parcel.card.guarantee['words']}",
+                "It goes to:",
+                f"  server     {self.address}",
+                f"  study      {plain(self.study.name)} ({self.study_id})",
+                f"  hash       {self.study.hash}",
+                "The card, which is inside the file:",
+                *(f"  {line}" for line in card_in_words(self.parcel.card).splitlines()),
+            ]
+        )
+
+    def _rows(self) -> list[str]:
         label = self.parcel.card.release_schema["label"]
-        if self.study.plan is not None:
-            return self._counts_in_words()
         columns = [f"{name} (label)" if label and name == label["name"] else name for name in self.parcel.columns]
-        return "\n".join(
-            [
-                "This leaves the site, and nothing else:",
-                f"  file       {self.parcel.file} ({self.parcel.bytes:,} bytes)",
-                f"  sha256     {self.parcel.sha256}",
-                f"  columns    {', '.join(columns)}",
-                f"  rows       {self.parcel.rows:,}, to {self.purpose}",
-                *self._where(),
-            ]
-        )
+        return [f"  columns    {', '.join(columns)}", f"  rows       {self.parcel.rows:,}, to {self.purpose}"]
 
-    def _where(self) -> list[str]:
+    def _counts(self, plan: AgreedPlan) -> list[str]:
+        counts = plan.cells(max(1, len(self.parcel.card.classes)))
         return [
-            f"  guarantee  {self.parcel.card.guarantee['words']}",
-            "It goes to:",
-            f"  server     {self.address}",
-            f"  study      {plain(self.study.name)} ({self.study_id})",
-            f"  hash       {self.study.hash}",
-            "The card, which is inside the file:",
-            *(f"  {line}" for line in card_in_words(self.parcel.card).splitlines()),
+            f"  counts     {counts:,} with noise, of about {self.parcel.rows:,} rows; no row leaves",
+            f"  plan       {plan.digest}",
+            f"             ({plan.chosen_by})",
         ]
-
-    def _counts_in_words(self) -> str:
-        assert self.study.plan is not None
-        counts = self.study.plan.cells(max(1, len(self.parcel.card.classes)))
-        return "\n".join(
-            [
-                "This leaves the site, and nothing else:",
-                f"  file       {self.parcel.file} ({self.parcel.bytes:,} bytes)",
-                f"  sha256     {self.parcel.sha256}",
-                f"  counts     {counts:,} with noise, of about {self.parcel.rows:,} rows; no row leaves",
-                f"  plan       {self.study.plan.digest}",
-                f"             ({self.study.plan.chosen_by})",
-                *self._where(),
-            ]
-        )
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -15,7 +15,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from sfumato.channels.guidance import perturb_bits, survey_epsilon, uniforms_fro
 from sfumato.core.array_types import Codes
 from sfumato.core.errors import CoordinatorError, NothingNewError, SchemaError, UsageError
 from sfumato.core.files import exclusive, write_whole
+from sfumato.core.records import Record
 from sfumato.guarantee.rounding import epsilon_at_most
 from sfumato.study.asked import RespondAsked
 from sfumato.study.client.connection import RefusedError
@@ -38,7 +39,7 @@ from sfumato.study.protocol.survey_log import blind, read_key, read_number, unbl
 
 
 @dataclass(frozen=True)
-class Ticket:
+class Ticket(Record):
     """The name of one answer and, once the server has signed it unseen, what proves that somebody was invited."""
 
     survey: str
@@ -87,15 +88,14 @@ class TicketBox:
         return Ticket(survey.hash, name, write_number(made.hidden), write_number(made.inverse))
 
     def _write(self, ticket: Ticket) -> None:
-        write_whole(self.path, json.dumps(asdict(ticket)), private=True)
+        write_whole(self.path, json.dumps(ticket.to_dict()), private=True)
 
     def _read(self) -> Ticket | None:
         try:
-            found: Any = json.loads(self.path.read_text(encoding="utf-8"))
-            return Ticket(**found)
+            return Ticket.from_dict(json.loads(self.path.read_text(encoding="utf-8")))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError) as error:
             raise UsageError(f"{self.path} does not contain a ticket. Remove it to start again.") from error
 
 
@@ -109,7 +109,7 @@ class NotYetError(CoordinatorError):
 
 
 @dataclass(frozen=True)
-class Drawn:
+class Drawn(Record):
     """What will be sent, drawn once: kept until the server has acknowledged it."""
 
     id: str
@@ -119,7 +119,7 @@ class Drawn:
     ticket: str | None = None
 
     def message(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: value for name, value in self.to_dict().items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -243,8 +243,8 @@ def resend(server: SurveyServer, pending: Path, tickets: TicketBox | None = None
     found = _waiting(pending)
     try:
         before = found.pop("code", None)  # version 0.1.0 sent the invitation with the answer
-        drawn = Drawn(**found)
-    except (TypeError, AttributeError) as error:
+        drawn = Drawn.from_dict(found)
+    except (ValueError, TypeError, AttributeError) as error:
         raise _unreadable(pending) from error
     if before and tickets is not None:
         drawn = replace(drawn, ticket=tickets.obtain(server, server.describe()[0], code or before, drawn.id).ticket)
@@ -259,7 +259,7 @@ def was_sent(pending: Path) -> bool:
 def _bring_over(server: SurveyServer, drawn: Drawn, pending: Path | None) -> bool:
     if pending is None:
         return server.send(drawn.message())
-    write_whole(pending, json.dumps(asdict(drawn)), private=True)
+    write_whole(pending, json.dumps(drawn.to_dict()), private=True)
     try:
         new = server.send(drawn.message())
     except RefusedError as error:  # a server that could make us draw again would learn more each time

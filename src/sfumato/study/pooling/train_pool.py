@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from sfumato.channels.staged import Staged
 from sfumato.core.array_types import Codes
 from sfumato.core.errors import UsageError
 from sfumato.core.progress import Progress, silent
+from sfumato.core.records import Key, Record
 from sfumato.core.wording import counted
 from sfumato.guarantee import Card
 from sfumato.guarantee.guarantee import LOCAL_DP
@@ -57,24 +58,17 @@ NOTHING_GAINED = 0.999
 
 
 @dataclass(frozen=True)
-class Crowd:
-    """People who look alike: their number, the class and the stage if these are public, both epsilons."""
+class Crowd(Record):
+    """People who look alike: their number, the class and the stage if these are public, both epsilons.
+
+    As it stands on a model's card.
+    """
 
     rows: int
-    of_class: str | None
+    of_class: Annotated[str | None, Key("class")]
     stage: int | None
-    local: float
+    local: Annotated[float, Key("local_epsilon")]
     epsilon: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """As it stands on a model's card."""
-        return {
-            "rows": self.rows,
-            "class": self.of_class,
-            "stage": self.stage,
-            "local_epsilon": self.local,
-            "epsilon": self.epsilon,
-        }
 
 
 def shuffled_pool(pool: Pool, delta: float = DELTA) -> dict[str, Any] | None:

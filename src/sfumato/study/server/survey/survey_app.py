@@ -165,27 +165,116 @@ async def head(desk: SurveyDesk, _: Asked) -> tuple[int, bytes]:
     return 200, msgspec.json.encode(found)
 
 
-class Route(NamedTuple):
-    """`path` is the address with `{survey_id}` for the survey's id: what metrics count requests by."""
+# The routes, and how the API's description tells of them; no framework reads that off the code.
 
-    path: str
+
+def _body(properties: dict[str, Any], *optional: str) -> dict[str, Any]:
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "additionalProperties": False, "required": required, "properties": properties}
+
+
+INTEGER = {"type": "integer"}
+NUMBER = {"type": "string", "minLength": 342, "maxLength": 342, "pattern": "^[A-Za-z0-9_-]{342}$"}
+ANSWER = _body(
+    {
+        "id": {"type": "string", "minLength": 22, "maxLength": 22, "pattern": "^[A-Za-z0-9_-]{22}$"},
+        "version": INTEGER,
+        "label": INTEGER,
+        "bits": {
+            "type": "array",
+            "items": INTEGER,
+            "description": "Numbers of the bits that are 1, in ascending order.",
+        },
+        "ticket": {"type": ["string", "null"]},
+    },
+    "ticket",
+)
+TICKET = _body({"code": {"type": "string", "minLength": 1, "maxLength": 64}, "blinded": NUMBER})
+VERSION = {"name": "version", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 0}}
+AFTER = {"name": "after", "in": "query", "schema": {"type": "integer", "minimum": 0, "maximum": 999_999_999}}
+SURVEY = {
+    "name": "survey_id",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "maxLength": 64},
+    "description": "Id of a survey.",
+}
+UNLIKE = {422: "The request does not match this description."}
+BAD = {413: "The body is too large.", **UNLIKE, 408: "The client sent nothing for too long."}
+OVER = {410: "The survey is closed."}
+ANYWHERE = {404: "There is no such survey or version.", 429: "Too many requests.", 503: "Try again later."}
+TAKEN = {
+    201: "Counted.",
+    200: "Already counted.",
+    403: "The ticket is not valid.",
+    409: "Another answer has this id.",
+}
+SIGNED = {200: "The signature.", 403: "The code is not valid."}
+
+
+class Route(NamedTuple):
+    """What is answered at an address below that of a survey."""
+
+    rest: str
     method: str
     handler: Handler
+    summary: str
+    answers: dict[int, str]
+    body: dict[str, Any] | None = None
+    parameter: dict[str, Any] | None = None
+
+    @property
+    def path(self) -> str:
+        """The address with `{survey_id}` for the survey's id: what metrics count requests by."""
+        return f"{PREFIX}{{survey_id}}/{self.rest}".rstrip("/")
+
+    def described(self) -> dict[str, Any]:
+        """The operation in the API's description."""
+        error = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorMessage"}}}
+        good = {"application/json": {"schema": {"type": "object"}}}
+        found: dict[str, Any] = {
+            "summary": self.summary,
+            "tags": ["surveys"],
+            "parameters": [SURVEY, *([] if self.parameter is None else [self.parameter])],
+            "responses": {
+                str(code): {"description": words, "content": good if code < 300 else error}
+                for code, words in {**self.answers, **ANYWHERE}.items()
+            },
+        }
+        if self.body is not None:
+            found["requestBody"] = {"required": True, "content": {"application/json": {"schema": self.body}}}
+        return {self.method.lower(): found}
 
 
 ROUTES = {
-    rest: Route(f"{PREFIX}{{survey_id}}/{rest}".rstrip("/"), method, handler)
-    for rest, method, handler in (
-        ("", "GET", describe),
-        ("inquiry", "GET", inquiry),
-        ("ready", "POST", ready),
-        ("tickets", "POST", ticket),
-        ("answers", "POST", answer),
-        ("log", "GET", log),
-        ("log/{version}/inputs", "GET", inputs),
-        ("head", "GET", head),
+    route.rest: route
+    for route in (
+        Route("", "GET", describe, "What is asked, by whom, until when", {200: "The survey."}),
+        Route("inquiry", "GET", inquiry, "Round 1: the present level k*", {200: "Version, k, head."}),
+        Route(
+            "ready", "POST", ready, "Round 2: guidance of a version", {200: "V.", **BAD}, _body({"version": INTEGER})
+        ),
+        Route(
+            "tickets",
+            "POST",
+            ticket,
+            "Exchange an invitation for the signature of a blinded name",
+            {**SIGNED, **OVER, **BAD},
+            TICKET,
+        ),
+        Route("answers", "POST", answer, "Count one perturbed answer", {**TAKEN, **OVER, **BAD}, ANSWER),
+        Route("log", "GET", log, "The log of guidance", {200: "Entries.", **UNLIKE}, parameter=AFTER),
+        Route("log/{version}/inputs", "GET", inputs, "Counts behind a version", {200: "Counts."}, parameter=VERSION),
+        Route("head", "GET", head, "The newest entry, for witnesses", {200: "Survey, version, hash."}),
     )
 }
+
+
+def described() -> dict[str, Any]:
+    """Paths of the API's description."""
+    return {route.path: route.described() for route in ROUTES.values()}
+
+
 _INPUTS = re.compile(r"log/[0-9]{1,18}/inputs")
 
 
@@ -229,108 +318,3 @@ class SurveyApp:
         if desk is None:
             raise not_found("survey")
         return await route.handler(desk, asked)
-
-
-# The routes of `survey_app` as the API describes them; no framework reads them off the code.
-
-
-DESCRIBED = f"{PREFIX}{{survey_id}}"
-
-
-def described() -> dict[str, Any]:
-    """Paths of the API's description."""
-    survey = {
-        "name": "survey_id",
-        "in": "path",
-        "required": True,
-        "schema": {"type": "string", "maxLength": 64},
-        "description": "Id of a survey.",
-    }
-    version = {"name": "version", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 0}}
-    after = {"name": "after", "in": "query", "schema": {"type": "integer", "minimum": 0, "maximum": 999_999_999}}
-    integer = {"type": "integer"}
-    body_answer = {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["id", "version", "label", "bits"],
-        "properties": {
-            "id": {"type": "string", "minLength": 22, "maxLength": 22, "pattern": "^[A-Za-z0-9_-]{22}$"},
-            "version": integer,
-            "label": integer,
-            "bits": {
-                "type": "array",
-                "items": integer,
-                "description": "Numbers of the bits that are 1, in ascending order.",
-            },
-            "ticket": {"type": ["string", "null"]},
-        },
-    }
-    number = {"type": "string", "minLength": 342, "maxLength": 342, "pattern": "^[A-Za-z0-9_-]{342}$"}
-    body_ticket = {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["code", "blinded"],
-        "properties": {"code": {"type": "string", "minLength": 1, "maxLength": 64}, "blinded": number},
-    }
-    body_ready = {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["version"],
-        "properties": {"version": integer},
-    }
-
-    def operation(summary: str, statuses: dict[int, str], body: Any = None, more: tuple[Any, ...] = ()) -> Any:
-        found: dict[str, Any] = {"summary": summary, "tags": ["surveys"], "parameters": [survey, *more]}
-        error = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorMessage"}}}
-        good = {"application/json": {"schema": {"type": "object"}}}
-        statuses = {
-            **statuses,
-            404: "There is no such survey or version.",
-            429: "Too many requests.",
-            503: "Try again later.",
-        }
-        found["responses"] = {
-            str(code): {"description": words, "content": good if code < 300 else error}
-            for code, words in statuses.items()
-        }
-        if body is not None:
-            found["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
-        return found
-
-    bad = {
-        413: "The body is too large.",
-        422: "The request does not match this description.",
-        408: "The client sent nothing for too long.",
-    }
-    taken = {
-        201: "Counted.",
-        200: "Already counted.",
-        403: "The ticket is not valid.",
-        409: "Another answer has this id.",
-    }
-    return {
-        DESCRIBED: {"get": operation("What is asked, by whom, until when", {200: "The survey."})},
-        f"{DESCRIBED}/inquiry": {"get": operation("Round 1: the present level k*", {200: "Version, k, head."})},
-        f"{DESCRIBED}/ready": {"post": operation("Round 2: guidance of a version", {200: "V.", **bad}, body_ready)},
-        f"{DESCRIBED}/tickets": {
-            "post": operation(
-                "Exchange an invitation for the signature of a blinded name",
-                {200: "The signature.", 403: "The code is not valid.", 410: "The survey is closed.", **bad},
-                body_ticket,
-            )
-        },
-        f"{DESCRIBED}/answers": {
-            "post": operation("Count one perturbed answer", {**taken, 410: "The survey is closed.", **bad}, body_answer)
-        },
-        f"{DESCRIBED}/log": {
-            "get": operation(
-                "The log of guidance",
-                {200: "Entries.", 422: "The request does not match this description."},
-                more=(after,),
-            )
-        },
-        f"{DESCRIBED}/log/{{version}}/inputs": {
-            "get": operation("Counts behind a version", {200: "Counts."}, more=(version,))
-        },
-        f"{DESCRIBED}/head": {"get": operation("The newest entry, for witnesses", {200: "Survey, version, hash."})},
-    }

@@ -143,7 +143,7 @@ def curve(lines: Lines) -> Markup | None:
     Positions across are shares of the width, so that type and signs keep their size on a phone. The numbers of sites
     that were measured stand at equal distances: where sites are many, they are steps of a ladder.
     """
-    lines = [(name, found) for name, found in lines if any(p["error"] is not None for p in found["points"])]
+    lines = [(name, found) for name, found in lines if _known(found)]
     if not any(len(found["points"]) > 1 for _, found in lines):
         return None
     points = [point for _, found in lines for point in found["points"]]
@@ -152,14 +152,19 @@ def curve(lines: Lines) -> Markup | None:
     counts = sorted({int(point["sites"]) for point in points})
     places = {count: (number + 0.5) / len(counts) for number, count in enumerate(counts)}
     shapes = [*_grid(scale), *_counts(places)]
-    if (commonest := max((value for value in worst if value is not None), default=None)) is not None:
-        shapes.append(_line("commonest", 0, 1, commonest, commonest, scale))
+    if known := [value for value in worst if value is not None]:
+        shapes.append(_line("commonest", 0, 1, max(known), max(known), scale))
     for number, (name, found) in enumerate(lines):
         shift = f"translate({trimmed(DODGE * (number - (len(lines) - 1) / 2))} 0)"
         shapes.append(tag("g", *_series(name, found, places, scale), class_=series(name), transform=shift))
     return tag(
         "svg", tag("title", _words(lines)), *shapes, class_="curve", role="img", width="100%", height=CURVE_HEIGHT
     )
+
+
+def _known(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The numbers of sites with which an error was measured."""
+    return [point for point in found["points"] if point["error"] is not None]
 
 
 def _y(value: float, scale: Scale) -> float:
@@ -190,7 +195,7 @@ def _counts(places: Mapping[int, float]) -> list[Markup]:
 
 
 def _series(name: str, found: Mapping[str, Any], places: Mapping[int, float], scale: Scale) -> list[Markup]:
-    points = [point for point in found["points"] if point["error"] is not None]
+    points = _known(found)
     drawn = [
         _line("join", places[a["sites"]], places[b["sites"]], a["error"], b["error"], scale)
         for a, b in itertools.pairwise(points)

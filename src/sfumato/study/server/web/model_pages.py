@@ -167,33 +167,49 @@ class Overview:
 
 def overview(models: Sequence[ModelInfo], *, owner: bool) -> Overview:
     """`models` come newest first."""
+    newest = _newest(models)
+    scale = _scale_of(newest)
+    told = [shown(model, scale, owner=owner) for model in newest]
+    same, left_out = _compared(newest, models)
+    listed = [shown(model, scale, owner=owner) for model in models]
+    trust = [found for model in models if (found := shown_trust(model))]
+    tested = _sites(same[0]) if same else {"tested_on": "", "words": ""}
+    return Overview(
+        busy=[one for one in reversed(listed) if one.busy],
+        newest=told,
+        all=listed,
+        ticks=[percent(tick) for tick in scale.ticks],
+        curve=curve([(model.classifier, _sites(model)) for model in same]),
+        tested_on=tested["tested_on"],
+        tested_words=tested["words"],
+        legend=[entry for entry in told if entry.info in same],
+        left_out=left_out,
+        owner=owner,
+        trust=trust[0] if trust else None,
+    )
+
+
+def _newest(models: Sequence[ModelInfo]) -> list[ModelInfo]:
+    """Of each classifier the newest that is trained, the fewest errors first."""
     first: dict[str, ModelInfo] = {}
     for model in models:
         if model.state == DONE and model.results is not None:
             first.setdefault(model.text, model)
-    newest = sorted(first.values(), key=lambda model: _order(model.results or {}))
-    scale = Scale.of(value for model in newest for value in _ends(model.results or {}))
-    told = [shown(model, scale, owner=owner) for model in newest]
+    return sorted(first.values(), key=lambda model: _order(model.results or {}))
+
+
+def _compared(newest: Sequence[ModelInfo], models: Sequence[ModelInfo]) -> tuple[list[ModelInfo], int]:
+    """Those whose curves are drawn, tested on the same rows as the newest of them, and how many are not."""
     compared = [model for model in newest if _sites(model)]
-    kind = _sites(min(compared, key=models.index))["tested_on"] if compared else ""  # as the newest was tested
+    if not compared:
+        return [], 0
+    kind = _sites(min(compared, key=models.index))["tested_on"]
     same = [model for model in compared if _sites(model)["tested_on"] == kind][:MOST_LINES]
-    return Overview(
-        busy=[shown(model, scale, owner=owner) for model in reversed(models) if model.state in (QUEUED, RUNNING)],
-        newest=told,
-        all=[shown(model, scale, owner=owner) for model in models],
-        ticks=[percent(tick) for tick in scale.ticks],
-        curve=curve([(model.classifier, _sites(model)) for model in same]),
-        tested_on=kind,
-        tested_words=_sites(same[0])["words"] if same else "",
-        legend=[entry for entry in told if entry.info in same],
-        left_out=len(compared) - len(same),
-        owner=owner,
-        trust=next((found for model in models if (found := shown_trust(model))), None),
-    )
+    return same, len(compared) - len(same)
 
 
 def model_page(visit: Visit, model: ModelInfo) -> HTMLResponse:
-    scale = scale_of(model)
+    scale = _scale_of([model])
     compared = (model.results or {}).get("by_sites")
     return visit.page(
         "model",
@@ -219,9 +235,8 @@ def shown(model: ModelInfo, scale: Scale, *, owner: bool) -> Shown:
     )
 
 
-def scale_of(model: ModelInfo) -> Scale:
-    """The scale of one model's own page."""
-    return Scale.of(_ends(model.results or {}))
+def _scale_of(models: Sequence[ModelInfo]) -> Scale:
+    return Scale.of(value for model in models for value in _ends(model.results or {}))
 
 
 def alone(model: ModelInfo, scale: Scale) -> list[Rate]:
