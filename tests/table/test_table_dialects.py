@@ -17,7 +17,7 @@ from sfumato.table import Column, Encoding, Schema, open_table
 from sfumato.table.arrays import day_numbers
 from sfumato.table.column import nearest
 from sfumato.table.csv_table import Dialect
-from sfumato.table.standard_input import table_from
+from sfumato.table.readers import table_from
 
 pytestmark = pytest.mark.filterwarnings("ignore::sfumato.core.errors.PrivacyLeakWarning")
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import json
 import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, TypeVar
 
-from sfumato.core.errors import OutputError, SfumatoError
+from sfumato.core.errors import CardError, OutputError, SfumatoError
 
 try:
     import fcntl
 except ImportError:  # Windows has no such lock; the last of two simultaneous writers wins there
     fcntl = None  # type: ignore[assignment]
+
+Found = TypeVar("Found")
 
 PRIVATE = 0o600
 SHARED = 0o644
@@ -221,6 +224,24 @@ def explained(path: Path) -> Iterator[None]:
 def is_private(path: Path) -> bool:
     """Whether only the owner can read the file; true where the system has no such modes."""
     return os.name == "nt" or (path.stat().st_mode & 0o077) == 0
+
+
+def read_kept(
+    path: Path, what: str, file: tuple[str, int], read: Callable[[dict[str, Any]], Found], lost: str
+) -> Found:
+    """What `read` makes of a JSON file that only this program writes, of this format and version.
+
+    `what` the file is begins the error; one that is damaged is `lost`, which says what to do then.
+    """
+    try:
+        data: dict[str, Any] = json.loads(path.read_text())
+        if data["format"] != file[0]:
+            raise ValueError("another file")
+        if why := other_version(data["version"], file[1], older="Take it from a backup."):
+            raise CardError(f"{what} {path} {why}")  # nothing is written over it
+        return read(data)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CardError(lost) from error
 
 
 def other_version(found: object, reads: int, *, older: str) -> str | None:

@@ -10,12 +10,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import CardError
-from sfumato.core.files import is_private, other_version, write_whole
+from sfumato.core.files import is_private, read_kept, write_whole
 
 FORMAT, VERSION = "sfumato-key", 1
 
@@ -86,31 +87,26 @@ class Key:
         path = Path(path)
         if not path.is_file():
             raise CardError(f"There is no key file {path}.")
-        try:
-            data = json.loads(path.read_text())
-            if data["format"] != FORMAT:
-                raise ValueError("another file")
-            if why := other_version(data["version"], VERSION, older="Take it from a backup."):
-                raise CardError(f"The key {path} {why}")
-            arrays = {
-                name: np.frombuffer(base64.b64decode(part["float64"], validate=True), dtype="<f8")
-                .reshape(part["shape"])
-                .astype(np.float64)
-                for name, part in data["arrays"].items()
-            }
-            key = cls(data["mechanism"], data["source"], arrays, bytes.fromhex(data["salt"]))
-            commitment = data["commitment"]
-        except CardError:
-            raise
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CardError(f"{path} is not a key, or it is damaged or cut short. Take it from a backup.") from error
+        lost = f"{path} is not a key, or it is damaged or cut short. Take it from a backup."
+        key, commitment = read_kept(path, "The key", (FORMAT, VERSION), cls._read, lost)
         if not is_private(path):
             raise CardError(
                 f"The key {path} can be read by others on this machine. Find out who could have, then: chmod 600 {path}"
             )
-        if not hmac.compare_digest(key.commitment(), str(commitment)):
+        if not hmac.compare_digest(key.commitment(), commitment):
             raise CardError(f"The key {path} was changed since it was drawn. Take it from a backup.")
         return key
+
+    @classmethod
+    def _read(cls, data: Mapping[str, Any]) -> tuple[Key, str]:
+        """The key, and the commitment that was written beside it."""
+        arrays = {
+            name: np.frombuffer(base64.b64decode(part["float64"], validate=True), dtype="<f8")
+            .reshape(part["shape"])
+            .astype(np.float64)
+            for name, part in data["arrays"].items()
+        }
+        return cls(data["mechanism"], data["source"], arrays, bytes.fromhex(data["salt"])), str(data["commitment"])
 
     def check(self, mechanism: str, fingerprint: str) -> None:
         """Refuse a key that was drawn for another mechanism or another source space."""

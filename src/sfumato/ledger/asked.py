@@ -6,13 +6,14 @@ import json
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from sfumato.core.array_types import Flags
 from sfumato.core.errors import UsageError
 from sfumato.core.files import check_free, write_whole
+from sfumato.core.records import APART, Record
 from sfumato.guarantee import CENTRAL_DP, EMPIRICAL, LOCAL_DP
 from sfumato.guarantee.all_releases import Earlier, cost_of, is_drawn, record_epsilon
 from sfumato.guarantee.budget import Budget
@@ -58,22 +59,14 @@ class Noted:
 
 
 @dataclass(frozen=True)
-class LedgerShown:
+class LedgerShown(Record):
     """The owner's ledger: private."""
 
-    path: Path
+    path: Annotated[Path, APART]
     releases: tuple[Noted, ...]
     budget: Budget | None
     keep_days: int | None
     bytes: int
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "releases": [one.to_dict() for one in self.releases],
-            "budget": None if self.budget is None else self.budget.to_dict(),
-            "keep_days": self.keep_days,
-            "bytes": self.bytes,
-        }
 
 
 def show_ledger(ledger: Path | str | None = None, *, people: bool = False) -> LedgerShown:

@@ -19,8 +19,8 @@ import numpy as np
 
 from sfumato.core.accepted import OrInfinite
 from sfumato.core.array_types import Flags, Floats
-from sfumato.core.errors import CardError, UsageError
-from sfumato.core.files import exclusive, lock_of, other_version, write_whole
+from sfumato.core.errors import UsageError
+from sfumato.core.files import exclusive, lock_of, read_kept, write_whole
 from sfumato.core.records import BRIEF, Key, Record
 from sfumato.guarantee.all_releases import Earlier, is_drawn, record_epsilon
 from sfumato.guarantee.borrowed import Learned, direction_hashes, is_remembered
@@ -108,22 +108,11 @@ class Ledger:
         if not self.path.exists():
             key = os.urandom(KEY_BYTES).hex()
             return {"format": FORMAT, "version": VERSION, "key": key, MARK: _new_mark(), "tables": {}}
-        try:
-            data: dict[str, Any] = json.loads(self.path.read_text())
-            if data["format"] != FORMAT:
-                raise ValueError("another file")
-            if why := other_version(data["version"], VERSION, older="Take it from a backup."):
-                raise CardError(f"The ledger of releases {self.path} {why}")  # nothing is written over it
-            data.setdefault(MARK, _new_mark())  # up to 0.2.0 there was none
-            _check(data)
-        except CardError:
-            raise
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CardError(
-                f"The ledger of releases {self.path} cannot be read. Take it from a backup, or move it away "
-                "(earlier releases are then no longer counted)."
-            ) from error
-        return data
+        lost = (
+            f"The ledger of releases {self.path} cannot be read. Take it from a backup, or move it away "
+            "(earlier releases are then no longer counted)."
+        )
+        return read_kept(self.path, "The ledger of releases", (FORMAT, VERSION), _checked, lost)
 
     @property
     def key(self) -> bytes:
@@ -375,8 +364,9 @@ class Ledger:
             self._data["tables"].pop(fingerprint, None)
 
 
-def _check(data: Mapping[str, Any]) -> None:
+def _checked(data: dict[str, Any]) -> dict[str, Any]:
     """Refuse what no version has written: everything that is read of it later is looked at once."""
+    data.setdefault(MARK, _new_mark())  # up to 0.2.0 there was none
     for name, length in (("key", KEY_BYTES), (MARK, MARK_BYTES)):
         if len(bytes.fromhex(data[name])) != length:
             raise ValueError(f"the {name} was cut short")
@@ -389,6 +379,7 @@ def _check(data: Mapping[str, Any]) -> None:
         Learned.from_dict(item)
     if not all(isinstance(times, int) for times in data.get(MODELS, {}).values()):
         raise ValueError("models are not counts")
+    return data
 
 
 def _compared(note: Mapping[str, Any]) -> dict[str, Any]:

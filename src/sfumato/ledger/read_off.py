@@ -22,8 +22,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from pathlib import Path
 from typing import Any
 
-from sfumato.core.errors import CardError
-from sfumato.core.files import exclusive, other_version, write_whole
+from sfumato.core.files import exclusive, read_kept, write_whole
 from sfumato.guarantee.card import Card
 from sfumato.ledger.ledger import default_ledger, memory_beside
 from sfumato.table import Column, Schema
@@ -52,20 +51,13 @@ class ReadOff:
         self._key, self._hashes = os.urandom(KEY_BYTES), set[str]()
         if not self.path.exists():
             return
-        try:
-            data: dict[str, Any] = json.loads(self.path.read_text())
-            if data["format"] != FORMAT:
-                raise ValueError("another file")
-            if why := other_version(data["version"], VERSION, older="Take it from a backup."):
-                raise CardError(f"The memory of what was read, {self.path}, {why}")
-            self._key, self._hashes = bytes.fromhex(data["key"]), {str(item) for item in data["hashes"]}
-            if len(self._key) != KEY_BYTES:
-                raise ValueError("the key was cut short")
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CardError(
-                f"The memory of what was read, {self.path}, cannot be read. Take it from a backup, or move it away "
-                "(bounds are then no longer compared with what was read before)."
-            ) from error
+        lost = (
+            f"The memory of what was read, {self.path}, cannot be read. Take it from a backup, or move it away "
+            "(bounds are then no longer compared with what was read before)."
+        )
+        self._key, self._hashes = read_kept(
+            self.path, "The memory of what was read", (FORMAT, VERSION), _key_and_hashes, lost
+        )
 
     def remember(self, columns: Iterable[Column], *, shown: bool) -> None:
         """Columns whose bounds or categories are those of a private table; `shown`: in a schema or on a card."""
@@ -122,6 +114,13 @@ class ReadOff:
     def _hash(self, *parts: str) -> str:
         message = json.dumps(parts, ensure_ascii=False).encode()
         return hmac.digest(self._key, message, "sha256")[:HASH_BYTES].hex()
+
+
+def _key_and_hashes(data: Mapping[str, Any]) -> tuple[bytes, set[str]]:
+    key = bytes.fromhex(data["key"])
+    if len(key) != KEY_BYTES:
+        raise ValueError("the key was cut short")
+    return key, {str(item) for item in data["hashes"]}
 
 
 def table_ends(schema: Schema, ends: Mapping[str, tuple[float, float]]) -> dict[str, Column]:

@@ -6,9 +6,8 @@ from sfumato.noise.grid import discrete_laplace, exact_bernoulli, uniform_intege
 from sfumato.noise.kernel_laws import Biweight, Epanechnikov, Triangular
 from sfumato.noise.law import Law
 from sfumato.noise.laws import A_LAW, LAWS, Laplace, Normal, StudentT, Uniform, law_from_dict, make_law
-from sfumato.noise.operator import CUSTOM, Branch, Operator
 from sfumato.noise.operator_noise import NumberNoise, OperatorNoise
-from sfumato.noise.operators import OPERATORS, make_operator
+from sfumato.noise.operators import CUSTOM, OPERATORS, Branch, Operator, make_operator
 from sfumato.noise.response import (
     as_share,
     keep_threshold,

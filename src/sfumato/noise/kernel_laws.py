@@ -14,7 +14,7 @@ from scipy import special
 
 from sfumato.core.array_types import Floats
 from sfumato.noise.grid import Shape
-from sfumato.noise.law import Law, check_positive, check_width, floats, settle
+from sfumato.noise.law import Law, ScaleLaw, floats
 
 # Noise that is the sum of independent noises.
 
@@ -124,16 +124,12 @@ TILE = 1 << 14
 
 
 @dataclass(frozen=True)
-class BoundedKernel(Law):
+class BoundedKernel(ScaleLaw):
     """c (1 - |z/h|^a)^b / h on [-h, h], h = `scale`; a child names c, a and b."""
 
-    scale: float
     height: ClassVar[float]
     inner: ClassVar[int]
     outer: ClassVar[int]
-
-    def __post_init__(self) -> None:
-        settle(self, scale=check_positive(self, "scale", self.scale))
 
     def logpdf(self, z: ArrayLike) -> Floats:
         u = np.abs(floats(z)) / self.scale
@@ -144,10 +140,6 @@ class BoundedKernel(Law):
     @property
     def support(self) -> tuple[float, float]:
         return -self.scale, self.scale
-
-    def log_amplification(self, width: float = 1.0) -> float:
-        """Where one law ends the other goes on: no ratio is bounded."""
-        return math.inf if check_width(width) > 0 else 0.0
 
 
 @dataclass(frozen=True)

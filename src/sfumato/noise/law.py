@@ -65,9 +65,12 @@ class Law(ABC):
         """The closed interval outside of which the density is 0."""
         return -math.inf, math.inf
 
-    @abstractmethod
     def log_amplification(self, width: float = 1.0) -> float:
-        """sup of log f(z) - log f(z - delta), |delta| <= width: the epsilon of a value that can move by `width`."""
+        """sup of log f(z) - log f(z - delta), |delta| <= width: the epsilon of a value that can move by `width`.
+
+        Infinite where no ratio is bounded, as where a law ends and the other goes on.
+        """
+        return math.inf if check_width(width) > 0 else 0.0
 
     @property
     def steepness(self) -> float:
@@ -96,6 +99,16 @@ class Law(ABC):
     def to_dict(self) -> dict[str, Any]:
         """The law as a card states it."""
         return {"law": self.name, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class ScaleLaw(Law):
+    """A law whose only parameter is its scale."""
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        settle(self, scale=check_positive(self, "scale", self.scale))
 
 
 FURTHEST = 100.0

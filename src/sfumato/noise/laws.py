@@ -20,7 +20,7 @@ from sfumato.core.errors import UsageError
 from sfumato.core.records import Nested
 from sfumato.noise.grid import Shape, random_words
 from sfumato.noise.kernel_laws import Biweight, Epanechnikov, Triangular
-from sfumato.noise.law import Law, check_finite, check_positive, check_width, floats, settle
+from sfumato.noise.law import Law, ScaleLaw, check_finite, check_positive, check_width, floats, settle
 from sfumato.noise.own_laws import is_own, own_law
 
 # Laplace variables in floating point, by inversion: one random word each, and steps that run through whole arrays.
@@ -57,14 +57,10 @@ _SQRT_3 = math.sqrt(3.0)
 
 
 @dataclass(frozen=True)
-class Laplace(Law):
+class Laplace(ScaleLaw):
     """f(z) = exp(-|z| / b) / (2 b); amplification exp(width / b) [principal-laplace, Eq. 7]."""
 
-    scale: float
     name: ClassVar[str] = "laplace"
-
-    def __post_init__(self) -> None:
-        settle(self, scale=check_positive(self, "scale", self.scale))
 
     def logpdf(self, z: ArrayLike) -> Floats:
         return floats(-np.abs(floats(z)) / self.scale - math.log(2.0 * self.scale))
@@ -101,14 +97,10 @@ class Laplace(Law):
 
 
 @dataclass(frozen=True)
-class Normal(Law):
+class Normal(ScaleLaw):
     """f(z) = exp(-z^2 / (2 s^2)) / (s sqrt(2 pi)); f(z) / f(z - w) = exp((w^2 - 2 z w) / (2 s^2)) is unbounded."""
 
-    scale: float
     name: ClassVar[str] = "normal"
-
-    def __post_init__(self) -> None:
-        settle(self, scale=check_positive(self, "scale", self.scale))
 
     def logpdf(self, z: ArrayLike) -> Floats:
         with np.errstate(over="ignore"):  # far away the square is infinite and the density 0, as it should be
@@ -127,9 +119,6 @@ class Normal(Law):
     @property
     def fourth_moment(self) -> float:
         return 3.0 * self.scale**4
-
-    def log_amplification(self, width: float = 1.0) -> float:
-        return math.inf if check_width(width) > 0 else 0.0
 
     def sample(self, rng: np.random.Generator, shape: Shape) -> Floats:
         return floats(self.scale * rng.standard_normal(shape))
@@ -196,9 +185,6 @@ class Uniform(Law):
         assert self.high is not None
         return self.low, self.high
 
-    def log_amplification(self, width: float = 1.0) -> float:
-        return math.inf if check_width(width) > 0 else 0.0
-
     def sample(self, rng: np.random.Generator, shape: Shape) -> Floats:
         low, high = self.support
         drawn = rng.random(shape)
@@ -208,7 +194,7 @@ class Uniform(Law):
 
 
 @dataclass(frozen=True)
-class StudentT(Law):
+class StudentT(ScaleLaw):
     r"""f(z) proportional to (1 + z^2 / (s^2 v))^(-(v+1)/2), v = `df` degrees of freedom (1 is Cauchy's law).
 
     *Amplification.* With a = s sqrt(v), u = z / a and t = w / a the ratio f(z) / f(z - w) is h^((v+1)/2),
@@ -218,12 +204,12 @@ class StudentT(Law):
     is at delta = w: exp((v + 1) asinh(w / (2 s sqrt(v)))).
     """
 
-    scale: float
     df: float = 3.0
     name: ClassVar[str] = "student-t"
 
     def __post_init__(self) -> None:
-        settle(self, scale=check_positive(self, "scale", self.scale), df=check_positive(self, "df", self.df))
+        super().__post_init__()
+        settle(self, df=check_positive(self, "df", self.df))
 
     def logpdf(self, z: ArrayLike) -> Floats:
         v = self.df

@@ -13,8 +13,7 @@ from sfumato.core.array_types import Flags, Floats
 from sfumato.core.errors import UsageError
 from sfumato.noise.law import Law, floats
 from sfumato.noise.laws import Uniform, law_from_dict
-from sfumato.noise.operator import Branch, Operator
-from sfumato.noise.operators import make_operator
+from sfumato.noise.operators import Branch, Operator, make_operator
 
 # Is an operator what it is declared to be? Branches, inverses and derivatives against the forward map itself.
 

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import UsageError
 from sfumato.noise.grid import Shape
-from sfumato.noise.law import Law, check_width, floats
+from sfumato.noise.law import Law, floats
 
 MOST_POINTS = 1_000
 _CALL = re.compile(r"\s*([a-z_][a-z0-9_]*)\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
@@ -76,9 +76,6 @@ class OwnLaw(Law):
     @property
     def is_symmetric(self) -> bool:
         return False
-
-    def log_amplification(self, width: float = 1.0) -> float:
-        return math.inf if check_width(width) > 0 else 0.0
 
     def to_dict(self) -> dict[str, Any]:
         return {"law": self.text}

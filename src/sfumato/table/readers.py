@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -169,24 +170,45 @@ def _open_part(path: Path, dialect: Dialect | None) -> Table:
     return _open_file(path, None, dialect, part=True)
 
 
-class ParquetTable(Table):
-    """A Parquet file."""
+class _TypedFile(Table):
+    """A file that says of itself what its cells are, and that must stay as it is while it is read."""
+
+    format: ClassVar[str]
 
     def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
         super().__init__(str(path), columns)
         self.files = (path,)
         self._mark = FileMark.of(path.absolute())
-        with self._opened() as opened:
-            about = opened.metadata
-            self._rows = int(about.num_rows)
-            self.row_groups = [int(about.row_group(i).num_rows) for i in range(about.num_row_groups)]
-            found = opened.schema_arrow
+        found = self._stated()
         self._selected = self._select(found.names)
         self._schema = bare(pa.schema([found.field(name) for name in self._selected]))
+
+    @abstractmethod
+    def _stated(self) -> pa.Schema:
+        """All columns with their types, as the file says."""
 
     @property
     def arrow_schema(self) -> pa.Schema:
         return self._schema
+
+    def _damaged(self) -> TableError:
+        self._mark.check()
+        return TableError(
+            f"{self.where} cannot be read as {self.format}: it is damaged, truncated or of another format."
+        )
+
+
+class ParquetTable(_TypedFile):
+    """A Parquet file."""
+
+    format = "Parquet"
+
+    def _stated(self) -> pa.Schema:
+        with self._opened() as opened:
+            about = opened.metadata
+            self._rows = int(about.num_rows)
+            self.row_groups = [int(about.row_group(i).num_rows) for i in range(about.num_row_groups)]
+            return opened.schema_arrow
 
     @property
     def rows(self) -> int | None:
@@ -213,7 +235,6 @@ class ParquetTable(Table):
         try:
             return next(batches, None)
         except (pa.ArrowException, OSError):
-            self._mark.check()
             raise self._damaged() from None
 
     def _opened(self) -> Any:
@@ -222,30 +243,21 @@ class ParquetTable(Table):
         try:
             return pq.ParquetFile(self._mark.path, pre_buffer=False, buffer_size=1 << 16)
         except (pa.ArrowException, OSError):
-            self._mark.check()
             raise self._damaged() from None
 
-    def _damaged(self) -> TableError:
-        return TableError(f"{self.where} cannot be read as Parquet: it is damaged, truncated or of another format.")
 
-
-class IpcTable(Table):
+class IpcTable(_TypedFile):
     """An Arrow file (or stream), mapped into memory: reading it copies nothing."""
 
-    def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
-        super().__init__(str(path), columns)
-        self._path, self._mark, self.files = path.absolute(), FileMark.of(path.absolute()), (path,)
-        with self._reader() as reader:
-            self._selected = self._select(reader.schema.names)
-            self._schema = bare(pa.schema([reader.schema.field(name) for name in self._selected]))
+    format = "an Arrow file"
 
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        return self._schema
+    def _stated(self) -> pa.Schema:
+        with self._reader() as reader:
+            return reader.schema
 
     def _reader(self) -> Any:
         try:
-            source = pa.memory_map(str(self._path))
+            source = pa.memory_map(str(self._mark.path))
             try:
                 return pa.ipc.open_file(source)
             except pa.ArrowInvalid:
@@ -269,7 +281,31 @@ class IpcTable(Table):
                 raise self._damaged() from None
         self._mark.check()
 
-    def _damaged(self) -> TableError:
-        return TableError(
-            f"{self.where} cannot be read as an Arrow file: it is damaged, truncated or of another format."
-        )
+
+# A table that is piped in. It is kept in memory, never in a file: passes over it start again from there.
+
+
+NAME = "Standard input"
+
+
+def table_from(stream: IO[bytes], dialect: Dialect | None = None) -> Table:
+    """Parquet and Arrow by their first bytes; anything else is CSV, plain or compressed."""
+    content = stream.read()
+    if not content:
+        raise TableError(f"{NAME} is empty. Pipe a table into it.")
+    if (typed := _typed(content)) is not None:
+        return WithoutWords(typed, dialect.missing) if dialect is not None and dialect.missing else typed
+    return CsvTable(Path(NAME), dialect=dialect, content=content)
+
+
+def _typed(content: bytes) -> Table | None:
+    try:
+        if content.startswith(b"PAR1"):
+            return MemoryTable(pq.read_table(pa.BufferReader(content)), NAME)
+        if content.startswith(b"ARROW1"):
+            return MemoryTable(pa.ipc.open_file(pa.BufferReader(content)).read_all(), NAME)
+        if content.startswith(b"\xff\xff\xff\xff"):
+            return MemoryTable(pa.ipc.open_stream(pa.BufferReader(content)).read_all(), NAME)
+    except (pa.ArrowException, OSError):
+        raise TableError(f"{NAME} looks like Parquet or Arrow, but is damaged or truncated.") from None
+    return None

@@ -172,13 +172,28 @@ class MemoryTable(Table):
         return self._table
 
 
-class SelectedTable(Table):
-    """Some columns of another table."""
+class _View(Table):
+    """Another table, of which something is shown otherwise."""
 
-    def __init__(self, table: Table, columns: Sequence[str]) -> None:
+    def __init__(self, table: Table, columns: Sequence[str] | None = None) -> None:
         super().__init__(table.where, columns)
         self._table = table
         self.files, self.folders = table.files, table.folders
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        return self._table.arrow_schema
+
+    @property
+    def rows(self) -> int | None:
+        return self._table.rows
+
+
+class SelectedTable(_View):
+    """Some columns of another table."""
+
+    def __init__(self, table: Table, columns: Sequence[str]) -> None:
+        super().__init__(table, columns)
         self._selected = self._select(table.names)
 
     @property
@@ -189,30 +204,17 @@ class SelectedTable(Table):
     def arrow_schema(self) -> pa.Schema:
         return pa.schema([self._table.arrow_schema.field(name) for name in self._selected])
 
-    @property
-    def rows(self) -> int | None:
-        return self._table.rows
-
     def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:
         for batch in self._table._batches(rows):
             yield batch.select(self._selected)
 
 
-class WithoutWords(Table):
+class WithoutWords(_View):
     """Another table, in which some words are empty cells."""
 
     def __init__(self, table: Table, missing: tuple[str, ...]) -> None:
-        super().__init__(table.where)
-        self._table, self.missing = table, missing
-        self.files, self.folders = table.files, table.folders
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        return self._table.arrow_schema
-
-    @property
-    def rows(self) -> int | None:
-        return self._table.rows
+        super().__init__(table)
+        self.missing = missing
 
     def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:
         for batch in self._table._batches(rows):

@@ -147,7 +147,7 @@ class Tables:
         return Path(given) if Path(given).is_dir() else self.open(given)
 
     def _standard_input(self, dialect: Any) -> Table:
-        from sfumato.table.standard_input import table_from
+        from sfumato.table.readers import table_from
 
         if self._piped:
             raise UsageError("Standard input (-) can be only one of the tables. Give the other by its path.")
