@@ -157,7 +157,7 @@ def accepted_by(kind: Any) -> Accepted:
         return Listed(accepted_by(inner[0]), origin)
     if origin in (dict, Mapping):
         return Named(accepted_by(inner[1]))
-    return Nested(kind.from_dict) if hasattr(kind, "from_dict") else Anything()
+    return Nested(getattr(kind, "from_dict", _not_read)) if hasattr(kind, "to_dict") else Anything()
 
 
 _PLAIN: dict[Any, Accepted] = {
@@ -167,6 +167,10 @@ _PLAIN: dict[Any, Accepted] = {
     str: Text(),
     type(None): Nothing(),
 }
+
+
+def _not_read(found: Any) -> Any:  # noqa: ARG001
+    raise ValueError("is written for others, and is never read")
 
 
 @dataclass(frozen=True)
