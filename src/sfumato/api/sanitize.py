@@ -16,8 +16,6 @@ from sfumato.release.release import Release
 from sfumato.release.sanitize import Options, sanitize_in_memory
 from sfumato.release.sanitize import sanitize as sanitize_into
 from sfumato.release.write_release import check_replaceable
-from sfumato.study.protocol.pool_study import PoolStudy
-from sfumato.study.protocol.study_file import load_study
 from sfumato.table.persons import kind_of
 
 # What a study file settles for a site that sanitizes: read from the site's own copy, never from a server.
@@ -25,6 +23,9 @@ from sfumato.table.persons import kind_of
 
 def study_terms(file: Path | str) -> Terms:
     """Schema, mechanism, parameters and the weakest guarantee of the study in a file."""
+    from sfumato.study.protocol.pool_study import PoolStudy  # knows the classifiers, which no release needs
+    from sfumato.study.protocol.study_file import load_study
+
     file = Path(file)
     if not file.is_file():
         raise UsageError(f"There is no study file {file}.")

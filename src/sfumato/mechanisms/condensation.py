@@ -16,7 +16,6 @@ from sfumato.core.errors import UsageError
 from sfumato.guarantee import Key
 from sfumato.mechanisms.base import Block, Knob, Mechanism
 from sfumato.table import Encoding
-from sfumato.table.neighbours import nearest
 from sfumato.table.statistics import Statistics
 
 # Groups of near rows: a random row with its k - 1 nearest, again and again; leftovers join the nearest group.
@@ -27,6 +26,13 @@ CANDIDATES = 4
 
 ENOUGH = 256
 """Centres looked up at once, at least."""
+
+
+def nearest(X: Matrix, Y: Matrix, k: int = 1) -> tuple[Matrix, Codes]:
+    """Distances and places of the k rows of Y nearest to each row of X."""
+    from sfumato.table import neighbours  # which no other method needs
+
+    return neighbours.nearest(X, Y, k)
 
 
 def nearest_groups(X: Matrix, k: int, rng: np.random.Generator) -> list[Codes]:

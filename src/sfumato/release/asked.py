@@ -160,7 +160,6 @@ class SanitizeAsked:
         False,
         "Release though ranges were read off the table: nothing is proved.",
         more="Each row is blurred by itself.",
-        group=HOW_MUCH,
     )
     privacy_loss: float | None = asked(
         None,
@@ -284,7 +283,6 @@ class SanitizeAsked:
         "memory",
         "What goes through the rows: stream is for tables larger than memory.",
         more='"spark" is for tables larger than a machine. Both need `out`.',
-        group=WHERE,
         choices=tuple(ENGINES),
     )
     master: str | None = asked(
@@ -296,7 +294,6 @@ class SanitizeAsked:
     format: str = asked(
         RELEASE_FORMATS[0],
         "Format of the released rows in `out`.",
-        group=WHERE,
         choices=RELEASE_FORMATS,
     )
     force: bool = asked(False, "Replace an earlier release in `out`.", group=WHERE)
