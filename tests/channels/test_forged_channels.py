@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from channel_examples import EXAMPLES, FACTOR
 
-from sfumato.channels import Exact, NotApplicableError, OrMissing, Sampled
+from sfumato.channels import Additive, Exact, NotApplicableError, OrMissing, Sampled
 from sfumato.channels.base import Channel
 from sfumato.core.errors import CardError
+from sfumato.noise import make_law
 
 named = pytest.mark.parametrize("channel", EXAMPLES, ids=str)
 WRONG = ["x", None, [], {}, math.nan, math.inf, -math.inf, 10**400, -(10**400), True]
@@ -74,6 +75,16 @@ def test_forged_channels_are_refused(channel):
 def test_channels_that_cannot_be_are_refused(forged):
     with pytest.raises(CardError, match="is impossible"):
         Channel.from_dict(forged)
+
+
+def test_a_card_names_no_file_of_whoever_reads_it(tmp_path):
+    table = tmp_path / "law.csv"
+    table.write_text("-1,0\n0,1\n1,0\n")
+    forged = {"channel": "additive", "noise": {"law": f"table:{table}"}}
+    with pytest.raises(CardError, match="is impossible"):
+        Channel.from_dict(forged)
+    own = Additive(make_law(f"table:{table}"))  # an owner's own file is read, and its densities are stated
+    assert Channel.from_dict(own.to_dict()) == own
 
 
 def test_a_channel_in_a_thousand_others_is_refused():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sfumato.channels.guidance.space import Binning, equal_edges, quantile_edges, supervised_edges
+from sfumato.channels.guidance.space import Binning, quantile_edges, supervised_edges
 from sfumato.core.errors import TableError, UsageError
 
 
@@ -12,7 +12,6 @@ def test_quartiles_cut_into_equally_many():
     codes = Binning([quantile_edges(x)]).codes(x[:, None])
     assert np.bincount(codes[:, 0]).tolist() == [1000] * 4
     assert quantile_edges([0, 0, 0, 0, 5]) == ()
-    assert equal_edges(0, 10, 4) == (2.5, 5.0, 7.5)
 
 
 def test_cuts_are_found_where_the_classes_change():

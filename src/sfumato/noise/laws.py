@@ -21,7 +21,7 @@ from sfumato.core.records import Nested
 from sfumato.noise.grid import Shape, random_words
 from sfumato.noise.kernel_laws import Biweight, Epanechnikov, Triangular
 from sfumato.noise.law import Law, ScaleLaw, check_finite, check_positive, check_width, floats, settle
-from sfumato.noise.own_laws import is_own, own_law
+from sfumato.noise.own_laws import is_file, is_own, own_law
 
 # Laplace variables in floating point, by inversion: one random word each, and steps that run through whole arrays.
 
@@ -287,7 +287,10 @@ def law_from_dict(stated: Mapping[str, Any]) -> Law:
         raise UsageError(f"A law has no parameter {', '.join(map(repr, sorted(unknown)))}: use scale, low, high, df.")
     if any(value is None for value in parameters.values()):
         raise UsageError("A stated law gives every parameter that it has.")
-    return make_law(str(stated.get("law")), **parameters)
+    name = str(stated.get("law"))
+    if is_file(name):  # a card may be a stranger's, and names no file of whoever reads it
+        raise UsageError("A stated law has its densities beside it, not in a file.")
+    return make_law(name, **parameters)
 
 
 A_LAW = Nested(law_from_dict)

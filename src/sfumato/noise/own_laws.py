@@ -27,19 +27,25 @@ from sfumato.noise.grid import Shape
 from sfumato.noise.law import Law, floats
 
 MOST_POINTS = 1_000
+FILE = "table:"
 _CALL = re.compile(r"\s*([a-z_][a-z0-9_]*)\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
 
 
 def is_own(name: Any) -> bool:
     """Whether this is the text of a law of one's own, and no name of ours."""
-    return isinstance(name, str) and ("(" in name or name.startswith("table:"))
+    return isinstance(name, str) and ("(" in name or is_file(name))
+
+
+def is_file(name: str) -> bool:
+    """Whether the densities are to be read from a file of the user's."""
+    return name.startswith(FILE)
 
 
 @lru_cache(maxsize=128)
 def own_law(text: str) -> OwnLaw:
     """The law that the text states."""
-    if text.startswith("table:"):
-        return TableLaw.read(Path(text.removeprefix("table:").strip()))
+    if is_file(text):
+        return TableLaw.read(Path(text.removeprefix(FILE).strip()))
     found = _CALL.fullmatch(text)
     if found is None:
         raise UsageError(f"The law {text[:60]!r} cannot be read. Write it as gamma(2, scale=0.1) or table:FILE.csv.")

@@ -50,6 +50,20 @@ def joint_entropy(codes: ArrayLike) -> float:
     return float(-(p * np.log2(p)).sum())
 
 
+def population_of(codes: ArrayLike, rng: np.random.Generator) -> Codes:
+    """The people who stand for the population: all, or so many of them."""
+    people = np.atleast_2d(np.asarray(codes))
+    if len(people) <= MOST_PEOPLE:
+        return people
+    return np.asarray(people[rng.choice(len(people), MOST_PEOPLE, replace=False)])
+
+
+def log_mean(log: Matrix) -> Matrix:
+    """The logarithm of the mean likelihood over the people of each row."""
+    top = log.max(axis=1)
+    return np.asarray(top + np.log(np.exp(log - top[:, None]).mean(axis=1)))
+
+
 def disclosure(
     codes: ArrayLike,
     space: AnswerSpace,
@@ -66,10 +80,8 @@ def disclosure(
     The population is taken to be the rows `codes` (at most 4,000 of them): I(t; R) = E log2 P(R | t) / P(R), where
     P(R) is the average over the population. It cannot exceed the logarithm of the number of different rows.
     """
-    people = np.atleast_2d(np.asarray(codes))
     rng = np.random.default_rng(seed)
-    if len(people) > MOST_PEOPLE:
-        people = people[rng.choice(len(people), MOST_PEOPLE, replace=False)]
+    people = population_of(codes, rng)
     q = bit_probabilities(space.onehot(people), V, floor, link)
     who = rng.integers(0, len(people), draws)
     gains = np.empty(draws)
@@ -77,9 +89,7 @@ def disclosure(
         mine = who[start : start + 500]
         R = (rng.random((len(mine), space.width)) < q[mine]).astype(np.float64)
         log = score_bits(R, q)
-        top = log.max(axis=1)
-        marginal = top + np.log(np.exp(log - top[:, None]).mean(axis=1))
-        gains[start : start + 500] = (log[np.arange(len(mine)), mine] - marginal) / math.log(2)
+        gains[start : start + 500] = (log[np.arange(len(mine)), mine] - log_mean(log)) / math.log(2)
     return _disclosure(float(gains.mean()), float(gains.std() / math.sqrt(draws)), people, space)
 
 

@@ -38,12 +38,13 @@ from sfumato.channels.guidance.bits import (
 )
 from sfumato.channels.guidance.disclosure import (
     MOST_LISTED,
-    MOST_PEOPLE,
     Disclosure,
     answer_entropy,
     disclosure,
     exact_disclosure,
     joint_entropy,
+    log_mean,
+    population_of,
 )
 from sfumato.channels.guidance.space import AnswerSpace
 from sfumato.core.array_types import Bits, Codes, Matrix
@@ -225,10 +226,8 @@ def most_disclosure(
     The search begins with single choices, with the directions in which answers vary most, and with `guidance` where it
     is given and has no more than `k` columns; from the two best it climbs for `steps` steps.
     """
-    people = np.atleast_2d(np.asarray(codes))
     rng = np.random.default_rng(seed)
-    if len(people) > MOST_PEOPLE:
-        people = people[rng.choice(len(people), MOST_PEOPLE, replace=False)]
+    people = population_of(codes, rng)
     bits = most_bits(space, k, floor, link, people)
     if guidance is not None and len(guidance) != space.width:
         raise UsageError(f"The guidance must have a row for each of the {space.width} bits of an answer.")
@@ -292,9 +291,7 @@ def _slope(answers: Bits, V: Matrix, floor: float, link: Link, rng: np.random.Ge
     many = np.tile(q, (DRAWS, 1))
     R = (rng.random(many.shape) < many).astype(np.float64)
     log = score_bits(R, q)
-    top = log.max(axis=1)
-    marginal = top + np.log(np.exp(log - top[:, None]).mean(axis=1))
-    gain = log[np.arange(len(R)), np.tile(np.arange(len(q)), DRAWS)] - marginal
+    gain = log[np.arange(len(R)), np.tile(np.arange(len(q)), DRAWS)] - log_mean(log)
     chance = np.clip(q, LEAST_CHANCE, 1 - LEAST_CHANCE)
     by_q = (gain - gain.mean())[:, None] * (R - many) / np.tile(chance * (1 - chance), (DRAWS, 1))
     x = projected(answers, V)

@@ -157,11 +157,6 @@ def quantile_edges(values: ArrayLike, parts: int = 4) -> tuple[float, ...]:
     return tuple(float(edge) for edge in edges if edge > x.min())
 
 
-def equal_edges(low: float, high: float, parts: int) -> tuple[float, ...]:
-    """Edges at equal distances between two public bounds."""
-    return tuple(float(edge) for edge in np.linspace(low, high, parts + 1)[1:-1])
-
-
 def supervised_edges(values: ArrayLike, y: ArrayLike, parts: int = 8, least: float = 0.002) -> tuple[float, ...]:
     """Edges where the classes change: the interval whose best cut gains most information is cut next.
 

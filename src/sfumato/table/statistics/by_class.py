@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -113,15 +112,3 @@ class Statistics(Mapping[int, Moments]):
 
     def __len__(self) -> int:
         return len(self._moments)
-
-    def to_json(self) -> str:
-        """One line of JSON: what a site could send instead of its rows."""
-        classes = {str(code): moments.to_dict() for code, moments in self.items()}
-        return json.dumps({"width": self.width, "classes": classes})
-
-    @classmethod
-    def from_json(cls, text: str) -> Statistics:
-        """The inverse of `to_json`."""
-        data = json.loads(text)
-        moments = {int(code): Moments.from_dict(part) for code, part in data["classes"].items()}
-        return cls(moments, int(data["width"]))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -102,30 +100,6 @@ class Moments:
     def covariance(self, ddof: int = 1) -> Matrix:
         """Covariance matrix; zero when there are too few rows to tell."""
         return self.scatter / max(self.n - ddof, 1)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers for JSON; infinities of an empty block become null."""
-        return {
-            "n": self.n,
-            "mean": self.mean.tolist(),
-            "scatter": self.scatter.tolist(),
-            "low": self.low.tolist() if self.n else None,
-            "high": self.high.tolist() if self.n else None,
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Moments:
-        """The inverse of `to_dict`."""
-        mean = np.asarray(data["mean"], dtype=np.float64)
-        if not data["n"]:
-            return cls.empty(len(mean))
-        return cls(
-            int(data["n"]),
-            mean,
-            np.asarray(data["scatter"], dtype=np.float64).reshape(len(mean), len(mean)),
-            np.asarray(data["low"], dtype=np.float64),
-            np.asarray(data["high"], dtype=np.float64),
-        )
 
 
 def _means_are_small(n: int, mean: Matrix, squares: Matrix) -> bool:
