@@ -1,4 +1,4 @@
-"""Many sites or many respondents, and a coordinator whom nobody needs to trust: protocol, client, server."""
+"""Many sites or many respondents, and a coordinator whom none of them needs to trust: protocol, client, server."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def plan_counts(
         Study file that names no mechanism, or `tree-resampling`.
     release : Release or path, optional
         One site's own `tree-resampling` release of the study's columns, with its model: its edges and its forest
-        become the plan. That release was paid for by that site's people, and nobody else pays for it. Without it the
+        become the plan. That release was paid for by that site's people, and no others pay for it. Without it the
         plan follows public rules: bins of equal width.
     {options}
 

@@ -77,7 +77,7 @@ class Kind:
     """One kind of people in a simulated survey, the mean over repeats.
 
     sent, never: shares of them whose answer was sent, and whose limit was never met. waited, waited_95: how many people
-    arrived between a respondent and the sending, the mean and the 95% quantile of those who sent (None: nobody did).
+    arrived between a respondent and the sending, the mean and the 95% quantile of those who sent (None where none did).
     """
 
     name: str
@@ -103,7 +103,7 @@ def waiting_of(run: SurveyRun, limits: Codes, public: Public, width: int) -> lis
 
 
 def mean_kind(repeats: list[Kind]) -> Kind:
-    """The mean over several surveys; waiting is that of the surveys in which somebody sent."""
+    """The mean over several surveys; waiting is that of the surveys in which some of them sent."""
     waited, late = (_mean([getattr(one, name) for one in repeats]) for name in ("waited", "waited_95"))
     share, never = (float(np.mean([getattr(one, name) for one in repeats])) for name in ("sent", "never"))
     return Kind(repeats[0].name, repeats[0].level, share, never, waited, late)
@@ -337,7 +337,7 @@ def assumed_population(
 
 @asks(SurveyPlanAsked)
 def plan_survey(survey: SurveyStudy | Path | str, accuracy: float, options: SurveyPlanAsked) -> Plan:
-    """How many respondents a survey needs for an accuracy, at several floors, by simulation; nobody is asked.
+    """How many respondents a survey needs for an accuracy, at several floors, by simulation; no person is asked.
 
     Parameters
     ----------

@@ -201,7 +201,7 @@ Witnesses = Annotated[
 
 @dataclass(frozen=True)
 class AtSurvey:
-    """The survey that somebody was given the link of."""
+    """The survey behind a link."""
 
     link: Link
     insecure_http: InsecureHttp = False

@@ -88,7 +88,7 @@ Kind = TypeVar("Kind", bound=Record)
 
 
 def message_of(kind: type[Kind], found: Any) -> Kind:
-    """A message whose fields have the types that it declares, or an error: nobody counts with somebody's text."""
+    """A message whose fields have the types that it declares, or an error: no text is taken for a number."""
     try:
         return kind.from_dict(found)
     except FieldError:
@@ -142,7 +142,7 @@ class Address:
 
     @classmethod
     def read(cls, url: str, *, insecure_http: bool = False) -> Address:
-        """Check an address that somebody typed; plain http is for this machine only, unless that is asked for."""
+        """Check an address as it was typed; plain http is for this machine only, unless that is asked for."""
         try:
             parts = urlsplit(url.strip())
             host, port = parts.hostname or "", parts.port
@@ -342,7 +342,7 @@ class Connection:
 
 
 def _absent(error: BaseException | None) -> str | None:
-    """Why nobody is there, where waiting would not help: the port is closed, or there is no such name."""
+    """Why there is no server, where waiting would not help: the port is closed, or there is no such name."""
     while error is not None:
         if isinstance(error, ConnectionRefusedError):
             return "no server listens there"

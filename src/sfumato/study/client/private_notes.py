@@ -86,7 +86,7 @@ class Agreements(PrivateNotes):
         return None if found is None else str(found["hash"])
 
     def agree(self, address: str, study: str, study_hash: str) -> None:
-        """Remember, durably; an agreement to another hash is replaced only by somebody who was shown the new one."""
+        """Remember, durably; an agreement to another hash is replaced only once the new one was shown."""
         with self.changed() as studies:
             studies[_name(address, study)] = {"hash": study_hash, "since": datetime.now(UTC).date().isoformat()}
 

@@ -35,7 +35,7 @@ class Plan:
     objections: tuple[str, ...]
 
     def in_words(self) -> str:
-        """All of it, for somebody who has to decide."""
+        """All of it, for the person who decides."""
         return "\n".join(
             [
                 "This leaves the site, and nothing else:",

@@ -40,7 +40,7 @@ from sfumato.study.protocol.survey_log import blind, read_key, read_number, unbl
 
 @dataclass(frozen=True)
 class Ticket(Record):
-    """The name of one answer and, once the server has signed it unseen, what proves that somebody was invited."""
+    """The name of one answer and, once the server has signed it unseen, what proves an invitation."""
 
     survey: str
     name: str
@@ -50,7 +50,7 @@ class Ticket(Record):
 
 
 def new_name() -> str:
-    """128 random bits: the name of an answer, known to nobody else."""
+    """128 random bits: the name of an answer, known to this device alone."""
     return base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode("ascii")
 
 

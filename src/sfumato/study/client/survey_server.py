@@ -19,7 +19,7 @@ from sfumato.study.client.connection import Address, Connection, Patience, body_
 from sfumato.study.client.private_notes import RememberedHeads
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.protocol.survey_guidance import inputs_hash, verify_guidance
-from sfumato.study.protocol.survey_log import LogEntry, check_chain, read_number
+from sfumato.study.protocol.survey_log import Head, LogEntry, check_chain, read_number
 
 # The link of a survey: where it is and what it must be. Whoever gives it away vouches for it, not the server.
 
@@ -40,7 +40,7 @@ class SurveyLink:
 
 
 def read_link(link: str) -> SurveyLink:
-    """Read a link that somebody was given: the page's, also of a page elsewhere, or the survey's own address."""
+    """Read the link that a respondent was given: the page's, also of a page elsewhere, or the survey's own address."""
     parts = urlsplit(link.strip())
     fragment = parse_qs(parts.fragment)
     survey = fragment.get("survey", [""])[0]
@@ -61,7 +61,7 @@ def _hash(found: list[str] | None) -> str | None:
     if found is None:
         return None
     fits = _HASH.fullmatch(found[0]) if len(found) == 1 else None
-    if fits is None:  # half a hash would be checked by nobody
+    if fits is None:  # half a hash cannot be checked
         raise UsageError("The link's hash is not whole: it has 64 letters. Ask for the link again.")
     return f"sha256:{fits[1]}"
 
@@ -266,13 +266,13 @@ def _agrees(survey: SurveyStudy, log: dict[int, LogEntry], witness: str) -> bool
     seen = witnessed_head(witness)
     if seen is None:
         return False
-    if seen[0] != survey.hash or getattr(log.get(seen[1]), "hash", None) != seen[2]:
+    if seen.survey != survey.hash or getattr(log.get(seen.version), "hash", None) != seen.hash:
         raise GuidanceError(f"The witness {witness} saw another survey or another log. Nothing was sent.")
     return True
 
 
-def witnessed_head(where: str) -> tuple[str, int, str] | None:
-    """(survey, version, hash) that a witness publishes, at an address or in a file; None where it is silent."""
+def witnessed_head(where: str) -> Head | None:
+    """What a witness publishes, at an address or in a file; None where it is silent."""
     import httpx
 
     try:
@@ -280,8 +280,8 @@ def witnessed_head(where: str) -> tuple[str, int, str] | None:
             found = httpx.get(where, timeout=15.0, follow_redirects=False).raise_for_status().json()
         else:
             found = json.loads(Path(where).read_text(encoding="utf-8"))
-        return str(found["survey"]), int(found["version"]), str(found["hash"])
-    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, KeyError, TypeError):
+        return Head.from_dict(found)
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError):
         return None
 
 
@@ -337,16 +337,15 @@ def witness_survey(server: SurveyServer, path: Path) -> dict[str, Any]:
     entries = server.log(survey.root)
     if path.exists():
         try:
-            before = json.loads(path.read_text(encoding="utf-8"))
-            known = str(before["survey"]), int(before["version"]), str(before["hash"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            known = Head.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError) as error:
             raise CardError(f"{path} is not what an earlier run wrote. Move it away to start again.") from error
         seen = {entry.version: entry.hash for entry in entries}
-        if known[0] != survey.hash or seen.get(known[1]) != known[2]:
+        if known.survey != survey.hash or seen.get(known.version) != known.hash:
             raise CardError(
-                f"The log does not continue what was witnessed before (version {known[1]}): it was changed, or the "
-                "server shows different people different logs. Nothing was written; tell others."
+                f"The log does not continue what was witnessed before (version {known.version}): it was changed, or "
+                "the server shows different people different logs. Nothing was written; tell others."
             )
-    found = {"survey": survey.hash, "version": entries[-1].version, "hash": entries[-1].hash}
+    found = Head(survey.hash, entries[-1].version, entries[-1].hash).to_dict()
     write_whole(path, json.dumps(found) + "\n")
     return found

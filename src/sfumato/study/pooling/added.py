@@ -1,7 +1,7 @@
 """Noisy counts of several sites, added: rows are drawn from the sum, and models are trained on those.
 
-Nobody sees counts of one site without its noise. Where everybody is at one site, a person's counts are in one summand,
-so the claim for all sites together is the weakest of their own. Somebody at two sites pays at both.
+The coordinator never sees the counts of a site without its noise. Where each person is at one site, their counts are in
+one summand, so the claim for all sites together is the weakest of their own. A person at two sites pays at both.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ from sfumato.study.pooling.trials import (
 )
 from sfumato.study.pooling.trust import JudgedBy, Trust, influence_of_sites, left_out_in_turn
 
-# What a pool tells about one record to somebody who sees only the pool, shuffled: no site, no order, no ids.
+# What a shuffled pool tells about one record to a reader who sees nothing else: no site, no order, no ids.
 #
 # Everybody in a crowd must have used the same randomizer and look alike but for their record. So rows are one crowd
 # where their recipes are the same to the last digit, where they went through the same stage, and, since a label that

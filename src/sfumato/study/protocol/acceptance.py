@@ -371,7 +371,7 @@ def _as_a_site_has_them(study: PoolStudy) -> dict[str, Any]:
 
 
 def _explained(trial: Any) -> None:
-    """Run it; what is wrong with the parameters or the schema is the study's fault, what with the rows is nobody's."""
+    """Run it; what is wrong with parameters or schema is the study's fault; made-up rows may be wrong."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

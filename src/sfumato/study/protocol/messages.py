@@ -1,7 +1,6 @@
 """What the two ends tell each other, as plain dataclasses: JSON objects whose keys are the fields' names.
 
-Days, never times: when
-exactly somebody pushed is nobody's business.
+Days, never times: the hour of a push stays with the site.
 """
 
 from __future__ import annotations

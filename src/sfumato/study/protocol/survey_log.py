@@ -21,8 +21,8 @@ from sfumato.core.records import Record
 # Blind RSA signatures, RSABSSA-SHA384-PSSZERO-Deterministic of RFC 9474 with a key of 2048 bits and exponent 65537. The
 # respondent's device hides the name of its future answer behind a random factor, the server signs what it cannot read,
 # the device takes the factor out. What the server signed is independent of the name: every name could have been behind
-# it, so that nobody, whatever he computes, can say whose ticket an answer carries. The name has 128 random bits, hence
-# no random prefix is needed.
+# it, so that no computation can tell whose ticket an answer carries. The name has 128 random bits, hence no random
+# prefix is needed.
 #
 # `key` is the modulus throughout, a whole number. Numbers travel as base64url of 256 bytes.
 
@@ -135,6 +135,15 @@ class LogEntry(Record):
         if not fits:
             raise CardError(f"Entry {entry.version} of the log of guidance was changed: its hash does not match.")
         return entry
+
+
+@dataclass(frozen=True)
+class Head(Record):
+    """The newest entry of the log of a survey, as witnesses publish it."""
+
+    survey: str
+    version: int
+    hash: str
 
 
 def check_chain(entries: Iterable[LogEntry], previous: str, *, first: int = 1) -> str:

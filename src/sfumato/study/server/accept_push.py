@@ -58,7 +58,7 @@ class Received:
 async def received_body(request: Request, context: Context, who: str) -> AsyncIterator[Received]:
     """The body as a file that vanishes when the block ends, unless it was moved away.
 
-    Uploads are counted for every site (`who`): one that lets many of its own stall keeps nobody else out.
+    Uploads are counted for every site (`who`): one that lets many of its own stall keeps no other out.
     """
     if context.uploads[who] >= context.settings.max_site_pushes:
         context.metrics.quota_refusals.labels("uploads").inc()
@@ -187,7 +187,7 @@ class Push:
             )
 
     def _check_not_borrowed(self, context: Context, verdict: Verdict) -> None:
-        """No proof may rest on a basis or guidance that this study has seen somebody learn from people's rows."""
+        """No proof may rest on a basis or guidance that another release of this study learned from people's rows."""
         if verdict.epsilon is None or verdict.card["transform"]["kind"] not in ("affine", "guided"):
             return
         earlier = (Card(**card) for card in context.store.releases.unproved_cards(self.study))
@@ -196,7 +196,7 @@ class Push:
             raise refused("The release is refused", Verdict.refused(BORROWED))
 
     def _settle(self, context: Context, body: Received, verdict: Verdict, quota: Quota) -> Recorded:
-        """Rename and commit. A file whose row is not committed is nobody's, and is removed at the next start."""
+        """Rename and commit. A file whose row is not committed is removed at the next start."""
         place = context.folder.release(self.study, self.sha256)
         with full_disk_explained(), quota_explained(context, quota), context.folder.settling():
             context.folder.settle(body.path, place)

@@ -98,7 +98,7 @@ def create_app(settings: Settings) -> Coordinator:
 
 
 def _describe_surveys(api: FastAPI) -> None:
-    """Add the routes of surveys to the description, when somebody first asks for it."""
+    """Add the routes of surveys to the description, when it is first asked for."""
     describe = api.openapi
 
     def with_surveys() -> dict[str, Any]:

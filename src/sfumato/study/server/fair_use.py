@@ -1,4 +1,4 @@
-"""Nobody takes everything: rates of requests for each caller, and turns that go round among the sites."""
+"""No caller takes everything: rates of requests for each caller, and turns that go round among the sites."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the server runs; nothing is read or opened before somebody asks for it."""
+"""How the server runs; nothing is read or opened before it is asked for."""
 
 from __future__ import annotations
 

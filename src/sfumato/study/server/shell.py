@@ -132,7 +132,7 @@ class Shell:
         started = time.perf_counter()
         status: int | None = None  # until the answer begins
         scope.setdefault("state", {})["request_id"] = request = os.urandom(8).hex()
-        # When somebody answered a survey is nobody's business: counted, never written down.
+        # When a respondent answered stays with the respondent: requests are counted, never written down.
         noted = not path_of(scope).startswith(RESPONDENTS)
         self._door.enter(scope)
 

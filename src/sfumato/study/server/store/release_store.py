@@ -27,12 +27,12 @@ from sfumato.study.server.validation.row_identity import Sketch
 # Rows of continuous columns with noise never coincide. Rows of a few categories do, even in honest releases of
 # different people. Each release tells how often: the share of its rows that occur in it more than once estimates the
 # chance that another row drawn from the same people is among them [Good 1953]. Whatever is shared beyond that, and
-# beyond the uncertainty of so few rows, is shown to the study's owner: somebody pushed the same rows twice, or tests
+# beyond the uncertainty of so few rows, is shown to the study's owner: a site pushed the same rows twice, or tests
 # models with rows that they are trained on.
 
 
 UNKNOWN = ""
-"""The identity of a release whose file could not be read: nobody tries again."""
+"""The identity of a release whose file could not be read; it is not tried again."""
 
 DEVIATIONS = 4.0
 """Standard deviations beyond what is expected: fewer than one honest pair of releases in ten thousand is shown."""
@@ -386,7 +386,7 @@ def _check_quota(connection: Connection, quota: Quota, arrived: Arrived) -> None
 
 
 def presence_of(row: Any) -> dict[str, float] | None:
-    """Epsilon and delta of somebody's presence, where they were recorded."""
+    """Epsilon and delta of a person's presence, where they were recorded."""
     if row.presence_epsilon is None:
         return None
     return {"epsilon": row.presence_epsilon, "delta": row.presence_delta}

@@ -72,7 +72,7 @@ class SurveyStore:
         return outcomes
 
     def _add_new(self, study: str, answers: Sequence[Answer]) -> bool:
-        """The usual case, by the driver itself: nobody repeats an answer. False: not that case.
+        """The usual case, by the driver itself: no answer comes twice. False: not that case.
 
         Of a group that holds a repetition nothing is kept here; the careful way does it again.
         """
@@ -126,7 +126,7 @@ class SurveyStore:
     # The log of guidance
 
     def add_version(self, study: str, version: Version, counted: Sequence[bytes]) -> bool:
-        """Append a version and mark the answers it counts, all or nothing; False if somebody else was first."""
+        """Append a version and mark the answers it counts, all or nothing; False if another process was first."""
         entry = version.entry
         try:
             with self._database.writing() as connection:

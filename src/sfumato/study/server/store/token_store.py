@@ -220,7 +220,7 @@ class TokenStore:
         return token
 
     def authenticate(self, token: str) -> Caller | None:
-        """The caller, or None for a token that is unknown, revoked or expired: nobody is told which."""
+        """The caller, or None for a token that is unknown, revoked or expired; the answer does not say which."""
         return self._caller(token_hash(token)) if looks_like_a_token(token) else None
 
     def _caller(self, hashed: str) -> Caller | None:

@@ -153,7 +153,7 @@ class SurveyDesk:
         return self._current.entry
 
     def is_open(self) -> bool:
-        """Whether the closing day lies ahead and nobody closed it by hand: seen at every `look`, within a second."""
+        """Whether the closing day lies ahead and its owner left it open: seen at every `look`, within a second."""
         today = datetime.now(UTC).date()
         if self._day != str(today):
             self._day, self._open = str(today), not self.survey.closed(today)
@@ -219,7 +219,7 @@ class SurveyDesk:
         added = 0
         with self._closing:
             while True:
-                # In this order: answers that somebody counts meanwhile belong to a version that then exists already.
+                # In this order: answers that another process counts meanwhile belong to a version that exists by then.
                 latest, waiting = self.store.version(self.study), self.store.waiting(self.study)
                 if latest is None or len(waiting) < self.survey.batch:
                     return added
@@ -268,7 +268,7 @@ class SurveyDesk:
     async def look(self, patience: float = LOOK_SECONDS) -> None:
         """See versions that other processes added, and close a batch that they and we filled together.
 
-        Nothing is done if that was done less than `patience` seconds ago: nobody can make us ask the database often.
+        Nothing is done if that was done less than `patience` seconds ago: no client can make us ask the database often.
         """
         if time.monotonic() - self._looked < patience:
             return
@@ -310,7 +310,7 @@ def _guidance_message(version: Version, width: int) -> bytes:
     )
 
 
-# The surveys of one process, opened when somebody first asks for one.
+# The surveys of one process, each opened when it is first asked for.
 #
 # Nothing here waits for the app's start: an app that is mounted inside a foreign one is never told that it started.
 
@@ -386,7 +386,7 @@ class _Noted:
 
 
 class Faults:
-    """Faults of respondents' requests, logged once a minute and all together: no line says when somebody asked.
+    """Faults of respondents' requests, logged once a minute and all together: no line says when a respondent asked.
 
     Requests note them, the task that keeps watch logs them. All calls come from one event loop.
     """

@@ -132,7 +132,7 @@ def _cached_disclosure(matrix: str, k: int, sizes: tuple[int, ...], floor: float
 
 
 def write_parts(store: SurveyStore, study: str, survey: SurveyStudy, folder: Path) -> list[Path]:
-    """Write `folder`/part-00001/{release.parquet, card.json} for every version that somebody answered to."""
+    """Write `folder`/part-00001/{release.parquet, card.json} for every version that has answers."""
     return [_write_part(survey, *part, folder) for part in _answered(store, study, survey)]
 
 

@@ -18,6 +18,7 @@ import msgspec
 from starlette.responses import Response
 
 from sfumato.study.protocol.spelling import canonical_json
+from sfumato.study.protocol.survey_log import Head
 from sfumato.study.server.problems import ApiError, busy, not_found, too_slow, unavailable, wrong_method
 from sfumato.study.server.shell import DRESSED, FOR_PAGES, Receive, Scope, Send, dressed, path_of
 from sfumato.study.server.store.survey_store import DIFFERENT, NEW
@@ -161,8 +162,7 @@ async def inputs(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
 
 async def head(desk: SurveyDesk, _: Asked) -> tuple[int, bytes]:
     """The newest entry of the log, for witnesses."""
-    found = {"survey": desk.survey.hash, "version": desk.head.version, "hash": desk.head.hash}
-    return 200, msgspec.json.encode(found)
+    return 200, msgspec.json.encode(Head(desk.survey.hash, desk.head.version, desk.head.hash).to_dict())
 
 
 # The routes, and how the API's description tells of them; no framework reads that off the code.

@@ -69,7 +69,7 @@ _QUIET = {
 }
 STARTING_SECONDS = 120
 WALL = 4
-"""Seconds by the clock for each of processor time: a busy machine refuses nobody."""
+"""Seconds by the clock for each of processor time: no file is refused because the machine is busy."""
 LONGEST_ANSWER = 64 << 20
 
 
@@ -150,7 +150,7 @@ class ValidationPool:
         return Verdict.refused(DIED)
 
     def warm(self) -> None:
-        """Start children before they are needed, which takes seconds: nobody's push waits for another's child."""
+        """Start children before they are needed, which takes seconds: no push waits for the child of another."""
         with contextlib.suppress(OSError, ValueError):  # then the first push finds out why
             while self._living < self.size and not self._closed:
                 with self._turns:

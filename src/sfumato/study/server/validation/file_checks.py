@@ -79,7 +79,7 @@ FALSE_ALARMS = 1e-12
 """Honest releases that are accused, at most: of one in each of a thousand studies' pushes, less than 1e-9 in all."""
 CLOSE = (1e-4, 0.01, 0.1, 0.3, 0.5, 0.65, 0.8, 0.9)
 """Shares of a law's values around its middle, and so the largest shares of rows that intervals as wide may hold. Small
-ones tell whole numbers that nobody noised, large ones a narrow column."""
+ones reveal whole numbers without noise, large ones a narrow column."""
 ROUNDING = 1e-3
 """What grids and doubles can add to such a share: intervals that are not a thousand steps of them wide are left out."""
 CENTRE_ROWS = 101
@@ -344,7 +344,7 @@ def _card(file: pq.ParquetFile, limits: Limits) -> Card:
 
 
 def _other_content(file: pq.ParquetFile, card: Card) -> str | None:
-    """Columns that no card speaks of might hold anything; types that nobody expects and words beside them, too."""
+    """Columns that no card speaks of might hold anything; so might unexpected types, and words beside them."""
     if carries_more(file):
         return "The file contains more than rows and card: another program has written to it. Release again."
     schema = file.schema_arrow

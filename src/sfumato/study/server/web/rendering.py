@@ -33,7 +33,7 @@ MOST_FIELDS = 10
 
 
 class SignInError(ApiError):
-    """Nobody is signed in, or no longer."""
+    """There is no session, or it has ended."""
 
     def __init__(self) -> None:
         super().__init__(401, "signed-out", "You are not signed in, or your session has ended. Sign in again.")
@@ -52,7 +52,7 @@ def signed_in(request: Request, context: Context) -> Caller | None:
 
 @dataclass(frozen=True)
 class Visit:
-    """Somebody who signed in looks at a page of her study."""
+    """A signed-in owner or site at a page of its study."""
 
     request: Request
     context: Context

@@ -49,9 +49,9 @@ class Totals:
 def guarantee(
     epsilon: float | None, earlier: int = 0, total: float | None = None, hidden: dict[str, float] | None = None
 ) -> Guarantee:
-    """Figures as what they let somebody become sure of who sees this release, and all `earlier` ones of its rows.
+    """What these figures let a reader of this release, and of all `earlier` ones of its rows, become sure of.
 
-    `hidden`: epsilon and delta of somebody's presence, of rows that belong to nobody.
+    `hidden`: epsilon and delta of a person's presence, of made-up rows.
     """
     if hidden is not None:
         central = Central(pure=hidden["epsilon"], delta=hidden["delta"])

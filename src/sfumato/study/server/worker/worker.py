@@ -152,7 +152,7 @@ class Worker:
             return None
 
     def _filed(self, study: str, model: str, job: Job, done: dict[str, Any]) -> dict[str, Any]:
-        """The file first, then the row. The lease is renewed before, so that nobody else files the same model."""
+        """The file first, then the row. The lease is renewed before, so that no other worker files the same model."""
         if not self._store.models.update(model, self._name, 1.0, "writing", max(self._lease, LEASE_SECONDS)):
             return {"lost": True}
         try:
