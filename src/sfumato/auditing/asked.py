@@ -317,13 +317,24 @@ class InvarianceAsked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FilteringAsked:
-    """The options of `figure_filtering`."""
+class FigureAsked:
+    """What both figures of the papers can be asked on a table of one's own."""
 
-    label: str | None = asked(None, "The column to predict; it is left out.", metavar="COL")
+    label: str | None = asked(
+        None, "The column to predict; it is left out.", more="Condensation stays within its classes.", metavar="COL"
+    )
     schema: Schema | Path | str | None = asked(
         None, "Bounds and categories; learned from the table by default.", kind="Schema or path", metavar="FILE"
     )
+    max_rows: int = asked(5000, "Use a random sample if there are more rows.", at_least=10)
+    seed: int = asked(0, "Of the sample and of all that is drawn.", at_least=0)
+    progress: Progress = asked(silent, CALLED, kind="callable", typed=NOT_TYPED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilteringAsked(FigureAsked):
+    """The options of `figure_filtering`."""
+
     scales: Sequence[float] = asked(
         (0.1, 0.2, 0.3),
         "Scale b of the noise; repeatable.",
@@ -333,21 +344,12 @@ class FilteringAsked:
         flag="--b",
     )
     components: float = asked(0.5, "Share of the principal components that is kept.", more="Above 0 to 1.")
-    max_rows: int = asked(5000, "Use a random sample if there are more rows.", at_least=10)
-    seed: int = asked(0, "Of the sample and of the noise.", at_least=0)
-    progress: Progress = asked(silent, CALLED, kind="callable", typed=NOT_TYPED)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CondensationAsked:
+class CondensationAsked(FigureAsked):
     """The options of `figure_condensation`."""
 
-    label: str | None = asked(
-        None, "The column to predict; it is left out.", more="Rows are condensed within its classes.", metavar="COL"
-    )
-    schema: Schema | Path | str | None = asked(
-        None, "Bounds and categories; learned from the table by default.", kind="Schema or path", metavar="FILE"
-    )
     sizes: Sequence[int] = asked(
         (2, 5, 10, 20, 50, 100),
         "Group size; repeatable.",
@@ -358,6 +360,3 @@ class CondensationAsked:
         flag="--k",
     )
     rotations: int = asked(50, "Rotations that the search tries.", more="At least 1.", at_least=1)
-    max_rows: int = asked(5000, "Use a random sample if there are more rows.", at_least=10)
-    seed: int = asked(0, "Of sample, draws and rotations.", at_least=0)
-    progress: Progress = asked(silent, CALLED, kind="callable", typed=NOT_TYPED)

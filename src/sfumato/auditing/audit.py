@@ -14,12 +14,11 @@ from sfumato.auditing.attacking import Attempt, attack_all, attempt_from_file
 from sfumato.auditing.case import Case
 from sfumato.auditing.copies import copies
 from sfumato.auditing.document import check, document, write_audit
-from sfumato.auditing.fidelity import clusters_lost, fidelity
+from sfumato.auditing.fidelity import clusters_lost, correlations, distributions, fidelity
 from sfumato.auditing.jointly import attack_together
 from sfumato.auditing.measures import measures
 from sfumato.auditing.open_case import is_folder, open_case
 from sfumato.auditing.options import Options
-from sfumato.auditing.pictures import correlations, distributions
 from sfumato.auditing.report import write_report
 from sfumato.auditing.report.bottom_line import bottom_line_html
 from sfumato.auditing.riskiest import riskiest_records

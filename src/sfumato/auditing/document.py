@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -85,169 +85,137 @@ def published(part: Any, *, card: bool) -> Any:
     return float(f"{part:.3g}") if isinstance(part, float) else part
 
 
-# Copies, uniqueness and fidelity as rows of the tidy table.
+# Every result of an audit as one tidy table: one row, one figure. `control` is the holdout's, `baseline` the original's
+# or, of an attack, that without the release.
 
 
-def comparison_rows(audit: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """One row a figure; `control` is the holdout's, `baseline` the original's."""
-    yield from _copies(audit.get("copies") or {})
-    yield from _uniqueness(audit.get("uniqueness") or {})
-    yield from _fidelity(audit.get("fidelity") or {})
-
-
-def _copies(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    if exact := found.get("exact"):
-        low, high = exact["interval"]
-        here = {"kind": "copies", "metric": "exact-copies"}
-        yield {**here, "value": exact["share"], "low": low, "high": high, "control": exact["control"]}
-    if near := found.get("near"):
-        low, high = near["interval"]
-        here = {"kind": "copies", "metric": "near-copies"}
-        yield {**here, "value": near["share"], "low": low, "high": high, "control": near["expected"]}
-        for measure in ("dcr", "nndr"):
-            for name, value in near[measure]["release"].items():
-                control = near[measure]["control"][name]
-                yield {"kind": "copies", "metric": f"{measure}-{name}", "value": value, "control": control}
-        if near["nearer"] is not None:
-            low, high = near["nearer_interval"]
-            yield {"kind": "copies", "metric": "nearer", "value": near["nearer"], "low": low, "high": high}
-
-
-def _uniqueness(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    release, original = found.get("release"), found.get("original") or {}
-    if not release:
-        return
-    for name in ("k", "unique"):
-        yield {"kind": "uniqueness", "metric": name, "value": release[name], "baseline": original.get(name)}
-    for name in ("pitman", "log_linear"):
-        if release[name]:
-            was = (original.get(name) or {}).get("uniques")
-            metric = f"population-unique-{name.replace('_', '-')}"
-            yield {"kind": "uniqueness", "metric": metric, "value": release[name]["uniques"], "baseline": was}
-    before = {one["name"]: one for one in original.get("sensitive", ())}
-    for one in release["sensitive"]:
-        was = before.get(one["name"], {})
-        for name in ("distinct", "entropy", "recursive", "t", "t_mean"):
-            here = {"kind": "uniqueness", "column": one["name"], "metric": name}
-            yield {**here, "value": one[name], "baseline": was.get(name)}
-
-
-def _fidelity(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for name in ("marginals", "pairs", "correlations"):
-        figures = found.get(name) or {}
-        if figures.get("release") is not None:
-            here = {"kind": "fidelity", "metric": name}
-            yield {**here, "value": figures["release"], "baseline": figures.get("original")}
-    told = found.get("discriminator") or {}
-    if told.get("release"):
-        low, high = told["release"]["interval"]
-        was = (told.get("original") or {}).get("auc")
-        here = {"kind": "fidelity", "metric": "discriminator-auc"}
-        yield {**here, "value": told["release"]["auc"], "low": low, "high": high, "baseline": was}
-    for one in found.get("columns", ()):
-        here = {"kind": "fidelity", "column": one["name"], "metric": one["measure"]}
-        yield {**here, "value": one["release"], "baseline": one.get("original")}
-    for one in found.get("targets", ()):
-        here = {"kind": "fidelity", "column": one["name"], "metric": f"learned-{one['measure']}"}
-        yield {**here, "value": one["release"], "baseline": one["original"]}
-
-
-# Every result of an audit as one tidy table: one row, one figure.
-
-
-SCHEMA = pa.schema(
-    [
-        ("kind", pa.string()),
-        ("attack", pa.string()),
-        ("column", pa.string()),
-        ("metric", pa.string()),
-        ("value", pa.float64()),
-        ("low", pa.float64()),
-        ("high", pa.float64()),
-        ("baseline", pa.float64()),
-        ("control", pa.float64()),
-    ]
-)
+WORDS = ("kind", "attack", "column", "metric")
+FIGURES = ("value", "low", "high", "baseline", "control")
+SCHEMA = pa.schema([*((name, pa.string()) for name in WORDS), *((name, pa.float64()) for name in FIGURES)])
 BESIDE = ("name", "baseline", "control")
+Row = dict[str, Any]
 
 
 def tidy_table(audit: dict[str, Any]) -> pa.Table:
     """kind: attack, measure, utility, distribution, correlation, copies, uniqueness or fidelity; attack: its name (of a
     utility: the classifier)."""
-    rows = [*_attacks(audit), *_measures(audit), *_utility(audit), *_distances(audit), *comparison_rows(audit)]
-    return pa.Table.from_pylist([{**dict.fromkeys(SCHEMA.names), **row} for row in rows], schema=SCHEMA)
+    parts = (_attacks, _measures, _utility, _distances, _copies, _uniqueness, _fidelity)
+    return pa.Table.from_pylist([row for part in parts for row in part(audit)], schema=SCHEMA)
 
 
-def _attacks(audit: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _row(kind: str, metric: str, value: Any, ends: Sequence[float | None] = (None, None), **more: Any) -> Row:
+    """`ends` of the value's interval; `more`: what else the row says, by column."""
+    low, high = ends
+    found = {"kind": kind, "metric": metric, "value": value, "low": low, "high": high, **more}
+    return {name: found.get(name) for name in SCHEMA.names}
+
+
+def _attacks(audit: dict[str, Any]) -> Iterator[Row]:
     for attack in audit["attacks"]:
-        here = {"kind": "attack", "attack": attack["name"]}
+        name = {"attack": attack["name"]}
         if attack["score"] is not None:
-            low, high = attack["interval"]
             beside = {"baseline": attack["baseline"], "control": attack["control"]}
-            yield {**here, "metric": "score", "value": attack["score"], "low": low, "high": high, **beside}
-            yield {**here, "metric": "worst", "value": attack["worst"]}
+            yield _row("attack", "score", attack["score"], attack["interval"], **name, **beside)
+            yield _row("attack", "worst", attack["worst"], **name)
         if attack.get("extra") is not None:
-            yield {**here, "metric": "extra", "value": attack["extra"]}
-        for name, value in attack["details"].items():
-            yield {**here, "metric": name, "value": value}
+            yield _row("attack", "extra", attack["extra"], **name)
+        for metric, value in attack["details"].items():
+            yield _row("attack", metric, value, **name)
         for column in attack["columns"]:
-            beside = {"column": column["name"], "baseline": column.get("baseline"), "control": column.get("control")}
-            for name, value in column.items():
-                if name in BESIDE or value is None:
-                    continue
-                yield {
-                    **here,
-                    "metric": name,
-                    "value": value,
-                    **(beside if name == "score" else {"column": column["name"]}),
-                }
+            beside = {"baseline": column.get("baseline"), "control": column.get("control")}
+            for metric, value in column.items():
+                if metric not in BESIDE and value is not None:
+                    more = beside if metric == "score" else {}
+                    yield _row("attack", metric, value, **name, column=column["name"], **more)
 
 
-def _measures(audit: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _measures(audit: dict[str, Any]) -> Iterator[Row]:
     found = audit.get("measures") or {}
     average, unified, gap = (found.get(name) for name in ("average_privacy", "unified", "density_gap"))
     if average:
-        yield {"kind": "measure", "attack": average["attack"], "metric": "average-privacy", "value": average["width"]}
+        yield _row("measure", "average-privacy", average["width"], attack=average["attack"])
         for column in average["columns"]:
-            yield {
-                "kind": "measure",
-                "column": column["name"],
-                "metric": "average-privacy",
-                "value": column["width"],
-                "baseline": column.get("width_of_mean"),
-            }
+            more = {"column": column["name"], "baseline": column.get("width_of_mean")}
+            yield _row("measure", "average-privacy", column["width"], **more)
     if unified:
         for name in ("minimum", "average", "sigma_min", "sigma_avg"):
-            here = {"kind": "measure", "attack": unified[f"{name}_attack"]}
-            yield {**here, "metric": f"unified-{name.replace('_', '-')}", "value": unified[name]}
+            metric = f"unified-{name.replace('_', '-')}"
+            yield _row("measure", metric, unified[name], attack=unified[f"{name}_attack"])
     for column in found.get("channels") or ():
         if column["privacy_loss"] is not None:
-            here = {"kind": "measure", "column": column["name"]}
-            yield {**here, "metric": "privacy-loss", "value": column["privacy_loss"]}
+            yield _row("measure", "privacy-loss", column["privacy_loss"], column=column["name"])
     if gap:
-        yield {"kind": "measure", "metric": "density-gap", "value": gap["loss"]}
+        yield _row("measure", "density-gap", gap["loss"])
 
 
-def _utility(audit: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _utility(audit: dict[str, Any]) -> Iterator[Row]:
     for entry in audit["utility"]:
-        here = {"kind": "utility", "attack": entry["classifier"]}
         if entry["phi"] is None:
             continue
-        low, high = entry["interval"]
-        yield {**here, "metric": "accuracy-original", "value": entry["original"]}
-        yield {**here, "metric": "accuracy-release", "value": entry["release"], "baseline": entry["original"]}
+        name = {"attack": entry["classifier"]}
+        yield _row("utility", "accuracy-original", entry["original"], **name)
+        yield _row("utility", "accuracy-release", entry["release"], **name, baseline=entry["original"])
         if entry.get("commonest") is not None:
-            yield {**here, "metric": "accuracy-commonest-class", "value": entry["commonest"]}
-        yield {**here, "metric": "phi", "value": entry["phi"], "low": low, "high": high}
+            yield _row("utility", "accuracy-commonest-class", entry["commonest"], **name)
+        yield _row("utility", "phi", entry["phi"], entry["interval"], **name)
 
 
-def _distances(audit: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _distances(audit: dict[str, Any]) -> Iterator[Row]:
     for entry in audit["distributions"]:
-        for name in ("ks", "wasserstein", "total_variation"):
-            if entry.get(name) is not None:
-                yield {"kind": "distribution", "column": entry["name"], "metric": name, "value": entry[name]}
+        for metric in ("ks", "wasserstein", "total_variation"):
+            if entry.get(metric) is not None:
+                yield _row("distribution", metric, entry[metric], column=entry["name"])
     if audit["correlations"]["distance"] is not None:
-        yield {"kind": "correlation", "metric": "distance", "value": audit["correlations"]["distance"]}
+        yield _row("correlation", "distance", audit["correlations"]["distance"])
+
+
+def _copies(audit: dict[str, Any]) -> Iterator[Row]:
+    found = audit.get("copies") or {}
+    if exact := found.get("exact"):
+        yield _row("copies", "exact-copies", exact["share"], exact["interval"], control=exact["control"])
+    if near := found.get("near"):
+        yield _row("copies", "near-copies", near["share"], near["interval"], control=near["expected"])
+        for measure in ("dcr", "nndr"):
+            for name, value in near[measure]["release"].items():
+                yield _row("copies", f"{measure}-{name}", value, control=near[measure]["control"][name])
+        if near["nearer"] is not None:
+            yield _row("copies", "nearer", near["nearer"], near["nearer_interval"])
+
+
+def _uniqueness(audit: dict[str, Any]) -> Iterator[Row]:
+    found = audit.get("uniqueness") or {}
+    release, original = found.get("release"), found.get("original") or {}
+    if not release:
+        return
+    for name in ("k", "unique"):
+        yield _row("uniqueness", name, release[name], baseline=original.get(name))
+    for name in ("pitman", "log_linear"):
+        if release[name]:
+            was = (original.get(name) or {}).get("uniques")
+            metric = f"population-unique-{name.replace('_', '-')}"
+            yield _row("uniqueness", metric, release[name]["uniques"], baseline=was)
+    before = {one["name"]: one for one in original.get("sensitive", ())}
+    for one in release["sensitive"]:
+        was = before.get(one["name"], {})
+        for name in ("distinct", "entropy", "recursive", "t", "t_mean"):
+            yield _row("uniqueness", name, one[name], column=one["name"], baseline=was.get(name))
+
+
+def _fidelity(audit: dict[str, Any]) -> Iterator[Row]:
+    found = audit.get("fidelity") or {}
+    for name in ("marginals", "pairs", "correlations"):
+        figures = found.get(name) or {}
+        if figures.get("release") is not None:
+            yield _row("fidelity", name, figures["release"], baseline=figures.get("original"))
+    told = found.get("discriminator") or {}
+    if told.get("release"):
+        was = (told.get("original") or {}).get("auc")
+        yield _row("fidelity", "discriminator-auc", told["release"]["auc"], told["release"]["interval"], baseline=was)
+    for one in found.get("columns", ()):
+        yield _row("fidelity", one["measure"], one["release"], column=one["name"], baseline=one.get("original"))
+    for one in found.get("targets", ()):
+        metric = f"learned-{one['measure']}"
+        yield _row("fidelity", metric, one["release"], column=one["name"], baseline=one["original"])
 
 
 FORMAT, VERSION = "sfumato-audit", 1

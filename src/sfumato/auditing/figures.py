@@ -19,7 +19,7 @@ from sfumato.attacks.metrics import interval_width, nearest_row_privacy
 from sfumato.attacks.metrics.unified import Unified
 from sfumato.attacks.naive_estimate import KnownTransform
 from sfumato.attacks.spectral_filter import PrincipalFilter
-from sfumato.auditing.asked import CondensationAsked, FilteringAsked
+from sfumato.auditing.asked import CondensationAsked, FigureAsked, FilteringAsked
 from sfumato.auditing.case import read_people
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.asked import asks
@@ -178,7 +178,7 @@ def figure_condensation(table: Any, options: CondensationAsked) -> AgainstConden
     return AgainstCondensation(tuple(condensed), *found, rotations, len(X), left_out)
 
 
-def encoded_rows(table: Any, options: FilteringAsked | CondensationAsked) -> tuple[Matrix, Codes | None]:
+def encoded_rows(table: Any, options: FigureAsked) -> tuple[Matrix, Codes | None]:
     """At most `max_rows` rows, numbers on [0, 1] and one slot a category; and their classes. Nothing is released."""
     opened = open_table(table)
     schema = None if options.schema is None else Schema.of(options.schema)

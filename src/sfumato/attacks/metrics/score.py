@@ -214,9 +214,6 @@ def score_links(guess: Links, truth: Truth, control_guess: Links | None = None) 
     if truth.targets is None:
         return Abstain("no target to score against")
     right = same_rows(truth.rows[guess.index], truth.targets)
-    surest = worst_records(-guess.distance, truth.share)
-    exposed = np.flatnonzero(right)
-    exposed = exposed[np.argsort(guess.distance[exposed], kind="stable")][: len(surest)]
     away = "median_doubt" if guess.by_likelihood else "median_distance"
     details = {away: float(np.median(guess.distance))}
     control = None
@@ -224,13 +221,12 @@ def score_links(guess: Links, truth: Truth, control_guess: Links | None = None) 
         control = float(same_rows(truth.rows[control_guess.index], truth.control_targets).mean())
         details[f"{away}_control"] = float(np.median(control_guess.distance))
         details["strangers_as_near"] = auc(-control_guess.distance, -guess.distance)
-    return ScoredGuess(
-        score=float(right.mean()),
+    return _of_links(
+        right,
+        guess.distance,
+        truth.share,
         baseline=_chance(truth.rows, truth.targets, truth.labels, truth.target_labels, truth.label_keep),
         control=control,
-        interval=proportion_interval(float(right.sum()), len(right)),
-        worst=float(right[surest].mean()),
-        riskiest=tuple(exposed.tolist()),
         details=details,
     )
 
@@ -245,17 +241,36 @@ def score_sources(guess: Sources, truth: Truth) -> ScoredGuess | Abstain:
     if truth.register is None:
         return Abstain("no register to score against")
     right = same_rows(truth.register[guess.index], truth.rows)
-    surest = worst_records(-guess.distance, truth.share)
+    return _of_links(
+        right,
+        guess.distance,
+        truth.share,
+        baseline=_chance(truth.register, truth.rows, truth.register_labels, truth.labels, truth.label_keep),
+        details={"source_hits": float(right.mean()), "never_drawn": _without_row(truth.register, truth.rows)},
+    )
+
+
+def _of_links(
+    right: Flags,
+    distance: Matrix,
+    share: float,
+    *,
+    baseline: float,
+    details: dict[str, float],
+    control: float | None = None,
+) -> ScoredGuess:
+    """The share of right links; the worst are those of which the attacker is surest."""
+    surest = worst_records(-distance, share)
     exposed = np.flatnonzero(right)
-    exposed = exposed[np.argsort(guess.distance[exposed], kind="stable")][: len(surest)]
+    exposed = exposed[np.argsort(distance[exposed], kind="stable")][: len(surest)]
     return ScoredGuess(
         score=float(right.mean()),
-        baseline=_chance(truth.register, truth.rows, truth.register_labels, truth.labels, truth.label_keep),
-        control=None,
+        baseline=baseline,
+        control=control,
         interval=proportion_interval(float(right.sum()), len(right)),
         worst=float(right[surest].mean()),
         riskiest=tuple(exposed.tolist()),
-        details={"source_hits": float(right.mean()), "never_drawn": _without_row(truth.register, truth.rows)},
+        details=details,
     )
 
 
