@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sfumato.api.cli.blocks import with_blocks
 from sfumato.api.cli.console import Console, Force, LedgerPath
 from sfumato.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from sfumato.release.declare import Typed
 
 # certificate: a release on one page to print.
 
@@ -42,20 +46,41 @@ def certificate(
 MOST_SHOWN = 20
 
 
+@dataclass(frozen=True)
+class Which:
+    """The columns that are public."""
+
+    column: Annotated[list[str] | None, typer.Option(metavar="COL", help="Column to declare; repeatable.")] = None
+    all_columns: Annotated[
+        bool, typer.Option("--all", help="Every column of a schema of which nothing was read off a table.")
+    ] = False
+
+
+@dataclass(frozen=True)
+class KnownOfIt:
+    """What is known of them without the table, and how."""
+
+    reason: Annotated[str, typer.Option(help="How you know them without looking at this table.")]
+    low: Annotated[str | None, typer.Option(metavar="VALUE", help="The column's lower bound, as you know it.")] = None
+    high: Annotated[str | None, typer.Option(metavar="VALUE", help="The column's upper bound, as you know it.")] = None
+    categories: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="The column's categories, as your source lists them.")
+    ] = None
+
+    def typed(self) -> Typed:
+        """As the job takes it; categories are read as a line of a CSV file."""
+        from sfumato.release.declare import Typed
+
+        lists = None if self.categories is None else next(csv.reader([self.categories], skipinitialspace=True), [])
+        return Typed(self.low, self.high, None if lists is None else tuple(lists))
+
+
 @with_blocks
 def declare(
     schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file that `sfumato schema` wrote.")],
-    reason: Annotated[str, typer.Option(help="How you know them without looking at this table.")],
+    which: Which,
+    known: KnownOfIt,
     console: Console,
-    column: Annotated[list[str] | None, typer.Option(metavar="COL", help="Column to declare; repeatable.")] = None,
-    low: Annotated[str | None, typer.Option(metavar="VALUE", help="The column's lower bound, as you know it.")] = None,
-    high: Annotated[str | None, typer.Option(metavar="VALUE", help="The column's upper bound, as you know it.")] = None,
-    categories: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="The column's categories, as your source lists them.")
-    ] = None,
-    all_columns: Annotated[
-        bool, typer.Option("--all", help="Every column of a schema of which nothing was read off a table.")
-    ] = False,
     ledger: LedgerPath = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File to write; the default is SCHEMA itself.")
@@ -73,13 +98,12 @@ def declare(
       sfumato schema declare schema.yaml --column sex --categories "f,m" --reason "the form's two boxes"
       sfumato schema declare schema.yaml --column bmi --column glucose --reason "code book 2024, page 3"
     """
-    from sfumato.release.declare import Typed, in_words
     from sfumato.release.declare import declare as declared_in
+    from sfumato.release.declare import in_words
 
-    if bool(column) == all_columns:
+    if bool(which.column) == which.all_columns:
         raise UsageError("Say which columns are public: --column COL (repeatable), or --all.")
-    words = None if categories is None else tuple(next(csv.reader([categories], skipinitialspace=True), []))
-    found, names = declared_in(schema, column or None, reason, Typed(low, high, words), ledger)
+    found, names = declared_in(schema, which.column or None, known.reason, known.typed(), ledger)
     target = out or schema
     found.save(target)
     shown = [in_words(found[name]) for name in names[:MOST_SHOWN]]

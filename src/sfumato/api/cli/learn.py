@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,19 +16,44 @@ from sfumato.core.files import check_free
 from sfumato.core.wording import commonest_words, counted, right_of_100
 from sfumato.learn.asked import PredictAsked, TrainAsked
 
-Survey = Annotated[
-    Path | None, typer.Option(metavar="SURVEY_FILE", help="For a survey's model: TABLE contains plain answers.")
-]
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows that a model is asked about."""
+
+    source: Annotated[
+        str, typer.Argument(metavar="TABLE_OR_DIR", help="Plain rows, or the folder of a release of them.")
+    ]
+    survey: Annotated[
+        Path | None, typer.Option(metavar="SURVEY_FILE", help="For a survey's model: TABLE contains plain answers.")
+    ] = None
+
+    def open(self, tables: Tables) -> Any:
+        """The table as it is, or as answers in the words of a survey: numbers become the intervals that they fall
+        into."""
+        found = tables.open_or_folder(self.source)
+        if self.survey is None or isinstance(found, Path):
+            return found
+        from sfumato.study.protocol.study_file import load_survey
+        from sfumato.study.protocol.survey_table import answers_in_words
+
+        return answers_in_words(load_survey(self.survey), found.read())
 
 
-def answers_to(survey: Path | None, source: Any) -> Any:
-    """TABLE as it is, or as answers in the words of a survey: numbers become the intervals that they fall into."""
-    if survey is None or isinstance(source, Path):
-        return source
-    from sfumato.study.protocol.study_file import load_survey
-    from sfumato.study.protocol.survey_table import answers_in_words
+@dataclass(frozen=True)
+class Predictions:
+    """Where answers go."""
 
-    return answers_in_words(load_survey(survey), source.read())
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Predictions to write: .csv or .parquet.")]
+    force: Force = False
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Where figures go."""
+
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="JSON file to write, readable by you alone.")] = None
+    force: Force = False
 
 
 @with_blocks
@@ -87,13 +113,11 @@ def _choice_in_words(chosen: Mapping[str, Any]) -> str:
 @with_blocks
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file that `sfumato train` wrote.")],
-    source: Annotated[str, typer.Argument(metavar="TABLE_OR_DIR", help="Plain rows, or a folder of released ones.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Predictions to write: .csv or .parquet.")],
+    rows: Rows,
+    file: Predictions,
     options: PredictAsked,
     tables: Tables,
     console: Console,
-    survey: Survey = None,
-    force: Force = False,
 ) -> None:
     """Classify plain rows (embedded with the card or the key) or rows that are already blurred.
 
@@ -105,20 +129,19 @@ def predict(
     from sfumato.learn.model import load_model
 
     with console.listening():
-        check_free(out, force=force)
-        rows = answers_to(survey, tables.open_or_folder(source))
-        predicted = load_model(model).classify(rows, **keywords(options))
-        predicted.save(out)
+        check_free(file.out, force=file.force)
+        predicted = load_model(model).classify(rows.open(tables), **keywords(options))
+        predicted.save(file.out)
     met = ""
     if predicted.accuracy is not None:
         on = f"the {counted(predicted.told, 'row')} that tell the answer"
         met = f" {right_of_100(predicted.accuracy, 'this model', on, predicted.commonest)}."
-    console.say(f"Classified {counted(predicted.rows, 'row')}: {out}.{met}")
+    console.say(f"Classified {counted(predicted.rows, 'row')}: {file.out}.{met}")
     if predicted.than_commonest is not None and (words := commonest_words(predicted.than_commonest)):
         console.say(words)
     console.result(
         {
-            "predictions": str(out),
+            "predictions": str(file.out),
             "rows": predicted.rows,
             "accuracy": predicted.accuracy,
             "commonest": predicted.commonest,
@@ -131,15 +154,11 @@ def predict(
 @with_blocks
 def evaluate(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, trained here or by a coordinator.")],
-    source: Annotated[
-        str, typer.Argument(metavar="TABLE_OR_DIR", help="Rows with the column to predict, plain or released.")
-    ],
+    rows: Rows,
+    file: Findings,
     options: PredictAsked,
     tables: Tables,
     console: Console,
-    survey: Survey = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="JSON file to write, readable by you alone.")] = None,
-    force: Force = False,
 ) -> None:
     """Say how often MODEL errs on rows whose answer is known. Nothing is sent, and nothing is written without --out.
 
@@ -148,10 +167,10 @@ def evaluate(
     from sfumato.learn.model import evaluate as run
 
     with console.listening():
-        check_free(out, force=force)
-        found = run(model, answers_to(survey, tables.open_or_folder(source)), **keywords(options))
-        if out is not None:
-            found.save(out)
+        check_free(file.out, force=file.force)
+        found = run(model, rows.open(tables), **keywords(options))
+        if file.out is not None:
+            found.save(file.out)
     low, high = found.interval
     console.say(
         f"Error {found.error:.3f} (95% interval {low:.3f} to {high:.3f}) on {counted(found.rows, 'row')}; "
@@ -166,4 +185,4 @@ def evaluate(
     for name, counts in zip(names, found.confusion.tolist(), strict=True):
         cells = (f"{count:>{max(8, len(other))},}" for other, count in zip(names, counts, strict=True))
         console.say(f"  {name:{width}}  " + "  ".join(cells))
-    console.result({"model": str(model), "out": None if out is None else str(out), **found.to_dict()})
+    console.result({"model": str(model), "out": None if file.out is None else str(file.out), **found.to_dict()})

@@ -17,6 +17,7 @@ from sfumato.api.cli.console import (
     LedgerPath,
     Quiet,
 )
+from sfumato.api.cli.grouped import say_old
 from sfumato.api.cli.tables import Query, Tables, TablesArgument
 from sfumato.core.asked import RARE
 from sfumato.core.errors import UsageError
@@ -127,6 +128,8 @@ def sanitize(
     with console.listening() as progress:
         words = {**keywords(options, tables), "study": terms, "progress": progress}
         if beside.rows is not None:
+            if not console.quiet:
+                say_old("--rows", "--param rows=...")
             words["parameters"] = _with_rows(words.get("parameters", {}), beside.rows)
         release = run(tables.open_all(table, query), **words)
     if terms is not None:
