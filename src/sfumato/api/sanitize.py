@@ -9,7 +9,6 @@ from typing import Any
 from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError
 from sfumato.guarantee import Card
-from sfumato.guarantee.words import card_in_words
 from sfumato.ledger.read_off import told_to_the_owner
 from sfumato.release.asked import Terms
 from sfumato.release.release import Release
@@ -108,6 +107,8 @@ def show(release: Release | Card | Path | str) -> None:
     >>> sf.show(release)  # doctest: +ELLIPSIS
     Guarantee: ...
     """
+    from sfumato.guarantee.words import card_in_words
+
     if isinstance(release, str | Path):
         release = Card.load(release)
     card = release.card if isinstance(release, Release) else release

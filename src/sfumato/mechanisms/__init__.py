@@ -1,37 +1,79 @@
-"""Mechanisms: one family a file, found by looking through this folder."""
+"""Mechanisms: one family a file, found by looking through this folder.
+
+That is done when somebody asks for all of them, or for a class: whoever releases by one method loads no other.
+"""
+
+import re
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 from sfumato.core.errors import UsageError
-from sfumato.core.registry import discover
-from sfumato.mechanisms.additive_noise import AdditiveNoise
+from sfumato.core.registry import discover, modules_of
 from sfumato.mechanisms.base import Block, Mechanism
-from sfumato.mechanisms.condensation import Condensation
-from sfumato.mechanisms.guided_projection import GuidedProjection
-from sfumato.mechanisms.kernel_resampling import KernelResampling
-from sfumato.mechanisms.noisy_operator import MultiplicativeNoise, NoisyOperator
-from sfumato.mechanisms.piecewise_noise import PiecewiseNoise, SquareWaveColumns
-from sfumato.mechanisms.principal_laplace import PrincipalLaplace
-from sfumato.mechanisms.random_projection import RandomProjection
-from sfumato.mechanisms.random_rotation import RandomRotation
-from sfumato.mechanisms.randomized_response import RandomizedResponse
-from sfumato.mechanisms.row_drawing import RowDrawing
-from sfumato.mechanisms.staged_release import StagedRelease
-from sfumato.mechanisms.tree_resampling import ModelDrawing, TreeResampling
 
-MECHANISMS: dict[str, type[Mechanism]] = discover(__name__, Mechanism, declares=("papers", "not_protected"))  # type: ignore[type-abstract]
+if TYPE_CHECKING:
+    from sfumato.mechanisms.additive_noise import AdditiveNoise
+    from sfumato.mechanisms.condensation import Condensation
+    from sfumato.mechanisms.guided_projection import GuidedProjection
+    from sfumato.mechanisms.kernel_resampling import KernelResampling
+    from sfumato.mechanisms.noisy_operator import MultiplicativeNoise, NoisyOperator
+    from sfumato.mechanisms.piecewise_noise import PiecewiseNoise, SquareWaveColumns
+    from sfumato.mechanisms.principal_laplace import PrincipalLaplace
+    from sfumato.mechanisms.random_projection import RandomProjection
+    from sfumato.mechanisms.random_rotation import RandomRotation
+    from sfumato.mechanisms.randomized_response import RandomizedResponse
+    from sfumato.mechanisms.row_drawing import RowDrawing
+    from sfumato.mechanisms.staged_release import StagedRelease
+    from sfumato.mechanisms.tree_resampling import ModelDrawing, TreeResampling
+
+    MECHANISMS: dict[str, type[Mechanism]]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "MECHANISMS":
+        found: Any = discover(__name__, Mechanism, declares=("papers", "not_protected"))
+    else:
+        found = next(vars(module)[name] for module in modules_of(__name__) if name in vars(module))
+    globals()[name] = found
+    return found
 
 
 def make_mechanism(name: str, parameters: dict[str, object] | None = None) -> Mechanism:
     """A mechanism by its name and parameters, as the command line gives them."""
-    if name not in MECHANISMS:
-        raise UsageError(f"There is no method {name!r}. Choose one of: {', '.join(sorted(MECHANISMS))}.")
-    known = MECHANISMS[name]._get_param_names()
+    made = _alone(name) or _among_all(name)
+    known = made._get_param_names()
     for parameter in parameters or {}:
         if parameter == "epsilon_record" and parameter not in known:
-            able = sorted(other for other, mechanism in MECHANISMS.items() if parameter in mechanism._get_param_names())
+            able = sorted(other for other, one in _all().items() if parameter in one._get_param_names())
             raise UsageError(f"{name} cannot aim for an epsilon of the record. These methods can: {', '.join(able)}.")
         if parameter not in known:
             raise UsageError(f"{name} has no parameter {parameter!r}. It has: {', '.join(known)}.")
-    return MECHANISMS[name](**(parameters or {}))
+    return made(**(parameters or {}))
+
+
+def _all() -> dict[str, type[Mechanism]]:
+    from sfumato.mechanisms import MECHANISMS
+
+    return MECHANISMS
+
+
+def _among_all(name: str) -> type[Mechanism]:
+    if name not in _all():
+        raise UsageError(f"There is no method {name!r}. Choose one of: {', '.join(sorted(_all()))}.")
+    return _all()[name]
+
+
+def _alone(name: str) -> type[Mechanism] | None:
+    """The method in the file of its name, as long as not all were looked for."""
+    home = f"{__name__}.{name.replace('-', '_')}"
+    if "MECHANISMS" in globals() or not re.fullmatch("[a-z-]+", name) or find_spec(home) is None:
+        return None
+    items = vars(import_module(home)).values()
+    kinds = (item for item in items if isinstance(item, type) and issubclass(item, Mechanism))
+    return next((kind for kind in kinds if getattr(kind, "name", None) == name), None)
 
 
 __all__ = [

@@ -18,7 +18,6 @@ from sfumato.core.files import new_folder, write_whole
 from sfumato.core.wording import counted
 from sfumato.guarantee import Card, Key
 from sfumato.ledger.row_memory import name_release
-from sfumato.mechanisms.central.model_file import model_digest
 from sfumato.release.asked import RELEASE_FORMATS
 from sfumato.release.noted import Sanitized
 from sfumato.release.sanitize_checks import released_target
@@ -117,6 +116,8 @@ class Release:
     def model(self) -> Mapping[str, Any] | None:
         """Of rows that belong to nobody: what they were drawn from, noisy like them and to be shared like them."""
         if self._model is None and self.folder is not None and (self.folder / MODEL).is_file():
+            from sfumato.mechanisms.central.model_file import model_digest  # a method of its own
+
             try:
                 found = json.loads((self.folder / MODEL).read_text(encoding="utf-8"))
                 same = isinstance(found, dict) and model_digest(found) == self.card.made_by().model

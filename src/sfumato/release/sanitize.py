@@ -15,13 +15,11 @@ from sfumato.core.progress import Progress, silent
 from sfumato.core.wording import counted
 from sfumato.guarantee import CENTRAL_DP, Card, Guarantee, Key
 from sfumato.guarantee.guarantee import exact_target
-from sfumato.guarantee.recompute import SEEDED
 from sfumato.ledger import Ledger
 from sfumato.ledger.read_off import ReadOff, shared_ends, table_ends
 from sfumato.ledger.roll import Roll
 from sfumato.mechanisms.phases import Given, Phase
 from sfumato.noise import Streams
-from sfumato.release.config import CHOSEN_ON_UNCHARGED
 from sfumato.release.engines.fit import play
 from sfumato.release.engines.release import Engine, Here, Work, drawn
 from sfumato.release.noted import Account, Sanitized, of_ledger, recognise
@@ -247,10 +245,17 @@ class _Run:
     def _in_the_way(self) -> list[str]:
         """What voids every claim and is known before anything is fitted."""
         strength = self.plan.strength
-        target = [] if self.schema.target is None else [exact_target(self.schema.target.name)]
-        seeded = [] if self.options.seed is None else [SEEDED]
-        unpaid = strength.on_release and not self.ledger.has_charged(strength.model)
-        return [*target, *seeded, *strength.in_the_way, *([CHOSEN_ON_UNCHARGED] if unpaid else [])]
+        found = [] if self.schema.target is None else [exact_target(self.schema.target.name)]
+        if self.options.seed is not None:
+            from sfumato.guarantee.recompute import SEEDED  # what a coordinator says, too
+
+            found.append(SEEDED)
+        found += strength.in_the_way
+        if strength.on_release and not self.ledger.has_charged(strength.model):
+            from sfumato.release.config import CHOSEN_ON_UNCHARGED  # a config said so
+
+            found.append(CHOSEN_ON_UNCHARGED)
+        return found
 
     def _guarantee(self) -> Guarantee:
         guarantee = self.mechanism.guarantee()

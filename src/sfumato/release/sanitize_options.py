@@ -20,10 +20,8 @@ from sfumato.guarantee.borrowed import is_reason
 from sfumato.guarantee.person_hash import Fingerprint, Prints
 from sfumato.ledger import Ledger
 from sfumato.ledger.roll import Roll
-from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
-from sfumato.mechanisms.basis import principal_components
+from sfumato.mechanisms import Mechanism, make_mechanism
 from sfumato.release.asked import ENGINES, SCORINGS, Abilities, Terms
-from sfumato.release.config import Config
 from sfumato.release.source import Source
 from sfumato.release.strength import MECHANISM, NAMES_STRENGTH, Strength, Wanted
 from sfumato.table import Encoding, Schema, SqlQuery, open_table
@@ -63,6 +61,8 @@ class PublicRows:
 
     def shape(self, mechanism: Mechanism, encoding: Encoding, ledger: Ledger) -> ShapedBy:
         """Give the mechanism the principal components of the public rows; returns what they are known again by."""
+        from sfumato.mechanisms.basis import principal_components
+
         only_private = Encoding(Schema(encoding.schema.private))
         source = Source(open_table(self.table), only_private, labelled=False)
         source.roll = roll = ledger.new_roll(source.known_by, people=False)
@@ -217,6 +217,8 @@ class Options(Wanted):
         wanted = replace(self, parameters=self._parameters())
         if self.config is None:
             return wanted.under(self.terms, self.schema)
+        from sfumato.release.config import Config  # read from a file, where there is one
+
         config = self.config if isinstance(self.config, Config) else Config.load(self.config)
         return config.settle(wanted, self.terms, self.schema)
 
@@ -226,6 +228,8 @@ class Options(Wanted):
             return self.parameters
         if self.terms is not None:
             raise UsageError("The study settles the method and its parameters. Leave --as-published out.")
+        from sfumato.mechanisms import MECHANISMS  # all methods, which only this question needs
+
         name = self.mechanism or MECHANISM
         known = MECHANISMS.get(name)  # an unknown one is refused later, with the names of all
         return as_published(name, known.published if known else {}, self.parameters, MECHANISMS)

@@ -24,7 +24,6 @@ from sfumato.guarantee import Card, Guarantee, Key, ThreatModel, space_of
 from sfumato.guarantee.consistency import LABEL_CLASSES, label_state
 from sfumato.ledger.row_memory import RowMemory
 from sfumato.mechanisms import Mechanism
-from sfumato.mechanisms.central.model_file import model_text
 from sfumato.release.engines.shuffle import DiskShuffle, MemoryShuffle, Shuffle
 from sfumato.release.sanitize_options import Options
 from sfumato.release.unfinished import WORK, Unfinished
@@ -234,6 +233,8 @@ class InFolder:
     ) -> None:
         write_release(self.folder, self.format, card, laid)
         if model is not None:
+            from sfumato.mechanisms.central.model_file import model_text  # a method of its own
+
             write_whole(self.folder / MODEL, model_text(model))
         if counts is not None:
             table = pa.table({"count": counts})
