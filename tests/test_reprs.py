@@ -1,5 +1,8 @@
 """What is printed in a notebook or a log: short, and without what belongs to somebody."""
 
+import html
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -82,3 +85,15 @@ def test_mechanisms_still_say_their_parameters():
     assert repr(PrincipalLaplace(basis=np.eye(60))) == "PrincipalLaplace(basis=<60 x 60 numbers>)"
     assert repr(GuidedProjection(guidance="ab" * 5000)) == "GuidedProjection(guidance=<str of 10000 letters>)"
     assert repr(RandomRotation()) == "RandomRotation()"
+
+
+def test_a_notebook_shows_what_a_release_gives_away_and_what_a_model_has_to_beat(made):
+    release, model = made["release"]._repr_html_(), made["model"]._repr_html_()
+    assert release.startswith("<p>&lt;Release of 60 rows x ")
+    assert made["release"].card.guarantee["words"].splitlines()[0] in html.unescape(release)
+    assert re.fullmatch(
+        r"<p>&lt;Model knn from 60 released rows&gt;</p>"
+        r"<p>Predicts label; always answering the commonest class is right for 50.0% of its rows.</p>",
+        model,
+    )
+    assert "secretplace" not in release + model

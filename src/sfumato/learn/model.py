@@ -8,6 +8,7 @@ import json
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self
 
@@ -71,6 +72,12 @@ class Model:
 
     def __repr__(self) -> str:
         return f"<Model {self.chosen} from {counted(self.about['rows'], 'released row')}>"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: what it is, what it answers, and the figure to beat."""
+        beat = self.about.get("commonest")  # a model of 0.2 may not say it
+        known = "" if beat is None else f"; always answering the commonest class is right for {beat:.1%} of its rows"
+        return f"<p>{escape(repr(self))}</p><p>Predicts {escape(str(self.about['label']))}{known}.</p>"
 
     @property
     def chosen(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,11 @@ class Release:
         owner = ", with its owner's files" if self.has_private_parts else ""
         made = f"{counted(self.card.rows, 'row')} x {columns} by {self.card.mechanism['name']}"
         return f"<Release of {made}: {self.card.guarantee['kind']}{owner}>"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: what it is, and the card's own words on what it gives away."""
+        words = escape(self.card.guarantee["words"])
+        return f'<p>{escape(repr(self))}</p><p style="white-space: pre-wrap">{words}</p>'
 
     @property
     def kind(self) -> str:
