@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,14 +13,14 @@ from sfumato.channels import Exact, Recipe
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError
-from sfumato.core.files import new_folder, write_whole
 from sfumato.learn.asked import AUTO, ClusterAsked
 from sfumato.learn.mining.choosing import adjusted_rand, candidates, choose, expected_agreement, stability
+from sfumato.learn.mining.mined import Mined
 from sfumato.learn.mining.mixture import Mixture, fit_mixture
 from sfumato.learn.mining.seen import Part, Seen, file_order, parts_of, see
 from sfumato.learn.releases import pooled
 from sfumato.release.release import Release, Releases
-from sfumato.table import open_table, write_table
+from sfumato.table import open_table
 
 TRIED = range(2, 9)
 """How many clusters are tried where nobody says how many there are."""
@@ -34,7 +32,7 @@ BLURRED = 0.5
 
 
 @dataclass(frozen=True, repr=False)
-class Clustering:
+class Clustering(Mined):
     """Clusters of the plain rows behind a release.
 
     Attributes
@@ -47,6 +45,7 @@ class Clustering:
         Everything in figures: shares, held-out likelihoods, stability, and for the owner what was lost.
     """
 
+    name: ClassVar[str] = "clusters"
     mixture: Mixture
     labels: Codes
     probabilities: Matrix
@@ -56,20 +55,11 @@ class Clustering:
     def __repr__(self) -> str:
         return f"<Clustering of {len(self.labels):,} released rows: {self.mixture.clusters} clusters>"
 
-    @property
-    def warnings(self) -> list[str]:
-        """What not to read into it."""
-        return list(self.about["warnings"])
-
-    def save(self, out: Path | str, *, force: bool = False) -> Path:
-        """Write clusters.csv (centres), rows.parquet (cluster of each released row) and clusters.json into a folder."""
-        with new_folder(Path(out), force=force) as folder:
-            write_table(self.centres, folder / "clusters.csv")
-            certainty = self.probabilities.max(axis=1)
-            write_table(pa.table({"cluster": self.labels, "probability": certainty}), folder / "rows.parquet")
-            told = json.dumps(self.about, indent=1)
-            write_whole(folder / "clusters.json", told, private="lost" in self.about)  # figures of private rows
-        return Path(out)
+    def files(self) -> dict[str, pa.Table]:
+        """clusters.csv (centres) and rows.parquet (cluster of each released row)."""
+        certainty = self.probabilities.max(axis=1)
+        rows = pa.table({"cluster": self.labels, "probability": certainty})
+        return {"clusters.csv": self.centres, "rows.parquet": rows}
 
 
 @asks(ClusterAsked)

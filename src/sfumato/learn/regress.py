@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,14 +13,14 @@ from sfumato.channels import Recipe, Secret
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError
-from sfumato.core.files import new_folder, write_whole
 from sfumato.learn.asked import RegressAsked
 from sfumato.learn.classifiers.kernel_smoother import REGRESSIONS
 from sfumato.learn.mining.linear import WEAK, Linear, Unbiased, fit_linear, unbiased
+from sfumato.learn.mining.mined import Mined
 from sfumato.learn.mining.seen import file_order, parts_of
 from sfumato.learn.releases import pooled
 from sfumato.release.release import Release, Releases
-from sfumato.table import Encoding, Group, write_table
+from sfumato.table import Encoding, Group
 
 # How well learners predict a released number from the other released columns: kernel smoother, linear models, a tree.
 #
@@ -78,7 +76,7 @@ DEPENDENT = (
 
 
 @dataclass(frozen=True, repr=False)
-class Regression:
+class Regression(Mined):
     """How a plain column depends on others, in raw units, from releases that hold neither without noise.
 
     Attributes
@@ -89,23 +87,16 @@ class Regression:
         Target, rows, share of the variance explained, how well learners predict released rows, and warnings.
     """
 
+    name: ClassVar[str] = "regression"
     coefficients: pa.Table
     about: dict[str, Any]
 
     def __repr__(self) -> str:
         return f"<Regression of {self.about['target']!r} on {self.coefficients.num_rows - 1} terms>"
 
-    @property
-    def warnings(self) -> list[str]:
-        """What not to read into it."""
-        return list(self.about["warnings"])
-
-    def save(self, out: Path | str, *, force: bool = False) -> Path:
-        """Write coefficients.csv and regression.json into a folder."""
-        with new_folder(Path(out), force=force) as folder:
-            write_table(self.coefficients, folder / "coefficients.csv")
-            write_whole(folder / "regression.json", json.dumps(self.about, indent=1))
-        return Path(out)
+    def files(self) -> dict[str, pa.Table]:
+        """coefficients.csv."""
+        return {"coefficients.csv": self.coefficients}
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from sfumato.core.array_types import Codes
 from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError
-from sfumato.core.files import new_folder, write_whole
 from sfumato.learn.asked import RulesAsked
+from sfumato.learn.mining.mined import Mined
 from sfumato.learn.mining.rules import Estimate, Item, Rule, answers_of, frequent
 from sfumato.learn.mining.rules import rules as sure_rules
 from sfumato.learn.mining.seen import parts_of
 from sfumato.learn.releases import pooled
 from sfumato.release.release import Release, Releases
-from sfumato.table import write_table
 
 SURE = 0.05
 
 
 @dataclass(frozen=True, repr=False)
-class Rules:
+class Rules(Mined):
     """What goes together among the people behind releases of randomized answers.
 
     Attributes
@@ -39,6 +36,7 @@ class Rules:
         Limits, how many rules were looked at, and warnings.
     """
 
+    name: ClassVar[str] = "rules"
     pairs: pa.Table
     rules: pa.Table
     about: dict[str, Any]
@@ -46,18 +44,9 @@ class Rules:
     def __repr__(self) -> str:
         return f"<Rules: {self.rules.num_rows} from {self.about['rows']:,} released rows>"
 
-    @property
-    def warnings(self) -> list[str]:
-        """What not to read into it."""
-        return list(self.about["warnings"])
-
-    def save(self, out: Path | str, *, force: bool = False) -> Path:
-        """Write pairs.csv, rules.csv and rules.json into a folder."""
-        with new_folder(Path(out), force=force) as folder:
-            write_table(self.pairs, folder / "pairs.csv")
-            write_table(self.rules, folder / "rules.csv")
-            write_whole(folder / "rules.json", json.dumps(self.about, indent=1))
-        return Path(out)
+    def files(self) -> dict[str, pa.Table]:
+        """pairs.csv and rules.csv."""
+        return {"pairs.csv": self.pairs, "rules.csv": self.rules}
 
 
 @asks(RulesAsked)

@@ -12,6 +12,7 @@ from sfumato.core.array_types import Matrix
 from sfumato.core.as_published import follows
 from sfumato.core.asked import asks
 from sfumato.core.errors import SchemaError, UsageError
+from sfumato.core.wording import to_type
 from sfumato.guarantee import Card
 from sfumato.learn.asked import TrainAsked
 from sfumato.learn.classifiers.factory import CLASSIFIERS, Choice, choose_classifier, make_classifier
@@ -116,9 +117,9 @@ def _first_stage(staged: Staged, rows: Matrix, encoding: Encoding) -> Matrix:
 def _part(release: Release) -> Part:
     if release.y is None:
         if release.card.target is not None:
+            instead = to_type("mine regress", target=release.card.target)
             raise SchemaError(
-                f"The release {release.where} has a number to predict, and classifiers learn classes. Use `sfumato "
-                f"regress --target {release.card.target}`."
+                f"The release {release.where} has a number to predict, and classifiers learn classes. Use `{instead}`."
             )
         raise SchemaError(f"The release {release.where} has no column to predict. Release with --label.")
     return Part.of_card(release.Z, release.y, release.card)

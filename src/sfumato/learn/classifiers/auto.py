@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,6 @@ from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.learn.classifiers.factory import make_classifier
 from sfumato.learn.classifiers.label_noise import LabelNoiseCorrection, response_matrix
 from sfumato.learn.classifiers.reads_noise import GivesProbabilities, Part, ReadsNoise, mean_keep, recipe_of
-from sfumato.reconstruction.shares import onto_simplex
 
 THROUGH_NOISE = (
     "empirical-bayes-naive-bayes",
@@ -59,7 +58,7 @@ LEAST_BELIEF = 0.01
 _LEAST = 1e-6
 
 
-class AutoClassifier(GivesProbabilities):
+class AutoClassifier(GivesProbabilities, ReadsNoise):
     """The learner that predicts the labels of held-out released rows best, or the class shares where none does.
 
     Releases with noise of a known law are learned from by those that read it; made-up rows, and rows as they are, by a
@@ -74,21 +73,15 @@ class AutoClassifier(GivesProbabilities):
     corrects_labels = True
     reads_stages = True
 
-    def fit(
-        self, X: npt.ArrayLike, y: npt.ArrayLike, sources: Any = None, part: Any = None, label_keep: Any = 1.0
-    ) -> Self:
-        """Choose and train; see `ReadsNoise` for the parameters."""
-        parts = self._rows(X, y, sources, part, label_keep)
+    def _train(self, parts: list[Part]) -> None:
+        """Choose and train."""
         self.skipped_: dict[str, str] = {}
         k = len(self.classes_)
-        counts = np.bincount(np.concatenate([rows.y for rows in parts]), minlength=k)
-        response = self._response(parts)
-        shares = counts / counts.sum()
-        self.class_prior_ = shares if response is None else onto_simplex(np.linalg.solve(response, shares))
+        shares, _ = self._set_prior(parts)
         if learners_for(parts) == (BLEND,):
             self.chosen_, self.losses_, self.belief_, self.answers_prior_ = BLEND, {}, 1.0, False
             self.classifier_ = _fitted(BLEND, parts, self.classes_)
-            return self
+            return
         tried = _sampled(parts)
         folds = [_folds(rows.y, k) for rows in tried]
         by_row = {SHARES: np.concatenate([-np.log(np.maximum(shares, _LEAST))[rows.y] for rows in tried])}
@@ -113,7 +106,6 @@ class AutoClassifier(GivesProbabilities):
             self.n_features_in_ = self.classifier_.n_features_in_
         elif recipe is not None and isinstance(recipe.map, Staged):
             self.n_features_in_ = recipe.encoding.width
-        return self
 
     def _held_out(self, name: str, parts: Sequence[Part], folds: Sequence[Codes]) -> Floats:
         """-log P(label as seen | released row) of every row, by a learner that was not trained on it."""

@@ -11,14 +11,14 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin
 from threadpoolctl import threadpool_limits
 
 from sfumato.core.array_types import Floats
 from sfumato.learn.classifiers.factory import make_classifier
+from sfumato.learn.classifiers.reads_noise import GivesProbabilities
 
 
-class Blend(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Blend(GivesProbabilities):
     """Forest, boosting and logistic regression; their probabilities are averaged.
 
     Parameters
@@ -69,7 +69,3 @@ class Blend(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         parts = self.parts_[:2] if np.isnan(rows).any() else self.parts_
         with threadpool_limits(1):
             return np.asarray(np.mean([part.predict_proba(rows) for part in parts], axis=0))
-
-    def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
-        """The class that is likeliest on average."""
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
-
 import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
@@ -27,7 +25,6 @@ from sfumato.learn.classifiers.empirical_bayes import (
 )
 from sfumato.learn.classifiers.reads_noise import AnswersForReleased, Part, recipe_of, softmax
 from sfumato.mechanisms import Mechanism
-from sfumato.reconstruction.shares import onto_simplex
 
 _TINY = 1e-300
 
@@ -50,16 +47,10 @@ class EmpiricalBayesNaiveBayes(AnswersForReleased):
 
     corrects_labels = True
 
-    def fit(
-        self, X: npt.ArrayLike, y: npt.ArrayLike, sources: Any = None, part: Any = None, label_keep: Any = 1.0
-    ) -> Self:
-        """Count and estimate; see `ReadsNoise` for the parameters."""
-        parts = self._rows(X, y, sources, part, label_keep)
+    def _train(self, parts: list[Part]) -> None:
+        """Count and estimate."""
         k = len(self.classes_)
-        shares = np.sum([np.bincount(rows.y, minlength=k) for rows in parts], axis=0, dtype=np.float64)
-        shares /= shares.sum()
-        response = self._response(parts)
-        self.class_prior_ = shares if response is None else onto_simplex(np.linalg.solve(response, shares))
+        shares, response = self._set_prior(parts)
         states, outcomes = self._readings(parts)
         with threadpool_limits(1, user_api="blas"):
             columns = self._columns_of(parts, states, outcomes, k)
@@ -80,7 +71,6 @@ class EmpiricalBayesNaiveBayes(AnswersForReleased):
                 ratio = np.log(np.maximum(found, _TINY)) - np.log(np.maximum(column.pool, _TINY))
                 self.included_.append(column.included(prior))
                 self.ratios_.append(self.included_[-1] * np.where(column.pool > 0, ratio, 0.0))
-        return self
 
     def _readings(self, parts: list[Part]) -> tuple[list[States], list[list[Outcomes]]]:
         recipes = [rows.source for rows in parts if rows.source is not None]

@@ -15,11 +15,12 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from scipy.spatial.distance import cdist
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sfumato.core.array_types import Floats
 from sfumato.learn.classifiers.checked_rows import matrix_of_rows, rows_and_numbers, rows_and_targets
+from sfumato.learn.classifiers.reads_noise import GivesProbabilities
 
 # Regressions by name: learners of a number, with what a rotation does to them.
 
@@ -151,7 +152,7 @@ def _mean(distance: Floats, values: Floats, width: float, kernel: str) -> Floats
     return np.asarray(weight @ values / weight.sum(axis=1, keepdims=True))
 
 
-class KernelSmoother(ClassifierMixin, _Smoother):  # type: ignore[misc]
+class KernelSmoother(GivesProbabilities, _Smoother):
     """Classes by the weighted shares of the rows around a point [random-rotation, Eqs 1, 2].
 
     Parameters
@@ -181,11 +182,6 @@ class KernelSmoother(ClassifierMixin, _Smoother):  # type: ignore[misc]
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         """f(x) of Eq. 1 for one-hot labels."""
         return self._means(X)
-
-    def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
-        """The most probable class; of equal ones the first in `classes_`."""
-        codes = self.predict_proba(X).argmax(axis=1)
-        return np.asarray(self.classes_[codes])
 
 
 class KernelRegression(RegressorMixin, _Smoother):  # type: ignore[misc]

@@ -6,22 +6,21 @@ there, and one row with it outweighs all other columns together: on mixed tables
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sfumato.core.array_types import Codes, Floats
 from sfumato.learn.classifiers.checked_rows import matrix_of_rows, rows_and_targets
-from sfumato.learn.classifiers.reads_noise import softmax
+from sfumato.learn.classifiers.reads_noise import GivesProbabilities, softmax
 
 RIDGE = 1e-9
 """Of the largest variance of all columns, added to each, as GaussianNB does."""
 
 
-class MixedNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class MixedNaiveBayes(GivesProbabilities):
     """P(class | x) is proportional to P(class) times a density for each column.
 
     Columns that hold only 0 and 1 are taken for categories: neighbours of which exactly one is 1 in every row are one
@@ -91,11 +90,6 @@ class MixedNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for code, (mean, variance) in enumerate(zip(self.means_, self.variances_, strict=True)):
             scores[:, code] -= 0.5 * np.sum((numbers - mean) ** 2 / variance + np.log(variance), axis=1)
         return softmax(scores)
-
-    def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
-        """The most probable class."""
-        probabilities = self.predict_proba(X)
-        return np.asarray(self.classes_[probabilities.argmax(axis=1)])
 
 
 def one_hot_groups(X: Floats) -> tuple[list[Codes], Codes]:

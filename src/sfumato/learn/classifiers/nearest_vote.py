@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sfumato.core.array_types import Codes, Floats
 from sfumato.learn.classifiers.checked_rows import matrix_of_rows, rows_and_targets
+from sfumato.learn.classifiers.reads_noise import GivesProbabilities
 from sfumato.table.neighbours import nearest
 
 BY_VALIDATION = "cross-validation"
@@ -21,7 +21,7 @@ MOST_HELD_OUT = 1_000
 """Rows that are left out, one at a time, to choose k."""
 
 
-class NearestVote(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class NearestVote(GivesProbabilities):
     """The k nearest rows vote for their classes [random-rotation, Lemma 1; principal-laplace, 6.2].
 
     Distances are exact, and of equally distant rows the first counts, so that the answer depends on nothing but
@@ -68,11 +68,6 @@ class NearestVote(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         distance, index = nearest(queries, self.rows_, self.k_)
         votes = self._votes(distance, index)
         return np.asarray(votes / votes.sum(axis=1, keepdims=True))
-
-    def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
-        """The class with most votes; of equal ones the first in `classes_`."""
-        codes = self.predict_proba(X).argmax(axis=1)
-        return np.asarray(self.classes_[codes])
 
     def _votes(self, distance: Floats, index: Codes) -> Floats:
         votes = np.zeros((len(distance), len(self.classes_)))

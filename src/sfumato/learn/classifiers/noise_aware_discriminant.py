@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,7 @@ from sfumato.core.array_types import Floats
 from sfumato.core.errors import UsageError
 from sfumato.guarantee import Card
 from sfumato.learn.classifiers.label_noise import response_matrix
-from sfumato.learn.classifiers.reads_noise import GivesProbabilities, Part, recipe_of, softmax
+from sfumato.learn.classifiers.reads_noise import GivesProbabilities, Part, ReadsNoise, recipe_of, softmax
 from sfumato.learn.classifiers.release_columns import ReleaseColumn, columns_of_part
 from sfumato.mechanisms import Mechanism
 from sfumato.noise import OperatorNoise
@@ -225,7 +224,7 @@ KINDS = ("linear", "quadratic")
 _RIDGE = 1e-8
 
 
-class NoiseAwareDiscriminant(GivesProbabilities):
+class NoiseAwareDiscriminant(GivesProbabilities, ReadsNoise):
     """Normal classes with means and covariances of the *plain* rows, estimated from a noisy release and its card.
 
     Cov(x) = Cov(w) - N, where w are the released rows made unbiased and N is what noise added (`noise_moments`). The
@@ -260,15 +259,14 @@ class NoiseAwareDiscriminant(GivesProbabilities):
         self.floor = floor
         self.pooled_rows = pooled_rows
 
-    def fit(
-        self, X: npt.ArrayLike, y: npt.ArrayLike, sources: Any = None, part: Any = None, label_keep: Any = 1.0
-    ) -> Self:
-        """Estimate the moments; see `ReadsNoise` for the parameters."""
+    def _check_parameters(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"The 'kind' parameter must be one of {', '.join(KINDS)}. Got {self.kind!r} instead.")
         if not self.floor >= 0:
             raise ValueError(f"The 'floor' parameter must be a number >= 0. Got {self.floor!r} instead.")
-        parts = self._rows(X, y, sources, part, label_keep)
+
+    def _train(self, parts: list[Part]) -> None:
+        """Estimate the moments."""
         found = class_moments(parts, len(self.classes_))
         rows = np.maximum(found.counts, 0.0)
         self.class_prior_ = onto_simplex(found.counts / found.counts.sum())
@@ -285,7 +283,7 @@ class NoiseAwareDiscriminant(GivesProbabilities):
             self.intercept_ = np.log(np.maximum(self.class_prior_, 1e-300)) - 0.5 * np.sum(
                 self.coef_ * self.means_, axis=1
             )
-            return self
+            return
         more = float(self.n_features_in_ if self.pooled_rows is None else self.pooled_rows)
         own = [
             possible_covariance(c, n, self._kappa(rows.sum() / len(rows)), spread)
@@ -298,7 +296,6 @@ class NoiseAwareDiscriminant(GivesProbabilities):
                 for t, one in zip(trust, own, strict=True)
             ]
         )
-        return self
 
     def _kappa(self, rows: float) -> float:
         return float(min(1.0, self.floor * np.sqrt(self.n_features_in_ / max(rows, 1.0))))

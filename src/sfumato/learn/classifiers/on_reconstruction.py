@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,18 +30,16 @@ class _OnAssignedRows(ReadsNoise):
     def _unfitted(self, rows: int) -> Any:
         raise NotImplementedError
 
-    def fit(
-        self, X: npt.ArrayLike, y: npt.ArrayLike, sources: Any = None, part: Any = None, label_keep: Any = 1.0
-    ) -> Self:
-        """Assign reconstructed values to the released rows and train on them; see `ReadsNoise` for the parameters."""
+    def _check_parameters(self) -> None:
         if self.reconstruction not in WAYS:
             raise ValueError(
                 f"The 'reconstruction' parameter must be one of {', '.join(WAYS)}. Got {self.reconstruction!r} instead."
             )
-        parts = self._rows(X, y, sources, part, label_keep)
+
+    def _train(self, parts: list[Part]) -> None:
+        """Assign reconstructed values to the released rows and train on them."""
         codes = np.concatenate([rows.y for rows in parts])
         self.classifier_ = self._unfitted(len(codes)).fit(self._assigned(parts), self.classes_[codes])
-        return self
 
     def _assigned(self, parts: list[Part]) -> Floats:
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))

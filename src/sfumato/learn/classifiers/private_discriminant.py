@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,7 @@ from sfumato.core.array_types import Floats, Matrix
 from sfumato.core.errors import UsageError
 from sfumato.guarantee import Card
 from sfumato.learn.classifiers.feature_moments import FeatureMoments, FeatureSpace, moments_of, vector_channel
-from sfumato.learn.classifiers.reads_noise import GivesProbabilities, Part, recipe_of, softmax
+from sfumato.learn.classifiers.reads_noise import GivesProbabilities, Part, ReadsNoise, recipe_of, softmax
 from sfumato.mechanisms import Mechanism
 from sfumato.noise.cap import mean_length
 from sfumato.table import Column, Encoding, Schema
@@ -31,7 +30,7 @@ QUADRATIC_FROM = 6.0
 """Epsilon of the vectors from which on class covariances are worth their noise."""
 
 
-class PrivateDiscriminant(GivesProbabilities):
+class PrivateDiscriminant(GivesProbabilities, ReadsNoise):
     """Linear (and, where vectors tell enough, quadratic) discriminants on polynomials of ranks.
 
     Means of the features and how they go together are read off the release with their variances; what chance alone
@@ -56,11 +55,8 @@ class PrivateDiscriminant(GivesProbabilities):
     class_prior_: Floats
     evidence_: float
 
-    def fit(
-        self, X: npt.ArrayLike, y: npt.ArrayLike, sources: Any = None, part: Any = None, label_keep: Any = 1.0
-    ) -> Self:
-        """Estimate; see `ReadsNoise` for the parameters."""
-        parts = self._rows(X, y, sources, part, label_keep)
+    def _train(self, parts: list[Part]) -> None:
+        """Estimate."""
         try:
             with threadpool_limits(1, user_api="blas"):
                 read = [moments_of(rows, len(self.classes_)) for rows in parts]
@@ -73,7 +69,6 @@ class PrivateDiscriminant(GivesProbabilities):
                     self._add_up(parts, read)
         except NotApplicableError as error:
             raise UsageError(f"private-discriminant cannot read this release: {error}.") from None
-        return self
 
     def _add_up(self, parts: Sequence[Part], read: Sequence[tuple[FeatureSpace, FeatureMoments]]) -> None:
         together, spread = _covariances_of_all([found for _, found in read])

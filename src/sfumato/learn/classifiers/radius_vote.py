@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sfumato.core.array_types import Codes, Floats
 from sfumato.learn.classifiers.checked_rows import matrix_of_rows, rows_and_targets
 from sfumato.learn.classifiers.distortion import NoiseSummary
+from sfumato.learn.classifiers.reads_noise import GivesProbabilities
 from sfumato.learn.classifiers.vote_evidence import Heard, VoteEvidence, worse_than_prior
 from sfumato.table.neighbours import Circle, Frame, Votes, nearest, radius_votes
 from sfumato.table.neighbours.frame import pair_squares
@@ -141,7 +141,7 @@ FEWEST = 20
 """Rows from which they are asked whether votes without known noise are of use."""
 
 
-class RadiusVote(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class RadiusVote(GivesProbabilities):
     """Every released row within the radius of a query votes for its class with weight 1 / d^2.
 
     Noise scatters the nearest rows of a query over a shell whose size depends on the noise alone, so a fixed
@@ -260,11 +260,6 @@ class RadiusVote(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         shares, empty = self._voters().shares(queries)
         self._fallback_count[:] = empty, len(queries)
         return shares
-
-    def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
-        """The most probable class; of equal ones the first in `classes_`."""
-        probabilities = self.predict_proba(X)
-        return np.asarray(self.classes_[probabilities.argmax(axis=1)])
 
     @property
     def fallbacks_(self) -> int:

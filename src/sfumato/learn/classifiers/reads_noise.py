@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +48,7 @@ def recipe_of(source: Any) -> Recipe | None:
     return source.made_by() if isinstance(source, Card) else cast(Mechanism, source).recipe_
 
 
-class ReadsNoise(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class ReadsNoise(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A classifier that is trained on released rows and answers for *plain* rows, in the encoding of the source.
 
     `fit(X, y, sources, part, label_keep)`: `sources` is the recipe of the release (or its card, or the fitted
@@ -62,6 +62,33 @@ class ReadsNoise(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Whether `label_keep` is used in training; else what the classifier says is corrected afterwards."""
     reads_gaps: bool = True
     """Whether it learns from rows of which some cells are not reported (NaN), as far as their recipes say so."""
+
+    def fit(
+        self, X: npt.ArrayLike, y: npt.ArrayLike, sources: Any = None, part: Any = None, label_keep: Any = 1.0
+    ) -> Self:
+        """Train on released rows; see `ReadsNoise` for the parameters."""
+        self._check_parameters()
+        self._train(self._rows(X, y, sources, part, label_keep))
+        return self
+
+    def _check_parameters(self) -> None:
+        """Refuse a parameter that is out of its range."""
+
+    @abstractmethod
+    def _train(self, parts: list[Part]) -> None:
+        """Learn from validated rows, part by part; `classes_` is set."""
+
+    def _set_prior(self, parts: Sequence[Part]) -> tuple[Floats, Floats | None]:
+        """Set `class_prior_`, the shares of the true classes; returns those of labels as seen, and T where these were
+        randomized."""
+        counts = np.bincount(np.concatenate([rows.y for rows in parts]), minlength=len(self.classes_))
+        shares, response = counts / counts.sum(), self._response(parts)
+        self.class_prior_ = shares
+        if response is not None:
+            from sfumato.reconstruction.shares import onto_simplex
+
+            self.class_prior_ = onto_simplex(np.linalg.solve(response, shares))
+        return shares, response
 
     def _rows(self, X: Any, y: Any, sources: Any, part: Any, label_keep: Any) -> list[Part]:
         """Validated rows, part by part; sets `classes_`."""
@@ -119,20 +146,20 @@ def _check_gaps(rows: Part) -> None:
         raise ValueError("Input X contains NaN in rows without noise, where no cell can be left out.")
 
 
-class GivesProbabilities(ReadsNoise, ABC):
-    """One that answers with the most probable class."""
+class GivesProbabilities(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
+    """A classifier that answers with the most probable class."""
 
     @abstractmethod
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
-        """Probabilities of the classes of plain rows."""
+        """Probabilities of the classes."""
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
-        """Classes of plain rows."""
+        """The most probable class; of equal ones the first in `classes_`."""
         likely = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[likely])
 
 
-class AnswersForReleased(GivesProbabilities, ABC):
+class AnswersForReleased(GivesProbabilities, ReadsNoise):
     """One that also answers for rows that were themselves perturbed."""
 
     @abstractmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +13,12 @@ from sfumato.core.array_types import Floats
 from sfumato.core.errors import CardError
 from sfumato.guarantee import Card
 from sfumato.learn.classifiers.class_densities import ClassDensities, class_densities, slices
-from sfumato.learn.classifiers.reads_noise import AnswersForReleased, recipe_of, softmax
+from sfumato.learn.classifiers.reads_noise import AnswersForReleased, Part, recipe_of, softmax
 from sfumato.learn.classifiers.release_columns import ReleaseColumn, columns_of
 from sfumato.mechanisms import Mechanism
 from sfumato.noise import NumberNoise
 from sfumato.reconstruction import Cells, make_method
 from sfumato.reconstruction.kernel import cell_probabilities
-from sfumato.reconstruction.shares import onto_simplex
 
 _GRID = 2000
 _TINY = 1e-300
@@ -54,19 +53,15 @@ class ReconstructedNaiveBayes(AnswersForReleased):
         self.intervals = intervals
         self.pseudo_rows = pseudo_rows
 
-    def fit(
-        self, X: npt.ArrayLike, y: npt.ArrayLike, sources: Any = None, part: Any = None, label_keep: Any = 1.0
-    ) -> Self:
-        """Reconstruct every column within every class; see `ReadsNoise` for the parameters."""
+    def _check_parameters(self) -> None:
         if not self.pseudo_rows > 0:
             raise ValueError(f"The 'pseudo_rows' parameter must be above 0. Got {self.pseudo_rows!r} instead.")
-        parts = self._rows(X, y, sources, part, label_keep)
+
+    def _train(self, parts: list[Part]) -> None:
+        """Reconstruct every column within every class."""
         k = len(self.classes_)
-        counts = np.bincount(np.concatenate([rows.y for rows in parts]), minlength=k)
-        response, prior = self._response(parts), counts / counts.sum()
-        self.class_prior_ = prior
-        if response is not None:
-            self.class_prior_ = onto_simplex(np.linalg.solve(response, prior))
+        prior, response = self._set_prior(parts)
+        rows = sum(len(part.y) for part in parts)
         method = None if self.method is None else make_method(self.method)
         self.starts_: list[int] = []
         self.stops_: list[int] = []
@@ -79,8 +74,7 @@ class ReconstructedNaiveBayes(AnswersForReleased):
                 found = class_densities(column, k, method=method, intervals=self.intervals)
                 if found is not None:
                     true = found if response is None else found.unmixed(prior, response)
-                    self._keep(column[0].column, true, int(counts.sum()))
-        return self
+                    self._keep(column[0].column, true, rows)
 
     def _keep(self, column: ReleaseColumn, found: ClassDensities, rows: int) -> None:
         """Smoothed masses, with edges in the matrix's own units."""
