@@ -18,7 +18,7 @@ import sfumato as sf
 from sfumato.advising import ground
 from sfumato.advising.advice import Known, advise
 from sfumato.advising.ground import Ground, split, trial_schema
-from sfumato.advising.recommendation import _strongest, refuted
+from sfumato.advising.recommendation import Recommendation, _strongest, refuted
 from sfumato.advising.search import Setting, keeps, proves, search
 from sfumato.advising.trial import Outcome, Trial, averaged, trial
 from sfumato.advising.wish import USUAL_RISK, Candidate, Wish, candidates
@@ -399,6 +399,7 @@ def test_a_persons_rows_need_a_column_and_a_cap():
     assert found.command("t.csv").endswith("--person who --max-rows-per-person 3 --out release")
     unnamed = sf.recommend(people(), schema=SCHEMA, max_rows_per_person=3)
     assert "--person COLUMN --max-rows-per-person 3" in unnamed.command("t.csv", schema="s.yaml")
+    assert "COLUMN below is the column that says whose rows they are" in unnamed.paragraph()
 
 
 def test_people_who_trust_only_themselves_are_pointed_to_a_survey():
@@ -535,12 +536,24 @@ def test_what_is_practically_unprotected_is_said_first_and_not_called_recommende
     assert "unprotected" not in advise(Wish(epsilon=4.0, trust="nobody"), Known("ill", 6_000)).paragraph()
 
 
+def test_a_setting_that_trials_choose_is_called_unprotected_where_it_is():
+    """Measured within the wish, and an epsilon of 24 if it were proved."""
+    found = replace(outcome(0.02, 0.85), kind="empirical-only", epsilon=None, conditional=23.7)
+    setting = Setting(Candidate("additive-noise", RECORD, {}), 0.5, found)
+    told = [Wish(max_risk=0.3), setting, "confirmed", found, [setting], {}, "table", 500, "ill"]
+    said = Recommendation(*told).paragraph()
+    assert said.startswith("Practically unprotected: epsilon 23.7, and not even that is proved.")
+    assert "Recommended" not in said
+    told[3] = replace(found, conditional=4.0)
+    assert "Recommended: additive-noise" in Recommendation(*told).paragraph()
+
+
 def test_a_forecast_says_where_no_public_table_is_like_this_one():
     towns = sf.Column("town", "categorical", categories=tuple(f"t{i}" for i in range(40)), **KNOWN)
     table = people().append_column("town", pa.array([f"t{i % 40}" for i in range(60)]))
     found = sf.recommend(table, schema=sf.Schema((*SCHEMA.columns, towns)), epsilon=8.0)
-    assert "None of them has a column of more than 10 categories, as town here" in found.paragraph()
-    assert "categories, as" not in sf.recommend(people(), schema=SCHEMA, epsilon=8.0).paragraph()
+    assert "None of them has a column of more than 10 categories; yours has town" in found.paragraph()
+    assert "categories; yours" not in sf.recommend(people(), schema=SCHEMA, epsilon=8.0).paragraph()
 
 
 def test_no_epsilon_is_proposed_that_sanitize_would_refuse():

@@ -20,7 +20,6 @@ from sfumato.core.wording import first_names, to_type
 from sfumato.guarantee.concentrated import epsilon_of, rho_for
 from sfumato.guarantee.guarantee import worst_first
 from sfumato.guarantee.posterior import (
-    PRACTICALLY_UNPROTECTED,
     PRIOR,
     epsilon_for_posterior,
     loss_for_gain,
@@ -28,6 +27,7 @@ from sfumato.guarantee.posterior import (
     most_gained,
     pairs_told_apart,
     posterior_bound,
+    practically_unprotected,
     rho_of_loss,
 )
 from sfumato.guarantee.promise import but_for, chance_at_most, own_rows
@@ -44,10 +44,10 @@ USUAL = 0.2
 """Where nothing is wished for: a fact with 1 chance in 10 may reach 2 in 10."""
 SCHEMA_FILE = "schema.yaml"
 """Where the printed commands write a schema."""
+NOT_NAMED = "COLUMN"
+"""What printed commands say for a column that the owner has yet to name."""
 MOST_NAMED = 30
 """Columns that are named one by one."""
-RARE = 0.001
-"""A belief that may not become likelier than not, or the release is called practically unprotected."""
 FINE = 40
 """Steps between the least and the largest epsilon in which the least one is looked for that keeps a loss."""
 
@@ -116,7 +116,7 @@ class Known:
             counted,
             tuple(read_off(schema)),
             cap,
-            asked.person or ("COLUMN" if cap > 1 and schema.person is None else None),
+            asked.person or (NOT_NAMED if cap > 1 and schema.person is None else None),
             tuple(wide),
         )
 
@@ -175,8 +175,7 @@ class Advice:
 
     @property
     def unprotected(self) -> bool:
-        """Whether a rare belief can become likelier than not."""
-        return posterior_bound(RARE, self.bound.loss) > PRACTICALLY_UNPROTECTED
+        return practically_unprotected(self.bound.loss)
 
     @property
     def config(self) -> Config:
@@ -259,9 +258,11 @@ class Advice:
             words.append(f"None of them is as small as one of {in_number(known.size, 'row')}: expect less.")
         if known.many:
             words.append(
-                f"None of them has a column of more than {MOST_CATEGORIES} categories, as {first_names(known.many)} "
-                "here: noise hides more of such columns."
+                f"None of them has a column of more than {MOST_CATEGORIES} categories; yours has "
+                f"{first_names(known.many)}: noise hides more of such columns."
             )
+        if known.person == NOT_NAMED:
+            words.append(f"{NOT_NAMED} below is the column that says whose rows they are; it is never released.")
         return " ".join(words)
 
     def why_not(self) -> str:
@@ -275,18 +276,25 @@ class Advice:
 
     def _teach_nothing(self, size: int | None) -> str:
         """That tables of about this size (None: of any) teach nothing, and from which epsilon or size on they do."""
-        epsilon, rows = self.bound.epsilon, size or self.known.counted or SIZES[-1]
-        stronger = [one * self.known.rows_per_person for one in STRENGTHS]
-        learns = (one for one in stronger if epsilon < one <= MOST_EPSILON)
-        enough = next((one for one in learns if not self._forecast_at(one, rows).useless), None)
-        larger = (one for one in SIZES if size is not None and one > size)
-        more = next((one for one in larger if not self._forecast_at(epsilon, one).useless), None)
-        ways = [f"From epsilon {enough:g}" if enough else "", f"with {more:,} rows" if more else ""]
+        rows = size or self.known.counted or SIZES[-1]
+        stronger, larger = self._stronger_that_learns(rows), None if size is None else self._larger_that_learns(size)
+        ways = [f"From epsilon {stronger:g}" if stronger else "", f"with {larger:,} rows" if larger else ""]
         hint = ", or ".join(way for way in ways if way)
         they = "they do" if size is not None else f"those of {in_number(rows, 'row')} do"
         of = "any size that was tried" if size is None else in_number(size, "row")
         said = f"At this epsilon tables of {of} teach nothing."
         return f"{said} {hint[:1].upper()}{hint[1:]}, {they}." if hint else said
+
+    def _stronger_that_learns(self, rows: int) -> float | None:
+        """The least epsilon above this one at which tables of so many rows learn, of those that `sanitize` takes."""
+        tried = (one * self.known.rows_per_person for one in STRENGTHS)
+        stronger = (one for one in tried if self.bound.epsilon < one <= MOST_EPSILON)
+        return next((one for one in stronger if not self._forecast_at(one, rows).useless), None)
+
+    def _larger_that_learns(self, size: int) -> int | None:
+        """The next size of tables that learn at this epsilon."""
+        larger = (one for one in SIZES if one > size)
+        return next((one for one in larger if not self._forecast_at(self.bound.epsilon, one).useless), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain figures, for JSON on the owner's terminal."""

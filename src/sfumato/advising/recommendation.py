@@ -12,6 +12,8 @@ from sfumato.advising.wish import Wish
 from sfumato.auditing.extra import Points
 from sfumato.core.wording import counted, right_of_100, to_type
 from sfumato.guarantee.concentrated import Values
+from sfumato.guarantee.guarantee import worst_first
+from sfumato.guarantee.posterior import practically_unprotected
 from sfumato.guarantee.promise import but_for
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.release.config import LONGEST, RELEASED, TABLE, Config
@@ -103,13 +105,17 @@ class Recommendation:
         """For a data protection officer."""
         found, (low, high) = self.forecast, self.interval
         on = f"{counted(found.tested, 'row')} left out of it"
-        words = [f"The wish: {self.wish.words()}."]
-        words.append(
-            f"{'Recommended' if self.met else 'Nothing keeps it; nearest'}: {self.mechanism} with "
-            f"{', '.join(f'{name} {value}' for name, value in self.parameters.items())}."
-        )
-        words.append(_proof(found))
-        words.append(_strongest(found))
+        unprotected = found.stated is not None and practically_unprotected(found.stated)
+        begin = "The setting that keeps it" if unprotected else "Recommended"
+        words = [
+            f"The wish: {self.wish.words()}.",
+            f"{begin if self.met else 'Nothing keeps it; nearest'}: {self.mechanism} with "
+            f"{', '.join(f'{name} {value}' for name, value in self.parameters.items())}.",
+            _proof(found),
+            _strongest(found),
+        ]
+        if unprotected:
+            words.insert(0, worst_first(found.stated or 0.0, "Wish for less.", proved=found.epsilon is not None))
         if found.untried:
             words.append(f"Not tried, and so taken for the worst: {', '.join(found.untried)}.")
         words.append(
@@ -117,31 +123,34 @@ class Recommendation:
             f"{right_of_100(found.accuracy, found.best or 'nobody', on, found.majority, found.ceiling)}; "
             f"the 95% interval is {100 * low:.0f} to {100 * high:.0f}."
         )
-        if self.looked_at == TABLE:
-            words.append(
-                "The setting was chosen on one half of the private rows and measured on the other. So the choice "
-                "itself tells a little about them, and no formal guarantee is claimed for it."
-            )
-        elif self.looked_at == RELEASED:
-            words.append(
-                "The choice was made on one half of rows that were released before and belong to nobody, and measured "
-                "on the other. "
-                + (
-                    "This ledger did not charge that release, or it proves nothing (a seed), so no formal guarantee is "
-                    "claimed for what is chosen on it."
-                    if self.model is None
-                    else "It tells nothing about anybody beyond what that release told; the real rows may behave a "
-                    "little differently."
-                )
-            )
-            if self.together is not None:
-                words.append(f"For anybody's values, that release and this one together come to {self._total}.")
+        words.append(self._what_was_looked_at())
         if self.verdict == NOT_REFUTED:
             words.append(
                 "So few rows can neither promise the wish nor rule it out: an interval reaches beyond it, and a "
                 "promise carries its interval."
             )
         return " ".join(words)
+
+    def _what_was_looked_at(self) -> str:
+        """What the choice itself tells of people, and what two releases come to."""
+        if self.looked_at == TABLE:
+            return (
+                "The setting was chosen on one half of the private rows and measured on the other. So the choice "
+                "itself tells a little about them, and no formal guarantee is claimed for it."
+            )
+        said = "The choice was made on one half of rows that were released before and belong to nobody, and measured"
+        if self.model is None:
+            return (
+                f"{said} on the other. This ledger did not charge that release, or it proves nothing (a seed), so no "
+                "formal guarantee is claimed for what is chosen on it."
+            )
+        said += (
+            " on the other. It tells nothing about anybody beyond what that release told; the real rows may behave a "
+            "little differently."
+        )
+        if self.together is None:
+            return said
+        return f"{said} For anybody's values, that release and this one together come to {self._total}."
 
     def why_not(self) -> str:
         """In one sentence, with a way out."""

@@ -63,6 +63,11 @@ class Outcome:
     """For every attacker the records that it tells most about, worst first, as places among the released rows."""
 
     @property
+    def stated(self) -> float | None:
+        """Epsilon for values, whether it is proved or would hold if nothing had been learned from the table."""
+        return self.conditional if self.epsilon is None else self.epsilon
+
+    @property
     def strongest(self) -> str | None:
         """The attacker who gets most extra."""
         return max(self.extras, key=lambda name: self.extras[name].extra, default=None)

@@ -25,7 +25,7 @@ from sfumato.guarantee.guarantee import (
     worst_first,
 )
 from sfumato.guarantee.people_totals import PeopleTotals, Tally
-from sfumato.guarantee.posterior import PRACTICALLY_UNPROTECTED, PRIOR, posterior_bound
+from sfumato.guarantee.posterior import PRIOR, posterior_bound, practically_unprotected
 from sfumato.guarantee.promise import BELIEFS, ONE_OF_THEM, figures, own_rows, presence, promise
 from sfumato.guarantee.rounding import rounded_up, sum_up
 
@@ -262,7 +262,7 @@ class AllReleases:
             return self.promised.central.epsilon > WEAK_CENTRAL
         if not self.earlier:
             return self.alone.unprotected
-        return self.bounded and posterior_bound(0.001, self.promised.epsilon) > PRACTICALLY_UNPROTECTED
+        return self.bounded and practically_unprotected(self.promised.epsilon)
 
     @property
     def promised(self) -> Values:

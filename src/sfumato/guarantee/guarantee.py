@@ -11,7 +11,7 @@ from sfumato.channels import EXACT_PATHS, NO_NOISE, Recipe
 from sfumato.core.wording import counted
 from sfumato.guarantee.concentrated import NOTHING_PROVED, Central, Values
 from sfumato.guarantee.own_words import listed, own_words, quoted
-from sfumato.guarantee.posterior import PRACTICALLY_UNPROTECTED, amplification, posterior_bound
+from sfumato.guarantee.posterior import amplification, posterior_bound, practically_unprotected
 from sfumato.guarantee.promise import ONE_OF_THEM, figures, own_rows, presence, promise
 from sfumato.guarantee.rounding import rounded_up
 
@@ -175,7 +175,7 @@ class Guarantee:
     @property
     def unprotected(self) -> bool:
         """Whether a rare belief can become likelier than not."""
-        return math.isfinite(self.record) and posterior_bound(0.001, self._together) > PRACTICALLY_UNPROTECTED
+        return math.isfinite(self.record) and practically_unprotected(self._together)
 
     @property
     def _together(self) -> float:

@@ -25,7 +25,8 @@ from sfumato.core.errors import UsageError
 
 PRIOR = 0.1
 """One chance in ten: a belief that people have met."""
-PRACTICALLY_UNPROTECTED = 0.5
+RARE, PRACTICALLY_UNPROTECTED = 0.001, 0.5
+"""A belief that few would hold, and what it must not come to."""
 
 
 def amplification(epsilon: float) -> float:
@@ -47,6 +48,15 @@ def posterior_bound(prior: float, epsilon: float, *, downward: bool = False) -> 
     logit = math.log(prior) - math.log1p(-prior)
     logit += -epsilon if downward else epsilon
     return 1.0 / (1.0 + math.exp(-logit)) if logit > -700 else 0.0
+
+
+def practically_unprotected(loss: float) -> bool:
+    """Whether a rare belief can become likelier than not.
+
+    >>> practically_unprotected(6.0), practically_unprotected(8.0)
+    (False, True)
+    """
+    return posterior_bound(RARE, loss) > PRACTICALLY_UNPROTECTED
 
 
 def epsilon_for_posterior(prior: float, posterior: float) -> float:

@@ -122,27 +122,12 @@ def _entry(name: str, words: str, group: Sequence[Mapping[str, Any]]) -> dict[st
         return {**entry, "refused": group[0]["refused"]}
     outcomes = [_outcome(cell) for cell in there]
     mean = averaged(outcomes)
-    strongest, best = mean.strongest, mean.best
+    best = mean.best
     accuracies = [] if best is None else [one.reached[best] for one in outcomes]
-    first = next((cell for cell in there if "audited_epsilon" in cell), {})
-    # planted records audit the epsilon for presence, two records blurred again and again that for values
-    claimed = next((one for one in (mean.presence, mean.epsilon, mean.conditional) if one is not None), None)
-    audited = first.get("audited_epsilon")
     return {
         **entry,
         "splits": len(there),
-        "extra": None if strongest is None else max(0.0, mean.extras[strongest].extra),
-        "extra_high": None if strongest is None else max(one.high for one in mean.extras.values()),
-        "extras": {attack: {**asdict(one), "extra": one.extra} for attack, one in mean.extras.items()},
-        "extra_columns": mean.columns,
-        "gains": {attack: told[0] for attack, told in mean.gains.items()},
-        "intervals": {attack: list(told[1:]) for attack, told in mean.gains.items()},
-        "columns": {attack: {name: one / 100.0 for name, one in own.items()} for attack, own in mean.columns.items()},
-        "exposed": mean.exposed,
-        "not_applicable": mean.not_applicable,
-        "untried": mean.untried,
-        "risk": max(0.0, *(told[0] for told in mean.gains.values())) if strongest else None,
-        "strongest": strongest,
+        **_attacked(mean),
         "learners": mean.reached,
         "best_learner": best,
         "untrained": mean.untrained,
@@ -155,13 +140,41 @@ def _entry(name: str, words: str, group: Sequence[Mapping[str, Any]]) -> dict[st
         "presence": mean.presence,
         "conditional_epsilon": mean.conditional,
         "delta": mean.delta,
-        "audited_epsilon": audited,
-        "not_audited": first.get("not_audited"),
-        "audited_mu": first.get("audited_mu"),
-        "above_claim": bool(first.get("canaries_above"))
-        or (audited is not None and claimed is not None and audited > claimed * (1 + 1e-9)),
+        **_audited(mean, next((cell for cell in there if "audited_epsilon" in cell), {})),
         "dominated": False,
         "worth": False,
+    }
+
+
+def _attacked(mean: Outcome) -> dict[str, Any]:
+    """What attackers got: extra in points of 100, and gains as 0.2 had them."""
+    strongest, widest = mean.strongest, mean.widest
+    return {
+        "extra": None if strongest is None else max(0.0, mean.extras[strongest].extra),
+        "extra_high": None if widest is None else mean.extras[widest].high,
+        "extras": {attack: {**asdict(one), "extra": one.extra} for attack, one in mean.extras.items()},
+        "extra_columns": mean.columns,
+        "gains": {attack: told[0] for attack, told in mean.gains.items()},
+        "intervals": {attack: list(told[1:]) for attack, told in mean.gains.items()},
+        "columns": {attack: {name: one / 100.0 for name, one in own.items()} for attack, own in mean.columns.items()},
+        "exposed": mean.exposed,
+        "not_applicable": mean.not_applicable,
+        "untried": mean.untried,
+        "risk": max(0.0, *(told[0] for told in mean.gains.values())) if strongest else None,
+        "strongest": strongest,
+    }
+
+
+def _audited(mean: Outcome, cell: Mapping[str, Any]) -> dict[str, Any]:
+    """What an experiment proves of epsilon, beside the claim: planted records show that for presence, two records that
+    are blurred again and again that for values."""
+    claimed, audited = mean.stated if mean.presence is None else mean.presence, cell.get("audited_epsilon")
+    above = audited is not None and claimed is not None and audited > claimed * (1 + 1e-9)
+    return {
+        "audited_epsilon": audited,
+        "not_audited": cell.get("not_audited"),
+        "audited_mu": cell.get("audited_mu"),
+        "above_claim": above or bool(cell.get("canaries_above")),
     }
 
 

@@ -53,7 +53,7 @@ def compare(
 
 def _lines(data: Mapping[str, Any]) -> list[str]:
     """Settings worth a look, the least extra first, as on the page; then those against which a risk was not tried."""
-    from sfumato.auditing.report.comparison import FORMAL, gained, in_order, within
+    from sfumato.auditing.report.comparison import in_order, within
 
     limit, measured = data["limit"], [one for one in data["settings"] if one["refused"] is None]
     worth = [measured[i] for i in in_order(measured) if measured[i]["worth"]]
@@ -64,14 +64,23 @@ def _lines(data: Mapping[str, Any]) -> list[str]:
         lines.append("Extra: how many more of 100 an attacker gets right with the release than without.")
         lines.append(f"Originals: {ceiling:.0f} of 100 right; commonest class: {majority:.0f}.")
     for number, one in enumerate(worth, start=1):
-        proof = PROVED if one["kind"] in FORMAL else MEASURED
-        proof += "; within your limit" if within(one, limit) else ""
-        lines.append(f"{number:>3} {one['mechanism']}, {one['setting']}")
-        lines.append(f"    {_right(one)}, {gained(one)}; {proof}")
-    for one in (one for one in measured if one["untried"] or one["extra"] is None):
-        right = "" if one["accuracy"] is None else f"{_right(one)}, "
-        lines.append(f"  ? {one['mechanism']}, {one['setting']}: {right}{gained(one)}")
-    return lines
+        lines += [f"{number:>3} {one['mechanism']}, {one['setting']}", f"    {_worth(one, limit)}"]
+    return lines + [_apart(one) for one in measured if one["untried"] or one["extra"] is None]
+
+
+def _worth(one: Mapping[str, Any], limit: float | None) -> str:
+    from sfumato.auditing.report.comparison import FORMAL, gained, within
+
+    proof = PROVED if one["kind"] in FORMAL else MEASURED
+    return f"{_right(one)}, {gained(one)}; {proof}{'; within your limit' if within(one, limit) else ''}"
+
+
+def _apart(one: Mapping[str, Any]) -> str:
+    """A setting against which a risk was not tried; its extra is the least that is known."""
+    from sfumato.auditing.report.comparison import gained
+
+    right = "" if one["accuracy"] is None else f"{_right(one)}, "
+    return f"  ? {one['mechanism']}, {one['setting']}: {right}{gained(one)}"
 
 
 def _right(one: Mapping[str, Any]) -> str:
