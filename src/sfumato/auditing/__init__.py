@@ -1,1 +1,1 @@
-"""The steps of an audit: read the evidence, give each adversary what it may know, score, measure, write down."""
+"""The steps of an audit: open the case, give each attacker what it may know, score, measure, write down."""

@@ -49,8 +49,9 @@ class People:
 class Case:
     """What the auditor holds: the release, the original behind it, people who are not in the table, and the options.
 
-    It is filled step by step: read (read_folder, read_tables), people chosen and rows told whose they are (assemble),
-    attackers given what they could know (arena). From then on it stays as it is, and every part of the audit asks it.
+    It is filled step by step: read (open_case, read_tables), people chosen and rows told whose they are (assemble),
+    attackers given what they could know (open_case). From then on it stays as it is, and every part of the audit asks
+    it.
 
     options: what was asked for. original: the table of all people. Z: the audited release rows (n x s); positions:
     their places among the rows that were read, which are `whole`, with the classes `whole_y`; release_rows: how many

@@ -1,22 +1,31 @@
-"""Case from a release with its card, in a folder or in memory."""
+"""From a release and what was asked for to a case: read, people chosen, attackers given what they could know."""
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sfumato.attacks import ColumnMoments, Knowledge, Lineups, RowPairs, Transform
+from sfumato.attacks.base import Simulated, Simulator
+from sfumato.attacks.metrics import Truth
+from sfumato.attacks.metrics.privacy import row_codes
 from sfumato.auditing.assemble import choose_people
-from sfumato.auditing.case import Case
-from sfumato.auditing.knowledge import set_up
+from sfumato.auditing.case import Case, sampled
 from sfumato.auditing.options import Options
 from sfumato.auditing.read_tables import case_from_tables
-from sfumato.channels import FLOAT_NOISE
-from sfumato.core.errors import TableError, UsageError
+from sfumato.channels import FLOAT_NOISE, Guided, NotApplicableError, Recipe, Secret, Staged, draw
+from sfumato.core.array_types import Codes, Flags, Matrix
+from sfumato.core.errors import SfumatoError, TableError, UsageError
+from sfumato.guarantee import Card
+from sfumato.mechanisms import MECHANISMS, make_mechanism
 from sfumato.release.release import Release
 from sfumato.release.sanitize_checks import alone
 from sfumato.table import open_table
+from sfumato.table.statistics import NO_CLASS
 
 LIKE_ORIGINAL_NOTE = (
     "The release was rounded and clipped to look like the original, and its card states no noise: the adversaries "
@@ -93,3 +102,252 @@ def _check_labels(release: Release, case: Case) -> None:
         return
     if not np.array_equal(case.people.y[case.behind], case.y):
         raise TableError(f"{WRONG_ORIGINAL}: the classes differ. Give the same file, with its rows in the same order.")
+
+
+# Line-ups: for some released rows the person behind each, among others of the same class.
+
+
+MOST_ROWS, MOST_PEOPLE = 300, 100
+"""Line-ups, and people in each."""
+
+
+def line_up(case: Case, rng: np.random.Generator) -> tuple[Lineups, Codes] | tuple[None, None]:
+    """Line-ups and in each the place of the right one; nothing where nobody can tell whose a row is.
+
+    The others are strangers of the holdout, or of the table where there are too few: people whom the released label,
+    which is public, does not tell apart from the right one.
+    """
+    if case.behind is None:
+        return None, None
+    somebodys = np.flatnonzero(~case.nobodys)
+    rows = somebodys[sampled(len(somebodys), MOST_ROWS, rng)]
+    pools = _pools(case, case.people.y is not None)
+    size = min(MOST_PEOPLE, *(len(pool) + 1 for pool in pools.values()))
+    if size < 2:
+        return None, None
+    X = np.empty((len(rows), size, case.encoding.width))
+    places = rng.integers(size, size=len(rows))
+    for number, row in enumerate(rows):
+        own = case.behind[row]
+        pool = pools[_class(case, own)]
+        pool = pool[(pool != case.people.X[own]).any(axis=1)]  # a twin is no other
+        if len(pool) < 1:
+            return None, None
+        others = np.setdiff1d(np.arange(size), places[number])
+        X[number, others] = pool[rng.choice(len(pool), size=size - 1, replace=len(pool) < size - 1)]
+        X[number, places[number]] = case.people.X[own]
+    return Lineups(rows, X), places.astype(np.int64)
+
+
+def _class(case: Case, person: int) -> int:
+    return 0 if case.people.y is None else int(case.people.y[person])
+
+
+def _pools(case: Case, labelled: bool) -> dict[int, np.ndarray[tuple[int, int], np.dtype[np.float64]]]:
+    """Others by class."""
+    people, holdout = case.people, case.holdout
+    codes = np.unique(people.y).tolist() if labelled and people.y is not None else [0]
+    found = {}
+    for code in codes:
+        outside = None
+        if holdout is not None and (not labelled or holdout.y is not None):
+            outside = holdout.X if not labelled else holdout.X[holdout.y == code]
+        if outside is None or len(outside) < min(MOST_PEOPLE - 1, 20):
+            outside = people.X if people.y is None or not labelled else people.X[people.y == code]
+        found[code] = outside
+    return found
+
+
+# How an adversary who knows a mechanism and its parameters makes releases of its own.
+
+
+def simulator_of(case: Case) -> Simulator | None:
+    """By the channels of the card where they are stated, else by running the mechanism on other people.
+
+    None where that needs a secret, or an operator of the owner's own: the channels as far as they are known must do.
+    """
+    card = case.card
+    if card is None or card.made_by().rows == "nobody":
+        return None
+    recipe = card.made_by()
+    if all(channel.is_stated for channel in recipe.channels):
+        return _by_channels(recipe, case.affine)
+    mechanism = MECHANISMS.get(card.mechanism["name"])
+    again = mechanism is not None and mechanism.columnwise and not mechanism.needs_key and case.columnwise
+    return _by_mechanism(card, case) if again and card.post_processing is None else None
+
+
+def _by_channels(recipe: Recipe, affine: tuple[Matrix, Matrix] | None) -> Simulator | None:
+    secret = recipe.map.kind == Secret.kind
+    if secret and affine is None:
+        return None
+
+    def simulate(X: Matrix, y: Codes | None, rng: np.random.Generator) -> Simulated:
+        source = np.arange(len(X))
+        if recipe.by_class:
+            codes = np.full(len(X), NO_CLASS) if y is None else y
+            Z = np.empty((len(X), recipe.width))
+            for code in np.unique(codes).tolist():
+                Z[codes == code] = draw(recipe.of_class(code), np.array(X[codes == code]), rng)
+        elif secret and affine is not None:
+            Z = draw(recipe.channels, np.asarray(X @ affine[0].T + affine[1]), rng)
+        else:
+            Z = recipe.perturb(np.array(X), rng)
+        return Simulated(Z, y, source)
+
+    return simulate
+
+
+def _by_mechanism(card: Card, case: Case) -> Simulator:
+    def simulate(X: Matrix, y: Codes | None, rng: np.random.Generator) -> Simulated:
+        try:
+            made = make_mechanism(card.mechanism["name"], dict(card.mechanism["parameters"]))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                block = made.release(X, y, rng=rng, encoding=case.encoding)
+        except SfumatoError as error:
+            raise NotApplicableError("the method could not be run on the attacker's own people") from error
+        return Simulated(block.X, block.y, block.source)
+
+    return simulate
+
+
+MOST_TARGETS = 1_000
+MOST_CANDIDATES = 500
+"""People that are aimed at one by one, and members (and as many others) in the membership test."""
+MOST_SAMPLED = 2_000
+GUIDED = (
+    "The release consists of the bits of a guided survey. Its guidance is public, so posterior-guess, "
+    "posterior-breach and membership compute exact posteriors for the population they are given. The respondents are "
+    "simulated: nobody knows both what real people sent and what they answered."
+)
+OWN_SAMPLE = (
+    "No holdout table: attacks that need a sample of similar people were given {count:,} people of the original, "
+    "without their images; these people do not count among their successes."
+)
+
+
+def set_up(case: Case, rng: np.random.Generator) -> Case:
+    """Give the attackers all they could have: the card, the strength of the noise, the ways of the population."""
+    people, holdout = case.people, case.holdout
+    seen = np.arange(len(people.X)) if case.behind is None else np.unique(case.behind[~case.nobodys])
+    case.targets = seen[sampled(len(seen), MOST_TARGETS, rng)]
+    aimed = people.take(case.targets)
+    aside = None if holdout is None else holdout.take(sampled(len(holdout.X), MOST_TARGETS, rng))
+    candidates, candidate_labels, members = _candidates(case, rng)
+    pairs, images = _pairs(case, seen, rng)
+    lineups, places = line_up(case, rng)
+    population = people.X if holdout is None or len(holdout.X) < 2 else holdout.X
+    case.known = Knowledge(
+        release=case.Z,
+        encoding=case.encoding,
+        columnwise=case.columnwise,
+        labels=case.y,
+        transform=known_transform(case),
+        noise=case.noise,
+        noise_covariance=None if case.noise is None else case.noise.covariance(),
+        column_moments=moments_of(population),
+        column_distributions=tuple(np.sort(population, axis=0).T),
+        known_rows=pairs,
+        sample=None if holdout is None else holdout.X,
+        sample_labels=None if holdout is None else holdout.y,
+        register=case.register,
+        register_labels=case.register_labels,
+        candidates=candidates,
+        candidate_labels=candidate_labels,
+        targets=aimed.X,
+        target_labels=aimed.y,
+        images=images,
+        guided=known_guidance(case),
+        lineups=lineups,
+        simulator=simulator_of(case),
+        label_keep=case.label_keep,
+        tolerance=case.options.tolerance,
+    )
+    if aside is not None:
+        case.aside = replace(case.known, targets=aside.X, target_labels=aside.y, images=None)
+    rows_behind = case.rows_behind
+    case.truth = Truth(
+        encoding=case.encoding,
+        rows=people.X if rows_behind is None else rows_behind,
+        control=case.known.sample,
+        targets=aimed.X,
+        control_targets=None if aside is None else aside.X,
+        members=members,
+        register=case.known.register,
+        lineup=places,
+        labels=None if people.y is None else case.y,
+        target_labels=aimed.y,
+        register_labels=case.known.register_labels,
+        control_labels=case.known.sample_labels,
+        candidate_labels=None if case.y is None else candidate_labels,
+        label_keep=case.label_keep,
+        tolerance=case.options.tolerance,
+    )
+    return case
+
+
+def _candidates(case: Case, rng: np.random.Generator) -> tuple[Matrix | None, Codes | None, Flags | None]:
+    """People of whom some are in the table, their classes, and which are; nothing without people who are not in it."""
+    register, holdout = case.register, case.holdout
+    case.candidates = np.empty(0, dtype=np.int64)
+    outside = np.empty(0, dtype=np.int64) if holdout is None else strangers_without_twins(register, holdout.X)
+    if holdout is None or not len(outside):
+        return None, None, None
+    chosen = sampled(len(register), MOST_CANDIDATES, rng)
+    case.candidates = chosen[chosen < len(case.people.X)]  # people whom no row was drawn from come after these
+    outside = outside[sampled(len(outside), MOST_CANDIDATES, rng)]
+    mine, theirs = case.register_labels, holdout.y
+    labels = None if mine is None or theirs is None else np.concatenate([mine[chosen], theirs[outside]])
+    members = np.arange(len(chosen) + len(outside)) < len(chosen)
+    return np.vstack([register[chosen], holdout.X[outside]]), labels, members
+
+
+def _pairs(case: Case, seen: Codes, rng: np.random.Generator) -> tuple[RowPairs | None, Codes | None]:
+    """Rows known together with their images, and the image of every target; nothing where whose is whose is unknown."""
+    case.paired = case.lent = seen[:0]
+    if case.behind is None:
+        return None, None
+    people = case.people.X
+    order = np.argsort(case.behind, kind="stable")
+    row_of = np.zeros(len(people), dtype=np.int64)
+    row_of[seen] = order[np.searchsorted(case.behind[order], seen)]
+    # No more than half of the people: somebody must be left to be found out.
+    case.paired = rng.permutation(seen)[: max(1, min(people.shape[1] + 1, len(seen) // 2))]
+    if case.holdout is None:
+        case.lent = sampled(len(people), min(len(people) // 4, MOST_SAMPLED), rng)
+        case.notes.append(OWN_SAMPLE.format(count=len(case.lent)))
+    return RowPairs(people[case.paired], row_of[case.paired]), row_of[case.targets]
+
+
+def known_guidance(case: Case) -> Guided | Staged | None:
+    """How answers were projected, or stages guided, as the card states it; attacks then have exact posteriors."""
+    if case.card is not None and isinstance(staged := case.card.made_by().map, Staged):
+        return staged
+    if not case.is_guided or case.card is None:
+        return None
+    if GUIDED not in case.notes:
+        case.notes.append(GUIDED)
+    found = case.card.made_by().map
+    assert isinstance(found, Guided)
+    return found
+
+
+def known_transform(case: Case) -> Transform | None:
+    """The map as card and key tell it, and what the channels make of every number on average."""
+    if case.affine is None:
+        return None
+    return Transform(*case.affine) if case.noise is None else case.noise.on_average(*case.affine)
+
+
+def strangers_without_twins(people: Matrix, strangers: Matrix) -> Codes:
+    """Positions of people whose record is not in the table: one that is identical to a member's is in it, whoever it
+    belongs to."""
+    codes = row_codes(np.vstack([people, strangers]))
+    return np.flatnonzero(~np.isin(codes[len(people) :], codes[: len(people)]))
+
+
+def moments_of(X: Matrix) -> ColumnMoments:
+    """Mean and covariance of encoded columns."""
+    covariance = np.atleast_2d(np.cov(X, rowvar=False)) if len(X) > 1 else np.zeros((X.shape[1],) * 2)
+    return ColumnMoments(X.mean(axis=0), covariance)
