@@ -301,7 +301,7 @@ class Channel(Record, ABC):
             raise CardError("The card names a channel that does not exist: it was edited, or made by another version.")
         try:
             made = super(Channel, kind).from_dict(found)
-            if set(found) - set(made.to_dict()):
+            if found.keys() - {"channel", *(entry.key for entry, _ in made.told())}:
                 raise ValueError("entries that it does not have")
             return made
         except (SfumatoError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError):

@@ -54,12 +54,14 @@ class Record:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        told = ((entry, getattr(self, entry.field)) for entry in entries(type(self)))
-        return {
-            entry.key: entry.accepted.write(value)
-            for entry, value in told
-            if not (entry.brief and value == entry.default)
-        }
+        return {entry.key: entry.accepted.write(value) for entry, value in self.told()}
+
+    def told(self) -> Iterator[tuple[Entry, Any]]:
+        """The fields that stand in the object, with what they hold."""
+        for entry in entries(type(self)):
+            value = getattr(self, entry.field)
+            if not (entry.brief and value == entry.default):
+                yield entry, value
 
     @classmethod
     def from_dict(cls, found: Any) -> Self:
@@ -72,12 +74,12 @@ class Record:
 
     @classmethod
     def _given(cls, found: Any) -> Iterator[tuple[str, Any]]:
-        known = [entry.key for entry in entries(cls)]
+        stated = entries(cls)
         if not isinstance(found, Mapping):
-            raise FieldError("", f"it must be a mapping with the keys {_listed(known)}")
+            raise FieldError("", f"it must be a mapping with the keys {_listed(entry.key for entry in stated)}")
         if not cls.takes_more:
-            check_keys(found, (*known, *cls.beside))
-        for entry in entries(cls):
+            check_keys(found, (*(entry.key for entry in stated), *cls.beside))
+        for entry in stated:
             if entry.key in found:
                 yield entry.field, _read(entry.key, entry.accepted, found[entry.key])
             elif entry.default is MISSING:

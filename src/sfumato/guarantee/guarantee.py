@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sfumato.channels import EXACT_PATHS, NO_NOISE, Recipe
+from sfumato.core.records import Record
 from sfumato.core.wording import counted
 from sfumato.guarantee.concentrated import NOTHING_PROVED, Central, Values
 from sfumato.guarantee.own_words import listed, own_words, quoted
@@ -22,7 +23,7 @@ PRESENCE = "That a person is in the table is not hidden: blurring a record does 
 
 
 @dataclass(frozen=True)
-class ThreatModel:
+class ThreatModel(Record):
     """Plain sentences for the card and the report; mechanisms add their own."""
 
     adversary: tuple[str, ...]
@@ -69,9 +70,6 @@ class ThreatModel:
         )
         open_ends.append("What is true of most people like this person can be learned: that is the purpose.")
         return cls(adversary, (*open_ends, *mechanism))
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"adversary": list(self.adversary), "not_protected": list(self.not_protected)}
 
 
 LOCAL_DP, CENTRAL_DP = "local-dp", "central-dp"

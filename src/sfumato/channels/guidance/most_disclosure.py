@@ -161,7 +161,7 @@ class _Search:
 ROUNDING = 1e-9
 AT_A_TIME = 250
 """People of one step of the search."""
-DRAWS = 4
+DRAWS, STEPS = 4, 100
 LEAST_CHANCE = 0.02
 """Bits nearer to certainty are treated as if they were this far from it when a direction of ascent is estimated."""
 
@@ -217,26 +217,24 @@ def most_disclosure(
     link: Link = "square",
     *,
     guidance: Matrix | None = None,
-    steps: int = 100,
-    draws: int = 2_000,
     seed: int = 0,
 ) -> MostDisclosure:
     """Definition 2 for people like `codes` (at most 4,000 of them): the worst guidance found, and the certified bound.
 
     The search begins with single choices, with the directions in which answers vary most, and with `guidance` where it
-    is given and has no more than `k` columns; from the two best it climbs for `steps` steps.
+    is given and has no more than `k` columns; from the two best it climbs for `STEPS` steps.
     """
     rng = np.random.default_rng(seed)
     people = population_of(codes, rng)
     bits = most_bits(space, k, floor, link, people)
     if guidance is not None and len(guidance) != space.width:
         raise UsageError(f"The guidance must have a row for each of the {space.width} bits of an answer.")
-    measure = _Measure(people, space, floor, link, draws)
+    measure = _Measure(people, space, floor, link)
     starts = [V for V in _starts(people, space, k) if V.shape[1] <= k]
     if guidance is not None and guidance.shape[1] <= k:
         starts.append(np.asarray(guidance, dtype=np.float64))
     tried = sorted(((measure.of(V, seed).bits, number) for number, V in enumerate(starts)), reverse=True)
-    climbed = [measure.climbed(starts[number], steps, rng) for _, number in tried[:2]]
+    climbed = [measure.climbed(starts[number], rng) for _, number in tried[:2]]
     candidates = [*climbed, starts[tried[0][1]]]
     best = max(candidates, key=lambda V: measure.of(V, seed).bits)
     found = measure.of(best, seed + 1)  # drawn anew: the best of several draws is too good
@@ -249,25 +247,25 @@ def most_disclosure(
 class _Measure:
     """Disclosure of guidance: listed where the survey is small, else drawn, with the same numbers for all of a seed."""
 
-    def __init__(self, people: Codes, space: AnswerSpace, floor: float, link: Link, draws: int):
-        self.people, self.space, self.floor, self.link, self.draws = people, space, floor, link, draws
+    def __init__(self, people: Codes, space: AnswerSpace, floor: float, link: Link):
+        self.people, self.space, self.floor, self.link = people, space, floor, link
         self.listed = space.width < 20 and (1 << space.width) * len(np.unique(people, axis=0)) <= MOST_LISTED
 
     def of(self, V: Matrix, seed: int) -> Disclosure:
         if self.listed:
             return exact_disclosure(self.people, self.space, V, self.floor, self.link)
-        return disclosure(self.people, self.space, V, self.floor, self.link, draws=self.draws, seed=seed)
+        return disclosure(self.people, self.space, V, self.floor, self.link, seed=seed)
 
-    def climbed(self, V: Matrix, steps: int, rng: np.random.Generator) -> Matrix:
+    def climbed(self, V: Matrix, rng: np.random.Generator) -> Matrix:
         """Steps of decreasing length along the estimated gradient of I(t; R), each followed by making V orthonormal."""
         people = self.people
-        for step in range(steps):
+        for step in range(STEPS):
             few = people if len(people) <= AT_A_TIME else people[rng.choice(len(people), AT_A_TIME, replace=False)]
             slope = _slope(self.space.onehot(few), V, self.floor, self.link, rng)
             size = float(np.linalg.norm(slope))
             if not size > 0:
                 break
-            V = np.linalg.qr(V + 0.3 * (1 - step / steps) * slope / size)[0]
+            V = np.linalg.qr(V + 0.3 * (1 - step / STEPS) * slope / size)[0]
         return np.ascontiguousarray(V)
 
 
