@@ -36,7 +36,8 @@ def __getattr__(name: str) -> Any:
     if name == "MECHANISMS":
         found: Any = discover(__name__, Mechanism, declares=("papers", "not_protected"))
     else:
-        found = next(vars(module)[name] for module in modules_of(__name__) if name in vars(module))
+        named = (vars(module)[name] for module in modules_of(__name__) if name in vars(module))
+        found = next(one for one in named if one.__module__.startswith(__name__))  # a channel may have the same name
     globals()[name] = found
     return found
 
