@@ -11,6 +11,7 @@ from sfumato.auditing.asked import AuditAsked
 from sfumato.auditing.extra import check_limit
 from sfumato.core.as_published import as_published
 from sfumato.core.errors import UsageError
+from sfumato.release.asked import ENGINES
 from sfumato.release.config import Config
 from sfumato.table import Schema
 
@@ -89,7 +90,7 @@ class Options(AuditAsked):
             raise UsageError("--with-audit puts what was measured into an audit for others. Add --public.")
         if self.beside is None and self.beside_original is not None:
             raise UsageError("--with-original is the table of the release given by --with. Give both, or neither.")
-        if self.engine != "spark" and self.master is not None:
+        if self.master is not None and not ENGINES[self.engine].spread:
             raise UsageError("--master says where Spark runs. Add --engine spark.")
         self._check_numbers()
         self._check_crowds(marked=carded or self.schema is not None)
@@ -111,7 +112,7 @@ class Options(AuditAsked):
             raise UsageError("Say whose row is whose by --match or by --mapping, not by both.")
         if self.beside is not None:
             raise UsageError("Only a release with a card can be attacked together with another. Leave --with out.")
-        if self.engine == "spark":
+        if ENGINES[self.engine].spread:
             raise UsageError("--engine spark audits a release with its card. Leave it out.")
 
     def _check_numbers(self) -> None:

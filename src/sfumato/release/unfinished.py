@@ -22,7 +22,6 @@ from typing import Any
 from sfumato import __version__
 from sfumato.core.errors import UsageError
 from sfumato.core.files import write_whole
-from sfumato.core.moved import module_now
 from sfumato.guarantee import Key
 from sfumato.noise import Streams
 from sfumato.release.engines.shuffle import DiskShuffle
@@ -173,6 +172,8 @@ class _SumsOnly(pickle.Unpickler):
     """Reads arrays and our own classes, and calls nothing else."""
 
     def find_class(self, module: str, name: str) -> Any:
+        from sfumato.core.moved import module_now  # of earlier versions, whose runs alone name such modules
+
         module = module_now(module)
         array = module.partition(".")[0] == "numpy" and name in ("_reconstruct", "ndarray", "dtype", "scalar")
         if array or module.startswith("sfumato."):
