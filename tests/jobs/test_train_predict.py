@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -206,6 +208,18 @@ def test_foreign_and_damaged_models_are_refused_unread(tmp_path):
         Model.load(path)
     with pytest.raises(CardError, match="no model"):
         Model.load(tmp_path / "none.skops")
+
+
+def test_training_loads_only_what_the_classifier_needs(tmp_path):
+    """Neither attackers nor reconstruction for naive Bayes; a learner of densities brings the latter."""
+    code = (
+        "import sys, sfumato as sf; sf.train(sys.argv[1], classifier=sys.argv[2]);"
+        "print(*(name for name in ('attacks', 'reconstruction') if f'sfumato.{name}' in sys.modules))"
+    )
+    folder = release(tmp_path / "r")
+    for classifier, loaded in (("naive-bayes", ""), ("reconstructed-naive-bayes", "reconstruction")):
+        words = [sys.executable, "-c", code, str(folder), classifier]
+        assert subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip() == loaded
 
 
 def test_mistakes_are_named(tmp_path, capsys):
