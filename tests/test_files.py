@@ -3,11 +3,12 @@
 import errno
 import os
 import stat
+import threading
 
 import pytest
 
 from sfumato.core import files
-from sfumato.core.errors import OutputError
+from sfumato.core.errors import OutputError, UsageError
 from sfumato.core.files import is_private, new_folder, write_whole
 
 
@@ -180,3 +181,35 @@ def test_a_lock_that_cannot_be_had_names_the_file_it_is_for(tmp_path):
         files.exclusive(tmp_path / "file" / "deep" / "ledger.json"),
     ):
         raise AssertionError
+
+
+class _Windows:
+    """Windows' way of locking: the first byte of a file, by one process at a time, and never waited for."""
+
+    LK_NBLCK = 2
+
+    def __init__(self) -> None:
+        self.held = False
+
+    def locking(self, descriptor: int, kind: int, count: int) -> None:
+        assert descriptor > 2
+        assert (kind, count) == (self.LK_NBLCK, 1)
+        if self.held:
+            raise PermissionError
+        self.held = True
+
+
+def test_two_writers_never_meet_where_the_system_is_windows(tmp_path, monkeypatch):
+    windows = _Windows()
+    monkeypatch.setattr(files, "fcntl", None)
+    monkeypatch.setattr(files.importlib, "import_module", {"msvcrt": windows}.__getitem__)
+    ledger = tmp_path / "ledger.json"
+    with files.exclusive(ledger, busy=UsageError("busy")):
+        assert windows.held
+        with pytest.raises(UsageError, match="busy"), files.exclusive(ledger, busy=UsageError("busy")):
+            pass
+        with pytest.raises(OutputError, match="Another run"), files.sole_writer(ledger):
+            pass
+        threading.Timer(0.2, lambda: setattr(windows, "held", False)).start()
+        with files.exclusive(ledger):  # waits until the other one is done
+            assert windows.held

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import importlib
 import json
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -17,13 +19,15 @@ from sfumato.core.errors import CardError, OutputError, SfumatoError
 
 try:
     import fcntl
-except ImportError:  # Windows has no such lock; the last of two simultaneous writers wins there
+except ImportError:  # Windows, which has another
     fcntl = None  # type: ignore[assignment]
 
 Found = TypeVar("Found")
 
 PRIVATE = 0o600
 SHARED = 0o644
+PAUSE = 0.05
+"""Seconds between two tries for a lock, where the system cannot wait for one."""
 
 
 @contextlib.contextmanager
@@ -151,40 +155,56 @@ def exclusive(path: Path, *, busy: SfumatoError | None = None) -> Iterator[None]
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with os.fdopen(os.open(lock_of(path), os.O_RDWR | os.O_CREAT, PRIVATE)) as file:
-            if fcntl is not None:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
-                except BlockingIOError:
-                    assert busy is not None
-                    raise busy from None
+            if not locked(file, wait=busy is None):
+                assert busy is not None
+                raise busy
             yield
 
 
 @contextlib.contextmanager
 def sole_writer(path: Path) -> Iterator[None]:
     """Refuse a second process that writes to `path` while we do; no lock is left behind."""
-    if fcntl is None:
-        yield
-        return
     lock = lock_of(path)
     while True:
         with explained(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             file = os.fdopen(os.open(lock, os.O_RDWR | os.O_CREAT, PRIVATE))
         with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise OutputError(
-                    f"Another run is writing to {path}. Wait until it is done, or choose another folder."
-                ) from None
+            if not locked(file, wait=False):
+                raise OutputError(f"Another run is writing to {path}. Wait until it is done, or choose another folder.")
             if not (lock.exists() and os.path.samestat(lock.stat(), os.fstat(file.fileno()))):
                 continue  # its last owner removed it between our opening and our locking it
             try:
                 yield
             finally:
-                lock.unlink(missing_ok=True)
+                with contextlib.suppress(PermissionError):  # Windows removes no file that is open
+                    lock.unlink(missing_ok=True)
             return
+
+
+def locked(file: IO[str], *, wait: bool) -> bool:
+    """Lock an open file until it is closed, or this process ends; false where another process holds it."""
+    if fcntl is None:
+        return _locked_on_windows(file, wait)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _locked_on_windows(file: IO[str], wait: bool) -> bool:
+    """The first byte, which nobody reads, is locked; its lock cannot be waited for, so it is asked for again."""
+    windows = importlib.import_module("msvcrt")
+    while True:
+        try:
+            windows.locking(file.fileno(), windows.LK_NBLCK, 1)
+        except OSError:
+            if not wait:
+                return False
+            time.sleep(PAUSE)
+        else:
+            return True
 
 
 def sync_file(path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from sfumato.core.web import HEADERS
 from sfumato.study.server.logs import Metrics, fault, log
 from sfumato.study.server.problems import ApiError, not_found, too_large, too_slow
 from sfumato.study.server.settings import Settings
@@ -91,20 +92,7 @@ Refuse = Callable[[Request, Exception], Awaitable[Response]]
 """What is answered where an application raised instead of answering."""
 RawHeader = tuple[bytes, bytes]
 
-CSP = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
-DEFAULTS: list[RawHeader] = [
-    (b"cache-control", b"no-store"),
-    (b"content-security-policy", CSP.encode()),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-]
+DEFAULTS: list[RawHeader] = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 """Headers of every answer that does not set them itself."""
 FOR_PAGES = (b"cross-origin-opener-policy", b"permissions-policy", b"referrer-policy", b"x-frame-options")
 """Those of them that mean something only where a browser shows the answer as a page."""

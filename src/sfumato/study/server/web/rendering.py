@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import Annotated, Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 import jinja2
 from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse, Response
 
 from sfumato.auditing.report.markup import templates
+from sfumato.core.web import is_own_origin
 from sfumato.guarantee.rounding import epsilon_at_most
 from sfumato.study.protocol.messages import StudyInfo
 from sfumato.study.server.context import Context, Ctx, StudyId
@@ -110,18 +111,13 @@ async def form(request: Request) -> dict[str, str]:
 def check_origin(request: Request) -> None:
     """Browsers say from which page a form comes. A form of another site is refused, whatever cookie comes with it."""
     origin = request.headers.get("origin")
-    own = request.headers.get("sec-fetch-site") == "same-origin" if origin is None else _is_own(request, origin)
+    own = (
+        request.headers.get("sec-fetch-site") == "same-origin"
+        if origin is None
+        else is_own_origin(origin, request.headers.get("host"))
+    )
     if not own:
         raise ApiError(403, "foreign-form", "This form was not sent by a page of this server. Open the page again.")
-
-
-def _is_own(request: Request, origin: str) -> bool:
-    """Hosts are compared and not schemes: TLS may end at a proxy in front of us."""
-    try:
-        parts = urlsplit(origin)
-    except ValueError:  # "http://[": no address at all
-        return False
-    return parts.scheme in ("http", "https") and parts.netloc == request.headers.get("host")
 
 
 def start_session(response: Response, session: str, request: Request, hours: float) -> None:
