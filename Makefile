@@ -40,7 +40,7 @@ help:
 	@echo "make docs       the site of the documentation, offline, every link checked"
 	@echo "make lock       write the lock again (UPGRADE=--upgrade takes new versions)"
 	@echo "make reference  write docs/reference, the glossary, tests/snapshots and the hashes of the survey's page"
-	@echo "make picture    draw the README's picture of the demo again"
+	@echo "make picture    draw the pictures of the demo and the desk again"
 	@echo "make clean      remove .venv, caches and demo-out"
 
 demo: $(READY)
@@ -104,6 +104,7 @@ lock: $(READY)
 
 picture: $(READY)
 	@$(BIN)/sfumato demo --out demo-out --force | $(BIN)/python scripts/draw_terminal.py "sfumato demo" > docs/images/demo.svg
+	@SFUMATO_PICTURES=docs/images $(PYTEST) -n 0 tests/system/test_desk_in_browser.py -k dropped
 
 reference: $(READY)
 	@$(BIN)/python scripts/write_page_hashes.py

@@ -17,6 +17,7 @@ __version__ = "0.2.0"
 TYPE_CHECKING = False  # what type checkers take for true; `typing` would be most of the time that an import takes
 if TYPE_CHECKING:
     from sfumato.advising.compare import Comparison, compare
+    from sfumato.advising.exposure import exposure
     from sfumato.advising.recommend import recommend
     from sfumato.advising.recommendation import Recommendation
     from sfumato.api.redraw import redraw
@@ -76,6 +77,7 @@ _WHERE = {
     "rehearse": "sfumato.study.rehearse_sites",
     "Rehearsal": "sfumato.study.rehearse_sites",
     "Recommendation": "sfumato.advising.recommendation",
+    "exposure": "sfumato.advising.exposure",
     "Schema": "sfumato.table",
     "Column": "sfumato.table",
     "SqlQuery": "sfumato.table",
@@ -106,6 +108,7 @@ __all__ = [
     "compare",
     "evaluate",
     "export_ledger",
+    "exposure",
     "figure_condensation",
     "figure_filtering",
     "invariance",

@@ -1,4 +1,4 @@
-"""What slow tests share with the quick ones of the server: its small study, and a real PostgreSQL server."""
+"""What slow tests share with the quick ones: the server's small study, a real PostgreSQL server, a visitor's desk."""
 
 import sys
 from pathlib import Path
@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "server"))
+sys.path.append(str(Path(__file__).resolve().parent.parent / "desk"))
 
 import postgres
+from desk_visits import opened, own_places, patients  # noqa: F401 - fixtures
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ def demonstrate(asked: DemoAsked, progress: Progress = silent) -> Demonstration:
     own = asked.table is not None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)  # told in the first sentence
-        rows = open_table(asked.table).read() if own else _example()
+        rows = open_table(asked.table).read() if own else example_table()
         agreed = schema_for(rows, asked.schema, asked.label) if own else declared(rows.column_names)
         read = read_off(agreed)
         people = None if agreed.person is None else rows[agreed.person.name].to_pylist()
@@ -108,7 +108,8 @@ def declared(names: Sequence[str]) -> Schema:
     return Schema(tuple(columns))
 
 
-def _example() -> pa.Table:
+def example_table() -> pa.Table:
+    """The patients whose breast cancer ships with scikit-learn, in a fixed order that tells nothing."""
     from sklearn.datasets import load_breast_cancer
 
     data = load_breast_cancer()

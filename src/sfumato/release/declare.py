@@ -19,6 +19,10 @@ MOST_CODES = 24
 END_NAMES = {"low": "lower", "high": "upper"}
 
 
+class CopiedError(UsageError):
+    """A bound that is what was read off the table, or nearly: some person's value, or just what a form says."""
+
+
 @dataclass(frozen=True)
 class Typed:
     """What the owner types for one column, instead of what stands in the file."""
@@ -114,7 +118,7 @@ def _check_range(column: Column, typed: Typed, read: bool, memory: ReadOff, path
     ]
     if copied:
         ends = " and ".join(END_NAMES[end] for end in copied)
-        raise UsageError(
+        raise CopiedError(
             f"{where}: its {ends} bound {'are' if len(copied) > 1 else 'is'} what was read off the table, or a "
             "rounding of it, which is some person's value. Type what you know from elsewhere: "
             f"{example(path, column)}{_by_hand(path)}"
@@ -127,7 +131,7 @@ def _check_against(read: Column, column: Column, path: Path) -> None:
         return
     ends = [end for end in ENDS if about_equal(column, read, end) and not _is_plain(column, end)]
     if ends:
-        raise UsageError(
+        raise CopiedError(
             f"Column {column.name!r}: its {' and '.join(END_NAMES[end] for end in ends)} bound is what the file says "
             "was read off a table, or a thousandth from it. Type what you know from elsewhere: "
             f"{example(path, column)}{_by_hand(path)}"

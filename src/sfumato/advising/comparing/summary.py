@@ -117,7 +117,8 @@ def _outcome(cell: Mapping[str, Any]) -> Outcome:
 
 def _entry(name: str, words: str, group: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     there = [cell for cell in group if cell["refused"] is None]
-    entry: dict[str, Any] = {"mechanism": name, "setting": words, "openness": group[0]["openness"], "refused": None}
+    given = {"setting": words, "parameters": group[0]["parameters"], "openness": group[0]["openness"]}
+    entry: dict[str, Any] = {"mechanism": name, **given, "refused": None}
     if not there:
         return {**entry, "refused": group[0]["refused"]}
     outcomes = [_outcome(cell) for cell in there]

@@ -16,6 +16,7 @@ from sfumato.api.cli import (
     compare,
     declare,
     demo,
+    desk,
     laboratory,
     learn,
     ledger,
@@ -74,6 +75,7 @@ survey.app.add_typer(survey_before.app)
 GROUPS: dict[str, dict[str, Any]] = {
     "Start": {"demo": demo.demo, "list": catalogue.list_entries},
     "Data owners": {
+        "open": desk.open_desk,
         "schema": release.schema,
         "recommend": recommend.recommend,
         "sanitize": release.sanitize,

@@ -1,0 +1,133 @@
+"""What runs in the child process of a job: one function that Python users call, with progress as lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+from sfumato.core.errors import SfumatoError
+from sfumato.core.progress import Progress
+
+QUIET_SECONDS = 0.2
+"""Between two words of the same step."""
+ROWS_SHOWN = 5
+UNEXPECTED = "Something went wrong that should not have ({}). Nothing was released."
+
+
+def main() -> None:
+    """Read what is asked, do it, answer in one line."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # whatever a library prints goes nowhere
+    signal.signal(signal.SIGTERM, _stop)
+    asked = json.loads(sys.stdin.buffer.read())
+    try:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            found = JOBS[asked.pop("job")](asked, _progress(answers))
+        found["told"] = list(dict.fromkeys(str(one.message) for one in told))
+        _say(answers, {"result": found})
+    except SfumatoError as error:
+        _say(answers, {"error": str(error), "code": error.exit_code})
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except Exception as error:  # its words may quote a cell: only its kind is told
+        _say(answers, {"error": UNEXPECTED.format(type(error).__name__)})
+
+
+def _stop(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _say(answers: IO[str], word: Mapping[str, Any]) -> None:
+    answers.write(json.dumps(word) + "\n")
+    answers.flush()
+
+
+def _progress(answers: IO[str]) -> Progress:
+    said: list[Any] = [None, 0.0]
+
+    def progress(step: str, done: int, total: int | None) -> None:
+        now = time.monotonic()
+        if step != said[0] or now - said[1] >= QUIET_SECONDS or done == total:
+            said[:] = step, now
+            _say(answers, {"step": step, "done": done, "total": total})
+
+    return progress
+
+
+def _read(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+    """The schema of a table as a private file, and how many rows there are."""
+    from sfumato.ledger.read_off import ReadOff
+    from sfumato.table import Schema, open_table
+
+    progress("reading the table", 0, None)
+    table = open_table(asked["table"])
+    schema = Schema.infer(table, label=asked["label"], person=asked["person"], refuse=False)
+    ReadOff(None).remember(schema.columns, shown=True)
+    schema.save(asked["schema"])
+    Path(asked["schema"]).chmod(0o600)
+    return {"rows": sum(block.num_rows for block in table.blocks(1 << 16))}
+
+
+def _release(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+    """Made as `sf.sanitize` makes it."""
+    from sfumato.api.sanitize import sanitize
+
+    made = sanitize(asked["table"], **asked["keywords"], progress=progress)
+    assert made.told is not None
+    return {"words": made.card.guarantee["words"], "rows": made.card.rows, "dropped": list(made.told.dropped)}
+
+
+def _audit(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+    """Attacked as `sf.audit` attacks it, with the report and the certificate beside the release."""
+    from sfumato.api.sanitize import certificate
+    from sfumato.auditing.audit import audit
+
+    found = audit(asked["release"], **asked["keywords"], progress=progress)
+    folder = Path(asked["folder"])
+    found.save_report(folder / "report.html")
+    if (folder / "card.json").is_file():
+        certificate(folder, force=True)
+    after = next(path for path in (folder / "release.parquet", Path(asked["release"])) if path.is_file())
+    return {"audit": found.data, "sides": _sides(asked["keywords"]["original"], after)}
+
+
+def _sides(before: str, after: Path) -> dict[str, Any]:
+    """The first rows of the table, and of its release: what stands beside each other belongs to different people."""
+    from sfumato.table import open_table
+
+    return {"before": _first_rows(open_table(before)), "after": _first_rows(open_table(after))}
+
+
+def _first_rows(table: Any) -> dict[str, list[str]]:
+    block = next(iter(table.blocks(ROWS_SHOWN))).slice(0, ROWS_SHOWN)
+    return {name: [_cell(value) for value in block[name].to_pylist()] for name in block.schema.names}
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
+def _compare(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+    """Settings that are tried on the table itself."""
+    from sfumato.advising.compare import compare
+
+    return {"compared": compare(asked["table"], asked["out"], **asked["keywords"], progress=progress).data}
+
+
+JOBS: dict[str, Callable[[dict[str, Any], Progress], dict[str, Any]]] = {
+    "read": _read,
+    "release": _release,
+    "audit": _audit,
+    "compare": _compare,
+}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Who may enter the desk: a one-time token for a cookie, our own host and origin, and a fresh number on every form.
+
+Other accounts of this computer reach the port, and pages of the web can make a browser send requests to it. So the
+address holds a secret that is traded once; the cookie belongs to a path that only this browser knows, since cookies do
+not tell ports apart; and what changes anything must come from a form of ours that was not sent before.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import threading
+from email.message import Message
+from http.cookies import CookieError, SimpleCookie
+
+from sfumato.core.errors import SfumatoError
+from sfumato.core.web import is_own_origin
+
+Headers = Message
+"""As the standard library's server reads them."""
+TOKEN_BYTES = 32
+PATH_BYTES = 16
+OWN_SITES = ("same-origin", "none")
+"""What browsers say of a request that one of our pages, or the person herself, began."""
+
+
+class RefusedError(SfumatoError):
+    """A request that goes no further; `status` is what the browser is told."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+class Door:
+    """The secrets of one desk, and the questions that every request is asked."""
+
+    def __init__(self, port: int) -> None:
+        self.host = f"127.0.0.1:{port}"
+        self.root = f"/{secrets.token_hex(PATH_BYTES)}/"
+        """Every page behind the door lies below this path."""
+        self._token: str | None = secrets.token_urlsafe(TOKEN_BYTES)
+        self._cookie = secrets.token_urlsafe(TOKEN_BYTES)
+        self._cookie_name = f"sfumato-desk-{port}"
+        self._number = secrets.token_urlsafe(TOKEN_BYTES)
+        self._lock = threading.Lock()
+
+    @property
+    def address(self) -> str:
+        """What the owner opens: the token stands behind the #, which browsers send to nobody."""
+        return f"http://{self.host}/#{self._token}"
+
+    def check_host(self, headers: Headers) -> None:
+        """Only under our own address: a name that is made to lead here is not ours."""
+        if headers.get("Host") != self.host:
+            raise RefusedError(421, "This is not the address of the desk.")
+
+    def check_form(self, headers: Headers) -> None:
+        """A form must come from a page of ours, and say so."""
+        origin = headers.get("Origin")
+        if origin is None or not origin.startswith("http://") or not is_own_origin(origin, self.host):
+            raise RefusedError(403, "This form was not sent by a page of the desk.")
+        self.check_site(headers)
+
+    def check_site(self, headers: Headers) -> None:
+        """A browser that says on whose behalf it asks must say ours."""
+        if headers.get("Sec-Fetch-Site", "none") not in OWN_SITES:
+            raise RefusedError(403, "This request was begun by another page.")
+
+    def trade(self, token: str) -> str:
+        """The cookie for the token, once."""
+        with self._lock:
+            if self._token is None or not _same(token.strip(), self._token):
+                raise RefusedError(
+                    403,
+                    "This address was used already, or is not complete. Go on in the window that is open, or type "
+                    "`sfumato open` again.",
+                )
+            self._token = None
+        return f"{self._cookie_name}={self._cookie}; Path={self.root}; HttpOnly; SameSite=Strict"
+
+    def check_cookie(self, headers: Headers) -> None:
+        """Only the browser that traded the token."""
+        try:
+            sent = SimpleCookie(headers.get("Cookie", "")).get(self._cookie_name)
+        except CookieError:
+            sent = None
+        if sent is None or not _same(sent.value, self._cookie):
+            raise RefusedError(403, "Only the browser that the desk opened may see this.")
+
+    @property
+    def number(self) -> str:
+        """What the forms of the present pages carry."""
+        return self._number
+
+    def check_number(self, sent: str) -> bool:
+        """Whether a form was made after the last one that was taken; false where it was sent before, or is old."""
+        return _same(sent, self._number)
+
+    def next_number(self) -> None:
+        """Forms that were made before now are old."""
+        self._number = secrets.token_urlsafe(TOKEN_BYTES)
+
+
+def _same(sent: str, secret: str) -> bool:
+    return hmac.compare_digest(sent.encode("utf-8", "replace"), secret.encode())

@@ -1,0 +1,90 @@
+"""Screens as pages: templates, words in the reader's language, and the few files that pages load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from sfumato.api.desk.words import ENGLISH, language_of, say
+from sfumato.auditing.report.markup import short_name, templates
+
+STATIC = {"desk.css": "text/css; charset=utf-8", "desk.js": "text/javascript; charset=utf-8"}
+
+
+FILES = {
+    "release.parquet": "application/vnd.apache.parquet",
+    "card.json": "application/json",
+    "report.html": "text/html; charset=utf-8",
+    "certificate.html": "text/html; charset=utf-8",
+}
+"""What the desk hands out of a release's folder."""
+REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; frame-ancestors 'none'"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is sent back; a path stands for the file's content."""
+
+    body: bytes | Path
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    made = templates("sfumato.api.desk", short_name=short_name)
+    made.globals |= {"thousands_of": "{:,}".format, "duration": _duration}
+    return made
+
+
+def _duration(seconds: float) -> str:
+    """As people say it: under a minute in tens of seconds, else in minutes."""
+    return f"{10 * round(seconds / 10 + 0.5):.0f} s" if seconds < 60 else f"{seconds / 60:.0f} min"
+
+
+def page(screen: str, language: str, values: Mapping[str, Any], status: int = 200) -> Answer:
+    """A screen in a language."""
+    text = (
+        _environment()
+        .get_template(f"{screen}.html.j2")
+        .render(t=partial(say, language=language), language=language, **values)
+    )
+    return Answer(text.encode(), status)
+
+
+def entry_page(languages: str) -> bytes:
+    """The page that trades the address's token; it shows nothing of any table."""
+    language = language_of(languages)
+    template = _environment().get_template("entry.html.j2")
+    return template.render(t=partial(say, language=language), language=language).encode()
+
+
+def refusal_page(sentence: str) -> bytes:
+    """Why a request goes no further."""
+    template = _environment().get_template("refusal.html.j2")
+    return template.render(t=partial(say, language=ENGLISH), language=ENGLISH, sentence=sentence).encode()
+
+
+@cache
+def static_file(path: str) -> Answer | None:
+    """A style sheet or the script, which tell nothing; None for every other path."""
+    name = path.removeprefix("/")
+    if name not in STATIC:
+        return None
+    return Answer(files("sfumato.api.desk").joinpath(name).read_bytes(), 200, {"Content-Type": STATIC[name]})
+
+
+def file_answer(path: Path) -> Answer:
+    """A file of the release; pages keep the policy that they were written under."""
+    headers = {"Content-Type": FILES[path.name]}
+    if path.suffix == ".html":
+        headers["Content-Security-Policy"] = REPORT_POLICY
+    else:
+        headers["Content-Disposition"] = f'attachment; filename="{path.name}"'
+    return Answer(path, 200, headers)

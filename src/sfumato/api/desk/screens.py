@@ -1,0 +1,314 @@
+"""What each screen of the desk shows: taken from what the public functions return, and from the words of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from sfumato.advising.exposure import MOST
+from sfumato.api.desk.pages import FILES
+from sfumato.api.desk.spelled import as_command, as_python, declared_as_commands, declared_in_python
+from sfumato.api.desk.words import say
+from sfumato.api.desk.work import CHANCES, NUMBERS, SOURCES, Work, in_words, shown
+from sfumato.auditing.report.bottom_line import rows as bottom_line_rows
+from sfumato.auditing.report.markup import tag
+from sfumato.guarantee import CENTRAL_DP, LOCAL_DP
+from sfumato.ledger.asked import show_ledger
+
+if TYPE_CHECKING:
+    from sfumato.table import Column
+
+HOME = "Sfumato"
+PRIVATE_FILES = ("key.json", "trace.parquet", "report.html", "audit.json")
+STEPS = ("columns", "strength", "try", "release", "look")
+WIDTH, HEIGHT, LEFT, BELOW = 560, 300, 60, 40
+
+
+@dataclass(frozen=True)
+class Step:
+    """One of the five steps, with its state in words."""
+
+    screen: str
+    number: int
+    title: str
+    state: str
+    current: bool
+
+
+def steps(work: Work | None, screen: str, language: str) -> list[Step]:
+    """All steps, visible at any time."""
+    states = dict.fromkeys(STEPS, "") if work is None or not work.is_read else _states(work, language)
+    return [
+        Step(one, place, say(f"step_{one}", language), states[one], one == screen)
+        for place, one in enumerate(STEPS, start=1)
+    ]
+
+
+def _states(work: Work, language: str) -> dict[str, str]:
+    learned = len(work.schema.learned)
+    tried = len((work.compared or {}).get("settings", ()))
+    return {
+        "columns": say("state_declared", language) if not learned else say("state_read_off", language, count=learned),
+        "strength": say("state_chances", language, chances=f"{work.chances:g}"),
+        "try": say("state_tried", language, count=tried) if tried else say("state_not_tried", language),
+        "release": say("state_released" if work.out else "state_not_released", language),
+        "look": say("state_looked" if work.audit else "state_not_looked", language),
+    }
+
+
+# 1
+
+
+@dataclass(frozen=True)
+class Row:
+    """One column as the first screen shows it."""
+
+    place: int
+    name: str
+    kind: str
+    role: str
+    is_number: bool
+    read_off: str
+    low: str
+    high: str
+    words: str
+    known: str
+    why: str
+    exposure: int
+    exposure_why: str
+    mistake: str
+
+    @property
+    def bars(self) -> str:
+        return "#" * self.exposure + "." * (MOST - self.exposure)
+
+
+def _ends(work: Work, column: Column, public: bool) -> tuple[str, str]:
+    """What stands in the two fields: what is declared, or what was typed and refused."""
+    if column.name in work.mistakes:
+        return work.typed.get((column.name, "low"), ""), work.typed.get((column.name, "high"), "")
+    return (shown(column.low), shown(column.high)) if public else ("", "")
+
+
+def columns(work: Work, language: str) -> dict[str, Any]:
+    schema, mistakes = work.schema, work.mistakes
+    exposed = work.exposure(schema)
+    found = []
+    for place, column in enumerate(schema.columns):
+        public = column.source == "public"
+        reason = column.reason or ""
+        is_number = column.kind in NUMBERS
+        known = reason if reason in SOURCES else "other" if public else ""
+        read = f"{shown(column.low)} – {shown(column.high)}" if is_number else in_words(column)
+        found.append(
+            Row(
+                place,
+                column.name,
+                column.kind,
+                column.role,
+                is_number,
+                "" if public else read,
+                *_ends(work, column, public),
+                in_words(column),
+                work.typed.get((column.name, "known"), known) if column.name in mistakes else known,
+                reason if known == "other" else work.typed.get((column.name, "why"), ""),
+                exposed[column.name].level,
+                say(f"exposure_{exposed[column.name].why.replace(' ', '_')}", language),
+                mistakes.get(column.name, ""),
+            )
+        )
+    private = [row for row in found if row.role in ("private", "label")]
+    return {
+        "rows": found,
+        "identifiers": [row for row in private if exposed[row.name].is_identifier],
+        "learned": len(schema.learned),
+        "private": len(private),
+        "labels": schema.names,
+        "sources": SOURCES,
+        "most": MOST,
+        "command": declared_as_commands(schema, _named(work)),
+        "python": declared_in_python(schema, _named(work)),
+    }
+
+
+# 2
+
+
+def strength(work: Work, language: str) -> dict[str, Any]:
+    advice = work.advice()
+    return {
+        "advice": advice,
+        "unproved": _unproved(work, language),
+        "bound": advice.bound.to_dict(),
+        "table": work.strengths(),
+        "least": CHANCES[0],
+        "most": CHANCES[-1],
+        "spent": _spent(),
+        **_spelled(work),
+    }
+
+
+def _unproved(work: Work, language: str) -> str:
+    """Why nothing is proved, where nothing is."""
+    if work.looked:
+        return say("unproved_looked", language)
+    learned = len(work.schema.learned)
+    return say("unproved_read", language, count=learned) if learned else ""
+
+
+def _spent() -> Sequence[Any]:
+    """What this owner released before, of whomever."""
+    return show_ledger().releases
+
+
+# 3
+
+
+def trials(work: Work, language: str) -> dict[str, Any]:
+    advice = work.advice()
+    settings = [_setting(place, one) for place, one in enumerate((work.compared or {}).get("settings", ()))]
+    tried = [one for one in settings if not one["refused"]]
+    # What was not tried against a whole risk stands outside the axes, never at 0.
+    placed = [one for one in tried if not one["untried"] and None not in (one["extra"], one["right"])]
+    return {
+        "advice": advice,
+        "settings": tried,
+        "refused": [one for one in settings if one["refused"]],
+        "picture": scatter(placed, language) if placed else "",
+        "command": as_command("compare", _named(work), {"schema": str(work.schema_file), "out": "compare"}),
+        "python": as_python("compare", _named(work), {"out": "compare", "schema": str(work.schema_file)}),
+    }
+
+
+def _setting(place: int, found: Mapping[str, Any]) -> dict[str, Any]:
+    """A setting that was tried: right about others, the most extra of any attacker, and whether it is proved."""
+    return {
+        "place": place,
+        "method": found["mechanism"],
+        "setting": found["setting"],
+        "right": found.get("accuracy"),
+        "extra": found.get("extra"),
+        "proved": found.get("kind") in (LOCAL_DP, CENTRAL_DP),
+        "untried": found.get("untried") or (),
+        "refused": found["refused"],
+    }
+
+
+def scatter(settings: Sequence[Mapping[str, Any]], language: str) -> Markup:
+    """Right about others against extra hits in 100: circles are proved, squares measured. A table says the same."""
+    most: float = max([10.0, *(float(one["extra"]) for one in settings)])
+
+    def x(extra: float) -> float:
+        return LEFT + (WIDTH - LEFT - 20) * max(0.0, extra) / most
+
+    def y(right: float) -> float:
+        return 10 + (HEIGHT - BELOW - 10) * (1 - right)
+
+    marks = [
+        tag("circle", cx=x(one["extra"]), cy=y(one["right"]), r=6, class_="proved")
+        if one["proved"]
+        else tag("rect", x=x(one["extra"]) - 5, y=y(one["right"]) - 5, width=10, height=10, class_="measured")
+        for one in settings
+    ]
+    axes = tag("path", d=f"M{LEFT} 10V{HEIGHT - BELOW}H{WIDTH - 20}", class_="axis")
+    names = [
+        tag("text", say("axis_right", language), x=LEFT - 8, y=16, text_anchor="end"),
+        tag("text", say("axis_extra", language), x=WIDTH - 20, y=HEIGHT - 8, text_anchor="end"),
+        tag("text", f"{most:.0f}", x=WIDTH - 20, y=HEIGHT - BELOW + 18, text_anchor="end"),
+    ]
+    return tag("svg", axes, *names, *marks, viewBox=f"0 0 {WIDTH} {HEIGHT}", aria_hidden="true", class_="plot")
+
+
+# 4
+
+
+def release(work: Work, language: str) -> dict[str, Any]:
+    advice = work.advice()
+    files = sorted(file.name for file in work.out.iterdir()) if work.out and work.out.is_dir() else []
+    return {
+        "advice": advice,
+        "unproved": _unproved(work, language),
+        "bound": advice.bound.to_dict(),
+        "folder": str(proposed_folder(work)),
+        "understood": understood(work),
+        "leaves": [name for name in files if name not in PRIVATE_FILES],
+        "stays": [name for name in files if name in PRIVATE_FILES],
+        **_spelled(work),
+    }
+
+
+def understood(work: Work) -> list[str]:
+    """What must be ticked before a release: each is a sentence of the page."""
+    schema = work.schema
+    boxes = []
+    if schema.label is not None and work.advice().bound.delta == 0:
+        boxes.append("label_exact")
+    if work.advice().bound.delta == 0:
+        boxes.append("presence_open")
+    if schema.learned:
+        boxes.append("measured")
+    if work.looked:
+        boxes.append("looked")
+    return boxes
+
+
+def proposed_folder(work: Work) -> Path:
+    """Beside a table that was named; for a dropped one in the owner's home, where nothing is overwritten."""
+    place = Path.home() / HOME if _is_dropped(work) else work.table.parent
+    stem = Path(work.name).stem or "table"
+    number = 1
+    while (folder := place / (f"{stem}-release" if number == 1 else f"{stem}-release-{number}")).exists():
+        number += 1
+    return folder
+
+
+def _spelled(work: Work) -> dict[str, Any]:
+    """The same release as a command and in Python."""
+    table = _named(work)
+    keywords = work.keywords(proposed_folder(work), measured_only=bool(work.schema.learned))
+    return {"command": as_command("sanitize", table, keywords), "python": as_python("sanitize", table, keywords)}
+
+
+def _named(work: Work) -> str:
+    """The table as its owner knows it: a dropped one lies where the desk put it, under another name."""
+    return work.name if _is_dropped(work) else str(work.table)
+
+
+def _is_dropped(work: Work) -> bool:
+    return work.private.parent in work.table.parents
+
+
+# 5
+
+
+def look(work: Work, language: str) -> dict[str, Any]:  # noqa: ARG001
+    found = work.audit
+    asked, given = (str(work.out or "release"), {"original": _named(work)})
+    return {
+        # The last row names a command; here a button stands for it.
+        "bottom": [] if found is None else bottom_line_rows(found, "")[:-1],
+        "sides": work.sides,
+        "command": as_command("audit", asked, given),
+        "python": as_python("audit", asked, given),
+        "files": [name for name in FILES if work.out is not None and (work.out / name).is_file()],
+    }
+
+
+def audit_asked(work: Work) -> tuple[Any, dict[str, Any], str]:
+    """What `sf.audit` is asked: of our own release its folder, of another tool's its rows."""
+    if work.foreign is not None:
+        return str(work.foreign), {"original": str(work.table), "label": work.label}, str(work.private)
+    return str(work.out), {"original": str(work.table)}, str(work.out)
+
+
+SHOWN: dict[str, Callable[[Work, str], dict[str, Any]]] = {
+    "columns": columns,
+    "strength": strength,
+    "try": trials,
+    "release": release,
+    "look": look,
+}

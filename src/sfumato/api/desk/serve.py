@@ -1,0 +1,230 @@
+"""The desk as a program: a server on this computer alone, a browser that is shown the way, and an end."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import os
+import signal
+import tempfile
+import threading
+import time
+import webbrowser
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from sfumato.api.desk.desk import Desk
+from sfumato.api.desk.door import Door, RefusedError
+from sfumato.api.desk.pages import Answer, entry_page, refusal_page, static_file
+from sfumato.api.desk.upload import FormError, Part, parts
+from sfumato.core.errors import SfumatoError, UsageError
+from sfumato.core.files import write_whole
+from sfumato.core.web import HEADERS
+
+IDLE_SECONDS = 600.0
+"""The desk ends so long after the last page asked for anything; never while a job runs."""
+SLOWEST_SECONDS = 60
+"""A connection that is silent for so long is closed."""
+MOST_FORM_BYTES = 8 << 20
+MOST_FIELDS = 20_000
+HERE = "127.0.0.1"
+
+
+def open_desk(
+    table: Path | None = None,
+    *,
+    port: int = 0,
+    browser: bool = True,
+    say: Callable[[str], None] = print,
+) -> None:
+    """Serve the desk until it is ended: by Ctrl-C, SIGTERM, its own button, or ten minutes after the last page."""
+    if table is not None and not table.exists():
+        raise UsageError(f"There is no table {table}.")
+    server = _listening(port)
+    server.door = Door(server.server_address[1])
+    with Desk.begun(table, server.door) as desk, _ended_by_signals(server), _shown(server.door.address, browser):
+        server.desk = desk
+        say(server.door.address)
+        if browser:
+            say("The desk is open in your browser. It ends with Ctrl-C, or ten minutes after its last page.")
+        threading.Thread(target=_end_when_idle, args=(server,), daemon=True).start()
+        with server:
+            server.serve_forever(poll_interval=0.2)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_address = os.name != "nt"  # where it would let another program share the port
+    door: Door
+    desk: Desk
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A connection that breaks is the browser's business; nothing of a request is ever logged."""
+
+
+def _listening(port: int) -> _Server:
+    try:
+        return _Server((HERE, port), _Handler)
+    except OverflowError:
+        raise UsageError(f"--port must be 0 to 65535. Got {port} instead.") from None
+    except OSError as error:
+        raise UsageError(
+            f"Port {port} cannot be used: {error.strerror}. Leave --port out to take a free one."
+        ) from None
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "sfumato", ""
+    timeout = SLOWEST_SECONDS
+
+    def log_message(self, *_: object) -> None:
+        """Nothing is logged: an address may be guessed from times, and names of columns have no place in a log."""
+
+    def do_GET(self) -> None:
+        self._answer(self._get)
+
+    def do_POST(self) -> None:
+        self._answer(self._post)
+
+    def _answer(self, way: Callable[[str], Answer]) -> None:
+        try:
+            self.server.door.check_host(self.headers)
+            found = way(urlsplit(self.path).path)
+        except RefusedError as refused:
+            self.close_connection = True  # what is left of a body is not read
+            found = Answer(refusal_page(str(refused)), refused.status)
+        except (SfumatoError, ValueError) as error:
+            self.close_connection = True
+            words = str(error) if isinstance(error, SfumatoError) else str(FormError())
+            found = Answer(refusal_page(words), 400)
+        except Exception as error:  # its words may quote a cell: only its kind is told
+            self.close_connection = True
+            found = Answer(refusal_page(f"Something went wrong that should not have ({type(error).__name__})."), 500)
+        self._send(found)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
+        """What is no request of a browser."""
+        self.close_connection = True
+        self._send(Answer(refusal_page("This is no request that the desk answers."), code))
+
+    def _get(self, path: str) -> Answer:
+        door, desk = self.server.door, self.server.desk
+        if path == "/":
+            return Answer(entry_page(self.headers.get("Accept-Language", "")))
+        if (kept := static_file(path)) is not None:
+            return kept
+        door.check_site(self.headers)
+        door.check_cookie(self.headers)
+        return desk.show(_below(path, door), self.headers.get("Accept-Language", ""))
+
+    def _post(self, path: str) -> Answer:
+        door, desk = self.server.door, self.server.desk
+        door.check_form(self.headers)
+        if path == "/":
+            sent = self._form()
+            cookie = door.trade(sent.get("token", ""))
+            return Answer(b"", 303, {"Location": door.root + desk.first_screen, "Set-Cookie": cookie})
+        door.check_cookie(self.headers)
+        screen = _below(path, door)
+        kind, length = self.headers.get("Content-Type", ""), self._length()
+        if kind.lower().startswith("multipart/form-data"):
+            return desk.take_files(screen, self._numbered(parts(self.rfile, length, kind)))
+        sent = self._form()
+        if "number" not in sent:
+            raise RefusedError(403, "This form does not come from a page of the desk.")
+        return desk.take(screen, sent)
+
+    def _numbered(self, found: Iterator[Part]) -> Iterator[Part]:
+        """The parts after the form's number, which must come first: nothing is stored for a form of others."""
+        first = next(found, None)
+        if first is None or first.name != "number" or not self.server.door.check_number(first.text(100)):
+            raise RefusedError(403, "This form does not come from a page of the desk, or is old. Open the page again.")
+        return found
+
+    def _length(self) -> int:
+        said = self.headers.get("Content-Length", "")
+        if not said.isdecimal() or self.headers.get("Transfer-Encoding"):
+            raise RefusedError(411, "The browser did not say how long the form is.")
+        return int(said)
+
+    def _form(self) -> dict[str, str]:
+        length = self._length()
+        if length > MOST_FORM_BYTES:
+            raise RefusedError(413, "The form is too long.")
+        body = self.rfile.read(length).decode("ascii")
+        found = parse_qs(body, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="replace")
+        return {name: values[-1] for name, values in found.items()}
+
+    def _send(self, answer: Answer) -> None:
+        with contextlib.suppress(OSError):  # the browser went away
+            self.send_response(answer.status)
+            for name, value in {**HEADERS, "Content-Type": "text/html; charset=utf-8", **answer.headers}.items():
+                self.send_header(name, value)
+            with contextlib.ExitStack() as open_files:
+                body = answer.body
+                if isinstance(body, Path):
+                    file = open_files.enter_context(body.open("rb"))
+                    self.send_header("Content-Length", str(body.stat().st_size))
+                    self.end_headers()
+                    while piece := file.read(1 << 20):
+                        self.wfile.write(piece)
+                else:
+                    self.send_header("Content-Length", str(len(body)))
+                    self.end_headers()
+                    self.wfile.write(body)
+
+
+def _below(path: str, door: Door) -> str:
+    if not path.startswith(door.root):
+        raise RefusedError(404, "There is no such page.")
+    return path.removeprefix(door.root)
+
+
+def _end_when_idle(server: _Server) -> None:
+    while time.monotonic() - server.desk.last_asked < IDLE_SECONDS or server.desk.busy:
+        if server.desk.ended.wait(1.0):
+            break
+    server.shutdown()
+    return None
+
+
+@contextlib.contextmanager
+def _ended_by_signals(server: _Server) -> Iterator[None]:
+    """SIGTERM and Ctrl-C end the loop; everything that was begun is then tidied away."""
+
+    def end(*_: object) -> None:
+        threading.Thread(target=server.shutdown, daemon=True).start()
+
+    kinds = (signal.SIGINT, signal.SIGTERM)
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = [signal.signal(kind, end) for kind in kinds]
+    try:
+        yield
+    finally:
+        for kind, handler in zip(kinds, before, strict=True):
+            signal.signal(kind, handler)
+
+
+@contextlib.contextmanager
+def _shown(address: str, browser: bool) -> Iterator[None]:
+    """Open the browser on a private file that leads on: lists of processes show what a browser is started with."""
+    if not browser:
+        yield
+        return
+    folder = os.environ.get("XDG_RUNTIME_DIR") or None
+    with tempfile.TemporaryDirectory(prefix="sfumato-open-", dir=folder) as private:  # 0700
+        page = Path(private) / "open.html"
+        way = html.escape(address, quote=True)
+        text = (
+            f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={way}"><a href="{way}">'
+        )
+        write_whole(page, f"{text}Sfumato</a>\n", private=True)
+        webbrowser.open(page.as_uri())
+        yield

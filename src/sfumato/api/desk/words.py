@@ -1,0 +1,314 @@
+"""Everything that the desk says of its own, in English and in German: both beside each other, so that none is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from markupsafe import Markup, escape
+
+LANGUAGES = ENGLISH, GERMAN = "en", "de"
+
+
+def language_of(accepted: str) -> str:
+    """The first language of a browser that the page speaks."""
+    for one in accepted.split(","):
+        code = one.partition(";")[0].strip().lower()[:2]
+        if code in LANGUAGES:
+            return code
+    return ENGLISH
+
+
+def say(key: str, language: str = ENGLISH, **values: Any) -> Markup:
+    """The words for a key; values are escaped and set into them."""
+    english, german = WORDS[key]
+    text = german if language == GERMAN else english
+    return Markup(text).format(**{name: escape(value) for name, value in values.items()})
+
+
+WORDS: dict[str, tuple[str, str]] = {
+    "title": ("Sfumato, the owner's desk", "Sfumato, der Tisch der Eigentümerin"),
+    "banner": ("Private. On this computer only.", "Privat. Nur auf diesem Rechner."),
+    "skip": ("Skip to the content", "Zum Inhalt"),
+    "other_language": ("Deutsch", "English"),
+    "end": ("End the desk", "Beenden"),
+    "ended": (
+        "The desk has ended. Nothing of it is left on this computer but what you released. Close this page.",
+        "Der Tisch ist beendet. Außer dem, was Sie freigegeben haben, ist nichts davon geblieben. Schließen Sie die "
+        "Seite.",
+    ),
+    "steps": ("Steps", "Schritte"),
+    "step_columns": ("Columns", "Spalten"),
+    "step_strength": ("How much", "Wie viel"),
+    "step_try": ("Try", "Ausprobieren"),
+    "step_release": ("Release", "Freigeben"),
+    "step_look": ("Look", "Ansehen"),
+    "state_declared": ("all ranges declared", "alle Bereiche erklärt"),
+    "state_read_off": ("{count} ranges read off your data", "{count} Bereiche aus Ihren Daten abgelesen"),
+    "state_chances": ("at most {chances} in 10", "höchstens {chances} von 10"),
+    "state_not_tried": ("not tried", "nichts ausprobiert"),
+    "state_tried": ("{count} settings tried", "{count} Einstellungen ausprobiert"),
+    "state_not_released": ("nothing released", "nichts freigegeben"),
+    "state_released": ("released", "freigegeben"),
+    "state_not_looked": ("not looked at", "noch nicht angesehen"),
+    "state_looked": ("looked at", "angesehen"),
+    "next": ("Next", "Weiter"),
+    "save": ("Save", "Speichern"),
+    "as_command": ("The same as a command", "Dasselbe als Befehl"),
+    "as_python": ("The same in Python", "Dasselbe in Python"),
+    "reading": ("Your table is being read.", "Ihre Tabelle wird gelesen."),
+    "old_form": (
+        "That form was sent before, or something changed in another window. Nothing was done by it; this is how things "
+        "stand now.",
+        "Dieses Formular wurde schon gesendet, oder in einem anderen Fenster hat sich etwas geändert. Es hat nichts "
+        "bewirkt; so ist der Stand.",
+    ),
+    "stopped": ("Stopped. Nothing of it was left behind.", "Angehalten. Davon ist nichts zurückgeblieben."),
+    # the way in
+    "entry_title": ("Open your desk", "Ihren Tisch öffnen"),
+    "entry_text": (
+        "Only this browser may see the desk. If this page does not go on by itself, paste what stands behind the # in "
+        "the address.",
+        "Nur dieser Browser darf den Tisch sehen. Wenn die Seite nicht von selbst weitergeht, fügen Sie ein, was in "
+        "der Adresse hinter dem # steht.",
+    ),
+    "entry_field": ("One-time code", "Einmal-Code"),
+    "entry_button": ("Open", "Öffnen"),
+    "refused": ("This does not go on", "Hier geht es nicht weiter"),
+    # start
+    "start_title": ("Which table?", "Welche Tabelle?"),
+    "start_text": (
+        "A table has a row for each person, or several. It stays on this computer: what you release later is made up, "
+        "or blurred, and you see it before anybody else does.",
+        "Eine Tabelle hat eine Zeile je Person, oder mehrere. Sie bleibt auf diesem Rechner: Was Sie später freigeben, "
+        "ist ausgedacht oder verwischt, und Sie sehen es vor allen anderen.",
+    ),
+    "choose_table": ("Your table", "Ihre Tabelle"),
+    "choose_hint": (
+        "Drop it anywhere on this page, or choose it: CSV, Excel, Parquet, SPSS, Stata.",
+        "Ziehen Sie sie auf diese Seite oder wählen Sie sie aus: CSV, Excel, Parquet, SPSS, Stata.",
+    ),
+    "open_table": ("Open it", "Öffnen"),
+    "go_on_title": ("Unfinished work", "Unfertige Arbeit"),
+    "go_on_text": (
+        "The desk ended before you did. What was declared, tried and begun is still there.",
+        "Der Tisch endete vor Ihnen. Was erklärt, ausprobiert und begonnen wurde, ist noch da.",
+    ),
+    "go_on": ("Go on", "Weitermachen"),
+    "remove_it": ("Remove it", "Entfernen"),
+    "or_example": ("Or try it with an example", "Oder ein Beispiel ausprobieren"),
+    "example_text": ("569 patients of a breast clinic, public since 1995.", "569 Patientinnen, öffentlich seit 1995."),
+    "try_example": ("Try the example", "Das Beispiel nehmen"),
+    "or_foreign": ("Check a release of another tool", "Die Ausgabe eines anderen Werkzeugs prüfen"),
+    "foreign_text": (
+        "Give the original and what the other tool made of it, with the same columns.",
+        "Geben Sie das Original und das, was das andere Werkzeug daraus gemacht hat, mit denselben Spalten.",
+    ),
+    "original": ("Original", "Original"),
+    "its_release": ("Its release", "Seine Ausgabe"),
+    "check_it": ("Check it", "Prüfen"),
+    # 1
+    "columns_title": ("What are the columns?", "Was sind die Spalten?"),
+    "columns_lead_read": (
+        "{count} of {all} ranges were read off your data: while one is, nothing can be proved.",
+        "{count} von {all} Bereichen wurden aus Ihren Daten abgelesen: Solange das so ist, lässt sich nichts beweisen.",
+    ),
+    "columns_lead_declared": (
+        "All ranges are declared: what follows can be proved, on your word that you know them without this table.",
+        "Alle Bereiche sind erklärt: Das Folgende lässt sich beweisen, auf Ihr Wort, dass Sie sie auch ohne diese "
+        "Tabelle kennen.",
+    ),
+    "columns_how": (
+        "Say of each column what your source allows, not what is in the table: the smallest and the largest value of a "
+        "table belong to two people.",
+        "Sagen Sie zu jeder Spalte, was Ihre Quelle zulässt, nicht, was in der Tabelle steht: Der kleinste und der "
+        "größte Wert einer Tabelle gehören zwei Menschen.",
+    ),
+    "rows_count": ("{count} rows", "{count} Zeilen"),
+    "label": ("Column to predict", "Spalte zum Vorhersagen"),
+    "no_label": ("none", "keine"),
+    "person": ("Column that says whose row it is", "Spalte, die sagt, wessen Zeile es ist"),
+    "no_person": ("none: each row is a person", "keine: Jede Zeile ist eine Person"),
+    "identifiers": (
+        "These look like identifiers, by their names: leave them out, or say why they stay.",
+        "Dem Namen nach sind das Kennzeichen von Personen: Lassen Sie sie weg oder sagen Sie, warum sie bleiben.",
+    ),
+    "column": ("Column", "Spalte"),
+    "kind": ("Kind", "Art"),
+    "kind_numeric": ("number", "Zahl"),
+    "kind_integer": ("whole number", "ganze Zahl"),
+    "kind_date": ("date", "Datum"),
+    "kind_categorical": ("words", "Wörter"),
+    "kind_ordinal": ("grades", "Stufen"),
+    "use": ("Use", "Verwendung"),
+    "keep": ("keep", "behalten"),
+    "leave": ("leave out", "weglassen"),
+    "range": ("Range", "Bereich"),
+    "from": ("from", "von"),
+    "to": ("to", "bis"),
+    "values": ("values", "Werte"),
+    "read_off": ("read off your data: {range}", "aus Ihren Daten abgelesen: {range}"),
+    "known_from": ("Known from", "Bekannt aus"),
+    "known_not": ("read off the data", "aus den Daten abgelesen"),
+    "known_form": ("a form", "einem Formular"),
+    "known_instrument": ("the instrument", "dem Messgerät"),
+    "known_law": ("a law", "einem Gesetz"),
+    "known_codebook": ("a code book", "einem Codebuch"),
+    "known_other": ("elsewhere:", "anderswo:"),
+    "why": ("which one, page", "welches, Seite"),
+    "mistake_copied": (
+        "One of these ends is where your table ends, or nearly: that is some person's value. Type what your source "
+        "says.",
+        "Eines dieser Enden ist das Ihrer Tabelle, oder fast: Das ist der Wert einer Person. Geben Sie an, was Ihre "
+        "Quelle sagt.",
+    ),
+    "sure": (
+        "My source says just these numbers. Readers are told that it is my word.",
+        "Meine Quelle nennt genau diese Zahlen. Leserinnen erfahren, dass es mein Wort ist.",
+    ),
+    "exposure": ("Exposure", "Preisgabe"),
+    "exposure_of": ("{level} of {most}: {why}", "{level} von {most}: {why}"),
+    "exposure_identifier": ("names a person", "nennt eine Person"),
+    "exposure_known_to_others": ("others know it", "andere wissen es"),
+    "exposure_place_or_time": ("place or time", "Ort oder Zeit"),
+    "exposure_ordinary": ("hardly known to others", "anderen kaum bekannt"),
+    "predicted": ("to predict", "vorherzusagen"),
+    "notes": ("What was noticed while reading", "Was beim Lesen auffiel"),
+    # 2
+    "strength_title": ("How much may be given away?", "Wie viel darf preisgegeben werden?"),
+    "strength_fact": (
+        "An attacker gives a fact about a person 1 chance in 10. The person's own row may lift it to at most:",
+        "Ein Angreifer gibt einer Tatsache über eine Person 1 Chance von 10. Die eigene Zeile darf sie höchstens heben "
+        "auf:",
+    ),
+    "chances": ("chances in 10", "Chancen von 10"),
+    "who_holds": ("Who may hold the rows?", "Wer darf die Zeilen haben?"),
+    "trust_owner": ("only us: others get made-up rows", "nur wir: andere bekommen ausgedachte Zeilen"),
+    "trust_nobody": (
+        "nobody else: each row is blurred by itself",
+        "niemand sonst: Jede Zeile wird für sich verwischt",
+    ),
+    "promise": (
+        "Whatever the other rows teach, a person's own row can lift a fact from 1 chance in 10 to at most {chances} in "
+        "10.",
+        "Was auch immer die anderen Zeilen lehren: Die eigene Zeile einer Person kann eine Tatsache von 1 Chance von "
+        "10 auf höchstens {chances} von 10 heben.",
+    ),
+    "promise_delta": ("Except with probability {delta}.", "Außer mit Wahrscheinlichkeit {delta}."),
+    "unproved_read": (
+        "Nothing is proved yet, because {count} ranges were read off your table: declare them in step 1. Only then "
+        "does the following hold.",
+        "Noch ist nichts bewiesen, weil {count} Bereiche aus Ihrer Tabelle abgelesen wurden: Erklären Sie sie in "
+        "Schritt 1. Erst dann gilt das Folgende.",
+    ),
+    "unproved_looked": (
+        "Measured, not proved: private rows were looked at before this setting was chosen.",
+        "Gemessen, nicht bewiesen: Vor der Wahl wurden private Zeilen angesehen.",
+    ),
+    "rows_per_person": ("Most rows that one person has", "Höchste Zahl von Zeilen einer Person"),
+    "rows_per_person_hint": (
+        "A number that is true of any such table, not counted in this one. The bound is for all of a person's rows.",
+        "Eine Zahl, die für jede solche Tabelle gilt, nicht in dieser gezählt. Die Schranke gilt für alle Zeilen einer "
+        "Person zusammen.",
+    ),
+    "means": ("What that means", "Was das heißt"),
+    "means_epsilon": ("epsilon, for anybody's values", "Epsilon, für die Werte jeder Person"),
+    "means_points": ("more of 100 that any fact gains at most", "mehr von 100, die eine Tatsache höchstens gewinnt"),
+    "means_pairs": ("of 100 pairs of people told apart at most", "von 100 Paaren höchstens unterschieden"),
+    "all_choices": ("All choices as a table", "Alle Möglichkeiten als Tabelle"),
+    "spent": ("Spent before", "Bisher verbraucht"),
+    "spent_nothing": ("nothing is noted in your ledger", "in Ihrem Verzeichnis steht nichts"),
+    "spent_some": (
+        "{count} releases are noted in your ledger. If they are about the same people, the ledger adds them up and the "
+        "release says what all come to.",
+        "{count} Freigaben stehen in Ihrem Verzeichnis. Betreffen sie dieselben Menschen, werden sie zusammengezählt, "
+        "und die Freigabe sagt, was alle zusammen ergeben.",
+    ),
+    "expect": ("What to expect", "Was zu erwarten ist"),
+    # 3
+    "try_title": ("What would it be good for?", "Wozu taugt es?"),
+    "try_public": ("Public tables of about this size", "Öffentliche Tabellen dieser Größe"),
+    "try_own": ("Try settings on your own table", "Einstellungen an Ihrer Tabelle ausprobieren"),
+    "try_warning": (
+        "Choosing here looks at your rows: nothing can be proved then, and the card of the release says so. It takes "
+        "minutes.",
+        "Wer hier wählt, sieht auf Ihre Zeilen: Dann lässt sich nichts beweisen, und die Karte der Freigabe sagt es. "
+        "Es dauert Minuten.",
+    ),
+    "try_button": ("Look at my rows and try", "Meine Zeilen ansehen und ausprobieren"),
+    "axis_right": ("right", "richtig"),
+    "axis_extra": ("extra hits in 100", "mehr Treffer von 100"),
+    "proved_word": ("proved", "bewiesen"),
+    "measured_word": ("measured, not proved", "gemessen, nicht bewiesen"),
+    "method": ("Method", "Verfahren"),
+    "setting": ("Setting", "Einstellung"),
+    "right_of_100": ("Right of 100", "Richtig von 100"),
+    "extra_of_100": ("Extra hits in 100", "Mehr Treffer von 100"),
+    "state": ("State", "Stand"),
+    "not_tried": ("NOT TRIED: {what}", "NICHT AUSPROBIERT: {what}"),
+    "take_it": ("Take this one", "Diese nehmen"),
+    "refused_settings": ("{count} settings were refused", "{count} Einstellungen wurden abgelehnt"),
+    # 4
+    "release_title": ("Release", "Freigeben"),
+    "leaves": ("May leave this computer", "Darf den Rechner verlassen"),
+    "stays": ("Stays with you", "Bleibt bei Ihnen"),
+    "leaves_files": ("release.parquet, card.json, certificate.html", "release.parquet, card.json, certificate.html"),
+    "stays_files": (
+        "your table, report.html, and a key or a private match file where the method needs them",
+        "Ihre Tabelle, report.html und ein Schlüssel oder eine private Zuordnung, wo das Verfahren sie braucht",
+    ),
+    "box_label_exact": (
+        "The column to predict leaves unchanged.",
+        "Die Spalte zum Vorhersagen wird unverändert freigegeben.",
+    ),
+    "box_presence_open": (
+        "Who is in the table is not hidden.",
+        "Wer in der Tabelle steht, wird nicht verborgen.",
+    ),
+    "box_measured": (
+        "Nothing is proved, because ranges were read off my table. I release it as measured only.",
+        "Nichts ist bewiesen, weil Bereiche aus meiner Tabelle abgelesen wurden. Ich gebe es nur als gemessen frei.",
+    ),
+    "box_looked": (
+        "I chose after looking at private rows: the card says so, and nothing is proved.",
+        "Ich habe gewählt, nachdem ich private Zeilen gesehen habe: Die Karte sagt es, und nichts ist bewiesen.",
+    ),
+    "folder": ("Folder to write", "Zielordner"),
+    "release_button": ("Release", "Freigeben"),
+    "released_words": ("Released {count} rows into {folder}.", "{count} Zeilen freigegeben in {folder}."),
+    "released_before": (
+        "This table was released. Releasing again costs again, and choosing again after looking is a choice on private "
+        "rows.",
+        "Diese Tabelle wurde freigegeben. Nochmals freizugeben kostet nochmals, und nach dem Ansehen neu zu wählen ist "
+        "eine Wahl nach privaten Zeilen.",
+    ),
+    "chosen_method": ("Method", "Verfahren"),
+    # 5
+    "look_title": ("What did you give away?", "Was haben Sie preisgegeben?"),
+    "look_first": ("Release first: this step shows what was released.", "Geben Sie zuerst frei: Hier sehen Sie, was."),
+    "look_button": ("Attack the release", "Die Freigabe angreifen"),
+    "look_text": (
+        "Attackers try to find people in the release, with your original beside it. It takes a minute or more. After "
+        "that, a setting that is chosen anew is chosen by private rows.",
+        "Angreifer versuchen, in der Freigabe Menschen zu finden, mit Ihrem Original daneben. Es dauert eine Minute "
+        "oder länger. Wer danach neu wählt, wählt nach privaten Zeilen.",
+    ),
+    "before": ("Your table, first rows", "Ihre Tabelle, erste Zeilen"),
+    "after": ("The release, first rows", "Die Freigabe, erste Zeilen"),
+    "sides_note": (
+        "Rows beside each other belong to different people.",
+        "Zeilen nebeneinander gehören nicht zusammen.",
+    ),
+    "report": ("Report (private)", "Bericht (privat)"),
+    "certificate": ("Certificate to print", "Bescheinigung zum Drucken"),
+    "download": ("Download {name}", "{name} herunterladen"),
+    # jobs
+    "job_read": ("Reading the table", "Die Tabelle wird gelesen"),
+    "job_release": ("Releasing", "Wird freigegeben"),
+    "job_audit": ("Attacking the release", "Die Freigabe wird angegriffen"),
+    "job_compare": ("Trying settings", "Einstellungen werden ausprobiert"),
+    "job_running": ("running", "läuft"),
+    "job_step": ("{step}", "{step}"),
+    "job_left": ("about {left} left in this step", "in diesem Schritt noch etwa {left}"),
+    "stop": ("Stop", "Anhalten"),
+    "job_failed": ("It failed: {why}", "Es misslang: {why}"),
+}

@@ -1,0 +1,257 @@
+"""The table that the desk works on: its columns, how much may be given away, what was chosen, what was released."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sfumato.advising.advice import Advice, Known, advise
+from sfumato.advising.exposure import Exposure, exposure
+from sfumato.advising.wish import Wish
+from sfumato.core.errors import SfumatoError, UsageError
+from sfumato.core.files import write_whole
+from sfumato.release.asked import OWNER, TRUSTS
+from sfumato.release.config import TABLE, Config
+from sfumato.release.declare import CopiedError, Typed, declare
+from sfumato.table import Column, Schema
+
+SCHEMA, CONFIG = "schema.json", "config.yaml"
+FIELDS = ("use", "low", "high", "words", "known", "why", "sure")
+"""What the form says of each column."""
+NUMBERS = ("numeric", "integer", "date")
+KEEP, LEAVE = "keep", "leave"
+SOURCES = ("form", "instrument", "law", "codebook")
+"""Where a range may be known from, each with a word for it; or the owner's own words."""
+CHANCES = tuple(tenth / 10 for tenth in range(11, 96))
+"""Of 10, what a fact with 1 chance in 10 may be lifted to."""
+USUAL = 2.0
+COPIED = "copied"
+"""A mistake that the page has its own words for, and a box beside them."""
+NOTE = "work.json"
+KEPT = (
+    "name",
+    "rows",
+    "label",
+    "person",
+    "rows_per_person",
+    "chances",
+    "trust",
+    "looked",
+    "chosen",
+    "compared",
+    "released",
+)
+CHOSEN = "by its owner, who looked at what settings do to this table"
+
+
+@dataclass
+class Work:
+    """Everything about one table. `private` is a folder of ours; `table` lies in it, or where the owner named it."""
+
+    table: Path
+    name: str
+    private: Path
+    rows: int = 0
+    label: str | None = None
+    person: str | None = None
+    rows_per_person: int = 1
+    notes: tuple[str, ...] = ()
+    chances: float = USUAL
+    trust: str = OWNER
+    looked: bool = False
+    """Whether private rows were looked at before a setting was chosen: trials, or a release that was seen already."""
+    foreign: Path | None = None
+    """The release of another tool, where it is that which is looked at."""
+    chosen: tuple[str, Mapping[str, Any]] | None = None
+    """A method with its parameters, where one that was tried is taken instead of the rule's."""
+    compared: Mapping[str, Any] | None = None
+    out: Path | None = None
+    released: Mapping[str, Any] | None = None
+    audit: Mapping[str, Any] | None = None
+    sides: Mapping[str, Any] | None = None
+    typed: dict[tuple[str, str], str] = field(default_factory=dict)
+    """What was typed, by column and field: shown again where it was refused."""
+    mistakes: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def schema_file(self) -> Path:
+        return self.private / SCHEMA
+
+    @property
+    def schema(self) -> Schema:
+        return Schema.load(self.schema_file)
+
+    def keep(self) -> None:
+        """Note the state beside the schema, so that a desk that is killed can be gone on with."""
+        told = {name: getattr(self, name) for name in KEPT}
+        paths = {"table": str(self.table), "out": None if self.out is None else str(self.out)}
+        write_whole(self.private / NOTE, json.dumps({**told, **paths}), private=True)
+
+    @classmethod
+    def kept(cls, private: Path) -> Work | None:
+        """The work whose note lies in a folder, if its table is still where the owner named it."""
+        try:
+            told = json.loads((private / NOTE).read_text(encoding="utf-8"))
+            table, out = Path(told.pop("table")), told.pop("out")
+            work = cls(table=table, private=private, **told)
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+        work.out = None if out is None else Path(out)
+        return work if table.exists() and private.parent not in table.parents else None
+
+    @property
+    def is_read(self) -> bool:
+        return self.schema_file.exists()
+
+    def exposure(self, schema: Schema) -> dict[str, Exposure]:
+        """How much each column could tell, by name and kind alone."""
+        return {one.column: one for one in exposure(schema)}
+
+    # 1: columns
+
+    def take_columns(self, sent: Mapping[str, str]) -> None:
+        """What the owner says of the columns; what is refused stays as it was, with a sentence beside it."""
+        self.mistakes = {}
+        schema = self.schema
+        for place, column in enumerate(schema.columns):
+            given = {name: sent.get(f"{name}-{place}", "").strip() for name in FIELDS}
+            try:
+                self._take_column(column, given)
+            except CopiedError:
+                self.mistakes[column.name] = COPIED
+            except SfumatoError as error:
+                self.mistakes[column.name] = str(error)
+
+    def _take_column(self, column: Column, given: Mapping[str, str]) -> None:
+        role = "identifier" if given["use"] == LEAVE else "private"
+        if given["use"] and column.role in ("private", "identifier") and role != column.role:
+            self._save(self.schema.with_column(column.name, role=role))
+        if role == "identifier" or not given["known"]:
+            return
+        reason = given["why"] or given["known"]
+        self.typed |= {(column.name, name): value for name, value in given.items()}
+        if column.source == "public" and not _changed(column, given) and column.reason == reason:
+            return
+        if column.kind in NUMBERS:
+            if not (given["low"] and given["high"]):
+                raise UsageError("Type the least and the largest value that your source allows.")
+            typed = Typed(given["low"], given["high"])
+        else:
+            typed = Typed(categories=tuple(next(csv.reader([given["words"]], skipinitialspace=True), [])))
+        if given["sure"] and column.kind in NUMBERS:
+            # The source says just these numbers: the owner's own hand, which the card and `sfumato show` tell of.
+            low, high = (_bound(column, given[end]) for end in ("low", "high"))
+            self._save(self.schema.with_column(column.name, low=low, high=high, source="public", reason=reason))
+            return
+        found, _ = declare(self.schema_file, [column.name], reason, typed)
+        self._save(found)
+
+    def _save(self, schema: Schema) -> None:
+        schema.save(self.schema_file)
+        self.schema_file.chmod(0o600)
+
+    # 2: how much
+
+    def take_strength(self, sent: Mapping[str, str]) -> None:
+        """How sure somebody may become, and who may hold the rows."""
+        trust, said = sent.get("trust", self.trust), sent.get("chances", "").replace(",", ".")
+        if trust not in TRUSTS:
+            raise UsageError("Choose who may hold the rows.")
+        try:
+            chances = float(said)
+        except ValueError:
+            raise UsageError("Type a number of chances in 10, for example 2.") from None
+        if not CHANCES[0] <= chances <= CHANCES[-1]:
+            raise UsageError(f"Choose from {CHANCES[0]:g} to {CHANCES[-1]:g} chances in 10.")
+        most = sent.get("rows_per_person", "1").strip()
+        if not most.isdecimal() or int(most) < 1:
+            raise UsageError("The most rows that one person has is a whole number, at least 1.")
+        self.chances, self.trust, self.chosen, self.rows_per_person = chances, trust, None, int(most)
+
+    def advice(self) -> Advice:
+        """What the rule and public tables say of the present choice; no row is read."""
+        schema = self.schema
+        label = None if schema.label is None else schema.label.name
+        known = Known(label, None, self.rows, schema.learned, self.rows_per_person)
+        return advise(Wish(max_posterior=self.chances / 10, trust=self.trust), known)
+
+    def strengths(self) -> list[dict[str, float]]:
+        """For the page's slider: every choice with what it comes to, so that moving it asks nobody."""
+        found = []
+        for chances in CHANCES:
+            wish = Wish(max_posterior=chances / 10, trust=self.trust)
+            bound = advise(wish, Known(rows_per_person=self.rows_per_person)).bound.to_dict()
+            found.append(
+                {
+                    "chances": chances,
+                    "epsilon": bound["epsilon"],
+                    "points": 100 * bound["max_risk"],
+                    "pairs": 100 * bound["pairs_told_apart"],
+                }
+            )
+        return found
+
+    # 3: try
+
+    def choose(self, place: str) -> None:
+        """Take a setting that was tried on this table."""
+        settings = (self.compared or {}).get("settings", ())
+        if not place.isdecimal() or int(place) >= len(settings) or settings[int(place)]["refused"]:
+            raise UsageError("Choose one of the settings that were tried.")
+        found = settings[int(place)]
+        self.looked, self.chosen = True, (found["mechanism"], found["parameters"])
+
+    # 4: release
+
+    def keywords(self, out: Path, *, measured_only: bool = False) -> dict[str, Any]:
+        """What `sf.sanitize` is asked, so that the page can show the same as a command."""
+        asked: dict[str, Any] = {"schema": str(self.schema_file)}
+        if self.chosen is not None or self.looked:
+            self.config().save(self.private / CONFIG)
+            asked["config"] = str(self.private / CONFIG)
+        else:
+            asked |= {"max_posterior": self.chances / 10, "trust": self.trust}
+        if self.rows_per_person > 1:
+            asked["max_rows_per_person"] = self.rows_per_person
+        if measured_only:
+            asked["measured_only"] = True
+        return {**asked, "out": str(out)}
+
+    def config(self) -> Config:
+        """The setting as a file, which says that rows were looked at."""
+        advice = self.advice()
+        mechanism, parameters = self.chosen or (advice.mechanism, advice.parameters)
+        return Config(mechanism, dict(parameters), CHOSEN, TABLE if self.looked else "nothing")
+
+
+def _changed(column: Column, given: Mapping[str, str]) -> bool:
+    """Whether the form says something else than the schema."""
+    if column.kind in NUMBERS:
+        return (given["low"], given["high"]) != (shown(column.low), shown(column.high))
+    return given["words"] != in_words(column)
+
+
+def _bound(column: Column, typed: str) -> Any:
+    if column.kind == "date":
+        return typed
+    try:
+        return float(typed)
+    except ValueError:
+        raise UsageError(f"{column.name} needs numbers as its range.") from None
+
+
+def shown(value: Any) -> str:
+    """A bound as people write it."""
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def in_words(column: Column) -> str:
+    """Categories in one line, as they can be typed again."""
+    line = io.StringIO()
+    csv.writer(line).writerow(column.categories or ())
+    return line.getvalue().strip()

@@ -1,0 +1,260 @@
+"""From a table to a release and what it gave away, with forms alone; and that it is the same as the command."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import urllib.parse
+from pathlib import Path
+
+import pytest
+from desk_visits import Forms
+
+import sfumato as sf
+from sfumato.api.cli.app import app
+from sfumato.api.desk.words import WORDS
+from sfumato.table import Schema
+
+DECLARED = {
+    "low_0": "0",
+    "high_0": "120",
+    "known_0": "form",
+    "words_1": "b,plantedcell",
+    "known_1": "codebook",
+    "words_2": "n,y",
+    "known_2": "other",
+    "why_2": "the two boxes of the form",
+}
+
+
+@pytest.fixture
+def declared(opened, patients):
+    """A desk whose table is described: all that follows can be proved."""
+    visitor = opened(patients)
+    visitor.enter()
+    visitor.send("columns", "columns", label="ill", save="1")
+    assert visitor.send("columns", "columns", next="1", **DECLARED) == "strength"
+    return visitor
+
+
+def spelled(page):
+    """What the page says is the same, as a command and in Python."""
+    import html
+    import re
+
+    return [html.unescape(found) for found in re.findall(r"<pre>(.*?)</pre>", page, re.DOTALL)]
+
+
+def test_the_road_ends_in_a_release_that_is_proved(declared, patients):
+    assert declared.send("strength", "strength", chances="3", next="1") == "release"
+    page = declared.page("release")
+    assert "at most 3 in 10" in page
+    folder = declared.form("release", "release")["folder"]
+    assert Path(folder) == patients.parent / "patients-release"
+    assert declared.send("release", "release") == "release"
+    assert "Proved" in declared.page("release")
+    card = json.loads((Path(folder) / "card.json").read_text())
+    assert card["guarantee"]["kind"] == "central-dp"
+    assert declared.send("look", "look") == "look"
+    page = declared.page("look")
+    assert "Whose row is it?" in page
+    for name in ("release.parquet", "card.json", "report.html", "certificate.html"):
+        assert declared.ask("GET", declared.root + "files/" + name)[0] == 200
+    assert declared.ask("GET", declared.root + "files/audit.json")[0] == 404
+    assert declared.ask("GET", declared.root + "files/../patients.csv")[0] == 404
+    # Whoever has looked chooses by private rows from then on.
+    assert "Measured, not proved" in declared.page("release")
+    fields = {**declared.form("release", "release"), "looked": "on", "folder": f"{folder}-again"}
+    declared.post("release", urllib.parse.urlencode(fields).encode())
+    declared.page("release")
+    assert stated(Path(f"{folder}-again"))["kind"] == "empirical-only"
+
+
+@pytest.mark.parametrize("trust", ["owner", "nobody"])
+def test_the_same_as_a_command_and_in_python(declared, tmp_path, monkeypatch, trust):
+    declared.send("strength", "strength", chances="4", trust=trust, next="1")
+    command, python = spelled(declared.page("release"))
+    desk, shell, calls = (tmp_path / name / "release" for name in ("desk", "shell", "calls"))
+    boxes = {"label_exact": "on", "presence_open": "on"} if trust == "nobody" else {}
+    body = {**declared.form("release", "release"), **boxes, "folder": str(desk)}
+    declared.post("release", urllib.parse.urlencode(body).encode())
+    declared.page("release")
+
+    words = shlex.split(command)
+    assert words.pop(0) == "sfumato"
+    place = words[words.index("--out") + 1]
+    monkeypatch.setenv("SFUMATO_LEDGER", str(tmp_path / "second.json"))  # each as if it were the only one
+    app([str(shell) if word == place else word for word in words], standalone_mode=False)
+    monkeypatch.setenv("SFUMATO_LEDGER", str(tmp_path / "third.json"))
+    exec(python.replace(place, str(calls)), {})
+
+    for other in (shell, calls):
+        assert stated(desk)["words"] == stated(other)["words"]
+        assert card_of(desk)["source_schema"] == card_of(other)["source_schema"]
+
+
+def card_of(folder):
+    return json.loads((folder / "card.json").read_text())
+
+
+def stated(folder):
+    return card_of(folder)["guarantee"]
+
+
+def test_nothing_is_released_twice_by_one_form(declared, tmp_path):
+    fields = declared.form("release", "release")
+    body = urllib.parse.urlencode({**fields, "folder": str(tmp_path / "once")}).encode()
+    declared.post("release", body)
+    declared.post("release", body)  # a double click, or a page that was loaded again
+    assert "That form was sent before" in declared.ask("GET", declared.root + "release")[2]
+    declared.page("release")
+    declared.post("release", body)
+    declared.page("release")
+    assert len(sf.show_ledger().releases) == 1
+
+
+def test_what_is_not_understood_is_not_released(opened, patients, tmp_path):
+    visitor = opened(patients)
+    visitor.enter()
+    visitor.page("columns")
+    assert "measured" in visitor.page("release")
+    visitor.send("release", "release", folder=str(tmp_path / "unread"))
+    assert "Tick what you have read" in visitor.page("release")
+    assert not (tmp_path / "unread").exists()
+
+
+def test_a_range_that_was_read_off_is_refused_until_the_source_says_so(opened, patients):
+    visitor = opened(patients)
+    visitor.enter()
+    visitor.page("columns")
+    as_read = {"low_0": "20", "high_0": "79", "known_0": "form"}
+    assert visitor.send("columns", "columns", next="1", **as_read) == "columns"
+    assert "some person" in visitor.page("columns")
+    assert visitor.send("columns", "columns", next="1", sure_0="1", **as_read) == "strength"
+
+
+def test_a_release_of_another_tool_is_attacked(opened, patients):
+    visitor = opened()
+    visitor.enter()
+    number = visitor.form("start", "drop")["number"]
+    content = patients.read_text()
+    fields = [("number", number), ("label", "ill")]
+    files = [("original", content), ("release", content)]
+    body = "".join(f'--x\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n' for name, value in fields)
+    body += "".join(
+        f'--x\r\nContent-Disposition: form-data; name="{name}"; filename="{name}.csv"\r\n\r\n{value}\r\n'
+        for name, value in files
+    )
+    kind = "multipart/form-data; boundary=x"
+    assert visitor.post("drop", f"{body}--x--\r\n".encode(), Content_Type=kind) == "look"
+    visitor.page("columns")
+    visitor.send("look", "look")
+    assert "Whose row is it?" in visitor.page("look")
+
+
+def test_a_job_that_is_stopped_leaves_nothing(opened, tmp_path):
+    rows = "\n".join(f"{i % 97},{i % 13},{i % 7},{'yn'[i % 2]}" for i in range(200_000))
+    table = tmp_path / "large.csv"
+    table.write_text(f"a,b,c,ill\n{rows}\n")
+    visitor = opened(table)
+    visitor.enter()
+    visitor.page("columns")
+    fields = {**visitor.form("release", "release"), "measured": "on", "folder": str(tmp_path / "stopped")}
+    visitor.post("release", urllib.parse.urlencode(fields).encode())
+    page = visitor.ask("GET", visitor.root + "release")[2]
+    if "data-job" in page:
+        number = Forms(page).forms[0]["fields"]["number"]
+        visitor.post("stop", f"number={number}".encode())
+        assert not (tmp_path / "stopped").exists()
+        assert not [one for one in tmp_path.iterdir() if "stopped" in one.name]
+
+
+def test_a_desk_that_was_killed_can_be_gone_on_with(patients, tmp_path, opened):
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "sfumato", "open", str(patients), "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as process:
+        from desk_visits import Visitor
+
+        assert process.stdout is not None
+        killed = Visitor(process.stdout.readline().strip())
+        killed.enter()
+        killed.send("columns", "columns", label="ill", save="1")
+        killed.page("columns")
+        killed.send("columns", "columns", save="1", **DECLARED)
+        process.send_signal(signal.SIGKILL)
+    assert list((tmp_path / "tmp").iterdir())
+    visitor = opened()
+    visitor.enter()
+    assert "Unfinished work" in visitor.page("start")
+    assert visitor.send("start", "start-go-on", go_on="1") == "columns"
+    assert "All ranges are declared" in visitor.page("columns")
+
+
+def test_sigterm_ends_the_program_and_removes_everything(patients, tmp_path):
+    command = [sys.executable, "-m", "sfumato", "open", str(patients), "--no-browser"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline()
+        time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
+        rest = process.stdout.read()
+        assert process.wait(30) == 0
+    assert address.startswith(b"http://127.0.0.1:")
+    assert rest == b""
+    assert not list((tmp_path / "tmp").iterdir())
+
+
+def test_both_languages_say_the_same_things(declared):
+    import string
+
+    for key, (english, german) in WORDS.items():
+        names = [{name for _, name, _, _ in string.Formatter().parse(text) if name} for text in (english, german)]
+        assert names[0] == names[1], key
+        for word in ("safe", "anonym", "sicher "):
+            assert word not in english.lower(), key
+            assert word not in german.lower(), key
+    assert declared.send("columns", "language", language="de", screen="columns") == "columns"
+    assert "Was sind die Spalten?" in declared.page("columns")
+
+
+def test_a_wide_table_with_names_of_every_kind(opened, tmp_path):
+    names = ["<script>alert(1)</script>", "x" * 10_000, "שם", 'quo"te', "a\u202eb", *[f"c{i}" for i in range(300)]]
+    import csv
+
+    table = tmp_path / "wide.csv"
+    with table.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([names, *[[i * j % 11 for j in range(len(names))] for i in range(60)]])
+    visitor = opened(table)
+    visitor.enter()
+    page = visitor.page("columns")
+    assert "<script>alert" not in page
+    assert page.count("<tr") >= 300
+    visitor.send("columns", "columns", low_5="0", high_5="50", known_5="form", save="1")
+    assert "304 of 305" in visitor.page("columns")
+
+
+def test_exposure_is_told_by_names_and_kinds_alone():
+    schema = Schema.from_dict(
+        {
+            "version": 1,
+            "columns": [
+                {"name": name, "kind": kind, "role": "private", **domain}
+                for name, kind, domain in (
+                    ("patientId", "integer", {"low": 0, "high": 1}),
+                    ("Telefon", "categorical", {"categories": ["a"]}),
+                    ("plz", "integer", {"low": 0, "high": 1}),
+                    ("age_at_entry", "integer", {"low": 0, "high": 1}),
+                    ("glucose", "numeric", {"low": 0, "high": 1}),
+                )
+            ],
+        }
+    )
+    from sfumato.advising.exposure import exposure
+
+    found = exposure(schema)
+    assert [one.level for one in found] == [5, 5, 4, 3, 2]
+    assert [one.is_identifier for one in found] == [True, True, False, False, False]
