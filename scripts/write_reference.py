@@ -1,7 +1,8 @@
 """Write docs/reference/: cli.md from the program itself, python.md from the docstrings of the front door; and
-docs/glossary.md from the vocabulary.
+docs/glossary.md from the vocabulary, docs/decisions/README.md from the decisions' headings.
 
-Tests fail while a page is stale, so run `make reference` after a change of the command line, the front door or a word.
+Tests fail while a page is stale, so run `make reference` after a change of the command line, the front door or a word,
+and after a decision.
 """
 
 from __future__ import annotations
@@ -172,6 +173,30 @@ def entries_of(words: Mapping[str, Any]) -> str:
     return "\n".join(f"- **{name[0].upper()}{name[1:]}**{called[name]}: {word.means}" for name, word in words.items())
 
 
+# The decisions
+
+
+def decisions(folder: Path) -> str:
+    """Every record in its order, by the heading of its own file."""
+    head = (
+        "# Decisions\n\nShort records of choices that were not obvious: what was decided, why, what it costs. A record "
+        "is not edited when the\nchoice changes; a new one replaces it and both say so. `make reference` writes this "
+        "list from their headings.\n\n| number | decision |\n|---|---|\n"
+    )
+    return head + "".join(
+        "| [{0}]({2}) | {1} |\n".format(*heading(file), file.name) for file in sorted(folder.glob("[0-9]*.md"))
+    )
+
+
+def heading(file: Path) -> tuple[str, str]:
+    """The number and the sentence of a record's first line."""
+    first = file.read_text(encoding="utf-8").partition("\n")[0]
+    found = re.fullmatch(r"# (\d{4}): (.+)", first)
+    if found is None or not file.name.startswith(found[1]):
+        raise SystemExit(f"{file.name} must begin with its number and one sentence: # {file.name[:4]}: ...")
+    return found[1], found[2]
+
+
 def pages() -> dict[Path, str]:
     """Every page that is written here."""
     import sfumato
@@ -182,6 +207,7 @@ def pages() -> dict[Path, str]:
         FOLDER / "cli.md": page(app),
         FOLDER / "python.md": python_page(sfumato),
         FOLDER.parent / "glossary.md": glossary(wording),
+        FOLDER.parent / "decisions" / "README.md": decisions(FOLDER.parent / "decisions"),
     }
 
 

@@ -152,7 +152,7 @@ def test_where_nothing_was_mixed_there_is_nothing_to_unmix(name):
 
 @every_attack
 def test_an_identical_copy_scores_worst(attack):
-    if attack.name in UNMIXING:
+    if attack.name in UNMIXING or attack.weak:
         return
     copy, *noisy = scores(attack)
     assert copy.score > 0.97, "a copy hides nothing"
@@ -187,7 +187,8 @@ def test_a_rotation_without_noise_is_a_copy_for_whoever_knows_it(attack):
 def test_strangers_are_not_at_risk(attack):
     """On people who were not in the table even a copy tells little more than what is usual."""
     copy = scores(attack, mixed=attack.name in UNMIXING)[0]
-    assert copy.control is None or copy.control < 0.7 * copy.score
+    most = 1.0 + SLACK if attack.weak else 0.7  # who finds nothing finds as little of strangers
+    assert copy.control is None or copy.control < most * copy.score
 
 
 @every_attack

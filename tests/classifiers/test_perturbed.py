@@ -19,12 +19,15 @@ from sfumato.mechanisms import MECHANISMS, AdditiveNoise, PrincipalLaplace, Rand
 
 X, y = load_wine(return_X_y=True)
 BOUNDS = (0.5 * X.min(axis=0), X.max(axis=0))  # without 0, which multiplicative noise does not protect
-CATEGORIES_ONLY = {"randomized-response", "guided-projection"}
-LEAVES_CELLS_OUT = {"square-wave", "piecewise-noise"}  # learners that need whole rows say so
-NEEDS_PUBLIC_CLASSES = {"tree-resampling"}  # here they are read off the rows
-HAS_STAGES = {"staged-release"}  # only learners that know its stages read it
-NOT_HERE = CATEGORIES_ONLY | LEAVES_CELLS_OUT | NEEDS_PUBLIC_CLASSES | HAS_STAGES
-NUMERIC = [mechanism for name, mechanism in MECHANISMS.items() if name not in NOT_HERE]
+LEAVES_CELLS_OUT = {name for name, made in MECHANISMS.items() if made.leaves_cells_out}
+HAS_STAGES = {name for name, made in MECHANISMS.items() if made.rounds > 1}
+"""Learners that need whole rows, or do not know the stages, say so."""
+NUMERIC = [
+    made
+    for name, made in MECHANISMS.items()
+    if not (made.only_categories or made.made_up or name in LEAVES_CELLS_OUT | HAS_STAGES)
+]
+"""For made-up rows classes must be public, and here they are read off the rows."""
 
 
 @pytest.mark.parametrize("mechanism", NUMERIC, ids=lambda m: m.name)

@@ -11,7 +11,6 @@ from sfumato.channels import NO_NOISE, Hybrid
 from sfumato.channels.guidance.bits import floored
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
 from sfumato.guarantee.recompute import recomputed
-from sfumato.mechanisms import GuidedProjection, NoisyOperator, RandomizedResponse
 from sfumato.mechanisms.phases import Given, Whole
 from sfumato.noise import Streams
 from sfumato.release.write_release import Layout, make_card
@@ -21,11 +20,16 @@ ROWS = 60_000
 FEW = 100
 
 
+def called(mechanism):
+    """The registered name, and what is not as usual: the id of a test."""
+    usual = type(mechanism)().get_params()
+    changed = [f"{name}={value}" for name, value in mechanism.get_params().items() if value != usual[name]]
+    return "-".join([mechanism.name, *changed])
+
+
 def tables_for(mechanism, rows=200, seed=0, **source):
     """A fitting encoding and rows with classes; public unless `source` says otherwise."""
-    shape = "23?5" if isinstance(mechanism, RandomizedResponse | GuidedProjection) else "nm3oi?"
-    if isinstance(mechanism, NoisyOperator):
-        shape = "pq3c?"  # operators may refuse a range that contains 0
+    shape = "23?5" if mechanism.only_categories else "pq3c?" if mechanism.not_about_zero else "nm3oi?"
     encoding = domain(shape, **source)
     rng = np.random.default_rng(seed)
     return encoding, any_records(encoding, rng, rows), rng.integers(2, size=rows)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from mechanism_contract import (
     CHECKS,
+    called,
     check_blocks_share_no_noise,
     check_gaps_say_nothing,
     check_merged_blocks_fit_like_one_pass,
@@ -70,7 +71,7 @@ def all_mechanisms():
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("mechanism", list(all_mechanisms()), ids=str)
+@pytest.mark.parametrize("mechanism", list(all_mechanisms()), ids=called)
 def test_contract(mechanism, check):
     check(mechanism)
 

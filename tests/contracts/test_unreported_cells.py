@@ -15,8 +15,9 @@ from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.guarantee import Card
 from sfumato.guarantee.recompute import recomputed
 from sfumato.learn.classifiers import PerturbedClassifier
-from sfumato.learn.classifiers.factory import CLASSIFIERS
+from sfumato.learn.classifiers.factory import CLASSIFIERS, make_classifier
 from sfumato.learn.classifiers.noise_aware_discriminant import NoiseAwareDiscriminant
+from sfumato.learn.classifiers.training import reads_gaps
 from sfumato.learn.model import load_model
 from sfumato.learn.reconstruct import reconstruct
 from sfumato.learn.train import train
@@ -224,15 +225,11 @@ class TestReconstruction:
         assert colour.rows == pytest.approx(ROWS / 2, abs=120)
 
 
-UNABLE = {"kernel-smoother", "logistic", "perceptron", "radius-vote", "knn", "naive-bayes", "mlp", "svm"}
-UNABLE |= {"bernoulli-naive-bayes", "id3"}
-
-
 class TestLearners:
     @pytest.mark.parametrize("name", CLASSIFIERS)
     def test_it_learns_from_reported_cells_or_says_that_it_cannot(self, home, tmp_path, name):
         model = tmp_path / "model.skops"
-        if name in UNABLE:
+        if not reads_gaps(make_classifier(name)):
             with pytest.raises(UsageError, match="Not applicable: this classifier needs every cell of a row"):
                 train([home / "clear"], classifier=name).save(model)
             assert not model.exists()

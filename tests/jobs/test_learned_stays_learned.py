@@ -271,9 +271,12 @@ def classified() -> dict[tuple[str, str], str]:
     for line in part.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         mechanism = cells[0].strip("`")
-        if len(cells) == 4 and mechanism in MECHANISMS:
-            for parameter in re.findall(r"`([a-z_]+)`", cells[1]):
-                found[mechanism, parameter] = f"{cells[2]}; {cells[3]}"
+        if len(cells) != 4 or (mechanism == "any" and not re.fullmatch(r"(`[a-z_]+`(, )?)+", cells[1])):
+            continue
+        for parameter in re.findall(r"`([a-z_]+)`", cells[1]):
+            having = [name for name, made in MECHANISMS.items() if parameter in made._get_param_names()]
+            for name in [mechanism] if mechanism in MECHANISMS else having if mechanism == "any" else []:
+                found[name, parameter] = f"{cells[2]}; {cells[3]}"
     return found
 
 

@@ -280,6 +280,8 @@ class Attack(ABC):
     helps: ClassVar[frozenset[str]] = frozenset()
     reads_gaps: ClassVar[bool] = False
     """Whether it makes sense of cells that were not reported (NaN); the others abstain, and invent nothing."""
+    weak: ClassVar[bool] = False
+    """Whether it may find nothing even where the release is a copy; the contract expects less of it then."""
     published: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     """What the paper does where our default differs, by parameter."""
     risk: ClassVar[str] = INFERENCE

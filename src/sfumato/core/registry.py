@@ -67,7 +67,14 @@ def enter(found: dict[str, Any], name: str, item: Any, declares: Iterable[str]) 
 
 
 METRICS: dict[str, Callable[..., Any]] = {}
-"""Every metric by its name; filled by `metric` when `sfumato.attacks.metrics` is imported."""
+"""The metrics of the modules that were imported so far, by name; see `all_metrics`."""
+
+
+def all_metrics() -> dict[str, Callable[..., Any]]:
+    """Every metric of its room, whichever file it stands in, by its name."""
+    for _ in modules_of("sfumato.attacks.metrics"):
+        pass  # a metric enters itself when its module is imported
+    return dict(sorted(METRICS.items()))
 
 
 def metric(takes: str, better: str) -> Callable[[Function], Function]:

@@ -120,6 +120,12 @@ class Mechanism(Parameters, ABC):
     """Whether a row of the table may be released several times, or never."""
     rotates: ClassVar[bool] = False
     """Whether its key is a rotation, so that a good one can be searched for."""
+    only_categories: ClassVar[bool] = False
+    """Whether numbers are refused."""
+    not_about_zero: ClassVar[bool] = False
+    """Whether a range that contains 0 is refused, or hardly protected."""
+    leaves_cells_out: ClassVar[bool] = False
+    """Whether a released row may leave columns out, so that learners which need whole rows refuse it."""
     for_surveys: ClassVar[bool] = False
     """Whether it is made for answers that are blurred one by one, before there is a table."""
 

@@ -56,6 +56,7 @@ class GuidedProjection(Mechanism):
     floor : least probability of either value of a bit; 0 as published, which proves nothing.
     """
 
+    only_categories = True
     name = "guided-projection"
     proves = True
     for_surveys = True

@@ -47,6 +47,7 @@ class NoisyOperator(Mechanism):
     category_epsilon : epsilon of one categorical column.
     """
 
+    not_about_zero = True
     name = "noisy-operator"
     columnwise = True
     column_choices = frozenset({"law", "scale", "low", "high", "df", "operator", "base", "epsilon_share"})

@@ -21,6 +21,7 @@ class RandomizedResponse(Mechanism):
     With `epsilon_record` the columns share it. They share evenly unless the schema gives them weights.
     """
 
+    only_categories = True
     name = "randomized-response"
     columnwise = True
     proves = True

@@ -60,6 +60,8 @@ class ReportsSome(Mechanism):
     schema's weights say how often a column is reported (`plan_of`).
     """
 
+    leaves_cells_out = True
+
     columnwise = True
     proves = True
     column_choices = frozenset({"epsilon_share"})
