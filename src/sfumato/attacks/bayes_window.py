@@ -122,7 +122,7 @@ class ListedBeliefs:
 
 
 NEARLY = 2e-5
-"""Of a mass: what single precision may get wrong after sums over columns and people."""
+"""How far a probability may be off in single precision, after sums over columns and people."""
 
 
 class DeviceColumns:

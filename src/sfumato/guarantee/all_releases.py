@@ -1,6 +1,6 @@
-"""The headline of a card: what holds for somebody who sees every release of the same rows, then this one alone.
+"""The headline of a card: what holds against an attacker who sees every release of the same rows, then this one.
 
-Noise of different releases is independent, so their costs add up: for somebody's values there is one figure. The
+Noise of different releases is independent, so their costs add up: for a person's values there is one figure. The
 owner's ledger knows how many there were; a release that proves nothing leaves no bound for all of them together.
 """
 
@@ -115,12 +115,12 @@ class Earlier:
 
 
 def is_drawn(entry: Entry) -> bool:
-    """Whether its rows belong to nobody."""
+    """Whether its rows are made up."""
     return bool(entry.get("central"))
 
 
 def cost_of(entry: Entry) -> Central:
-    """What a release of rows that belong to nobody cost, for the presence of one record."""
+    """What a release of made-up rows cost, for the presence of one record."""
     return Central.from_dict(entry["central"])
 
 
@@ -140,7 +140,7 @@ def _finite(epsilon: float) -> float | None:
 
 
 def _earlier_of_a_person(entry: Entry, most: int | None) -> float:
-    """Of perturbed records, for somebody who was in it with all of their rows."""
+    """Of perturbed records, for a person who was in it with all of their rows."""
     rows = _rows_in(entry, most)
     return math.inf if rows is None else record_epsilon(entry) * rows
 
@@ -243,12 +243,12 @@ class AllReleases:
 
     @property
     def central(self) -> Central | None:
-        """What all releases of rows that belong to nobody cost, for the presence of a record."""
+        """What all releases of made-up rows cost, for the presence of a record."""
         return self.values.central
 
     @property
     def hides_presence(self) -> bool:
-        """Whether nothing but rows that belong to nobody was released, and a bound holds: others show who is there."""
+        """Whether only made-up rows were released, and a bound holds: blurred rows show who is there."""
         return self.central is not None and self.values.local == 0.0 and self.bounded
 
     @property
@@ -393,7 +393,7 @@ def _from_epsilon(epsilon: float, values: Values) -> Values:
 
 
 def total_without_delta(epsilon: float | None, stated: Mapping[str, Any]) -> float | None:
-    """What all releases come to for somebody's values, by the epsilon of this one and a card's `earlier_releases`; None
+    """What all releases come to for a person's values, by the epsilon of this one and a card's `earlier_releases`; None
     where there is no bound, or only one with a delta."""
     alone = infinite(epsilon)
     values = AllReleases.of(Guarantee(alone, alone, alone), stated).values
@@ -401,7 +401,7 @@ def total_without_delta(epsilon: float | None, stated: Mapping[str, Any]) -> flo
 
 
 def hidden_presence(card: Mapping[str, Any]) -> Central | None:
-    """What a card as plain JSON says of somebody's presence, earlier releases of its table included; None where it
+    """What a card as plain JSON says of a person's presence, earlier releases of its table included; None where it
     claims nothing, or where earlier releases perturbed records, which shows who is in the table."""
     stated, earlier = card.get("guarantee") or {}, card.get("earlier_releases") or {}
     if stated.get("kind") != CENTRAL_DP or not stated.get("central"):

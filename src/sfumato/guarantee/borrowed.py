@@ -1,4 +1,4 @@
-"""What was learned from people's rows stays learned, also when it comes back as if somebody had simply chosen it.
+"""What was learned from people's rows stays learned, also when it comes back as if it had simply been chosen.
 
 A basis or a guidance that a release learned stands on its card, for everybody to read. Given to the next release as a
 parameter, with a reason beside it, it would look public; yet it tells of the people that shaped it, and whoever knows
@@ -147,7 +147,7 @@ def _hash(key: bytes, row: Matrix, start: float) -> str:
 
 
 def is_reason(words: object) -> bool:
-    """Whether somebody said why what they give is public."""
+    """Whether a reason was given why it is public."""
     return isinstance(words, str) and bool(words.strip())
 
 

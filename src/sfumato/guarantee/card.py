@@ -124,7 +124,7 @@ class Card:
         return card
 
     def in_own_words(self) -> Card:
-        """The same with `guarantee.words` computed from its figures: what somebody wrote there is never read."""
+        """The same with `guarantee.words` computed from its figures: what stands there is never read."""
         return replace(self, guarantee={**self.guarantee, "words": self.all_releases().in_words()})
 
     def says_the_same(self, text: bytes) -> bool:

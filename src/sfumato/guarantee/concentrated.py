@@ -78,7 +78,7 @@ class Central:
 
     @property
     def value(self) -> Central:
-        """For somebody who is in the table anyway, and whose values are guessed at: one record goes, another comes.
+        """For a person who is in the table anyway, and whose values are guessed at: one record goes, another comes.
 
         The only place where a cost of presence becomes one of values; a pure epsilon doubles.
         """
@@ -123,12 +123,12 @@ class Central:
 
 
 NOTHING_PROVED = Central(pure=math.inf)
-"""Of rows that belong to nobody, where something voids the claim: a seed, or a choice that looked."""
+"""Of made-up rows, where something voids the claim: a seed, or a choice that looked."""
 
 
 @dataclass(frozen=True)
 class Values:
-    """What releases come to for somebody's values: `local`, the sum of the epsilons of perturbed records, and what was
+    """What releases come to for a person's values: `local`, the sum of the epsilons of perturbed records, and what was
     measured of tables (`central`), under replacement."""
 
     local: float = 0.0

@@ -1,7 +1,7 @@
 """Whether the parts of a card agree: a card that was edited in one place is detected.
 
-This stops mistakes and careless edits, not liars. If somebody changes all parts together, or made the release
-differently from what the card says, it is not detected here.
+This stops mistakes and careless edits, not liars. A card whose parts were all changed together, or whose
+release was made differently, is not detected here.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ def _wrong_transform(data: Mapping[str, Any]) -> str | None:
     return None
 
 
-def label_state(keep: float | None, nobodys: bool) -> str:
-    """What became of the label: how often it was kept (None without one), and whether rows belong to nobody."""
+def label_state(keep: float | None, made_up: bool) -> str:
+    """What became of the label: how often it was kept (None without one), and whether rows are made up."""
     if keep is None:
         return "none"
-    return "drawn" if nobodys else "exact" if keep == 1 else "randomized"
+    return "drawn" if made_up else "exact" if keep == 1 else "randomized"
 
 
 def _wrong_total(stated: Mapping[str, Any], earlier: Mapping[str, Any]) -> str | None:

@@ -37,12 +37,12 @@ class ThreatModel(Record):
         rows: str,
         learned_bounds: bool,
         mechanism: tuple[str, ...] = (),
-        nobodys: bool = False,
+        made_up: bool = False,
         target: str | None = None,
     ) -> ThreatModel:
         """The model of a release whose label is `exact`, `randomized`, `drawn` or `none`.
 
-        `target`: a number to predict that is released as it is. `nobodys`: its rows belong to nobody, so that it hides
+        `target`: a number to predict that is released as it is. `made_up`: its rows are made up, so that it hides
         who is in the table, and only there.
         """
         adversary = (
@@ -50,7 +50,7 @@ class ThreatModel(Record):
             "May know anything else about other people, and any belief about the person beforehand.",
             "Does not hold the key, the private match file or the state of the random generator.",
         )
-        open_ends = [] if nobodys else [PRESENCE]
+        open_ends = [] if made_up else [PRESENCE]
         if label == "exact":
             open_ends.append("The column to predict is released exactly as it was: it is assumed to be public.")
         if target is not None:
@@ -65,7 +65,7 @@ class ThreatModel(Record):
             )
         open_ends.append(
             "The names of the columns are released, and a noisy number of rows."
-            if nobodys
+            if made_up
             else f"The number of rows ({rows}) and the names of the columns are released."
         )
         open_ends.append("What is true of most people like this person can be learned: that is the purpose.")
@@ -90,8 +90,8 @@ class Guarantee:
     data, floating-point noise, a fixed seed. Otherwise the figures are conditional ("would hold if these had been
     public"). Infinite figures mean that there is no bound at all.
 
-    Rows that belong to nobody have `central` instead: what seeing all of them tells about anybody's presence. The
-    kind is then ``central-dp``, and the record's epsilon is what a pure one comes to for somebody's values.
+    Made-up rows have `central` instead: what all of them together tell about anybody's presence. The
+    kind is then ``central-dp``, and the record's epsilon is what a pure one comes to for a person's values.
     """
 
     component: float
@@ -185,7 +185,7 @@ class Guarantee:
         return replace(self, in_the_way=tuple(dict.fromkeys((*self.in_the_way, *reasons))))
 
     def at_least(self, central: Central) -> Guarantee:
-        """Of rows that belong to nobody: at this cost where it is more, for instance what was planned."""
+        """Of made-up rows: at this cost where it is more, for instance what was planned."""
         assert self.central is not None
         more = Guarantee.for_the_table(central.at_least(self.central))
         return replace(self, component=more.component, column=more.column, record=more.record, central=more.central)

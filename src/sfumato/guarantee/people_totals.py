@@ -2,7 +2,7 @@
 
 People who were in the same earlier releases have the same totals, so it is enough to know for each which combination
 they were in (a byte, mostly) and to add up once a combination. Epsilons of perturbed records add up: their noise is
-independent. A release without a proof has no figure and is counted. What releases of rows that belong to nobody cost is
+independent. A release without a proof has no figure and is counted. What releases of made-up rows cost is
 kept apart, and is the same for everybody: it never depends on who was in them.
 """
 

@@ -58,12 +58,12 @@ def but_for(delta: float) -> str:
     return f", except with probability {delta:g}" if delta else ""
 
 
-def presence(central: Central, seeing: str = "") -> str:
+def presence(central: Central, first: str = "") -> str:
     """What central differential privacy comes to, about the presence of one record: at most e^epsilon times the false
-    alarms, and delta more."""
+    alarms, and delta more. `first`: what the tester does before."""
     right = of_100(FALSE_ALARMS * math.exp(min(central.epsilon, 700.0)) + central.delta)
     often = f"is right at most {right} times in 100" if right < 100 else "may be right every time"
-    return f"Whoever {seeing}tests for a person and is wrong 1 time in 100 {often} ({central.words()})."
+    return f"Whoever {first}tests for a person and is wrong 1 time in 100 {often} ({central.words()})."
 
 
 def figures(values: Values, hides_presence: bool, rows: int | None = None) -> str:

@@ -46,7 +46,7 @@ def amplification_at_most(epsilon: float | None) -> str:
 
 
 def at_most(probability: float) -> str:
-    """How sure somebody can become: an upper bound in words that is never rounded to certainty.
+    """How sure an attacker can become: an upper bound in words that is never rounded to certainty.
 
     >>> at_most(0.05176), at_most(0.99999)
     ('at most 5.18%', 'over 99.9%')

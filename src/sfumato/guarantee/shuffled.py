@@ -1,4 +1,6 @@
-"""What a record's local epsilon comes to for somebody who sees only a shuffled crowd (Feldman, McMillan & Talwar 2021).
+"""What a record's local epsilon comes to against an attacker who sees only a shuffled crowd.
+
+By Feldman, McMillan & Talwar (2021).
 
 n people release one record each by the same randomizer, which has the local epsilon e, and an honest shuffler drops who
 sent what. Two tables differ in one person's record. Whatever the other records are, each of the n - 1 others looks with

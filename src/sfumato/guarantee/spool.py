@@ -34,7 +34,7 @@ class Spool:
         self._size += len(content)
         if not self._on_disk and self._size > SPOOL_BYTES:
             self._move_to_disk()
-        self._file.seek(0, os.SEEK_END)  # somebody may have read in between
+        self._file.seek(0, os.SEEK_END)  # it may have been read in between
         self._file.write(content)
 
     def from_start(self) -> IO[bytes]:

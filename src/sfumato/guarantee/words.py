@@ -16,9 +16,6 @@ from sfumato.guarantee.guarantee import summarized
 from sfumato.guarantee.own_words import own_words, quoted
 from sfumato.guarantee.rounding import amplification_at_most, epsilon_at_most
 
-# What prevents a proof, and the option that removes it.
-
-
 WAYS_OUT = {
     "bounds or categories": "say what you know of each column without this table, and how (sfumato schema declare "
     "SCHEMA --column COL --low LOW --high HIGH --reason ...)",
@@ -56,7 +53,7 @@ OWN = "the release's own words"
 
 
 def card_in_words(card: Card) -> str:
-    """What holds against somebody who sees all releases, what this one is, what it rests on, what is not protected."""
+    """What holds for all releases together, what this one is, what it rests on, and what is not protected."""
     together = card.all_releases()
     parts = [
         f"Guarantee: {card.guarantee['words']}",

@@ -19,7 +19,7 @@ from sfumato.table import Group
 OUTCOMES = 64
 """Cells of a released number."""
 PRIOR = 16.0
-"""So many further rows of a column are taken to be spread as all columns are on average."""
+"""How strongly a column's shares are drawn towards the average of all columns, in rows."""
 STEPS = 200
 _ROUNDED = 12
 """Digits of a share: sums over blocks come in any order."""

@@ -123,8 +123,8 @@ def make_card(
     mechanism, encoding = layout.mechanism, layout.encoding
     label = encoding.schema.label if labelled else None
     target = encoding.schema.target
-    nobodys = mechanism.recipe_.rows == "nobody"
-    state = label_state(None if label is None else label_keep, nobodys)
+    made_up = mechanism.recipe_.rows == "nobody"
+    state = label_state(None if label is None else label_keep, made_up)
     post_processing = LIKE_ORIGINAL if layout.like_original else None
     recipe = layout.recipe()
     transform = recipe.map.to_dict()
@@ -147,7 +147,7 @@ def make_card(
         recipe=recipe.to_dict(),
         threat_model=ThreatModel.of(
             label=state,
-            nobodys=nobodys,
+            made_up=made_up,
             rows=f"{rows:,}",
             learned_bounds=not encoding.public,
             mechanism=mechanism.not_protected,
