@@ -13,7 +13,7 @@ from sfumato.channels import Additive, Channel, Exact, OrMissing, RandomizedResp
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import TableError
 from sfumato.core.wording import counted
-from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
+from sfumato.mechanisms import find_mechanism, make_mechanism
 from sfumato.noise import make_law
 from sfumato.table import Group, open_table
 from sfumato.table.filling import unfit_in_words, warn_of_unfit
@@ -283,9 +283,10 @@ def _undrawn(case: Case, source: Codes, rng: np.random.Generator) -> People | No
 
     As large a share of them as of the others, where these are a sample.
     """
-    if case.card is None or not MECHANISMS.get(case.card.mechanism["name"], Mechanism).redraws:
+    made_by = None if case.card is None else find_mechanism(case.card.mechanism["name"])
+    if case.card is None or made_by is None or not made_by.redraws:
         return None
-    mechanism = make_mechanism(case.card.mechanism["name"], dict(case.card.mechanism["parameters"]))
+    mechanism = make_mechanism(made_by.name, dict(case.card.mechanism["parameters"]))
     drawn, total = np.unique(source), case.people.total
     if mechanism.wanted(total) != case.card.rows:
         case.notes.append(NOT_ALL_USED)

@@ -20,7 +20,7 @@ from sfumato.auditing.case import Case
 from sfumato.channels import Channel, NotApplicableError, Recipe
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SfumatoError
-from sfumato.mechanisms import KernelResampling, Mechanism, make_mechanism
+from sfumato.mechanisms import Mechanism, find_mechanism, make_mechanism
 from sfumato.table import Encoding, Group
 from sfumato.table.statistics import NO_CLASS
 
@@ -41,14 +41,17 @@ def density_gap(case: Case) -> dict[str, Any] | None:
     where no class has rows in both.
     """
     card, holdout = case.card, case.holdout
-    if card is None or holdout is None or card.mechanism["name"] != KernelResampling.name:
+    if card is None or holdout is None:
+        return None
+    made_by = find_mechanism(card.mechanism["name"])
+    if made_by is None or not made_by.estimates_density:
         return None
     recipe = card.made_by()
     X, y = case.register, _classes(case)
     other = holdout.y if y is not None else None
     if y is not None and other is None:
         return None
-    mechanism = make_mechanism(KernelResampling.name, dict(card.mechanism["parameters"]))
+    mechanism = make_mechanism(made_by.name, dict(card.mechanism["parameters"]))
     rng = np.random.default_rng(0)  # fixed: measuring twice gives the same figure
     total, weight, variance, held_apart = 0.0, 0, 0.0, 0
     for code in [NO_CLASS] if y is None else np.unique(y).tolist():

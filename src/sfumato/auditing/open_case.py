@@ -21,7 +21,7 @@ from sfumato.channels import FLOAT_NOISE, Guided, NotApplicableError, Recipe, Se
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.core.errors import SfumatoError, TableError, UsageError
 from sfumato.guarantee import Card
-from sfumato.mechanisms import MECHANISMS, make_mechanism
+from sfumato.mechanisms import find_mechanism, make_mechanism
 from sfumato.release.release import Release
 from sfumato.release.sanitize_checks import alone
 from sfumato.table import open_table
@@ -172,7 +172,7 @@ def simulator_of(case: Case) -> Simulator | None:
     recipe = card.made_by()
     if all(channel.is_stated for channel in recipe.channels):
         return _by_channels(recipe, case.affine)
-    mechanism = MECHANISMS.get(card.mechanism["name"])
+    mechanism = find_mechanism(card.mechanism["name"])
     again = mechanism is not None and mechanism.columnwise and not mechanism.needs_key and case.columnwise
     return _by_mechanism(card, case) if again and card.post_processing is None else None
 

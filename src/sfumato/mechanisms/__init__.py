@@ -42,9 +42,16 @@ def __getattr__(name: str) -> Any:
     return found
 
 
+def find_mechanism(name: str) -> type[Mechanism] | None:
+    """The class of a method, None where there is none of this name; loads no other method if its file is called so."""
+    return _alone(name) or _all().get(name)
+
+
 def make_mechanism(name: str, parameters: dict[str, object] | None = None) -> Mechanism:
     """A mechanism by its name and parameters, as the command line gives them."""
-    made = _alone(name) or _among_all(name)
+    made = find_mechanism(name)
+    if made is None:
+        raise UsageError(f"There is no method {name!r}. Choose one of: {', '.join(sorted(_all()))}.")
     known = made._get_param_names()
     for parameter in parameters or {}:
         if parameter == "epsilon_record" and parameter not in known:
@@ -59,12 +66,6 @@ def _all() -> dict[str, type[Mechanism]]:
     from sfumato.mechanisms import MECHANISMS
 
     return MECHANISMS
-
-
-def _among_all(name: str) -> type[Mechanism]:
-    if name not in _all():
-        raise UsageError(f"There is no method {name!r}. Choose one of: {', '.join(sorted(_all()))}.")
-    return _all()[name]
 
 
 def _alone(name: str) -> type[Mechanism] | None:
@@ -97,5 +98,6 @@ __all__ = [
     "SquareWaveColumns",
     "StagedRelease",
     "TreeResampling",
+    "find_mechanism",
     "make_mechanism",
 ]

@@ -118,6 +118,8 @@ class Mechanism(Parameters, ABC):
     """Whether rows are drawn from a noisy model of the table, and are nobody's."""
     redraws: ClassVar[bool] = False
     """Whether a row of the table may be released several times, or never."""
+    estimates_density: ClassVar[bool] = False
+    """Whether rows are drawn from an estimate of the table's density, which rows held apart can be compared with."""
     rotates: ClassVar[bool] = False
     """Whether its key is a rotation, so that a good one can be searched for."""
     only_categories: ClassVar[bool] = False

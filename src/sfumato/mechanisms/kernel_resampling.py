@@ -133,6 +133,7 @@ class KernelResampling(RowDrawing):
     """
 
     name = "kernel-resampling"
+    estimates_density = True
     columnwise = True
     column_choices = frozenset({"kernel", "bandwidth"})
     own_knob = Knob("bandwidth", 0.005, 2.0, protects=True)

@@ -15,7 +15,7 @@ from sfumato.channels.measured import Measurement
 from sfumato.core.array_types import Codes
 from sfumato.core.errors import CardError, TableError
 from sfumato.guarantee import Card
-from sfumato.mechanisms import MECHANISMS, make_mechanism
+from sfumato.mechanisms import find_mechanism, make_mechanism
 from sfumato.mechanisms.central.agreed import AgreedPlan, noisy_figures
 from sfumato.mechanisms.central.noisy_counts import COLUMNS, PAIRS, ROWS, NoisyCounts
 from sfumato.mechanisms.central.scoring import NoisyScores
@@ -68,7 +68,7 @@ def noisy_counts(cells: Codes, plan: AgreedPlan, card: Card) -> NoisyCounts | No
 def expected_measurements(plan: AgreedPlan, card: Card) -> list[Measurement]:
     """What a card must state that was made under this plan with its own epsilon and delta."""
     stated = card.mechanism["parameters"]
-    if card.mechanism["name"] not in MECHANISMS:
+    if find_mechanism(card.mechanism["name"]) is None:
         raise CardError("The card's method is unknown.")
     made = make_mechanism(card.mechanism["name"], {"epsilon": stated["epsilon"], "delta": stated["delta"]})
     return made.measured_under(plan)

@@ -11,7 +11,7 @@ from sfumato.core.errors import CardError, UsageError
 from sfumato.core.files import new_folder
 from sfumato.guarantee import Card
 from sfumato.ledger import Ledger
-from sfumato.mechanisms import MECHANISMS, Mechanism
+from sfumato.mechanisms import Mechanism, find_mechanism
 from sfumato.noise import Streams
 from sfumato.release.asked import RedrawAsked
 from sfumato.release.engines.release import drawn
@@ -49,7 +49,7 @@ def draw_from(release: Release, asked: RedrawAsked) -> Release:
 def fitted_of(release: Release, rows: int | None) -> Mechanism:
     """The mechanism as its fit left it, from the release's card and model."""
     card = release.card
-    made_by = MECHANISMS.get(card.mechanism["name"])
+    made_by = find_mechanism(card.mechanism["name"])
     if made_by is None or not made_by.made_up:
         raise UsageError(
             f"Rows can only be drawn again from a model of the table, and the release {release.where} was made by "

@@ -26,7 +26,7 @@ from sfumato.core.progress import silent
 from sfumato.learn.classifiers.factory import choose_classifier, make_classifier
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts, public_map
-from sfumato.mechanisms import KernelResampling, Mechanism, make_mechanism
+from sfumato.mechanisms import Mechanism, make_mechanism
 from sfumato.reconstruction.picture import BOTTOM, LEFT, TOP, Size, framed, text, ticks
 from sfumato.study.asked import RehearseAsked
 from sfumato.table import Encoding, Schema, open_table
@@ -245,11 +245,11 @@ def _density_gap(split: Split, fits: list[tuple[Codes, Mechanism]], rng: np.rand
     """Over the classes, weighted by rows; against the estimate from the rows held apart."""
     X, y, held, held_y = split.X, split.y, split.held, split.held_y
     first = fits[0][1]
-    if first.name != KernelResampling.name or np.bincount(held_y)[np.unique(held_y)].min() < 2:
+    if not first.estimates_density or np.bincount(held_y)[np.unique(held_y)].min() < 2:
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        apart = KernelResampling(**first.get_params()).fit(held, held_y, split.encoding)
+        apart = type(first)(**first.get_params()).fit(held, held_y, split.encoding)
     losses, weights = [], []
     for code in np.unique(y).tolist():
         densities = [RowDensity.of(fit, X[rows], y[rows], code) for rows, fit in fits]

@@ -10,7 +10,7 @@ from sfumato.core.as_published import as_published
 from sfumato.core.errors import SchemaError, SfumatoError, UsageError
 from sfumato.core.files import other_version
 from sfumato.learn.classifiers.factory import CLASSIFIERS, choose_classifier, read_choice
-from sfumato.mechanisms import MECHANISMS
+from sfumato.mechanisms import find_mechanism
 from sfumato.release.strength import MADE_UP
 from sfumato.study.protocol.pool_study import DEFAULT_CLASSIFIERS, PoolStudy, trains
 from sfumato.study.protocol.survey_file import SurveyStudy
@@ -47,7 +47,7 @@ def _survey(study: dict[str, Any]) -> dict[str, Any]:
 def _pool(study: dict[str, Any]) -> dict[str, Any]:
     mechanism = study.get("mechanism")
     if isinstance(mechanism, Mapping) and isinstance(mechanism.get("name"), str):
-        known = MECHANISMS.get(mechanism["name"])
+        known = find_mechanism(mechanism["name"])
         paper, given = known.published if known else {}, mechanism.get("parameters") or {}
         if isinstance(given, Mapping):
             study["mechanism"] = {**mechanism, "parameters": as_published(mechanism["name"], paper, given)}
