@@ -7,25 +7,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
-
 from sfumato.advising.exposure import MOST
 from sfumato.api.desk.pages import FILES
+from sfumato.api.desk.picture import Spot, scatter
 from sfumato.api.desk.spelled import as_command, as_python, declared_as_commands, declared_in_python
 from sfumato.api.desk.words import say
 from sfumato.api.desk.work import CHANCES, NUMBERS, SOURCES, Work, in_words, shown
 from sfumato.auditing.report.bottom_line import rows as bottom_line_rows
-from sfumato.auditing.report.markup import tag
-from sfumato.guarantee import CENTRAL_DP, LOCAL_DP
 from sfumato.ledger.asked import show_ledger
 
 if TYPE_CHECKING:
+    from sfumato.advising.advice import Advice
     from sfumato.table import Column
 
 HOME = "Sfumato"
 PRIVATE_FILES = ("key.json", "trace.parquet", "report.html", "audit.json")
 STEPS = ("columns", "strength", "try", "release", "look")
-WIDTH, HEIGHT, LEFT, BELOW = 560, 300, 60, 40
 
 
 @dataclass(frozen=True)
@@ -169,58 +166,46 @@ def _spent() -> Sequence[Any]:
 
 
 def trials(work: Work, language: str) -> dict[str, Any]:
-    advice = work.advice()
     settings = [_setting(place, one) for place, one in enumerate((work.compared or {}).get("settings", ()))]
     tried = [one for one in settings if not one["refused"]]
     # What was not tried against a whole risk stands outside the axes, never at 0.
     placed = [one for one in tried if not one["untried"] and None not in (one["extra"], one["right"])]
+    measured = [Spot(one["right"], one["extra"]) for one in placed]
+    known = work.experience()
+    public = [Spot(one.forecast.accuracy, 100 * one.bound.to_dict()["max_risk"]) for one in known]
     return {
-        "advice": advice,
+        "advice": work.advice(),
+        "experience": known,
         "settings": tried,
         "refused": [one for one in settings if one["refused"]],
-        "picture": scatter(placed, language) if placed else "",
+        "picture": scatter(public, measured, _references(work, known, language), language) if public or placed else "",
         "command": as_command("compare", _named(work), {"schema": str(work.schema_file), "out": "compare"}),
         "python": as_python("compare", _named(work), {"out": "compare", "schema": str(work.schema_file)}),
     }
 
 
+def _references(work: Work, known: Sequence[Advice], language: str) -> list[tuple[str, float]]:
+    """Originals and commonest class: of the table itself where it was tried on, else of public tables."""
+    own = next((one for one in (work.compared or {}).get("settings", ()) if one.get("majority") is not None), None)
+    if own is not None:
+        return [(say("originals", language), own["ceiling"]), (say("commonest", language), own["majority"])]
+    first = next((one.forecast for one in known), None)
+    if first is None:
+        return []
+    return [(say("originals", language), first.originals), (say("commonest", language), first.majority)]
+
+
 def _setting(place: int, found: Mapping[str, Any]) -> dict[str, Any]:
-    """A setting that was tried: right about others, the most extra of any attacker, and whether it is proved."""
+    """A setting that was tried: right about others, and the most extra of any attacker."""
     return {
         "place": place,
         "method": found["mechanism"],
         "setting": found["setting"],
         "right": found.get("accuracy"),
         "extra": found.get("extra"),
-        "proved": found.get("kind") in (LOCAL_DP, CENTRAL_DP),
         "untried": found.get("untried") or (),
         "refused": found["refused"],
     }
-
-
-def scatter(settings: Sequence[Mapping[str, Any]], language: str) -> Markup:
-    """Right about others against extra hits in 100: circles are proved, squares measured. A table says the same."""
-    most: float = max([10.0, *(float(one["extra"]) for one in settings)])
-
-    def x(extra: float) -> float:
-        return LEFT + (WIDTH - LEFT - 20) * max(0.0, extra) / most
-
-    def y(right: float) -> float:
-        return 10 + (HEIGHT - BELOW - 10) * (1 - right)
-
-    marks = [
-        tag("circle", cx=x(one["extra"]), cy=y(one["right"]), r=6, class_="proved")
-        if one["proved"]
-        else tag("rect", x=x(one["extra"]) - 5, y=y(one["right"]) - 5, width=10, height=10, class_="measured")
-        for one in settings
-    ]
-    axes = tag("path", d=f"M{LEFT} 10V{HEIGHT - BELOW}H{WIDTH - 20}", class_="axis")
-    names = [
-        tag("text", say("axis_right", language), x=LEFT - 8, y=16, text_anchor="end"),
-        tag("text", say("axis_extra", language), x=WIDTH - 20, y=HEIGHT - 8, text_anchor="end"),
-        tag("text", f"{most:.0f}", x=WIDTH - 20, y=HEIGHT - BELOW + 18, text_anchor="end"),
-    ]
-    return tag("svg", axes, *names, *marks, viewBox=f"0 0 {WIDTH} {HEIGHT}", aria_hidden="true", class_="plot")
 
 
 # 4

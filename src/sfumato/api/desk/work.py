@@ -29,6 +29,8 @@ SOURCES = ("form", "instrument", "law", "codebook")
 """Where a range may be known from, each with a word for it; or the owner's own words."""
 CHANCES = tuple(tenth / 10 for tenth in range(11, 96))
 """Of 10, what a fact with 1 chance in 10 may be lifted to."""
+TRIED = (1.2, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 9.0)
+"""Of them, those whose use is shown."""
 USUAL = 2.0
 COPIED = "copied"
 """A mistake that the page has its own words for, and a box beside them."""
@@ -179,6 +181,14 @@ class Work:
         label = None if schema.label is None else schema.label.name
         known = Known(label, None, self.rows, schema.learned, self.rows_per_person)
         return advise(Wish(max_posterior=self.chances / 10, trust=self.trust), known)
+
+    def experience(self) -> list[Advice]:
+        """The same for several strengths, where there is a column to predict."""
+        schema = self.schema
+        if schema.label is None:
+            return []
+        known = Known(schema.label.name, None, self.rows, schema.learned, self.rows_per_person)
+        return [advise(Wish(max_posterior=one / 10, trust=self.trust), known) for one in TRIED]
 
     def strengths(self) -> list[dict[str, float]]:
         """For the page's slider: every choice with what it comes to, so that moving it asks nobody."""
