@@ -50,10 +50,10 @@ def declare(
     """
     typed = typed or Typed()
     _check_typed(names, reason, typed)
-    schema, memory = Schema.load(path), ReadOff(ledger)
-    marked = _marked_learned(path)
+    declaring = Declaring(path, ledger)
+    schema = declaring.schema
     wanted = names or _learned(schema)
-    read = [name for name in wanted if name in marked or memory.was_shown(schema[name])]
+    read = [name for name in wanted if declaring.was_read(name)]
     if names is None and read:
         raise UsageError(
             f"--all cannot declare what was read off a table, as {counted(len(read), 'column')} of {path} "
@@ -61,13 +61,30 @@ def declare(
             f"{example(path, schema[read[0]])}"
         )
     for name in wanted:
-        column = _with(schema[name], typed)
-        _check(column, typed, name in read, memory, path)
-        if name in marked and typed.given:
-            _check_against(schema[name], column, path)
+        declaring.declare(name, reason, typed)
+    return declaring.schema, list(wanted)
+
+
+class Declaring:
+    """A schema file whose columns are declared one after the other; each is taken or refused by itself."""
+
+    def __init__(self, path: Path, ledger: Path | None = None) -> None:
+        self.schema = Schema.load(path)
+        self._path, self._memory = path, ReadOff(ledger)
+        self._marked = _marked_learned(path)
+
+    def was_read(self, name: str) -> bool:
+        """Whether a column's range was read off a table, by the file or by the ledger's memory."""
+        return name in self._marked or self._memory.was_shown(self.schema[name])
+
+    def declare(self, name: str, reason: str, typed: Typed) -> None:
+        """Take one column, or refuse it and leave the schema as it is."""
+        column = _with(self.schema[name], typed)
+        _check(column, typed, self.was_read(name), self._memory, self._path)
+        if name in self._marked and typed.given:
+            _check_against(self.schema[name], column, self._path)
         domain = {key: getattr(column, key) for key in (*ENDS, "categories")}
-        schema = schema.with_column(name, **domain, source="public", reason=reason.strip())
-    return schema, list(wanted)
+        self.schema = self.schema.with_column(name, **domain, source="public", reason=reason.strip())
 
 
 def _check_typed(names: Sequence[str] | None, reason: str, typed: Typed) -> None:

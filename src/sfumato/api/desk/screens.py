@@ -12,7 +12,7 @@ from sfumato.api.desk.pages import FILES
 from sfumato.api.desk.picture import Spot, scatter
 from sfumato.api.desk.spelled import as_command, as_python, declared_as_commands, declared_in_python
 from sfumato.api.desk.words import say
-from sfumato.api.desk.work import CHANCES, NUMBERS, SOURCES, Work, in_words, shown
+from sfumato.api.desk.work import CHANCES, NUMBERS, SOURCES, Work, in_words, shown, source_of
 from sfumato.auditing.report.bottom_line import rows as bottom_line_rows
 from sfumato.ledger.asked import show_ledger
 
@@ -97,9 +97,10 @@ def columns(work: Work, language: str) -> dict[str, Any]:
     found = []
     for place, column in enumerate(schema.columns):
         public = column.source == "public"
-        reason = column.reason or ""
         is_number = column.kind in NUMBERS
-        known = reason if reason in SOURCES else "other" if public else ""
+        known, why = source_of(column.reason or "") if public else ("", "")
+        if column.name in mistakes:  # what was typed is shown again
+            known, why = (work.typed.get((column.name, name), "") for name in ("known", "why"))
         read = f"{shown(column.low)} – {shown(column.high)}" if is_number else in_words(column)
         found.append(
             Row(
@@ -111,8 +112,8 @@ def columns(work: Work, language: str) -> dict[str, Any]:
                 "" if public else read,
                 *_ends(work, column, public),
                 in_words(column),
-                work.typed.get((column.name, "known"), known) if column.name in mistakes else known,
-                reason if known == "other" else work.typed.get((column.name, "why"), ""),
+                known,
+                why,
                 exposed[column.name].level,
                 say(f"exposure_{exposed[column.name].why.replace(' ', '_')}", language),
                 mistakes.get(column.name, ""),

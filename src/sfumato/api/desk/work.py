@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.core.files import write_whole
 from sfumato.release.asked import OWNER, TRUSTS
 from sfumato.release.config import TABLE, Config
-from sfumato.release.declare import CopiedError, Typed, declare
+from sfumato.release.declare import CopiedError, Declaring, Typed
 from sfumato.table import Column, Schema
 
 SCHEMA, CONFIG = "schema.json", "config.yaml"
@@ -25,8 +26,13 @@ FIELDS = ("use", "low", "high", "words", "known", "why", "sure")
 """What the form says of each column."""
 NUMBERS = ("numeric", "integer", "date")
 KEEP, LEAVE = "keep", "leave"
-SOURCES = ("form", "instrument", "law", "codebook")
-"""Where a range may be known from, each with a word for it; or the owner's own words."""
+SOURCES = {
+    "form": "a form",
+    "instrument": "what the instrument can measure",
+    "law": "a law",
+    "codebook": "a code book",
+}
+"""Where a range may be known from, with the words that readers of the card are told; or the owner's own words."""
 CHANCES = tuple(tenth / 10 for tenth in range(11, 96))
 """Of 10, what a fact with 1 chance in 10 may be lifted to."""
 TRIED = (1.2, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 9.0)
@@ -119,43 +125,40 @@ class Work:
     def take_columns(self, sent: Mapping[str, str]) -> None:
         """What the owner says of the columns; what is refused stays as it was, with a sentence beside it."""
         self.mistakes = {}
-        schema = self.schema
-        for place, column in enumerate(schema.columns):
+        declaring = Declaring(self.schema_file)
+        for place, column in enumerate(declaring.schema.columns):
             given = {name: sent.get(f"{name}-{place}", "").strip() for name in FIELDS}
             try:
-                self._take_column(column, given)
+                self._take_column(declaring, column, given)
             except CopiedError:
                 self.mistakes[column.name] = COPIED
             except SfumatoError as error:
                 self.mistakes[column.name] = str(error)
+        declaring.schema.save(self.schema_file)
+        self.schema_file.chmod(0o600)
 
-    def _take_column(self, column: Column, given: Mapping[str, str]) -> None:
+    def _take_column(self, declaring: Declaring, column: Column, given: Mapping[str, str]) -> None:
         role = "identifier" if given["use"] == LEAVE else "private"
         if given["use"] and column.role in ("private", "identifier") and role != column.role:
-            self._save(self.schema.with_column(column.name, role=role))
+            declaring.schema = declaring.schema.with_column(column.name, role=role)
         if role == "identifier" or not given["known"]:
             return
-        reason = given["why"] or given["known"]
+        reason = _reason(column, given)
         self.typed |= {(column.name, name): value for name, value in given.items()}
         if column.source == "public" and not _changed(column, given) and column.reason == reason:
             return
-        if column.kind in NUMBERS:
-            if not (given["low"] and given["high"]):
-                raise UsageError("Type the least and the largest value that your source allows.")
-            typed = Typed(given["low"], given["high"])
-        else:
-            typed = Typed(categories=tuple(next(csv.reader([given["words"]], skipinitialspace=True), [])))
-        if given["sure"] and column.kind in NUMBERS:
-            # The source says just these numbers: the owner's own hand, which the card and `sfumato show` tell of.
-            low, high = (_bound(column, given[end]) for end in ("low", "high"))
-            self._save(self.schema.with_column(column.name, low=low, high=high, source="public", reason=reason))
+        if column.kind not in NUMBERS:
+            words = tuple(next(csv.reader([given["words"]], skipinitialspace=True), []))
+            declaring.declare(column.name, reason, Typed(categories=words))
             return
-        found, _ = declare(self.schema_file, [column.name], reason, typed)
-        self._save(found)
-
-    def _save(self, schema: Schema) -> None:
-        schema.save(self.schema_file)
-        self.schema_file.chmod(0o600)
+        if not (given["low"] and given["high"]):
+            raise UsageError("Type the least and the largest value that your source allows.")
+        if given["sure"]:
+            # The source says just these numbers: the owner's own hand, which the card and `sfumato show` tell of.
+            ends = {end: _bound(column, given[end]) for end in ("low", "high")}
+            declaring.schema = declaring.schema.with_column(column.name, **ends, source="public", reason=reason)
+        else:
+            declaring.declare(column.name, reason, Typed(given["low"], given["high"]))
 
     # 2: how much
 
@@ -190,21 +193,9 @@ class Work:
         known = Known(schema.label.name, None, self.rows, schema.learned, self.rows_per_person)
         return [advise(Wish(max_posterior=one / 10, trust=self.trust), known) for one in TRIED]
 
-    def strengths(self) -> list[dict[str, float]]:
+    def strengths(self) -> tuple[Mapping[str, float], ...]:
         """For the page's slider: every choice with what it comes to, so that moving it asks nobody."""
-        found = []
-        for chances in CHANCES:
-            wish = Wish(max_posterior=chances / 10, trust=self.trust)
-            bound = advise(wish, Known(rows_per_person=self.rows_per_person)).bound.to_dict()
-            found.append(
-                {
-                    "chances": chances,
-                    "epsilon": bound["epsilon"],
-                    "points": 100 * bound["max_risk"],
-                    "pairs": 100 * bound["pairs_told_apart"],
-                }
-            )
-        return found
+        return _strengths(self.trust, self.rows_per_person)
 
     # 3: try
 
@@ -239,11 +230,38 @@ class Work:
         return Config(mechanism, dict(parameters), CHOSEN, TABLE if self.looked else "nothing")
 
 
+@lru_cache(maxsize=8)
+def _strengths(trust: str, rows_per_person: int) -> tuple[Mapping[str, float], ...]:
+    found = []
+    for chances in CHANCES:
+        wish = Wish(max_posterior=chances / 10, trust=trust)
+        bound = advise(wish, Known(rows_per_person=rows_per_person)).bound.to_dict()
+        points, pairs = 100 * bound["max_risk"], 100 * bound["pairs_told_apart"]
+        found.append({"chances": chances, "epsilon": bound["epsilon"], "points": points, "pairs": pairs})
+    return tuple(found)
+
+
 def _changed(column: Column, given: Mapping[str, str]) -> bool:
     """Whether the form says something else than the schema."""
     if column.kind in NUMBERS:
         return (given["low"], given["high"]) != (shown(column.low), shown(column.high))
     return given["words"] != in_words(column)
+
+
+def _reason(column: Column, given: Mapping[str, str]) -> str:
+    """How the owner knows a range, as readers are told."""
+    source, why = SOURCES.get(given["known"]), given["why"]
+    if source is None and not why:
+        raise UsageError(f"Say where the range of {column.name} is known from.")
+    return ": ".join(part for part in (source, why) if part)
+
+
+def source_of(reason: str) -> tuple[str, str]:
+    """The source that a reason names, and what else it says; "other" where it is in the owner's own words."""
+    for key, words in SOURCES.items():
+        if reason == words or reason.startswith(f"{words}: "):
+            return key, reason.removeprefix(words).removeprefix(": ")
+    return "other", reason
 
 
 def _bound(column: Column, typed: str) -> Any:
