@@ -69,7 +69,7 @@ def serve(kind: str, folder: Path, database: str, attributes: int) -> None:
     settings = Settings(data=folder, database=database or None, worker=False, respondent_rate=Rate(1e8, 1e8))
     if kind == "ours":
         from sfumato.study.protocol.study_file import study_from_dict
-        from sfumato.study.server.run import serve as run
+        from sfumato.study.server.app import serve as run
 
         store = Store.open(settings)
         study, _ = store.studies.create(study_from_dict(survey(attributes)))

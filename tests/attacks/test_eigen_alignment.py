@@ -4,8 +4,14 @@ from numpy.testing import assert_allclose
 from rotations import independent, knowledge, score, skewed
 
 from sfumato.attacks import Abstain, Knowledge
-from sfumato.attacks.independent_components import EigenAlignment, axes_of, axis_certainty, standardised
-from sfumato.attacks.sign_matching import agreement_of, matching_signs
+from sfumato.attacks.independent_components import (
+    EigenAlignment,
+    agreement_of,
+    axes_of,
+    axis_certainty,
+    matching_signs,
+    standardised,
+)
 
 
 @pytest.mark.parametrize("d", [2, 5, 30])

@@ -11,9 +11,8 @@ from sfumato.mechanisms.central import model as model_room
 from sfumato.mechanisms.central.budget import Budget
 from sfumato.mechanisms.central.drawing import ModelColumn
 from sfumato.mechanisms.central.forest import Node
-from sfumato.mechanisms.central.model import TreeModel
+from sfumato.mechanisms.central.model import Expected, TreeModel, candidates, corrected, score_of_three
 from sfumato.mechanisms.central.model_file import model_as_dict, model_from_dict
-from sfumato.mechanisms.central.second_parents import Expected, candidates, corrected, score
 from sfumato.table import Column, Encoding, Schema
 
 PUBLIC = {"source": "public", "reason": "the form"}
@@ -112,7 +111,7 @@ def test_one_record_changes_one_count_and_every_score_by_one_at_most():
     for key, table in whole.tables.items():
         assert np.abs(table - less.tables[key]).sum() == 1
         expected = model._expected.counts(key)
-        assert abs(score(table, expected, 3.0) - score(less.tables[key], expected, 3.0)) <= 1
+        assert abs(score_of_three(table, expected, 3.0) - score_of_three(less.tables[key], expected, 3.0)) <= 1
 
 
 def test_what_is_expected_follows_the_path_between_columns():

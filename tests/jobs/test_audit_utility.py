@@ -5,7 +5,7 @@ import pandas as pd
 
 from sfumato.api.cli.audit import utility_lines
 from sfumato.auditing.audit import audit
-from sfumato.auditing.report.accuracy import learned
+from sfumato.auditing.report.columns import learned
 from sfumato.auditing.utility import CLASSIFIERS, WITH_CARD
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import Column, Schema

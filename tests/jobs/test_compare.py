@@ -21,7 +21,7 @@ import sfumato as sf
 from sfumato.advising.comparing.cells import audited_by_canaries, audited_epsilon, run_cell, told_apart, worst_pair
 from sfumato.advising.comparing.summary import settings, tidy
 from sfumato.advising.trial import Outcome
-from sfumato.api.cli.compare import _lines
+from sfumato.api.cli.recommend import _lines
 from sfumato.auditing.extra import Points
 from sfumato.auditing.report.comparison import BESIDE, HEIGHT, LEFT, RIGHT, TOP, render_comparison
 from sfumato.core.errors import OutputError, PrivacyLeakWarning, TableError, UsageError

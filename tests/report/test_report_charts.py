@@ -6,14 +6,15 @@ import re
 
 import pytest
 
-from sfumato.auditing.report.accuracy import dots, learned
 from sfumato.auditing.report.bars import bar
 from sfumato.auditing.report.columns import (
     brief,
     category_bars,
     changed_most,
     correlation_maps,
+    dots,
     heat_map,
+    learned,
     pictures,
     shade,
     steps,

@@ -6,8 +6,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from sfumato.study.server import run as bounded_http
-from sfumato.study.server.run import MOST_BYTES, BoundedHttp
+from sfumato.study.server import app as bounded_http
+from sfumato.study.server.app import MOST_BYTES, BoundedHttp
 
 
 async def app(_, receive, send):

@@ -13,7 +13,7 @@ import httpx
 SCRIPT = """
 import json, sys
 from pathlib import Path
-from sfumato.study.server.run import serve
+from sfumato.study.server.app import serve
 from sfumato.study.server.settings import Rate, Settings
 given = json.loads(sys.argv[1])
 given |= {name: Rate(*value) for name, value in given.items() if name.endswith("_rate")}

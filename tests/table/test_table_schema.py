@@ -12,7 +12,7 @@ import pytest
 
 import sfumato
 from sfumato.api.cli.console import parse_parameters
-from sfumato.api.cli.respond import read_answers
+from sfumato.api.cli.survey import read_answers
 from sfumato.core.errors import SchemaError, SfumatoError
 from sfumato.release.config import Config
 from sfumato.study.protocol.study_file import load_study

@@ -271,7 +271,7 @@ def _risk(folder: Path, consortium: Consortium) -> dict[str, Any]:
 @contextmanager
 def serving(data: Path) -> Iterator[tuple[str, Any]]:
     """The server in a thread of this process, at a free port of the loopback."""
-    server_part("run")  # all that a server needs is there, or the error says what is not
+    server_part("app")  # all that a server needs is there, or the error says what is not
     import uvicorn
 
     settings = server_part("settings").Settings(data=data, validators=1)

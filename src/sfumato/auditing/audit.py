@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sfumato.auditing.attacking import Attempt, attack_all, attempt_from_file
 from sfumato.auditing.case import Case
-from sfumato.auditing.copies import copies
+from sfumato.auditing.copies import copies, uniqueness
 from sfumato.auditing.document import check, document, write_audit
 from sfumato.auditing.fidelity import clusters_lost, correlations, distributions, fidelity
 from sfumato.auditing.jointly import attack_together
@@ -22,7 +22,6 @@ from sfumato.auditing.options import Options
 from sfumato.auditing.report import write_report
 from sfumato.auditing.report.bottom_line import bottom_line_html
 from sfumato.auditing.riskiest import riskiest_records
-from sfumato.auditing.uniqueness import uniqueness
 from sfumato.auditing.utility import utility
 from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError

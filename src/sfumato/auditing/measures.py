@@ -20,6 +20,7 @@ from sfumato.auditing.case import Case
 from sfumato.channels import Channel, NotApplicableError, Recipe
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SfumatoError
+from sfumato.guarantee import Card
 from sfumato.mechanisms import Mechanism, find_mechanism, make_mechanism
 from sfumato.table import Encoding, Group
 from sfumato.table.statistics import NO_CLASS
@@ -41,23 +42,19 @@ def density_gap(case: Case) -> dict[str, Any] | None:
     where no class has rows in both.
     """
     card, holdout = case.card, case.holdout
-    if card is None or holdout is None:
-        return None
-    made_by = find_mechanism(card.mechanism["name"])
-    if made_by is None or not made_by.estimates_density:
+    if card is None or holdout is None or (fresh := _density_estimate(card)) is None:
         return None
     recipe = card.made_by()
     X, y = case.register, _classes(case)
     other = holdout.y if y is not None else None
     if y is not None and other is None:
         return None
-    mechanism = make_mechanism(made_by.name, dict(card.mechanism["parameters"]))
     rng = np.random.default_rng(0)  # fixed: measuring twice gives the same figure
     total, weight, variance, held_apart = 0.0, 0, 0.0, 0
     for code in [NO_CLASS] if y is None else np.unique(y).tolist():
         mine = X if y is None else X[y == code]
         theirs = (holdout.X if other is None else holdout.X[other == code])[:MOST_ROWS]
-        apart = _fitted(mechanism, theirs, None if y is None else code, recipe.encoding)
+        apart = _fitted(fresh, theirs, None if y is None else code, recipe.encoding)
         if apart is None:
             continue
         f = RowDensity.of(apart, theirs, None, None if y is None else code)
@@ -69,6 +66,14 @@ def density_gap(case: Case) -> dict[str, Any] | None:
         return None
     error = float(np.sqrt(variance)) / weight
     return {"loss": total / weight, "error": error, "rows": weight, "held_apart": held_apart}
+
+
+def _density_estimate(card: Card) -> Mechanism | None:
+    """The mechanism on the card, to be fitted again; None where rows are drawn from no estimate of a density."""
+    made_by = find_mechanism(card.mechanism["name"])
+    if made_by is None or not made_by.estimates_density:
+        return None
+    return make_mechanism(made_by.name, dict(card.mechanism["parameters"]))
 
 
 def _fitted(mechanism: Mechanism, rows: Matrix, code: int | None, encoding: Encoding) -> Mechanism | None:

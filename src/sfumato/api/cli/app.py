@@ -12,19 +12,13 @@ import typer
 
 from sfumato.api.cli import (
     audit,
-    catalogue,
-    compare,
-    declare,
     demo,
-    desk,
     laboratory,
     learn,
     ledger,
     push,
     recommend,
-    reconstruct,
     release,
-    respond,
     serve,
     study,
     study_counts,
@@ -73,26 +67,26 @@ study.app.command()(study_counts.rehearse)
 survey.app.add_typer(survey_before.app)
 
 GROUPS: dict[str, dict[str, Any]] = {
-    "Start": {"demo": demo.demo, "list": catalogue.list_entries},
+    "Start": {"demo": demo.demo, "list": demo.list_entries},
     "Data owners": {
-        "open": desk.open_desk,
+        "open": serve.open_desk,
         "schema": release.schema,
         "recommend": recommend.recommend,
         "sanitize": release.sanitize,
         "show": release.show,
         "audit": audit.audit,
-        "certificate": declare.certificate,
+        "certificate": release.certificate,
         "ledger": ledger.app,
     },
     "Analysts": {
         "train": learn.train,
         "predict": learn.predict,
         "evaluate": learn.evaluate,
-        "reconstruct": reconstruct.reconstruct,
+        "reconstruct": learn.reconstruct,
         "mine": mine,
     },
     "Sites of a consortium": {"study": study.app, "serve": serve.serve},
-    "Surveys": {"survey": survey.app, "respond": respond.respond},
+    "Surveys": {"survey": survey.app, "respond": survey.respond},
     "Laboratory": {
         "law": laboratory.law,
         "invariance": laboratory.invariance,
@@ -102,7 +96,7 @@ GROUPS: dict[str, dict[str, Any]] = {
     },
 }
 """The first screen."""
-BESIDE = {"schema declare": declare.declare, "compare": compare.compare}
+BESIDE = {"schema declare": release.declare, "compare": recommend.compare}
 """What the help of `schema` and of `recommend` names."""
 
 

@@ -1,4 +1,4 @@
-"""demo: the first ten minutes, on a table that ships with scikit-learn or on one's own."""
+"""demo: the first ten minutes, on a table that ships with scikit-learn or on one's own; list: what can be chosen."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.api.demo import Demonstration
+import inspect
+import shutil
+from collections.abc import Mapping
+from enum import StrEnum
+
+from sfumato.api.cli.console import Json
 
 WIDTH = 80
 
@@ -149,7 +155,7 @@ def _consortium(console: Console, sites: int | None) -> None:
     from sfumato.study import server_part
 
     check_sites(sites)
-    server_part("run")  # without the server's extra this is the one line that is printed
+    server_part("app")  # without the server's extra this is the one line that is printed
     many = "Four hospitals" if sites is None else counted(sites, "hospital")
     console.say(f"{many} share breast cancer (569 patients, 30 measurements) one way, by two methods.")
     with console.listening():
@@ -170,3 +176,51 @@ def _consortium(console: Console, sites: int | None) -> None:
     console.say()
     console.say(f"Noisy counts that add up (a study without a mechanism): {shown.proof}")
     console.result(shown.to_dict())
+
+
+# list: what there is to choose from, one line each.
+
+
+class Catalogue(StrEnum):
+    """What can be listed."""
+
+    mechanisms = "mechanisms"
+    attacks = "attacks"
+    classifiers = "classifiers"
+
+
+def list_entries(
+    what: Annotated[Catalogue, typer.Argument(metavar="mechanisms|attacks|classifiers", help="What to list.")],
+    as_json: Json = False,
+) -> None:
+    """List every method, attacker or classifier with one line about it.
+
+    Example: sfumato list mechanisms
+    """
+    entries = {name: _first_line(entry) for name, entry in sorted(_registered(what).items())}
+    console = Console(quiet=False, as_json=as_json)
+    width = max(map(len, entries)) + 2
+    room = max(40, shutil.get_terminal_size((120, 24)).columns) - width
+    for name, line in entries.items():
+        console.say(f"{name:<{width}}{line if len(line) <= room else line[: room - 3] + '...'}")
+    console.result({what.value: entries})
+
+
+def _registered(what: Catalogue) -> Mapping[str, Any]:
+    if what is Catalogue.mechanisms:
+        from sfumato.mechanisms import MECHANISMS
+
+        return MECHANISMS
+    if what is Catalogue.attacks:
+        from sfumato.attacks import ATTACKS
+
+        return ATTACKS
+    from sfumato.learn.classifiers import CLASSIFIERS
+
+    return CLASSIFIERS
+
+
+def _first_line(entry: Any) -> str:
+    """The summary of a docstring, which may run over several lines."""
+    text = (inspect.getdoc(entry) or "").split("\n\n")[0]
+    return " ".join(text.replace("``", "").split())

@@ -12,11 +12,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from sfumato.auditing.report.accuracy import accuracy_section, use_section
 from sfumato.auditing.report.attacks import attackers_section, counts_values, extra
 from sfumato.auditing.report.bars import bar, legend
 from sfumato.auditing.report.bottom_line import bottom_line_html, has_measured, is_private
-from sfumato.auditing.report.columns import columns_section, correlations_section
+from sfumato.auditing.report.columns import accuracy_section, columns_section, correlations_section, use_section
 from sfumato.auditing.report.comparison_parts import copied_rows, copies_section, crowds_section, fidelity_section
 from sfumato.auditing.report.guarantee import guarantee_section
 from sfumato.auditing.report.markup import Section, drawn, report_template, report_text

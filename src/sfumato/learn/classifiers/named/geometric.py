@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from sfumato.core.accepted import Between, Either, Flag, Positive, Whole, Word
-from sfumato.learn.classifiers.named.base import DISTANCES, SCALED, Invariance, NamedClassifier, parameter
+from sfumato.learn.classifiers.named.base import (
+    DISTANCES,
+    SCALED,
+    Invariance,
+    NamedClassifier,
+    behind_scaling,
+    parameter,
+)
 
 _BY_VALIDATION = Word(("cross-validation",))
 _SCALES = "It divides each column by its own spread first, and rotated columns have other spreads"
@@ -164,8 +171,6 @@ class SupportVectors(NamedClassifier):
 
     def make(self) -> Any:
         from sklearn.svm import SVC
-
-        from sfumato.learn.classifiers.named.plain import behind_scaling
 
         machine = SVC(
             C=float(self.penalty),

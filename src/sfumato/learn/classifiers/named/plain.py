@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from sfumato.core.accepted import Either, Flag, Nothing, Positive, Whole, Word
-from sfumato.learn.classifiers.named.base import SCALED, SINGLE_COLUMNS, Invariance, NamedClassifier, parameter
+from sfumato.learn.classifiers.named.base import (
+    SCALED,
+    SINGLE_COLUMNS,
+    Invariance,
+    NamedClassifier,
+    behind_scaling,
+    parameter,
+)
 
 
 class NaiveBayes(NamedClassifier):
@@ -193,10 +200,3 @@ class BlendOfThree(NamedClassifier):
         from sfumato.learn.classifiers.blend import Blend
 
         return Blend(self.trees, self.rounds, self.most_rows, self.seed)
-
-
-def behind_scaling(classifier: Any) -> Any:
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    return make_pipeline(StandardScaler(), classifier)
