@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sfumato.auditing.audit import Audit, audit
     from sfumato.auditing.canary import canary
     from sfumato.auditing.figures import figure_condensation, figure_filtering
+    from sfumato.auditing.find_person import find_person
     from sfumato.auditing.invariance import invariance
     from sfumato.auditing.law import law
     from sfumato.core.errors import PrivacyLeakWarning, SfumatoError
@@ -53,6 +54,7 @@ _WHERE = {
     "open_release": "sfumato.release.release",
     "audit": "sfumato.auditing.audit",
     "canary": "sfumato.auditing.canary",
+    "find_person": "sfumato.auditing.find_person",
     "train": "sfumato.learn.train",
     "predict": "sfumato.learn.model",
     "evaluate": "sfumato.learn.model",
@@ -111,6 +113,7 @@ __all__ = [
     "exposure",
     "figure_condensation",
     "figure_filtering",
+    "find_person",
     "invariance",
     "law",
     "ledger_budget",

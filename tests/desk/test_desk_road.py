@@ -155,6 +155,43 @@ def test_a_release_of_another_tool_is_attacked(opened, patients):
     assert "Whose row is it?" in visitor.page("look")
 
 
+def test_a_person_is_looked_for_and_the_answer_is_shown_once(declared, tmp_path, monkeypatch):
+    started = []
+    monkeypatch.setattr(subprocess, "Popen", lambda *told, **more: started.append(told) or POPEN(*told, **more))
+    declared.send("strength", "strength", chances="3", next="1")
+    declared.send("release", "release")
+    declared.page("release")
+    assert "Measured, not proved" not in declared.page("release")
+    assert declared.send("look", "look-person", value_0="27.5", value_1="typedcell") == "look"
+    page = declared.page("look")
+    assert "does not fit column" in page
+    assert "typedcell" not in page
+    assert declared.send("look", "look-person", value_0="20", value_1="plantedcell", value_2="y") == "look"
+    while "data-job" in (page := declared.ask("GET", declared.root + "look", X_Watching="1")[2]):
+        time.sleep(0.05)
+    assert 'id="person-found"' in page  # the script looks, and nothing is lost by that
+    page = declared.page("look")
+    found = page[page.index('id="person-found"') :]
+    assert found.index("Proved") < found.index("Whose row is it?")
+    assert "made-up rows belong to no one" in found
+    assert 'id="person-found"' not in declared.page("look")
+    # It is nowhere else, and whoever asked has looked.
+    assert not [file for file in (tmp_path / "tmp").rglob("*") if file.is_file() and b"plantedcell" in told_of(file)]
+    assert not [seen for seen in declared.headers_seen if "plantedcell" in seen or "typedcell" in seen]
+    assert started
+    assert "plantedcell" not in str(started)
+    assert "typedcell" not in str(started)
+    assert "Measured, not proved" in declared.page("release")
+
+
+POPEN = subprocess.Popen
+
+
+def told_of(file):
+    """What a file holds, but for the schema, whose categories the owner has typed."""
+    return b"" if file.name == "schema.json" else file.read_bytes()
+
+
 def test_a_job_that_is_stopped_leaves_nothing(opened, tmp_path):
     rows = "\n".join(f"{i % 97},{i % 13},{i % 7},{'yn'[i % 2]}" for i in range(200_000))
     table = tmp_path / "large.csv"

@@ -45,7 +45,7 @@ def riskiest_records(case: Case, attempts: list[Attempt]) -> list[dict[str, Any]
     are.
     """
     gaining = [one for one in attempts if one.scored is not None and _gains(one.scored)]
-    told = _told_by_strongest(case, attempts)
+    told = told_by_strongest(case, attempts)
     if told is not None and (entries := _exposed(told, case, _found_by(gaining, case))):
         return entries
     certain = _found_by([one for one in gaining if one.scored is not None and _hardly_luck(one.scored)], case)
@@ -122,7 +122,7 @@ def _by_luck(scored: ScoredGuess) -> float:
     return max(scored.baseline, scored.control or 0.0)
 
 
-def _told_by_strongest(case: Case, attempts: list[Attempt]) -> Told | None:
+def told_by_strongest(case: Case, attempts: list[Attempt]) -> Told | None:
     """What the attack on values that gains most tells; None where there is none, or nobody knows whose a row is."""
     found = [
         (one.scored.score - one.scored.baseline, one.guess, one.kept)

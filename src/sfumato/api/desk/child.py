@@ -122,11 +122,19 @@ def _compare(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     return {"compared": compare(asked["table"], asked["out"], **asked["keywords"], progress=progress).data}
 
 
+def _find(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+    """Attackers look for one person, as `sf.find_person` lets them; nothing of it is written."""
+    from sfumato.auditing.find_person import find_person
+
+    return find_person(asked["release"], asked["person"], **asked["keywords"], progress=progress).to_dict()
+
+
 JOBS: dict[str, Callable[[dict[str, Any], Progress], dict[str, Any]]] = {
     "read": _read,
     "release": _release,
     "audit": _audit,
     "compare": _compare,
+    "find": _find,
 }
 
 if __name__ == "__main__":

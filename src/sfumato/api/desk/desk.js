@@ -40,6 +40,8 @@ function followSlider() {
   typed.addEventListener("input", () => { slide.value = typed.value; show(); });
 }
 
+const WATCHING = { cache: "no-store", headers: { "X-Watching": "1" } }; // what is shown once is not used up by it
+
 let typed = false;
 document.addEventListener("input", () => { typed = true; });
 
@@ -48,7 +50,7 @@ async function watchJob() {
   if (!job) return;
   await new Promise((resolve) => setTimeout(resolve, 1000));
   try {
-    const answer = await fetch(location.href, { cache: "no-store" });
+    const answer = await fetch(location.href, WATCHING);
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const next = page.querySelector("[data-job]");
     if (!next) {
@@ -66,4 +68,4 @@ takeDrops();
 followSlider();
 watchJob();
 // An open page keeps the desk alive.
-if (!document.getElementById("entry")) setInterval(() => fetch(location.href, { cache: "no-store" }).catch(() => {}), 120000);
+if (!document.getElementById("entry")) setInterval(() => fetch(location.href, WATCHING).catch(() => {}), 120000);

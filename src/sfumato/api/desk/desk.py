@@ -43,6 +43,8 @@ class Desk:
     work: Work | None = None
     job: Job | None = None
     notice: str = ""
+    person_found: Mapping[str, Any] | None = None
+    """What attackers found about one person: shown once, kept nowhere."""
     language: str | None = None
     left_behind: Work | None = None
     """What a desk that was killed was working on."""
@@ -77,8 +79,9 @@ class Desk:
     def busy(self) -> bool:
         return self.job is not None and self.job.running
 
-    def show(self, screen: str, languages: str) -> Answer:
-        """The page of a screen, or a file of the release."""
+    def show(self, screen: str, languages: str, *, watching: bool = False) -> Answer:
+        """The page of a screen, or a file of the release. `watching`: the script looks whether a job has ended; what is
+        shown once is not yet shown by that."""
         with self._lock:
             self.last_asked = time.monotonic()
             language = self.language or language_of(languages)
@@ -88,9 +91,10 @@ class Desk:
                 raise RefusedError(404, "There is no such page.")
             if screen != "start" and self.work is None:
                 return self._to("start")
+            over = not self.busy  # beforehand: what comes while the page is made is not on it
             answer = page(screen, language, self._values(screen, language))
-            if not self.busy:
-                self.notice = ""
+            if over and not watching:
+                self.notice, self.person_found = "", None
             return answer
 
     def take(self, screen: str, sent: Mapping[str, str]) -> Answer:
@@ -103,6 +107,7 @@ class Desk:
                 self.notice = "old_form"
                 return self._to(self._screen_of(screen))
             self.door.next_number()
+            self.person_found = None
             try:
                 found = FORMS[screen](self, sent)
                 if self.work is not None:
@@ -316,6 +321,24 @@ def _look(desk: Desk, sent: Mapping[str, str]) -> str:  # noqa: ARG001
     return "look"
 
 
+def _find(desk: Desk, sent: Mapping[str, str]) -> str:
+    """Look for one person; whoever sees the answer and chooses anew has looked at private rows."""
+    work = _work(desk)
+    if work.out is None and work.foreign is None:
+        raise UsageError("Release first. Then attackers can look for a person in it.")
+    work.looked = True
+    release, keywords, _ = screens.audit_asked(work)
+    if outside := sent.get("holdout", "").strip():
+        keywords["holdout"] = str(Path(outside).expanduser())
+    person = {name: sent.get(f"value-{place}", "") for place, name in screens.person_fields(work)}
+
+    def then(found: Mapping[str, Any]) -> None:
+        desk.person_found = found
+
+    desk.begin("find", {"release": release, "keywords": keywords, "person": person}, then)
+    return "look"
+
+
 def _try(desk: Desk, sent: Mapping[str, str]) -> str:  # noqa: ARG001
     """Try settings on the table itself: whoever chooses by them has looked at private rows."""
     work = _work(desk)
@@ -383,6 +406,7 @@ FORMS: dict[str, Take] = {
     "try-choose": _choose,
     "release": _release,
     "look": _look,
+    "look-person": _find,
     "stop": _stop,
     "language": _language,
     "end": _end,

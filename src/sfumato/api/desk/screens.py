@@ -275,6 +275,7 @@ def look(work: Work, language: str) -> dict[str, Any]:  # noqa: ARG001
     found = work.audit
     asked, given = (str(work.out or "release"), {"original": _named(work)})
     return {
+        "person_fields": person_fields(work),
         # The last row names a command; here a button stands for it.
         "bottom": [] if found is None else bottom_line_rows(found, "")[:-1],
         "sides": work.sides,
@@ -282,6 +283,12 @@ def look(work: Work, language: str) -> dict[str, Any]:  # noqa: ARG001
         "python": as_python("audit", asked, given),
         "files": [name for name in FILES if work.out is not None and (work.out / name).is_file()],
     }
+
+
+def person_fields(work: Work) -> list[tuple[int, str]]:
+    """The released columns by their places: a person is typed in as values of these."""
+    columns = enumerate(work.schema.columns) if work.is_read else ()
+    return [(place, one.name) for place, one in columns if one.role in ("private", "label")]
 
 
 def audit_asked(work: Work) -> tuple[Any, dict[str, Any], str]:

@@ -30,6 +30,8 @@ SLOWEST_SECONDS = 60
 """A connection that is silent for so long is closed."""
 MOST_FORM_BYTES = 8 << 20
 MOST_FIELDS = 20_000
+WATCHING = "X-Watching"
+"""A header by which the script says that it only looks whether a job has ended."""
 HERE = "127.0.0.1"
 
 
@@ -120,7 +122,8 @@ class _Handler(BaseHTTPRequestHandler):
             return kept
         door.check_site(self.headers)
         door.check_cookie(self.headers)
-        return desk.show(_below(path, door), self.headers.get("Accept-Language", ""))
+        watching = WATCHING in self.headers
+        return desk.show(_below(path, door), self.headers.get("Accept-Language", ""), watching=watching)
 
     def _post(self, path: str) -> Answer:
         door, desk = self.server.door, self.server.desk

@@ -307,7 +307,46 @@ WORDS: dict[str, tuple[str, str]] = {
     "report": ("Report (private)", "Bericht (privat)"),
     "certificate": ("Certificate to print", "Bescheinigung zum Drucken"),
     "download": ("Download {name}", "{name} herunterladen"),
+    "person_title": ("Find a patient", "Eine Person suchen"),
+    "person_text": (
+        "Type what you know of one person, as it stands in the table; leave empty what you do not know. Attackers look "
+        "for that person in the release. The person need not be in the table.",
+        "Geben Sie ein, was Sie von einer Person wissen, wie es in der Tabelle steht; was Sie nicht wissen, bleibt "
+        "leer. Angreifer suchen diese Person in der Freigabe. Sie muss nicht in der Tabelle stehen.",
+    ),
+    "person_warning": (
+        "The answer is shown once and is not kept. Asking counts as looking at your rows: after it, the next release "
+        "from this desk proves nothing, and its card says so.",
+        "Die Antwort wird einmal gezeigt und nicht aufbewahrt. Wer fragt, hat auf die Zeilen gesehen: Danach beweist "
+        "die nächste Freigabe von diesem Tisch nichts, und ihre Karte sagt es.",
+    ),
+    "person_holdout": (
+        "A file of people not in the table, with its whole path",
+        "Eine Datei mit Menschen, die nicht in der Tabelle stehen, mit ganzem Pfad",
+    ),
+    "person_holdout_hint": (
+        "It may be left empty. Then it cannot be told what is chance, nor whether the person is in the table.",
+        "Sie darf fehlen. Dann lässt sich nicht sagen, was Zufall ist, und nicht, ob die Person in der Tabelle steht.",
+    ),
+    "person_button": ("Look for this person", "Diese Person suchen"),
+    "person_fits": (
+        "People in the table who have these values: {count}.",
+        "Menschen in der Tabelle, die diese Werte haben: {count}.",
+    ),
+    "person_question": ("Question", "Frage"),
+    "person_without": ("Without the release", "Ohne die Freigabe"),
+    "person_outside": ("People not in the table", "Menschen, die nicht in der Tabelle stehen"),
+    "person_row": ("Whose row is it?", "Wessen Zeile ist es?"),
+    "person_presence": ("In the table?", "In der Tabelle?"),
+    "person_own_values": ("Learn values from the row?", "Werte aus der Zeile erfahren?"),
+    "person_value": ("Learn a value, the others known?", "Einen Wert erfahren, wenn die anderen bekannt sind?"),
+    "person_not_tried": ("not tried", "nicht ausprobiert"),
+    "person_once": (
+        "This answer is gone when you load or leave the page.",
+        "Diese Antwort ist fort, wenn Sie die Seite neu laden oder verlassen.",
+    ),
     # jobs
+    "job_find": ("Looking for one person", "Eine Person wird gesucht"),
     "job_read": ("Reading the table", "Die Tabelle wird gelesen"),
     "job_release": ("Releasing", "Wird freigegeben"),
     "job_audit": ("Attacking the release", "Die Freigabe wird angegriffen"),
