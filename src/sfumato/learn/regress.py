@@ -209,10 +209,7 @@ def regress_target(
     """
     recipe, encoding = releases[0].card.made_by(), releases[0].card.source_encoding()
     own_space = not _tells_columns(recipe)
-    if own_space:
-        terms = Terms.of_components(recipe.names(), columns)
-    else:
-        terms = Terms.of(_chosen({group.column.name: group for group in encoding.groups}, target, columns))
+    terms = _explaining(recipe, encoding, target, columns, own_space)
     values = np.concatenate([release.target for release in releases])
     bounds = float(values.min()), float(values.max())
     if bounds[0] == bounds[1]:
@@ -234,6 +231,13 @@ def regress_target(
         return Regression(NO_TERMS, told)
     told |= _about(found, releases, target, confidence, terms) | {"warnings": _warnings(found, releases, encoding)}
     return Regression(terms.in_raw_units(found, bounds), told)
+
+
+def _explaining(recipe: Recipe, encoding: Encoding, target: str, columns: Sequence[str], own_space: bool) -> Terms:
+    """What explains the number: the chosen columns of the source, or of the release where these cannot be told."""
+    if own_space:
+        return Terms.of_components(recipe.names(), columns)
+    return Terms.of(_chosen({group.column.name: group for group in encoding.groups}, target, columns))
 
 
 def _why_none(parts: Sequence[Unbiased], error: UsageError) -> str:

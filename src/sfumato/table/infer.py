@@ -383,12 +383,7 @@ def _from_text(summary: Summary, missing: bool, notes: list[str]) -> Column:
     if looks.dates == looks.cells:
         return _dates(name, looks.first_day, looks.last_day, missing)
     _refuse_unclear(summary)
-    share = distinct / max(min(summary.sampled, summary.filled), 1)
-    if distinct > 100 and share > 0.2 and looks.mean_length > 20 and looks.phrases > looks.cells / 2:
-        raise SchemaError(
-            f"Column {name!r} looks like free text, which cannot be blurred and may name people. "
-            f"Drop it from the table, or {AS_IDENTIFIER}."
-        )
+    _refuse_free_text(summary)
     if identifier_like(summary):
         notes.append(
             f"Column {name!r} is text that is unique in nearly every row: it was given the role identifier and is "
@@ -423,6 +418,17 @@ def _refuse_unclear(summary: Summary) -> None:
         raise TableError(
             f"Column {name!r} looks numeric, but row {looks.first_text} holds text.{if_blank(summary.words)} "
             "Otherwise correct or clear the cell; if the column is meant to hold categories, declare it in a schema."
+        )
+
+
+def _refuse_free_text(summary: Summary) -> None:
+    """Long phrases that rarely come twice."""
+    looks, distinct = summary.looks, summary.distinct
+    share = distinct / max(min(summary.sampled, summary.filled), 1)
+    if distinct > 100 and share > 0.2 and looks.mean_length > 20 and looks.phrases > looks.cells / 2:
+        raise SchemaError(
+            f"Column {summary.name!r} looks like free text, which cannot be blurred and may name people. "
+            f"Drop it from the table, or {AS_IDENTIFIER}."
         )
 
 

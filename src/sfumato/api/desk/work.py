@@ -147,6 +147,10 @@ class Work:
         self.typed |= {(column.name, name): value for name, value in given.items()}
         if column.source == "public" and not _changed(column, given) and column.reason == reason:
             return
+        self._declare(declaring, column, given, reason)
+
+    def _declare(self, declaring: Declaring, column: Column, given: Mapping[str, str], reason: str) -> None:
+        """Make the range public, as the form says it."""
         if column.kind not in NUMBERS:
             words = tuple(next(csv.reader([given["words"]], skipinitialspace=True), []))
             declaring.declare(column.name, reason, Typed(categories=words))
@@ -159,6 +163,7 @@ class Work:
             declaring.schema = declaring.schema.with_column(column.name, **ends, source="public", reason=reason)
         else:
             declaring.declare(column.name, reason, Typed(given["low"], given["high"]))
+
 
     # 2: how much
 
