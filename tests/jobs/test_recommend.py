@@ -375,7 +375,7 @@ def test_a_wish_for_a_proof_is_not_kept_by_trials_on_private_rows():
 
 
 def test_without_a_schema_no_trial_is_run_unless_it_is_asked_for(monkeypatch):
-    monkeypatch.setattr("sfumato.advising.recommend.choose_on", lambda *_: pytest.fail("rows were looked at"))
+    monkeypatch.setattr("sfumato.advising.on_rows.choose_on", lambda *_: pytest.fail("rows were looked at"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = sf.recommend(people(), label="ill", max_risk=0.2)

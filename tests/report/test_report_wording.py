@@ -6,10 +6,10 @@ import pytest
 
 from sfumato.api.cli.audit import attack_lines, wrapped
 from sfumato.attacks import all_attacks
-from sfumato.auditing.report.attacks import share_of_what_was_left
 from sfumato.auditing.report.guarantee import shown_guarantee
 from sfumato.auditing.report.markup import breakable, short_name, tag, trimmed
 from sfumato.auditing.report.page import told
+from sfumato.auditing.report.strongest import share_of_what_was_left
 from sfumato.auditing.report.wording import (
     KNOWLEDGE,
     detail_rows,

@@ -164,7 +164,6 @@ class Work:
         else:
             declaring.declare(column.name, reason, Typed(given["low"], given["high"]))
 
-
     # 2: how much
 
     def take_strength(self, sent: Mapping[str, str]) -> None:

@@ -12,14 +12,13 @@ from typing import Any
 
 from markupsafe import Markup
 
-from sfumato.auditing.report.attacks import attackers_section, counts_values, extra
 from sfumato.auditing.report.bars import bar, legend
 from sfumato.auditing.report.bottom_line import bottom_line_html, has_measured, is_private
 from sfumato.auditing.report.columns import accuracy_section, columns_section, correlations_section, use_section
 from sfumato.auditing.report.comparison_parts import copied_rows, copies_section, crowds_section, fidelity_section
 from sfumato.auditing.report.guarantee import guarantee_section
 from sfumato.auditing.report.markup import Section, drawn, report_template, report_text
-from sfumato.auditing.report.strongest import strongest_section
+from sfumato.auditing.report.strongest import attackers_section, counts_values, extra, strongest_section
 from sfumato.auditing.report.verdict import GAINS, IN_SHORT, SIGNS, column_verdict
 from sfumato.auditing.report.wording import DASH, figure, of_100, setting_rows
 from sfumato.core.files import write_whole

@@ -9,11 +9,12 @@ from typing import Any
 
 from markupsafe import Markup
 
-from sfumato.auditing.extra import points_of, three_risks
+from sfumato.auditing.extra import points_of, shown_points, three_risks
 from sfumato.auditing.report.bars import bar, legend
 from sfumato.auditing.report.bottom_line import in_points
 from sfumato.auditing.report.markup import Section, drawn
-from sfumato.auditing.report.verdict import IN_SHORT, POPULATION, verdict
+from sfumato.auditing.report.verdict import IN_SHORT, IN_WORDS, ORDER, POPULATION, SIGNS, in_all, verdict
+from sfumato.auditing.report.wording import detail_rows, ends, figure, known_words, of_100, quantity
 from sfumato.core.wording import QUESTIONS
 
 Attacks = Sequence[Mapping[str, Any]]
@@ -87,3 +88,194 @@ def _not_open_line(attacks: Attacks) -> str:
     names = ", ".join(str(entry["name"]) for entry in attacks)
     how = "" if count == len(attacks) else "mostly: " if count > 1 else "for one: "
     return f"not applicable: {names} ({how}{reason})"
+
+
+# What every attacker gets, worst first: right of 100, what that is read against, and further figures in words.
+
+
+FEW_COLUMNS = 5
+"""A table of so many columns stands open; a longer one is folded away."""
+NOT_OF_VALUES = {"auc", "out_of", "predicates", "eligible", "source_hits", "bounds_hold"}
+NOT_OF_VALUES |= {"median_distance", "median_doubt"}
+"""Figures that come with attacks whose success counts something else than values guessed right."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """One figure of an attacker, with a smaller one below it."""
+
+    words: str
+    value: str
+    below: str = ""
+
+
+@dataclass(frozen=True)
+class Told:
+    """One attacker who ran, ready to be shown."""
+
+    name: str
+    story: str
+    knows: list[str]
+    assumes: list[str]
+    verdict: str
+    sign: str
+    in_short: str
+    in_words: str
+    measure: str
+    chart: Markup
+    value: str
+    scores: list[Score]
+    upper_bound: str
+    chosen: str
+    details: list[tuple[str, str, str]]
+    columns: list[dict[str, str]]
+    has_control: bool
+    has_errors: bool
+    open: bool
+
+
+def attackers_section(audit: Mapping[str, Any]) -> Section:
+    """One bar an attacker, reasons of those who did not run, then each with all figures."""
+    attacks = list(audit.get("attacks") or ())
+    told = told_attacks(attacks, (audit.get("settings") or {}).get("tolerance"))
+    if not attacks:
+        return Section("attacks", "Every attacker", why="no attacker was run; this says nothing about privacy")
+    return drawn(
+        "attacks",
+        f"Every attacker ({len(told)} of {len(attacks)} ran)",
+        told=told,
+        in_all=in_all(one.verdict for one in told),
+        legend=legend(attacks),
+        not_applicable=grouped_reasons(attacks),
+        failed=[entry for entry in attacks if entry.get("failed")],
+    )
+
+
+def told_attacks(attacks: Sequence[Mapping[str, Any]], tolerance: float | None) -> list[Told]:
+    """Those who ran, those who learn from the release first, then by what is right."""
+    scored = [(verdict(entry), entry) for entry in attacks if entry.get("score") is not None]
+    scored.sort(key=lambda pair: (ORDER.index(pair[0]), -shown_points(pair[1]).right, pair[1]["name"]))
+    return [_told(entry, state, tolerance) for state, entry in scored]
+
+
+def _told(entry: Mapping[str, Any], state: str, tolerance: float | None) -> Told:
+    columns = list(entry.get("columns") or ())
+    details = dict(entry.get("details") or {})
+    return Told(
+        name=str(entry["name"]),
+        story=_story(entry),
+        knows=known_words(list(entry.get("knows") or ())),
+        assumes=[str(line) for line in entry.get("assumes") or ()],
+        verdict=state,
+        sign=SIGNS[state],
+        in_short=", ".join([IN_SHORT[state], *[f"if {line}" for line in entry.get("assumes") or ()]]),
+        in_words=IN_WORDS[state],
+        measure=measure(details, tolerance),
+        chart=bar(entry, state),
+        value=of_100(shown_points(entry).right / 100),
+        scores=_scores(entry, details.pop("worst_baseline", None)),
+        upper_bound=_upper_bound(entry, details.pop("own_choice", None)),
+        chosen=f"{chosen[:1].upper()}{chosen[1:]}." if (chosen := str(entry.get("chosen") or "")) else "",
+        details=detail_rows(details),
+        columns=column_rows(columns),
+        has_control=any(column.get("control") is not None for column in columns),
+        has_errors=any(column.get("rmse") is not None for column in columns),
+        open=len(columns) <= FEW_COLUMNS,
+    )
+
+
+def _story(entry: Mapping[str, Any]) -> str:
+    """What the attacker does, and with which settings where they are not the usual ones."""
+    changed = ", ".join(f"{name} = {value}" for name, value in (entry.get("parameters") or {}).items())
+    return " ".join(filter(None, [str(entry.get("story") or ""), f"Run with {changed}." if changed else ""]))
+
+
+def measure(details: Mapping[str, Any], tolerance: float | None) -> str:
+    """What is right; told by the figures that come with it, so that new attackers of a known kind are covered."""
+    if "auc" in details:
+        return "Right: of two people, one of whom is in the table, it says which; 50 of 100 without the release."
+    if "out_of" in details:
+        many = int(details["out_of"])
+        who = "pairs of people that it tells apart" if many == 2 else f"rows whose person it picks out of {many}"
+        return f"Right: {who}; {of_100(1 / many)} of 100 without the release."
+    if "predicates" in details:
+        return "Right: descriptions that fit exactly one person of the table."
+    if "source_hits" in details:
+        return "Right: released rows whose source was found."
+    if "bounds_hold" in details:
+        return "Right: the share of a column's range that the interval leaves out, 0 where it misses the truth."
+    if "eligible" in details:
+        return "Right: people about whom something unlikely became believable, and is true."
+    if "median_distance" in details or "median_doubt" in details:
+        return "Right: people whose own released row was found."
+    if tolerance is None:
+        return "Right: private values that were guessed."
+    near = f"numbers: to within {100 * tolerance:g}% of the column's range, or rounded to the right one"
+    return f"Right: private values that were guessed ({near})."
+
+
+def grouped_reasons(attacks: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Attacks that do not apply, those with the same reason together."""
+    reasons: dict[str, list[str]] = {}
+    for entry in attacks:
+        if entry.get("not_applicable"):
+            reasons.setdefault(str(entry["not_applicable"]), []).append(str(entry["name"]))
+    return [(", ".join(names), reason) for reason, names in reasons.items()]
+
+
+def counts_values(entry: Mapping[str, Any]) -> bool:
+    """Whether success counts values guessed right, so that columns of different attacks can be compared."""
+    return not NOT_OF_VALUES & set(entry.get("details") or ())
+
+
+def _scores(entry: Mapping[str, Any], worst_without: float | None) -> list[Score]:
+    """Right of 100 and what it is to be read against; other people only where there are any."""
+    points = shown_points(entry)
+    low, high = ((points.without + end) / 100 for end in (points.low, points.high))
+    between = "" if ends(entry.get("interval")) is None else f"{of_100(low)} to {of_100(high)}"
+    scores = [
+        Score("pairs told apart of 100" if points.pairs else "right of 100", of_100(points.right / 100), between),
+        Score("without the release", of_100(points.without / 100)),
+    ]
+    if entry.get("control") is not None:
+        scores.append(Score("about people not in the table", of_100(entry["control"])))
+    scores.append(Score("extra", f"{points.extra:+.1f}"))
+    scores.append(Score("share of what was left", figure(share_of_what_was_left(entry))))
+    if entry.get("worst") is not None:
+        below = "" if worst_without is None else f"{of_100(worst_without)} without the release"
+        scores.append(Score("about the worst 1% of records", of_100(entry["worst"]), below))
+    return scores
+
+
+def share_of_what_was_left(entry: Mapping[str, Any]) -> float:
+    """As Anonymeter has it: (right - reference) / (1 - reference), the reference being right without the release or
+    about people not in the table, whichever is more; 0 where right is below it."""
+    reference = max(float(entry.get("control") or 0.0), float(entry.get("baseline") or 0.0))
+    return max(0.0, (float(entry["score"]) - reference) / (1 - reference)) if reference < 1 else 0.0
+
+
+def _upper_bound(entry: Mapping[str, Any], own_choice: float | None) -> str:
+    if not entry.get("upper_bound"):
+        return ""
+    alone = "" if own_choice is None else f" Alone the attacker gets {of_100(own_choice)}."
+    return f"An upper bound: the best of several guesses was taken, which only the truth can tell.{alone}"
+
+
+def column_rows(columns: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Figures per column, the largest extra first; what the audit does not hold is a dash."""
+    return [
+        {
+            "name": str(column["name"]),
+            "score": of_100(column.get("score")),
+            "baseline": of_100(column.get("baseline")),
+            "control": of_100(column.get("control")),
+            "rmse": quantity(column.get("rmse")),
+            "rmse_of_mean": "" if column.get("rmse_of_mean") is None else quantity(column["rmse_of_mean"]),
+        }
+        for column in sorted(columns, key=lambda column: -extra(column))
+    ]
+
+
+def extra(column: Mapping[str, Any]) -> float:
+    """How many more of 100 are right about a column than without the release."""
+    return shown_points(column).extra
