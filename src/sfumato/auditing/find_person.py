@@ -175,7 +175,7 @@ def find_person(
         The column to predict, of a release without a card.
     schema : Schema, optional
         Bounds and categories, for a release without a card.
-    max_rows : int, default 20,000
+    max_rows : int, default 20000
         Attack a random sample if there are more rows.
     seed : int, default 0
         The same seed gives the same answer.
@@ -271,13 +271,19 @@ def _read(case: Case, person: Mapping[str, Any]) -> _Asked:
         given.append(place)
     if not given:
         raise UsageError("Give at least one value of the person, besides that of the column to predict.")
-    label = None
-    if schema.label is not None and schema.label.name in known:
-        try:
-            label = int(encoding.encode_label(_cell(schema.label.name, known[schema.label.name]))[0])
-        except (SfumatoError, pa.ArrowException):
-            raise _unfit(schema.label.name) from None
+    label = _class_of(encoding, known)
     return _Asked(x, label, tuple(given), _alike(case, x, label), tuple(notes))
+
+
+def _class_of(encoding: Encoding, known: Mapping[str, Any]) -> int | None:
+    """The person's class, where the release has classes and it is given."""
+    label = encoding.schema.label
+    if label is None or label.name not in known:
+        return None
+    try:
+        return int(encoding.encode_label(_cell(label.name, known[label.name]))[0])
+    except (SfumatoError, pa.ArrowException):
+        raise _unfit(label.name) from None
 
 
 def _is_unknown(value: Any) -> bool:
