@@ -36,6 +36,7 @@ def lay_out() -> None:
     shutil.rmtree(FOLDER, ignore_errors=True)
     for name in ROOTS:
         _copy(ROOT / name)
+    shutil.copy(Path(__file__).with_name("site.css"), PAGES)
     for room in ("docs", "papers", "benchmarks"):
         for path in sorted((ROOT / room).rglob("*")):
             if path.suffix in SHOWN and not any(part.startswith((".", "__")) for part in path.parts):

@@ -19,6 +19,7 @@ from sfumato.auditing.report.columns import (
     shade,
     steps,
 )
+from sfumato.auditing.report.markup import report_text
 from sfumato.auditing.report.page import exposure
 from sfumato.auditing.report.verdict import GAINS, NO_GAIN, POPULATION, UNCLEAR, column_verdict, in_all, verdict
 
@@ -145,6 +146,29 @@ def test_shades_and_numbers_of_a_heat_map():
     assert len(re.findall(r">-\.50<", drawn)) == 2
     wide = [[0.1] * 40 for _ in range(40)]
     assert ">.10<" not in str(heat_map("release", wide, 40))
+
+
+def test_figures_can_be_read_on_the_strongest_shade_of_either_scheme():
+    """WCAG asks for 4.5. Shades between paper and the strongest lie between their contrasts."""
+    schemes = re.findall(r":root \{(.*?)\}", report_text("page.css"), re.DOTALL)
+    assert len(schemes) == 2
+    for scheme in schemes:
+        paper, ink = (light(hexed(re.search(rf"--{name}: #(\w+)", scheme)[1])) for name in ("paper", "ink"))
+        for name in ("plus", "minus"):
+            shade = light([int(part) for part in re.search(rf"--{name}: ([\d, ]+)", scheme)[1].split(",")])
+            for behind in (paper, shade):
+                assert (max(ink, behind) + 0.05) / (min(ink, behind) + 0.05) >= 4.5
+
+
+def hexed(digits):
+    pairs = re.findall("..", digits) if len(digits) == 6 else [2 * one for one in digits]
+    return [int(pair, 16) for pair in pairs]
+
+
+def light(color):
+    """Relative luminance as WCAG defines it."""
+    parts = [one / 255 / 12.92 if one <= 0.04045 * 255 else ((one / 255 + 0.055) / 1.055) ** 2.4 for one in color]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
 
 
 def test_pairs_that_changed_most(private_audit):

@@ -21,8 +21,6 @@ from sfumato.table.column import iso_date
 
 LEVELS = 10
 """Shades on either side of zero."""
-STRONG = 8
-"""Beyond this shade figures are written in the colour of the paper."""
 NUMBERED = 14
 """So many columns and no more: the value fits into its cell."""
 MOST_IN_A_MAP = 60
@@ -88,8 +86,7 @@ def heat_map(what: str, values: Rows, shown: int) -> Markup:
             level = shade(value)
             cells.setdefault(level, []).append(f"M{j} {i}h1v1h-1z")
             if shown <= NUMBERED and i != j:
-                strong = "strong" if abs(level) > STRONG else None
-                numbers.append(tag("text", brief(value), x=j + 0.5, y=i + 0.65, class_=strong))
+                numbers.append(tag("text", brief(value), x=j + 0.5, y=i + 0.65))
     paths = [tag("path", d="".join(parts), class_=shade_name(level)) for level, parts in sorted(cells.items())]
     every = 1 if shown <= 20 else 5
     axis = [k for k in range(shown) if k % every == every - 1 or every == 1]
