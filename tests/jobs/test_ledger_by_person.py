@@ -15,6 +15,7 @@ import pytest
 import sfumato as sf
 from sfumato.core.errors import BudgetError, CardError
 from sfumato.guarantee import Card
+from sfumato.guarantee.all_releases import AllReleases
 from sfumato.guarantee.budget import Budget
 from sfumato.guarantee.concentrated import epsilon_of, rho_for
 from sfumato.guarantee.people_totals import Tally
@@ -253,6 +254,8 @@ def test_a_card_that_another_ledger_counted_is_found_where_releases_and_tables_l
         assert card.earlier_releases["counted_elsewhere"] is True
         assert card.earlier_releases["ledger"] != mark
         assert "this ledger is younger than the table's first release, or not" in card.guarantee["words"]
+        first_line = AllReleases.from_dict(card.guarantee, card.earlier_releases).bottom_line()
+        assert "all releases of this ledger counted, not another's" in first_line
         assert Card.load(tmp_path / out) == card
     (tmp_path / "alone").mkdir()
     assert "counted_elsewhere" not in on_disk("alone/e", "e.json", table=PEOPLE).card.earlier_releases

@@ -556,6 +556,28 @@ def test_a_forecast_says_where_no_public_table_is_like_this_one():
     assert "categories; yours" not in sf.recommend(people(), schema=SCHEMA, epsilon=8.0).paragraph()
 
 
+def test_a_forecast_says_where_no_public_table_has_so_many_classes():
+    classes = tuple(f"c{i}" for i in range(40))
+    schema = sf.Schema((*SCHEMA.private, sf.Column("branch", "categorical", role="label", categories=classes, **KNOWN)))
+    table = people().select([column.name for column in SCHEMA.private])
+    table = table.append_column("branch", pa.array([f"c{i % 40}" for i in range(table.num_rows)]))
+    found = sf.recommend(table, schema=schema, epsilon=8.0)
+    assert "None of them has a column of more than 10 categories; yours has branch" in found.paragraph()
+
+
+def test_fewer_rows_than_were_ever_tried_are_promised_nothing_of_their_own():
+    """From epsilon 2 on tables of 60 rows learned; what those of three rows do was never seen."""
+    said = sf.recommend(people(), schema=SCHEMA, epsilon=0.25, trust="nobody", rows=3).paragraph()
+    assert said.startswith(
+        "At this epsilon tables of 60 rows, the smallest that were tried, teach nothing. From epsilon"
+    )
+
+
+def test_a_wish_that_only_epsilon_zero_keeps_is_refused():
+    with pytest.raises(UsageError, match="comes to epsilon 0 at delta 1e-06"):
+        sf.recommend(people(), schema=SCHEMA, max_risk=1e-6)
+
+
 def test_no_epsilon_is_proposed_that_sanitize_would_refuse():
     """Of a person with very many rows each row would need more than there is."""
     crowd = advise(Wish(epsilon=1.0), Known("ill", 500, rows_per_person=10**9))

@@ -138,7 +138,7 @@ def test_labels_that_are_none(people, schema, refused):
     refused(SchemaError, "no column 'disease'", people, label="disease")
     refused(SchemaError, "no column 'disease'", people, label="disease", schema=schema)
     refused(SchemaError, "the column to predict is not 'age'", people, label="age", schema=schema)
-    refused(SchemaError, "only one class", people.assign(ill=MARK), label="ill")
+    refused(SchemaError, "only one class.* names every class that can", people.assign(ill=MARK), label="ill")
     refused(UsageError, "--private-label needs a column to predict", people.drop(columns="ill"), private_label=True)
     refused(UsageError, "--label-epsilon must be positive", people, label="ill", private_label=True, label_epsilon=0)
 

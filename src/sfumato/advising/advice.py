@@ -109,7 +109,8 @@ class Known:
         """By the schema and what was asked; of a cap on a person's rows whose column no one named the name is left
         open."""
         cap = asked.max_rows_per_person or 1
-        wide = (column.name for column in schema.private if len(column.categories or ()) > MOST_CATEGORIES)
+        tried = [*schema.private, *([] if schema.label is None else [schema.label])]
+        wide = (column.name for column in tried if len(column.categories or ()) > MOST_CATEGORIES)
         return cls(
             None if schema.label is None else schema.label.name,
             asked.rows,
@@ -282,6 +283,8 @@ class Advice:
         hint = ", or ".join(way for way in ways if way)
         they = "they do" if size is not None else f"those of {in_number(rows, 'row')} do"
         of = "any size that was tried" if size is None else in_number(size, "row")
+        if size is not None and size < SIZES[0]:
+            of = f"{SIZES[0]} rows, the smallest that were tried,"
         said = f"At this epsilon tables of {of} teach nothing."
         return f"{said} {hint[:1].upper()}{hint[1:]}, {they}." if hint else said
 
@@ -323,6 +326,10 @@ def advise(wish: Wish, known: Known) -> Advice:
         bound = _least_that_keeps(wish.max_loss, wish.trust, known)
     else:
         bound = _bound(wish)
+    if bound.epsilon <= 0:
+        raise UsageError(
+            f"No release keeps so small a wish: it comes to epsilon 0 at delta {bound.delta:g}. Allow more."
+        )
     return Advice(wish, bound, _ruled(wish.trust, bound.epsilon), known)
 
 

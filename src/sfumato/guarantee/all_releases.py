@@ -292,7 +292,8 @@ class AllReleases:
             return f"Measured, not proved: {self.alone.why_not('the table')}."
         if not self.bounded:
             return "Nothing is proved of all releases together: an earlier one has no bound."
-        told = f"{figures(self.promised, self.hides_presence, self.rows)}, all releases counted"
+        counted_in = "all releases of this ledger counted, not another's" if self.elsewhere else "all releases counted"
+        told = f"{figures(self.promised, self.hides_presence, self.rows)}, {counted_in}"
         words = promise(self.promised, self.own, told, [PRIOR])
         return self._worst_first(words if self.person.bounded else f"{words} {UNBOUNDED_ROWS}")
 

@@ -315,7 +315,10 @@ def _label(summary: Summary) -> Column:
             f"{summary.first_empty}. Remove such rows first."
         )
     if len(summary.words) < 2:
-        raise SchemaError(f"The column to predict {name!r} has only one class, so there is nothing to learn from it.")
+        raise SchemaError(
+            f"The column to predict {name!r} has only one class, so there is nothing to learn from it. Predict another "
+            "column, or none, or write a schema that names every class that can occur."
+        )
     if len(summary.words) > MOST_CLASSES:
         raise SchemaError(
             f"The column to predict {name!r} has more than {MOST_CLASSES} classes. It must be a class, not a number; "

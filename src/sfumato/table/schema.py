@@ -183,7 +183,8 @@ class Schema:
             )
         if label is not None and label.categories is not None and len(label.categories) < 2:
             raise SchemaError(
-                f"The column to predict {label.name!r} has only one class, so there is nothing to learn from it."
+                f"The column to predict {label.name!r} has only one class, so there is nothing to learn from it. Name "
+                "every class that can occur, or give the column the role `private`."
             )
 
     def __repr__(self) -> str:

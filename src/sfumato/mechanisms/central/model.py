@@ -261,7 +261,9 @@ class TreeModel:
             told["depends_on_two_others"] = counted(len(self.threes), "column")
         of_rows, of_classes = self.budget.spread(SHARES["rows"], 1), self.spread * math.sqrt(FEWEST_BINS * self.classes)
         if max(3.0 * of_rows, of_classes) > self.rows:
-            told["too_little_budget"] = "noise hides the table, so that released rows say hardly more than the schema"
+            told["too_little_budget"] = (
+                "noise may hide the table, so that released rows say hardly more than the schema"
+            )
         hidden = {
             one.fine.group.column.name: int(np.count_nonzero(self.sizes @ one.shares < 1e-6))
             for one in self.columns
