@@ -53,7 +53,7 @@ def test_a_table_too_small_for_a_loss_of_accuracy_is_printed_all_the_same():
 
 
 @pytest.mark.parametrize(
-    ("words", "said"), [(["--seed", "-1"], "--seed must not be"), (["--max-rows", "1"], "at least 2")]
+    ("words", "said"), [(["--seed", "-1"], "--seed must be at least 0"), (["--max-rows", "1"], "at least 2")]
 )
 def test_an_audit_that_cannot_be_meant_is_refused_before_anything_is_read(tmp_path, words, said):
     done = sfumato("audit", tmp_path, "--original", tmp_path / "none.csv", *words, stdout=subprocess.DEVNULL)

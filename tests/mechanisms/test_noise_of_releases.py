@@ -62,7 +62,7 @@ def test_every_column_has_its_law_and_no_other(mechanism):
     plain, missing, ordinal = fitted.recipe_.channels
     shown = Z[:, 2] == 0
     assert_law(Z[:, 0] - X[:, 0], plain.law)
-    assert_law(Z[shown, 1] - X[shown, 1], missing.value.law)
+    assert_law(Z[shown, 1] - X[shown, 1], missing.inner.law)
     assert_law(Z[:, 3] - X[:, 3], ordinal.law)
 
 
