@@ -115,13 +115,20 @@ def test_where_nothing_was_learned_it_says_what_is_known_and_what_to_add(label, 
 
 
 @pytest.mark.parametrize(
-    ("than", "start"), [("worse", "worse than"), ("no better", "no better than"), ("better", "93")]
+    ("than", "right", "start"),
+    [
+        ("worse", 0.5, "worse than always answering"),
+        ("no better", 0.6, "no better than always answering"),
+        ("no better", 0.93, "too few rows to tell that it is better than always answering"),
+        ("better", 0.93, "93"),
+    ],
 )
-def test_a_release_that_teaches_nothing_says_so_first(than, start):
+def test_a_release_that_teaches_nothing_says_so_first(than, right, start):
     found = copy.deepcopy(FOUND)
-    found["utility"][0]["than_commonest"] = than
+    found["utility"] = [{**found["utility"][0], "than_commonest": than, "release": right}]
     assert f"Of use? {start}" in told(found)
-    assert ("always answering the commonest class: 93 of 100 right" in told(found)) == (than != "better")
+    said = f"always answering the commonest class: {100 * right:.0f} of 100 right"
+    assert (said in told(found)) == (than != "better")
 
 
 def test_a_command_can_be_copied_whatever_the_path():

@@ -214,6 +214,13 @@ class Advice:
 
     def _warned(self) -> list[str]:
         known, words = self.known, list[str]()
+        if known.read_off:
+            columns = in_number(len(known.read_off), "column")
+            words.append(
+                f"Nothing is proved yet, because the ranges of {columns} were read off your table: "
+                f"{first_names(known.read_off, MOST_NAMED)}. No wish about risk or epsilon is kept until you "
+                "declare them from what you know without looking (sfumato schema declare); then the bound below holds."
+            )
         if not self.met:
             words.append(self.why_not())
         elif self.forecast.useless:
@@ -223,13 +230,6 @@ class Advice:
             words.append(f"{of} learned nothing.")
         if self.unprotected:
             words.append(worst_first(self.bound.epsilon, "Take a smaller one."))
-        if known.read_off:
-            columns = in_number(len(known.read_off), "column")
-            words.append(
-                f"Nothing is proved yet, because the ranges of {columns} were read off your table: "
-                f"{first_names(known.read_off, MOST_NAMED)}. No wish about risk or epsilon is kept until you "
-                "declare them from what you know without looking (sfumato schema declare); then the bound below holds."
-            )
         return words
 
     def _recommended(self) -> str:

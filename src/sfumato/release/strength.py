@@ -202,6 +202,7 @@ def _left_for_the_columns(epsilon: float, parameters: Mapping[str, Any], label: 
         raise UsageError(f"--epsilon must be a positive number. Got {epsilon:g} instead.")
     if not epsilon > label:
         raise UsageError(
-            f"The record's epsilon ({epsilon:g}) must exceed that of the private column to predict ({label:g})."
+            f"The record's epsilon ({epsilon:g}) must exceed that of the private column to predict ({label:g}). "
+            f"Give --label-epsilon below {epsilon:g}, or a larger --epsilon."
         )
     return epsilon - label

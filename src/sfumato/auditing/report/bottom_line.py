@@ -159,10 +159,19 @@ def use(found: Mapping[str, Any]) -> str:
         right = right_of_100(
             float(best["release"]), best["classifier"], asked_about(best), best.get("commonest"), originals
         )
-        than = best.get("than_commonest")
-        return f"{than} than always answering the commonest class: {right}" if than in (NO_BETTER, WORSE) else right
+        return _beside_the_commonest(best) + right
     known = [_not_predicted(found), _shares_off(found)]
     return "; ".join(one for one in known if one) or "not measured: there is no column to predict"
+
+
+def _beside_the_commonest(best: Mapping[str, Any]) -> str:
+    """A warning before the figure, where the release does not give more than the commonest class, or may not."""
+    than, commonest = best.get("than_commonest"), best.get("commonest")
+    if than not in (NO_BETTER, WORSE):
+        return ""
+    if than == NO_BETTER and commonest is not None and float(best["release"]) > commonest:
+        return "too few rows to tell that it is better than always answering the commonest class: "
+    return f"{than} than always answering the commonest class: "
 
 
 def _not_predicted(found: Mapping[str, Any]) -> str:
