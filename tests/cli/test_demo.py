@@ -99,3 +99,12 @@ def test_rows_side_by_side_fit_a_screen_whatever_the_columns_are():
     head, row = side_by_side(before, after)
     assert head == "a_very_l        n | the release"
     assert row == "a very l        - |        b -1.2e+05"
+
+
+def test_a_table_too_small_to_split_says_how_many_rows_it_has(command, tmp_path):
+    table = tmp_path / "three.csv"
+    table.write_text("x,y\n1,a\n2,b\n3,a\n")
+    code, _, said = command("demo", "--table", str(table), "--label", "y", "--out", str(tmp_path / "out"))
+    assert code == 3
+    assert "has 3 rows, too few for the demo" in " ".join(said.split())
+    assert not (tmp_path / "out").exists()

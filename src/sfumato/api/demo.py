@@ -17,9 +17,10 @@ from sfumato.advising.wish import Wish
 from sfumato.api.asked import DemoAsked
 from sfumato.auditing.audit import Audit, audit
 from sfumato.auditing.report import write_report
-from sfumato.core.errors import PrivacyLeakWarning
+from sfumato.core.errors import PrivacyLeakWarning, TableError
 from sfumato.core.files import new_folder
 from sfumato.core.progress import Progress, silent
+from sfumato.core.wording import counted
 from sfumato.guarantee import Card
 from sfumato.ledger import Ledger
 from sfumato.release.sanitize import Options, sanitize, schema_for
@@ -29,6 +30,8 @@ from sfumato.table import Column, Schema, open_table, write_table
 LABEL = "diagnosis"
 EPSILON = 1.0
 IN_THE_TABLE = 0.75
+FEWEST = 2
+"""Rows that an audit needs of each part."""
 REASON = "what the imaging program can measure"
 RANGES = {
     "radius": (0, 40, 5), "texture": (0, 60, 8), "perimeter": (0, 300, 40), "area": (0, 6_000, 1_000),
@@ -69,6 +72,11 @@ def demonstrate(asked: DemoAsked, progress: Progress = silent) -> Demonstration:
         people = None if agreed.person is None else rows[agreed.person.name].to_pylist()
         chosen = split(people, rows.num_rows, (IN_THE_TABLE, 1 - IN_THE_TABLE), np.random.default_rng(0))
         before, others = (rows.take(part) for part in chosen)
+        if min(before.num_rows, others.num_rows) < FEWEST:
+            raise TableError(
+                f"The table has {counted(rows.num_rows, 'row')}, too few for the demo: a quarter is kept aside, and "
+                f"both parts need at least {FEWEST} rows. `sfumato sanitize` takes any table."
+            )
         with new_folder(asked.out, force=asked.force, private=own) as folder:
             if not own:
                 write_table(before, folder / "patients.csv")
