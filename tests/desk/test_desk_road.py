@@ -295,3 +295,17 @@ def test_exposure_is_told_by_names_and_kinds_alone():
     found = exposure(schema)
     assert [one.level for one in found] == [5, 5, 4, 3, 2]
     assert [one.is_identifier for one in found] == [True, True, False, False, False]
+
+
+@pytest.mark.parametrize("content", ["", "a,b\n"])
+def test_a_table_that_cannot_be_read_is_said_to_be_so_on_every_screen(opened, tmp_path, content):
+    table = tmp_path / "nothing.csv"
+    table.write_text(content)
+    visitor = opened(table)
+    visitor.enter()
+    assert "It failed" in visitor.page("columns")
+    for name in ("strength", "try", "release"):
+        assert "No table could be read." in visitor.page(name)
+    number = visitor.form("start", "drop")["number"]
+    assert visitor.post("look", f"number={number}".encode()) == "look"
+    assert "There is no release yet" in visitor.page("look")

@@ -310,6 +310,8 @@ def _release(desk: Desk, sent: Mapping[str, str]) -> str:
 def _look(desk: Desk, sent: Mapping[str, str]) -> str:  # noqa: ARG001
     """Attack the release; from here on the table was looked at."""
     work = _work(desk)
+    if work.out is None and work.foreign is None:
+        raise UsageError("There is no release yet. Release first.")
     work.looked = True
     release, keywords, folder = screens.audit_asked(work)
 

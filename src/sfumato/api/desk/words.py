@@ -56,6 +56,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "as_command": ("The same as a command", "Dasselbe als Befehl"),
     "as_python": ("The same in Python", "Dasselbe in Python"),
     "reading": ("Your table is being read.", "Ihre Tabelle wird gelesen."),
+    "not_read": ("No table could be read.", "Es konnte keine Tabelle gelesen werden."),
     "old_form": (
         "That form was sent before, or something changed in another window. Nothing was done by it; this is how things "
         "stand now.",
