@@ -63,6 +63,7 @@ def test_words_show_everything_that_leaves(server, coordinator, described, relea
         ({"parameters": {"epsilon_record": 9.0}}, "epsilon of at most 6"),
         ({"mechanism": "principal-laplace"}, "asks for additive-noise"),
         ({"seed": 1}, "fixed seed"),
+        ({"experiment": True}, "not for release"),
     ],
 )
 def test_objections_are_found_before_anything_is_sent(server, coordinator, described, release, words, objection):

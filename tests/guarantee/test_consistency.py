@@ -47,6 +47,7 @@ def edit(folder, **changes):
         {"label": "randomized"},
         {"noise_path": "float-noise"},
         {"reproducible": "not for release"},
+        {"reproducible": "not for release: an experiment"},
     ],
     ids=str,
 )

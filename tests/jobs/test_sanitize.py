@@ -12,8 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
-from sfumato.core.errors import CardError, OutputError, PrivacyLeakWarning, UsageError
+from sfumato.auditing.report.certificate import write_certificate
+from sfumato.core.errors import CardError, OutputError, PrivacyLeakWarning, SfumatoError, UsageError
 from sfumato.guarantee import Card, Key
+from sfumato.guarantee.recompute import recomputed
+from sfumato.guarantee.words import card_in_words
 from sfumato.release.release import Release
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.release.write_release import CARD_METADATA
@@ -39,18 +42,20 @@ def people():
     )
 
 
+def schema_of_people():
+    return (
+        Column("age", "integer", low=0, high=120, **PUBLIC),
+        Column("height", "numeric", low=100, high=250, missing=True, **PUBLIC),
+        Column("colour", "categorical", categories=("red", "green", "blue", "grey"), **PUBLIC),
+        Column("visit", "date", low="2020-01-01", high="2021-12-31", **PUBLIC),
+        Column("ill", "categorical", role="label", categories=("no", "yes"), **PUBLIC),
+        Column("who", "integer", role="identifier"),
+    )
+
+
 @pytest.fixture
 def schema():
-    return Schema(
-        (
-            Column("age", "integer", low=0, high=120, **PUBLIC),
-            Column("height", "numeric", low=100, high=250, missing=True, **PUBLIC),
-            Column("colour", "categorical", categories=("red", "green", "blue", "grey"), **PUBLIC),
-            Column("visit", "date", low="2020-01-01", high="2021-12-31", **PUBLIC),
-            Column("ill", "categorical", role="label", categories=("no", "yes"), **PUBLIC),
-            Column("who", "integer", role="identifier"),
-        )
-    )
+    return Schema(schema_of_people())
 
 
 @pytest.fixture
@@ -193,6 +198,51 @@ def test_a_seed_repeats_everything_and_is_never_for_release(run, tmp_path):
     assert run(out="c", seed=6).card != run(out="d").card
     assert (tmp_path / "c" / "release.parquet").read_bytes() != (tmp_path / "a" / "release.parquet").read_bytes()
     assert run(out="e").card.earlier_releases["count"] == 2  # a release with a seed can be seen as well
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {},
+        {"engine": "stream"},
+        {"seed": 4},
+        {"mechanism": "random-rotation"},
+        {"mechanism": "tree-resampling", "epsilon": 1.0},
+        {"mechanism": "principal-laplace", "parameters": {"component_bounds": "data"}},
+    ],
+    ids=str,
+)
+def test_an_experiment_has_no_ledger_and_proves_nothing(run, tmp_path, people, words):
+    ledger = tmp_path / "none" / "ledger"
+    table = people.drop(columns=["height"])
+    declared = Schema(tuple(column for column in schema_of_people() if column.name != "height"))
+    for out in ("a", "b"):
+        run(table, out=out, ledger=ledger, experiment=True, schema=declared, **words)
+    assert not (tmp_path / "none").exists()
+    assert {path.name for path in tmp_path.iterdir()} <= {"a", "b"}  # nor anything beside it
+    card = Card.load(tmp_path / "b")
+    assert card.reproducible == "not for release: an experiment"
+    assert not card.is_formal
+    assert "NOT FOR RELEASE: an experiment" in card_in_words(card)
+    assert recomputed(card).proved == math.inf
+    assert card.earlier_releases["count"] is None
+    run(table, out="c", ledger=ledger, schema=declared)  # counted, and the first
+    assert Card.load(tmp_path / "c").earlier_releases["count"] == 0
+    with pytest.raises(CardError, match="not certified"):
+        write_certificate(tmp_path / "b")
+
+
+def test_an_experiment_needs_no_ledger_that_can_be_read(run, tmp_path):
+    (tmp_path / "ledger").write_text("damaged")
+    assert run(ledger=tmp_path / "ledger", experiment=True).card.reproducible
+    with pytest.raises(SfumatoError, match="cannot be read"):
+        run(out="counted", ledger=tmp_path / "ledger")
+
+
+@pytest.mark.parametrize("words", [{"only_new": True}, {"resume": True, "engine": "stream"}], ids=str)
+def test_an_experiment_cannot_be_held_against_what_was_released(run, words):
+    with pytest.raises(UsageError, match="experiment"):
+        run(experiment=True, **words)
 
 
 def test_two_runs_never_draw_the_same_noise(run, tmp_path):

@@ -95,6 +95,7 @@ def test_rows_without_labels_are_refused(release):
         ({"parameters": {"noise": "float"}}, "floating-point noise"),
         ({"parameters": {"law": "normal"}}, "has none"),
         ({"seed": 3}, "fixed seed"),
+        ({"experiment": True}, "without --experiment"),
         ({"like_original": True}, "another space"),
         ({"columns": changed(0, source="learned", reason=None)}, "bounds or categories of column 'age'"),
     ],

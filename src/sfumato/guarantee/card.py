@@ -43,6 +43,12 @@ def space_of(encoding: Encoding, transform: Mapping[str, Any], *, post_processin
 
 
 FORMAT, VERSION = "sfumato-card", 2
+SEEDED, EXPERIMENT = "not for release", "not for release: an experiment"
+NOT_FOR_RELEASE = {
+    SEEDED: "a fixed seed: anybody can repeat the noise",
+    EXPERIMENT: "an experiment that no ledger counts",
+}
+"""Why nothing is proved of what is not for release, by what its card says (`reproducible`)."""
 OLDER = "Make the release again with this version, or read it with the sfumato that the card's `versions` name."
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from sfumato.channels import RandomizedResponse
-from sfumato.guarantee.card import Card
+from sfumato.guarantee.card import NOT_FOR_RELEASE, Card
 from sfumato.guarantee.concentrated import Central
 from sfumato.guarantee.consistency import LABEL_CLASSES
 from sfumato.guarantee.guarantee import Guarantee, exact_target, learned_domain, proved
@@ -62,8 +62,5 @@ def _hindrances(card: Card) -> list[str]:
     if card.target is not None:
         reasons.append(exact_target(card.target))
     if card.reproducible:
-        reasons.append(SEEDED)
+        reasons.append(NOT_FOR_RELEASE[card.reproducible])
     return [*reasons, *card.guarantee["in_the_way"]]
-
-
-SEEDED = "a fixed seed: anybody can repeat the noise"

@@ -11,7 +11,7 @@ from typing import Any
 
 from sfumato.core.wording import counted
 from sfumato.guarantee.all_releases import AllReleases
-from sfumato.guarantee.card import Card
+from sfumato.guarantee.card import NOT_FOR_RELEASE, Card
 from sfumato.guarantee.guarantee import summarized
 from sfumato.guarantee.own_words import own_words, quoted
 from sfumato.guarantee.rounding import amplification_at_most, epsilon_at_most
@@ -34,6 +34,7 @@ WAYS_OUT = {
     "floating-point noise": "draw the noise exactly (--param noise=exact, or a law that has an exact form: laplace)",
     "the mechanism and its strength": "choose without these rows (sfumato recommend with a public schema, or by hand)",
     "a fixed seed": "leave --seed out",
+    "an experiment": "leave --experiment out",
     "the number to predict": "perturb the number to predict like the others (leave --target out)",
     "the largest number of rows": "cap the rows per person at a public number (--max-rows-per-person)",
 }
@@ -66,7 +67,7 @@ def card_in_words(card: Card) -> str:
         *_list(f"What is not protected ({OWN})", card.threat_model["not_protected"]),
     ]
     if card.reproducible:
-        parts.insert(0, "NOT FOR RELEASE: the noise was drawn from a fixed seed and can be repeated by anybody.")
+        parts.insert(0, f"NOT FOR RELEASE: {NOT_FOR_RELEASE[card.reproducible]}.")
     return "\n".join(parts)
 
 

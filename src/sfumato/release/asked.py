@@ -271,6 +271,12 @@ class SanitizeAsked:
         "Repeatable noise, for tests only: not for release.",
         more="The card says so.",
     )
+    experiment: bool = asked(
+        False,
+        "Count it in no ledger, for repeats in a laboratory: not for release.",
+        more="No ledger is read or made. The card says so, nothing is proved of it, and it is neither certified nor "
+        "pushed.",
+    )
     out: Path | str | None = asked(
         None,
         "Folder to write.",

@@ -74,7 +74,8 @@ def recognise(mechanism: Mechanism, ledger: Ledger, rows: int, options: Options,
 class Account:
     """What the owner's ledger is told of one release, and when.
 
-    A dry run tells nothing, and is refused as the release would be. A trial is neither.
+    A dry run tells nothing, and is refused as the release would be. A trial is neither; an experiment is not even held
+    against earlier releases.
     """
 
     def __init__(
@@ -129,6 +130,8 @@ class Account:
 
     def _count(self, note: dict[str, Any]) -> dict[str, Any]:
         options, ledger = self.options, self.ledger
+        if options.experiment:
+            return {"count": None, "total_epsilon_record": None}
         entry = Note(**{name: value for name, value in note.items() if name != "fingerprint"}).to_dict()
         if not options.leaves_no_mark:
             return ledger.record(**note, people=self.roll).to_dict(entry)
@@ -144,7 +147,7 @@ def of_ledger(ledger: Ledger, table: Table, target: Path | None, schema: Schema,
 
     A seed repeats everything, the card included, so that nothing of this stands on one that is not for release.
     """
-    if options.noise_seed is not None:
+    if options.noise_seed is not None or options.experiment:
         return {}
     mark = {} if options.leaves_no_mark else {"ledger": ledger.mark}
     names = {_spelt(column.name) for column in schema.private}

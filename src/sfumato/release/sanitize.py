@@ -14,8 +14,8 @@ from sfumato.core.errors import PrivacyLeakWarning, SchemaError, UsageError
 from sfumato.core.progress import Progress, silent
 from sfumato.core.wording import counted
 from sfumato.guarantee import CENTRAL_DP, Card, Guarantee, Key
+from sfumato.guarantee.card import NOT_FOR_RELEASE
 from sfumato.guarantee.guarantee import exact_target
-from sfumato.ledger import Ledger
 from sfumato.ledger.read_off import ReadOff, shared_ends, table_ends
 from sfumato.ledger.roll import Roll
 from sfumato.mechanisms.phases import Given, Phase
@@ -111,7 +111,7 @@ class _Run:
         self.schema, self.encoding = schema, Encoding(schema)
         check_table(plan, self.encoding, table.names)
         self.response = label_response(self.encoding, plan)
-        self.ledger = Ledger(self.options.ledger)
+        self.ledger = self.options.own_ledger
         self.source = self.engine.source(
             table,
             self.encoding,
@@ -162,9 +162,9 @@ class _Run:
         return told
 
     def _roll(self) -> Roll | None:
-        """Where the first pass tells whose rows these are: not of made-up rows, which are nobody's, nor of a trial;
-        and rows that lie on many machines stay there."""
-        if self.mechanism.made_up or self.options.trial is not None or self.options.engine_can.spread:
+        """Where the first pass tells whose rows these are: not of made-up rows, which are nobody's, nor where nothing
+        is counted; and rows that lie on many machines stay there."""
+        if self.mechanism.made_up or not self.options.is_counted or self.options.engine_can.spread:
             return None
         if not self.options.leaves_no_mark:
             self.ledger.keep()  # the key that the fingerprints are made with must outlive this run
@@ -228,7 +228,7 @@ class _Run:
     def _keep_key(self, key: Key) -> None:
         """A new key goes to --key if a place is named there, else beside the release."""
         to = self.options.key if isinstance(self.options.key, Path) else None
-        if to is not None and not self.key_is_given and not self.options.leaves_no_mark:
+        if to is not None and not self.key_is_given and not self.options.writes_nothing:
             key.save(to)
         self.landing.take_key(key, is_new=not self.key_is_given, is_kept=to is not None)
 
@@ -246,10 +246,8 @@ class _Run:
         """What voids every claim and is known before anything is fitted."""
         strength = self.plan.strength
         found = [] if self.schema.target is None else [exact_target(self.schema.target.name)]
-        if self.options.seed is not None:
-            from sfumato.guarantee.recompute import SEEDED  # what a coordinator says, too
-
-            found.append(SEEDED)
+        if (mark := self.options.not_for_release) is not None:
+            found.append(NOT_FOR_RELEASE[mark])
         found += strength.in_the_way
         if strength.on_release and not self.ledger.has_charged(strength.model):
             from sfumato.release.config import CHOSEN_ON_UNCHARGED  # a config said so
@@ -277,7 +275,7 @@ class _Run:
             label_keep=self.response.keep if self.response else 1.0,
             labelled=not self.options.unlabelled,
             earlier_releases=earlier | of_this,
-            reproducible=None if self.options.seed is None else "not for release",
+            reproducible=self.options.not_for_release,
             chosen_by=self.plan.strength.chosen_by,
         )
 

@@ -195,7 +195,7 @@ HIGHEST_UNASKED = 30.0
 def check_asked_for(guarantee: Guarantee, schema: Schema, options: Options) -> None:
     """Refuse a release whose strength nobody named, and which protects nobody, be its figure proved or conditional."""
     epsilon = guarantee.record
-    if not (HIGHEST_UNASKED < epsilon < math.inf) or options.unprotected or options.trial is not None:
+    if not (HIGHEST_UNASKED < epsilon < math.inf) or options.unprotected or not options.is_counted:
         return
     if not options.names_strength(schema):
         raise UsageError(

@@ -17,6 +17,7 @@ from sfumato.core.asked import asked_fields
 from sfumato.core.errors import PrivacyLeakWarning, SchemaError, TableError, UsageError
 from sfumato.guarantee import Key
 from sfumato.guarantee.borrowed import is_reason
+from sfumato.guarantee.card import EXPERIMENT, SEEDED
 from sfumato.guarantee.person_hash import Fingerprint, Prints
 from sfumato.ledger import Ledger
 from sfumato.ledger.roll import Roll
@@ -183,9 +184,29 @@ class Options(Wanted):
         return self.study
 
     @property
-    def leaves_no_mark(self) -> bool:
-        """Whether neither ledger nor key file may be written: nothing is released."""
+    def writes_nothing(self) -> bool:
+        """Whether its rows never leave the program: not even a key is kept."""
         return self.dry_run or self.trial is not None
+
+    @property
+    def leaves_no_mark(self) -> bool:
+        """Whether no ledger may be written: nothing is released."""
+        return self.writes_nothing or self.experiment
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it stands beside earlier releases: a dry run does, as the release would."""
+        return self.trial is None and not self.experiment
+
+    @property
+    def own_ledger(self) -> Ledger:
+        """The owner's; for an experiment one without a file, which knows of no release."""
+        return Ledger.of_nothing() if self.experiment else Ledger(self.ledger)
+
+    @property
+    def not_for_release(self) -> str | None:
+        """What its card says of why it may not be released."""
+        return EXPERIMENT if self.experiment else None if self.seed is None else SEEDED
 
     @property
     def noise_seed(self) -> int | None:
@@ -276,7 +297,11 @@ class Options(Wanted):
             )
         if self.leaves_no_mark and self.only_new:
             raise UsageError(
-                "--only-new marks rows in the ledger, and a dry run leaves no mark. Leave out one of them."
+                "--only-new marks rows in the ledger, and a dry run or an experiment leaves none. Leave one out."
+            )
+        if self.experiment and self.resume:
+            raise UsageError(
+                "--resume counts a killed run once, and an experiment is not counted. Leave out one of them."
             )
         return mechanism
 

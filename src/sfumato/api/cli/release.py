@@ -170,6 +170,8 @@ def _tell(release: Release, options: SanitizeAsked, out: Path | None, console: C
     assert done is not None  # it was made just now
     console.recite(done.card.guarantee["words"])  # before all else: it may be bad news
     made = "Dry run: nothing was released. It would be" if options.dry_run else "Released"
+    if options.experiment:
+        made = "An experiment, not for release and counted in no ledger:"
     console.say(f"{made} {counted(done.card.rows, 'row')}{'' if out is None else f' into {out}'}.")
     if options.dry_run and done.card.guarantee["central"]:
         console.say("Nothing was paid for what a dry run says of the table: keep it to yourself.")
@@ -181,7 +183,7 @@ def _tell(release: Release, options: SanitizeAsked, out: Path | None, console: C
         console.say(line)
     files = [] if out is None else sorted(file.name for file in out.iterdir())
     private = [name for name in files if name in ("key.json", "trace.parquet")]
-    if files:
+    if files and not options.experiment:
         console.say(_who_may_see(files, private))
     about = {"folder": None if out is None else str(out), "dry_run": options.dry_run}
     console.result({**about, "files": files, "private_files": private, **_told(done)})

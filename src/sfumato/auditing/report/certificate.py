@@ -21,6 +21,7 @@ from sfumato.core.errors import CardError, UsageError
 from sfumato.core.files import check_free, file_digest, write_whole
 from sfumato.core.wording import to_type
 from sfumato.guarantee import Card
+from sfumato.guarantee.card import EXPERIMENT, NOT_FOR_RELEASE
 from sfumato.guarantee.words import owners_word
 from sfumato.release.release import FILES
 from sfumato.release.write_release import COUNTS, MODEL
@@ -33,6 +34,10 @@ def write_certificate(folder: Path, out: Path | None = None, *, with_audit: bool
     """Write the page for the release in `folder`; with a private audit on it the page is the owner's alone."""
     target = out or folder / "certificate.html"
     check_free(target, force=force)
+    if Card.load(folder).reproducible == EXPERIMENT:
+        raise CardError(
+            f"{folder} is an experiment, not for release: it is not certified. Release it without --experiment."
+        )
     audit = _audit(folder) if with_audit else None
     write_whole(target, render_certificate(folder, audit), private=audit is not None and is_private(audit))
     return target
@@ -46,6 +51,7 @@ def render_certificate(folder: Path, audit: Mapping[str, Any] | None = None) -> 
         policy=CLOSED,
         css=Markup(report_text("page.css")),
         card=card,
+        not_for_release=NOT_FOR_RELEASE.get(card.reproducible or ""),
         bottom_line=rows_html(for_others(told, () if audit is None else measured(audit))),
         lead="" if audit is None else copied_rows(audit.get("copies")),
         columns=len(card.release_schema["columns"]),

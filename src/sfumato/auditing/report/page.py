@@ -22,6 +22,7 @@ from sfumato.auditing.report.strongest import attackers_section, counts_values, 
 from sfumato.auditing.report.verdict import GAINS, IN_SHORT, SIGNS, column_verdict
 from sfumato.auditing.report.wording import DASH, figure, of_100, setting_rows
 from sfumato.core.files import write_whole
+from sfumato.guarantee.card import NOT_FOR_RELEASE
 from sfumato.guarantee.own_words import own_words
 
 # Which columns and which records the release gives away: for the owner's eyes, records by their row numbers.
@@ -281,6 +282,7 @@ def render_report(audit: Mapping[str, Any], folder: str = "DIR") -> str:
         private=private,
         notice=notice(audit),
         release=release,
+        not_for_release=NOT_FOR_RELEASE.get(release["reproducible"] or ""),
         title=title(release),
         lead=copied_rows(audit.get("copies")),
         bottom=bottom_line_html(audit, folder),

@@ -24,6 +24,7 @@ from sfumato.channels.recipe import FALSE_ALARMS, Reach
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import CardError, SchemaError, SfumatoError, TableError, UsageError
 from sfumato.guarantee import Card
+from sfumato.guarantee.card import EXPERIMENT, NOT_FOR_RELEASE
 from sfumato.guarantee.guarantee import CENTRAL_DP
 from sfumato.guarantee.own_words import listed
 from sfumato.guarantee.recompute import Recomputed, recomputed
@@ -99,7 +100,8 @@ def _names(columns: list[Column]) -> str:
 
 def _made(study: PoolStudy, card: Card) -> Iterator[str]:
     if card.reproducible:
-        yield "The release was made with a fixed seed: anybody can repeat its noise. Sanitize again without --seed."
+        way = "--experiment" if card.reproducible == EXPERIMENT else "--seed"
+        yield f"The release is not for release: {NOT_FOR_RELEASE[card.reproducible]}. Sanitize again without {way}."
     if study.quota is not None and study.quota.rows is not None and card.rows > study.quota.rows:
         yield f"The release has {card.rows} rows, and the study takes {study.quota.rows} of one site at most."
     if card.mechanism["name"] != study.mechanism:
