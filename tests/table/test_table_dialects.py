@@ -84,6 +84,14 @@ class TestDecimalCommas:
         with pytest.raises(UsageError, match="--decimal must be"):
             Dialect(decimal=";")
 
+    def test_the_delimiter_is_the_headers_commonest_unless_it_is_named(self, tmp_path):
+        path = tmp_path / "t.csv"
+        path.write_text("height, in cm;weight\n" + "1;2\n" * 4)
+        assert open_table(path).names == ("height", "in cm;weight")
+        assert open_table(path, dialect=Dialect(delimiter=";")).names == ("height, in cm", "weight")
+        with pytest.raises(UsageError, match="--delimiter must be"):
+            Dialect(delimiter="|")
+
 
 class TestEncodings:
     @pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "utf-16", "utf-16-le", "utf-8-sig"])

@@ -26,7 +26,7 @@ from sfumato.table.tables import FileMark, Table
 
 RANKS = (pa.null(), pa.int64(), pa.float64(), pa.string())
 """The types that columns of a CSV file can have, from narrow to wide."""
-DECIMALS = (".", ",")
+DECIMALS, DELIMITERS = (".", ","), (",", ";", "\t")
 _POINTED, _NUMBER_LIKE = r"^\s*[+-]?\d+\.\d", r"^\s*[+-]?\d[\d.,]*\s*$"
 _WHOLE = r"^\s*[+-]?\d+\s*$"
 
@@ -38,15 +38,19 @@ class Dialect:
     decimal : "." or ",", of a CSV file.
     encoding : any of Python's text encodings, for example "cp1252"; "utf-8" may begin with a byte order mark.
     missing : words that stand for an empty cell, in files of any kind.
+    delimiter : "," ";" or a tab, between the cells of a CSV file; "" where the header tells.
     """
 
     decimal: str = "."
     encoding: str = "utf-8"
     missing: tuple[str, ...] = ()
+    delimiter: str = ""
 
     def __post_init__(self) -> None:
         if self.decimal not in DECIMALS:
             raise UsageError(f"--decimal must be {' or '.join(DECIMALS)}. Got {self.decimal!r} instead.")
+        if self.delimiter not in ("", *DELIMITERS):
+            raise UsageError(f"--delimiter must be a comma, ; or a tab. Got {self.delimiter!r} instead.")
         try:
             "".encode(self.encoding)
         except (LookupError, ValueError):
@@ -96,6 +100,10 @@ class Dialect:
         return _casts(pc.replace_substring(column, self.decimal, "."), RANKS[2])
 
 
+PLAIN = Dialect()
+"""As most files are."""
+
+
 def _casts(column: pa.Array, kind: pa.DataType) -> bool:
     try:
         column.cast(kind)
@@ -130,7 +138,7 @@ class CsvTable(Table):
         self._path, self._content, self._part = path.absolute(), content, part
         self._mark = FileMark.of(path.absolute()) if content is None else None
         self.files = () if content is not None else (path,)
-        self._dialect = dialect or Dialect()
+        self._dialect = dialect or PLAIN
         self.missing = self._dialect.missing
         self._delimiter, self._header = self._read_header()
         self._selected = self._select(self._header)
@@ -249,7 +257,7 @@ class CsvTable(Table):
         try:
             with io.TextIOWrapper(self._bytes(), encoding="utf-8-sig", newline="") as file:
                 first = file.readline()
-                delimiter = _delimiter(self._path.name, first)
+                delimiter = self._dialect.delimiter or _delimiter(self._path.name, first)
                 header = next(csv.reader(chain([first], file), delimiter=delimiter), [])
         except UnicodeError:
             raise self._misread() from None
@@ -293,4 +301,4 @@ def _packing(name: str, start: bytes) -> str | None:
 def _delimiter(name: str, header: str) -> str:
     if ".tsv" in name.lower():
         return "\t"
-    return max(",;\t", key=lambda mark: (header.count(mark), mark == ","))
+    return max(DELIMITERS, key=lambda mark: (header.count(mark), mark == ","))

@@ -95,6 +95,9 @@ Folders = Annotated[list[Path], typer.Argument(metavar="DIR", help="Folders that
 Query = Annotated[str | None, typer.Option(metavar="SQL", help="Read this query; TABLE is then a database URL.")]
 Decimal = Annotated[str, typer.Option(metavar="MARK", help="Decimal mark in CSV files: . or a comma.")]
 Encoding = Annotated[str, typer.Option(metavar="NAME", help="Encoding of CSV files, for example cp1252 or utf-16.")]
+Delimiter = Annotated[
+    str, typer.Option(metavar="MARK", help="Between cells of CSV files: a comma, ; or a tab, as the header tells.")
+]
 Missing = Annotated[
     str | None, typer.Option(metavar="WORD,WORD", help='Words in files that mean an empty cell, for example "n/a,-".')
 ]
@@ -107,6 +110,7 @@ class Tables:
     decimal: Decimal = "."
     encoding: Encoding = "utf-8"
     missing: Missing = None
+    delimiter: Delimiter = ""
     _piped: bool = field(default=False, init=False, repr=False)
 
     def open(self, given: str, query: str | None = None, *, encoding: str | None = None) -> Any:
@@ -136,7 +140,7 @@ class Tables:
         words = [] if self.missing is None else [word.strip() for word in self.missing.split(",")]
         if not all(words):
             raise UsageError('--missing needs words with commas between them, for example --missing "n/a,-".')
-        return Dialect(self.decimal, encoding or self.encoding, tuple(words))
+        return Dialect(self.decimal, encoding or self.encoding, tuple(words), self.delimiter)
 
     def open_if_given(self, given: str | None, *, encoding: str | None = None) -> Any:
         """The same for an option that may be left out."""

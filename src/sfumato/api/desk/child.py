@@ -9,11 +9,15 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from sfumato.core.errors import SfumatoError
 from sfumato.core.progress import Progress
+
+if TYPE_CHECKING:
+    from sfumato.table import Schema
 
 QUIET_SECONDS = 0.2
 """Between two words of the same step."""
@@ -62,25 +66,57 @@ def _progress(answers: IO[str]) -> Progress:
     return progress
 
 
+def _opened(said: Any) -> Any:
+    """A table as its owner says that it is written; the folder of a release stays a path."""
+    from sfumato.table import open_table
+    from sfumato.table.csv_table import Dialect
+
+    if isinstance(said, str):
+        return said
+    written = {name: value for name, value in said.items() if name != "path"}
+    return open_table(said["path"], dialect=Dialect(**{**written, "missing": tuple(written["missing"])}))
+
+
+def _keywords(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the call, with its tables opened."""
+    given = asked["keywords"].items()
+    return {name: _opened(one) if name in ("original", "holdout") else one for name, one in given}
+
+
 def _read(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     """The schema of a table as a private file, and how many rows there are."""
     from sfumato.ledger.read_off import ReadOff
-    from sfumato.table import Schema, open_table
+    from sfumato.table import Schema
 
     progress("reading the table", 0, None)
-    table = open_table(asked["table"])
+    table = _opened(asked["table"])
     schema = Schema.infer(table, label=asked["label"], person=asked["person"], refuse=False)
     ReadOff(None).remember(schema.columns, shown=True)
-    schema.save(asked["schema"])
-    Path(asked["schema"]).chmod(0o600)
+    file = Path(asked["schema"])
+    if file.exists():
+        schema = _as_declared(schema, Schema.load(file))
+    schema.save(file)
+    file.chmod(0o600)
     return {"rows": sum(block.num_rows for block in table.blocks(1 << 16))}
+
+
+def _as_declared(schema: Schema, before: Schema) -> Schema:
+    """What the owner had said of the columns stays, of those that are of the same kind and role."""
+    said = {one.name: one for one in before.columns if one.source == "public" or one.role == "identifier"}
+    columns = []
+    for one in schema.columns:
+        known = said.get(one.name, one)
+        if known.role != one.role and {known.role, one.role} <= {"private", "label"}:
+            known = replace(known, role=one.role)
+        columns.append(known if (known.kind, known.role) in ((one.kind, one.role), (one.kind, "identifier")) else one)
+    return Schema(tuple(columns))
 
 
 def _release(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     """Made as `sf.sanitize` makes it."""
     from sfumato.api.sanitize import sanitize
 
-    made = sanitize(asked["table"], **asked["keywords"], progress=progress)
+    made = sanitize(_opened(asked["table"]), **asked["keywords"], progress=progress)
     assert made.told is not None
     return {"words": made.card.guarantee["words"], "rows": made.card.rows, "dropped": list(made.told.dropped)}
 
@@ -90,20 +126,15 @@ def _audit(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     from sfumato.api.sanitize import certificate
     from sfumato.auditing.audit import audit
 
-    found = audit(asked["release"], **asked["keywords"], progress=progress)
+    release, given = _opened(asked["release"]), _keywords(asked)
+    found = audit(release, **given, progress=progress)
     folder = Path(asked["folder"])
     found.save_report(folder / "report.html")
     if (folder / "card.json").is_file():
         certificate(folder, force=True)
-    after = next(path for path in (folder / "release.parquet", Path(asked["release"])) if path.is_file())
-    return {"audit": found.data, "sides": _sides(asked["keywords"]["original"], after)}
-
-
-def _sides(before: str, after: Path) -> dict[str, Any]:
-    """The first rows of the table, and of its release: what stands beside each other belongs to different people."""
-    from sfumato.table import open_table
-
-    return {"before": _first_rows(open_table(before)), "after": _first_rows(open_table(after))}
+    if isinstance(release, str):
+        release = _opened({"path": folder / "release.parquet", "missing": ()})
+    return {"audit": found.data, "sides": {"before": _first_rows(given["original"]), "after": _first_rows(release)}}
 
 
 def _first_rows(table: Any) -> dict[str, list[str]]:
@@ -119,14 +150,15 @@ def _compare(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     """Settings that are tried on the table itself."""
     from sfumato.advising.compare import compare
 
-    return {"compared": compare(asked["table"], asked["out"], **asked["keywords"], progress=progress).data}
+    return {"compared": compare(_opened(asked["table"]), asked["out"], **asked["keywords"], progress=progress).data}
 
 
 def _find(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     """Attackers look for one person, as `sf.find_person` lets them; nothing of it is written."""
     from sfumato.auditing.find_person import find_person
 
-    return find_person(asked["release"], asked["person"], **asked["keywords"], progress=progress).to_dict()
+    release, given = _opened(asked["release"]), _keywords(asked)
+    return find_person(release, asked["person"], **given, progress=progress).to_dict()
 
 
 JOBS: dict[str, Callable[[dict[str, Any], Progress], dict[str, Any]]] = {

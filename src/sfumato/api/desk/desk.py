@@ -17,19 +17,22 @@ from sfumato.api.demo import example_table
 from sfumato.api.desk import screens
 from sfumato.api.desk.door import Door, RefusedError
 from sfumato.api.desk.job import Job
-from sfumato.api.desk.pages import FILES, Answer, file_answer, page
+from sfumato.api.desk.pages import FILES, Answer, file_answer, page, without_options
 from sfumato.api.desk.upload import Part
 from sfumato.api.desk.words import ENGLISH, LANGUAGES, language_of
-from sfumato.api.desk.work import Work
+from sfumato.api.desk.work import STEPS, Work
 from sfumato.core.errors import OutputError, SfumatoError, UsageError
 from sfumato.core.files import explained, lock_of, sole_writer
 from sfumato.table import write_table
 
 PREFIX = "sfumato-desk-"
 MOMENT = 60.0
-SCREENS = ("start", *screens.STEPS)
+SCREENS = ("start", *STEPS)
 KINDS = (".csv", ".tsv", ".txt", ".parquet", ".arrow", ".feather", ".xlsx", ".ods", ".sav", ".dta", ".xpt", ".sas7bdat")
 """Endings that readers go by; a dropped file keeps its own if it is one of these."""
+WHILE_BUSY = ("stop", "language", "end")
+"""Forms that are taken while a job works on what the others would change."""
+BUSY = "A job is running. Wait for it, or stop it."
 Take = Callable[["Desk", Mapping[str, str]], "str | Answer"]
 """What a form does; it names the screen that comes next, or gives the page itself."""
 
@@ -73,7 +76,7 @@ class Desk:
 
     @property
     def first_screen(self) -> str:
-        return "start" if self.work is None else "columns"
+        return "start" if self.work is None else self.work.first_screen
 
     @property
     def busy(self) -> bool:
@@ -89,8 +92,8 @@ class Desk:
                 return self._file(screen.removeprefix("files/"))
             if screen not in SCREENS:
                 raise RefusedError(404, "There is no such page.")
-            if screen != "start" and self.work is None:
-                return self._to("start")
+            if screen != "start" and (self.work is None or screen not in self.work.screens):
+                return self._to(self.first_screen)
             over = not self.busy  # beforehand: what comes while the page is made is not on it
             answer = page(screen, language, self._values(screen, language))
             if over and not watching:
@@ -105,6 +108,9 @@ class Desk:
                 raise RefusedError(404, "There is no such page.")
             if not self.door.check_number(sent["number"]):
                 self.notice = "old_form"
+                return self._to(self._screen_of(screen))
+            if self.busy and screen not in WHILE_BUSY:
+                self.notice = BUSY
                 return self._to(self._screen_of(screen))
             self.door.next_number()
             self.person_found = None
@@ -121,16 +127,18 @@ class Desk:
         """Store dropped files privately, and go on with them."""
         if screen != "drop":
             raise RefusedError(404, "There is no such page.")
-        stored, typed = self._store(parts)
+        if self.busy:
+            raise RefusedError(409, BUSY)
+        stored = self._store(parts)
         with self._lock:
             self.last_asked = time.monotonic()
             self.door.next_number()
             try:
-                self._begin_dropped(stored, typed)
+                self._begin_dropped(stored)
             except SfumatoError as error:
                 self.notice = str(error)
                 return self._to("start")
-            return self._to("look" if self.work is not None and self.work.foreign is not None else "columns")
+            return self._to(self.first_screen)
 
     def _to(self, screen: str) -> Answer:
         return Answer(b"", 303, {"Location": self.door.root + screen})
@@ -138,51 +146,57 @@ class Desk:
     def _screen_of(self, form: str) -> str:
         """Where a form stands that could not be taken."""
         screen = form.partition("-")[0]
-        return screen if screen in SCREENS and (self.work or screen == "start") else self.first_screen
+        return screen if screen == "start" or (self.work and screen in self.work.screens) else self.first_screen
+
+    def plainly(self, told: str) -> str:
+        """A sentence of the engine as pages say it: without options, and with the name that the owner knows."""
+        work = self.work
+        return without_options(told if work is None else told.replace(str(work.table), work.name))
 
     def _values(self, screen: str, language: str) -> dict[str, Any]:
         work = self.work
         values: dict[str, Any] = {"desk": self, "work": work, "job": self.job, "screen": screen, "root": self.door.root}
         values["steps"] = screens.steps(work, screen, language)
+        if work is not None:
+            values |= screens.written(work)
         if work is not None and screen != "start" and (work.is_read or screen == "look"):
             values |= screens.SHOWN[screen](work, language)
         return values
 
     # Tables
 
-    def begin_work(self, table: Path, name: str) -> None:
+    def begin_work(self, table: Path, name: str) -> Work:
         """Take up a table, and read what its columns are."""
         private = Path(tempfile.mkdtemp(prefix="work-", dir=self.folder))
         if self.work is not None:
             shutil.rmtree(self.work.private, ignore_errors=True)
         self.work = Work(table, name, private)
-        self.read()
+        self.read(self.work)
+        return self.work
 
-    def read(self) -> None:
-        """Read the columns (again), where the column to predict changed."""
-        work = self.work
-        assert work is not None
-        asked = {"table": str(work.table), "label": work.label, "person": work.person, "schema": str(work.schema_file)}
+    def read(self, work: Work, label: str | None = None, person: str | None = None) -> None:
+        """Read the columns (again), where these two have another meaning now."""
+        asked = {"table": work.as_asked(), "label": label, "person": person, "schema": str(work.schema_file)}
 
         def then(found: Mapping[str, Any]) -> None:
-            work.rows, work.notes = found["rows"], tuple(found["told"])
+            work.label, work.person, work.rows, work.notes = label, person, found["rows"], tuple(found["told"])
+            work.keep()
 
         self.begin("read", asked, then)
 
     def begin(self, name: str, asked: Mapping[str, Any], then: Callable[[Any], None]) -> None:
         """Start a job; one at a time."""
         if self.busy:
-            raise UsageError("Another job is running. Wait for it, or stop it.")
+            raise UsageError(BUSY)
         self.job = Job(name, asked, then)
 
-    def _store(self, parts: Iterator[Part]) -> tuple[dict[str, tuple[Path, str]], dict[str, str]]:
+    def _store(self, parts: Iterator[Part]) -> dict[str, tuple[Path, str]]:
         """Files in a private folder, under names of ours; an interrupted upload leaves nothing."""
         private = Path(tempfile.mkdtemp(prefix="dropped-", dir=self.folder))
-        stored, typed = dict[str, tuple[Path, str]](), dict[str, str]()
+        stored = dict[str, tuple[Path, str]]()
         try:
             for part in parts:
                 if part.filename is None:
-                    typed[part.name] = part.text(10_000)
                     continue
                 shown = part.filename.replace("\\", "/").rpartition("/")[2][:200]
                 ending = Path(shown).suffix.lower()
@@ -195,18 +209,15 @@ class Desk:
         except BaseException:
             shutil.rmtree(private, ignore_errors=True)
             raise
-        return stored, typed
+        return stored
 
-    def _begin_dropped(self, stored: Mapping[str, tuple[Path, str]], typed: Mapping[str, str]) -> None:
+    def _begin_dropped(self, stored: Mapping[str, tuple[Path, str]]) -> None:
         if "table" in stored:
             self.begin_work(*stored["table"])
             return
         if "original" in stored and "release" in stored:
-            (original, name), (release, _) = stored["original"], stored["release"]
-            self.begin_work(original, name)
-            assert self.work is not None
-            self.work.foreign = release
-            self.work.label = typed.get("label", "").strip() or None
+            work = self.begin_work(*stored["original"])
+            work.foreign, work.foreign_name = stored["release"]
             return
         raise UsageError("No file came with the form. Choose a table first.")
 
@@ -273,14 +284,22 @@ def _example(desk: Desk, sent: Mapping[str, str]) -> str:  # noqa: ARG001
     return "columns"
 
 
+def _written(desk: Desk, sent: Mapping[str, str]) -> str:
+    """How the file is written: it is read again."""
+    work = _work(desk)
+    work.take_written(sent)
+    work.schema_file.unlink(missing_ok=True)
+    desk.read(work)
+    return work.first_screen
+
+
 def _columns(desk: Desk, sent: Mapping[str, str]) -> str:
     work = _work(desk)
+    work.take_columns(sent)
     roles = sent.get("label") or None, sent.get("person") or None
     if roles != (work.label, work.person):
-        (work.label, work.person), work.mistakes = roles, {}
-        desk.read()
+        desk.read(work, *roles)
         return "columns"
-    work.take_columns(sent)
     return "columns" if work.mistakes or "next" not in sent else "strength"
 
 
@@ -303,16 +322,16 @@ def _release(desk: Desk, sent: Mapping[str, str]) -> str:
     def then(found: Mapping[str, Any]) -> None:
         work.out, work.released = out, found
 
-    desk.begin("release", {"table": str(work.table), "keywords": keywords}, then)
+    desk.begin("release", {"table": work.as_asked(), "keywords": keywords}, then)
     return "release"
 
 
-def _look(desk: Desk, sent: Mapping[str, str]) -> str:  # noqa: ARG001
+def _look(desk: Desk, sent: Mapping[str, str]) -> str:
     """Attack the release; from here on the table was looked at."""
     work = _work(desk)
     if work.out is None and work.foreign is None:
         raise UsageError("There is no release yet. Release first.")
-    work.looked = True
+    work.take_look(sent)
     release, keywords, folder = screens.audit_asked(work)
 
     def then(found: Mapping[str, Any]) -> None:
@@ -328,10 +347,9 @@ def _find(desk: Desk, sent: Mapping[str, str]) -> str:
     work = _work(desk)
     if work.out is None and work.foreign is None:
         raise UsageError("Release first. Then attackers can look for a person in it.")
-    work.looked = True
+    work.take_look(sent)
     release, keywords, _ = screens.audit_asked(work)
-    if outside := sent.get("holdout", "").strip():
-        keywords["holdout"] = str(Path(outside).expanduser())
+    keywords.pop("match", None)
     person = {name: sent.get(f"value-{place}", "") for place, name in screens.person_fields(work)}
 
     def then(found: Mapping[str, Any]) -> None:
@@ -352,7 +370,7 @@ def _try(desk: Desk, sent: Mapping[str, str]) -> str:  # noqa: ARG001
     def then(found: Mapping[str, Any]) -> None:
         work.compared = found["compared"]
 
-    desk.begin("compare", {"table": str(work.table), "out": str(out), "keywords": keywords}, then)
+    desk.begin("compare", {"table": work.as_asked(), "out": str(out), "keywords": keywords}, then)
     return "try"
 
 
@@ -366,7 +384,7 @@ def _stop(desk: Desk, sent: Mapping[str, str]) -> str:  # noqa: ARG001
     if desk.job is not None and desk.job.running:
         desk.job.stop()
         desk.notice = "stopped"
-    return "columns" if desk.work is not None else "start"
+    return desk.first_screen
 
 
 def _language(desk: Desk, sent: Mapping[str, str]) -> str:
@@ -385,7 +403,7 @@ def _go_on(desk: Desk, sent: Mapping[str, str]) -> str:
     if found is None or "go-on" not in sent:
         if found is not None:
             shutil.rmtree(found.private.parent, ignore_errors=True)
-        return "start"
+        return desk.first_screen
     private = Path(tempfile.mkdtemp(prefix="work-", dir=desk.folder))
     shutil.copytree(found.private, private, dirs_exist_ok=True)
     shutil.rmtree(found.private.parent, ignore_errors=True)
@@ -403,6 +421,7 @@ FORMS: dict[str, Take] = {
     "start-example": _example,
     "start-go-on": _go_on,
     "columns": _columns,
+    "columns-written": _written,
     "strength": _strength,
     "try": _try,
     "try-choose": _choose,

@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import IO, Any
 
+from sfumato.core.errors import SfumatoError
+
 RUNNING, DONE, STOPPED, FAILED = "running", "done", "stopped", "failed"
 PATIENCE = 10.0
 """Seconds that a child has to tidy up once it is told to stop."""
@@ -97,8 +99,9 @@ class Job:
             return
         try:
             self._then(answer["result"])
-        finally:
             self.state = DONE
+        except SfumatoError as error:  # the answer could not be kept
+            self.state, self.error = FAILED, str(error)
 
     def _listen(self, stdout: IO[bytes]) -> dict[str, Any] | None:
         """Take in what it says until it ends; the last word is its answer."""

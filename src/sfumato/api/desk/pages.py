@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -26,6 +27,8 @@ FILES = {
 """What the desk hands out of a release's folder."""
 REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; frame-ancestors 'none'"
 
+OPTION = re.compile(r"(?<!\S)--(?=[a-z])")
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -41,6 +44,16 @@ def _environment() -> jinja2.Environment:
     made = templates("sfumato.api.desk", short_name=short_name)
     made.globals |= {"thousands_of": "{:,}".format, "duration": _duration}
     return made
+
+
+def without_options(told: str) -> str:
+    """What the engine says, without its sentences on what to type: a page has fields and buttons for that.
+
+    >>> without_options("It is not UTF-8 text. Name its encoding, for example --encoding cp1252.")
+    'It is not UTF-8 text.'
+    """
+    sentences = re.split(r"(?<=[.!?])\s+(?=[A-Z])", told)
+    return " ".join(one for one in sentences if not OPTION.search(one)) or OPTION.sub("", told)
 
 
 def _duration(seconds: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from sfumato.api.desk.pages import FILES
 from sfumato.api.desk.picture import Spot, scatter
 from sfumato.api.desk.spelled import as_command, as_python, declared_as_commands, declared_in_python
 from sfumato.api.desk.words import say
-from sfumato.api.desk.work import CHANCES, NUMBERS, SOURCES, Work, in_words, shown, source_of
+from sfumato.api.desk.work import CHANCES, NUMBERS, SOURCES, STEPS, Work, in_words, shown, source_of
 from sfumato.auditing.report.bottom_line import rows as bottom_line_rows
 from sfumato.ledger.asked import show_ledger
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 HOME = "Sfumato"
 PRIVATE_FILES = ("key.json", "trace.parquet", "report.html", "audit.json")
-STEPS = ("columns", "strength", "try", "release", "look")
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,7 @@ def steps(work: Work | None, screen: str, language: str) -> list[Step]:
     return [
         Step(one, place, say(f"step_{one}", language), states[one], one == screen)
         for place, one in enumerate(STEPS, start=1)
+        if work is None or one in work.screens
     ]
 
 
@@ -91,6 +91,17 @@ def _ends(work: Work, column: Column, public: bool) -> tuple[str, str]:
     return (shown(column.low), shown(column.high)) if public else ("", "")
 
 
+ENCODINGS = ("utf-8", "cp1252", "iso8859-15", "cp1250", "cp850", "utf-16")
+
+
+def written(work: Work) -> dict[str, Any]:
+    """What is asked where a file does not say itself how it is written."""
+    files = [("", work.name, work.written)]
+    if work.foreign is not None:
+        files.append(("-theirs", work.foreign_name, work.foreign_written))
+    return {"files_written": files, "encodings": ENCODINGS}
+
+
 def columns(work: Work, language: str) -> dict[str, Any]:
     schema, mistakes = work.schema, work.mistakes
     exposed = work.exposure(schema)
@@ -128,8 +139,8 @@ def columns(work: Work, language: str) -> dict[str, Any]:
         "labels": schema.names,
         "sources": SOURCES,
         "most": MOST,
-        "command": declared_as_commands(schema, _named(work)),
-        "python": declared_in_python(schema, _named(work)),
+        "command": declared_as_commands(schema, _named(work), work.written),
+        "python": declared_in_python(schema, _named(work), work.written),
     }
 
 
@@ -180,8 +191,7 @@ def trials(work: Work, language: str) -> dict[str, Any]:
         "settings": tried,
         "refused": [one for one in settings if one["refused"]],
         "picture": scatter(public, measured, _references(work, known, language), language) if public or placed else "",
-        "command": as_command("compare", _named(work), {"schema": str(work.schema_file), "out": "compare"}),
-        "python": as_python("compare", _named(work), {"out": "compare", "schema": str(work.schema_file)}),
+        **_both("compare", _named(work), {"out": "compare", "schema": str(work.schema_file)}, work),
     }
 
 
@@ -256,7 +266,15 @@ def _spelled(work: Work) -> dict[str, Any]:
     """The same release as a command and in Python."""
     table = _named(work)
     keywords = work.keywords(proposed_folder(work), measured_only=bool(work.schema.learned))
-    return {"command": as_command("sanitize", table, keywords), "python": as_python("sanitize", table, keywords)}
+    return _both("sanitize", table, keywords, work)
+
+
+def _both(job: str, first: str, keywords: Mapping[str, Any], work: Work) -> dict[str, Any]:
+    """As a command, and in Python."""
+    return {
+        "command": as_command(job, first, keywords, work.written),
+        "python": as_python(job, first, keywords, work.written),
+    }
 
 
 def _named(work: Work) -> str:
@@ -273,16 +291,25 @@ def _is_dropped(work: Work) -> bool:
 
 def look(work: Work, language: str) -> dict[str, Any]:  # noqa: ARG001
     found = work.audit
-    asked, given = (str(work.out or "release"), {"original": _named(work)})
     return {
         "person_fields": person_fields(work),
+        "names": work.schema.names if work.foreign is not None and work.is_read else (),
         # The last row names a command; here a button stands for it.
         "bottom": [] if found is None else bottom_line_rows(found, "")[:-1],
         "sides": work.sides,
-        "command": as_command("audit", asked, given),
-        "python": as_python("audit", asked, given),
+        **_audit_spelled(work),
         "files": [name for name in FILES if work.out is not None and (work.out / name).is_file()],
     }
+
+
+def _audit_spelled(work: Work) -> dict[str, Any]:
+    outside = {"holdout": work.outside} if work.outside else {}
+    if work.foreign is None:
+        return _both("audit", str(work.out or "release"), {"original": _named(work)} | outside, work)
+    said = {"original": _named(work), "label": work.label, "match": work.match} | outside
+    given = {name: value for name, value in said.items() if value is not None}
+    command = as_command("audit", None, {"release": work.foreign_name} | given | {"out": "audit"}, work.written)
+    return {"command": command, "python": as_python("audit", work.foreign_name, given, work.written)}
 
 
 def person_fields(work: Work) -> list[tuple[int, str]]:
@@ -293,9 +320,11 @@ def person_fields(work: Work) -> list[tuple[int, str]]:
 
 def audit_asked(work: Work) -> tuple[Any, dict[str, Any], str]:
     """What `sf.audit` is asked: of our own release its folder, of another tool's its rows."""
+    outside = {"holdout": work.as_asked(work.outside)} if work.outside else {}
     if work.foreign is not None:
-        return str(work.foreign), {"original": str(work.table), "label": work.label}, str(work.private)
-    return str(work.out), {"original": str(work.table)}, str(work.out)
+        given = {"original": work.as_asked(), "label": work.label, "match": work.match} | outside
+        return {"path": str(work.foreign), **asdict(work.foreign_written)}, given, str(work.private)
+    return str(work.out), {"original": work.as_asked()} | outside, str(work.out)
 
 
 SHOWN: dict[str, Callable[[Work, str], dict[str, Any]]] = {

@@ -10,31 +10,52 @@ from typing import Any
 from sfumato.core.asked import flag_of
 from sfumato.release.asked import SanitizeAsked
 from sfumato.table import Schema
+from sfumato.table.csv_table import PLAIN, Dialect
 
 MOST_COMMANDS = 12
+TABLES = ("original", "holdout")
 
 
-def as_command(job: str, table: str, keywords: Mapping[str, Any]) -> str:
-    """One line for a terminal."""
+def as_command(job: str, first: str | None, keywords: Mapping[str, Any], written: Dialect = PLAIN) -> str:
+    """One line for a terminal; `written` is how the owner's files are."""
     said = {one.name: flag_of(one, one.metadata["asked"]) for one in fields(SanitizeAsked) if "asked" in one.metadata}
-    parts = ["sfumato", job, table]
+    parts = ["sfumato", job, *([] if first is None else [first])]
     for name, value in keywords.items():
         flag = said.get(name, f"--{name.replace('_', '-')}").partition("/")[0]
         parts += [flag] if value is True else [flag, str(value)]
-    return shlex.join(parts)
+    return shlex.join([*parts, *_options(written)])
 
 
-def as_python(job: str, table: str, keywords: Mapping[str, Any]) -> str:
-    """One call."""
-    given = "".join(f", {name}={value!r}" for name, value in keywords.items())
-    return f"import sfumato as sf\n\nsf.{job}({table!r}{given})"
+def as_python(job: str, first: str, keywords: Mapping[str, Any], written: Dialect = PLAIN) -> str:
+    """One call. `first` and `original` are tables or folders."""
+    shown = {name: in_python(value, written) if name in TABLES else repr(value) for name, value in keywords.items()}
+    table = repr(first) if "original" in keywords else in_python(first, written)
+    given = "".join(f", {name}={value}" for name, value in shown.items())
+    return f"{_imports(written)}\n\nsf.{job}({table}{given})"
 
 
-def declared_as_commands(schema: Schema, table: str) -> str:
+def _options(written: Dialect) -> list[str]:
+    """What a command is told of how files are written."""
+    changed = (name for name, value in vars(written).items() if value != getattr(PLAIN, name))
+    said = {**vars(written), "missing": ",".join(written.missing)}
+    return [part for name in changed for part in (f"--{name}", said[name])]
+
+
+def in_python(table: str, written: Dialect) -> str:
+    """A table in a call: its path, or the table opened as it is written."""
+    return repr(table) if written == PLAIN else f"open_table({table!r}, dialect={written!r})"
+
+
+def _imports(written: Dialect) -> str:
+    more = "\nfrom sfumato.table import open_table\nfrom sfumato.table.csv_table import Dialect"
+    return "import sfumato as sf" + ("" if written == PLAIN else more)
+
+
+def declared_as_commands(schema: Schema, table: str, written: Dialect = PLAIN) -> str:
     """How the schema would be written without the desk."""
     file = "schema.yaml"
     label = [] if schema.label is None else ["--label", schema.label.name]
-    lines = [shlex.join(["sfumato", "schema", table, *label, "--out", file])]
+    lines = [shlex.join(["sfumato", "schema", table, *label, "--out", file, *_options(written)])]
     for column in schema.columns:
         if column.source == "public" and column.reason and len(lines) < MOST_COMMANDS:
             ends = [] if column.categories is not None else ["--low", f"{column.low}", "--high", f"{column.high}"]
@@ -44,10 +65,10 @@ def declared_as_commands(schema: Schema, table: str) -> str:
     return "\n".join(lines)
 
 
-def declared_in_python(schema: Schema, table: str) -> str:
+def declared_in_python(schema: Schema, table: str, written: Dialect = PLAIN) -> str:
     """The same as calls."""
     label = "" if schema.label is None else f", label={schema.label.name!r}"
-    lines = ["import sfumato as sf", "", f"schema = sf.Schema.infer({table!r}{label})"]
+    lines = [_imports(written), "", f"schema = sf.Schema.infer({in_python(table, written)}{label})"]
     for column in [one for one in schema.columns if one.source == "public"][:MOST_COMMANDS]:
         known = {"low": column.low, "high": column.high, "categories": column.categories, "reason": column.reason}
         given = "".join(f", {name}={value!r}" for name, value in known.items() if value is not None)

@@ -75,6 +75,34 @@ WORDS: dict[str, tuple[str, str]] = {
     "entry_field": ("One-time code", "Einmal-Code"),
     "entry_button": ("Open", "Öffnen"),
     "refused": ("This does not go on", "Hier geht es nicht weiter"),
+    "written": ("How the file is written", "Wie die Datei geschrieben ist"),
+    "written_hint": (
+        "A CSV file does not say this of itself. Excel and many hospital programs write Windows letters and decimal "
+        "commas. Other files are read without it.",
+        "Eine CSV-Datei sagt das nicht von selbst. Excel und viele Klinikprogramme schreiben Windows-Zeichen und "
+        "Dezimalkommas. Andere Dateien brauchen es nicht.",
+    ),
+    "encoding": ("Letters (encoding)", "Zeichen (Kodierung)"),
+    "encoding_utf-8": ("UTF-8", "UTF-8"),
+    "encoding_cp1252": ("Windows, Western Europe (cp1252)", "Windows, Westeuropa (cp1252)"),
+    "encoding_iso8859-15": ("ISO 8859-15 (Latin 9)", "ISO 8859-15 (Latin 9)"),
+    "encoding_cp1250": ("Windows, Central Europe (cp1250)", "Windows, Mitteleuropa (cp1250)"),
+    "encoding_cp850": ("DOS, Western Europe (cp850)", "DOS, Westeuropa (cp850)"),
+    "encoding_utf-16": ("UTF-16", "UTF-16"),
+    "decimal": ("Decimal mark", "Dezimalzeichen"),
+    "decimal_point": ("point: 1.5", "Punkt: 1.5"),
+    "decimal_comma": ("comma: 1,5", "Komma: 1,5"),
+    "delimiter": ("Between two cells", "Zwischen zwei Zellen"),
+    "delimiter_found": ("as the header tells", "wie es die Kopfzeile zeigt"),
+    "delimiter_comma": ("comma", "Komma"),
+    "delimiter_semicolon": ("semicolon", "Semikolon"),
+    "delimiter_tab": ("tab", "Tabulator"),
+    "missing": (
+        "Words that mean an empty cell, with commas between them",
+        "Wörter, die eine leere Zelle bedeuten, mit Kommas dazwischen",
+    ),
+    "read_again": ("Read it again", "Neu lesen"),
+    "other_table": ("Take another table", "Eine andere Tabelle nehmen"),
     # start
     "start_title": ("Which table?", "Welche Tabelle?"),
     "start_text": (
@@ -107,6 +135,18 @@ WORDS: dict[str, tuple[str, str]] = {
     "original": ("Original", "Original"),
     "its_release": ("Its release", "Seine Ausgabe"),
     "check_it": ("Check it", "Prüfen"),
+    "foreign_title": ("Whose row is whose?", "Wessen Zeile ist welche?"),
+    "match": ("Column of both that says whose row it is", "Spalte in beiden, die sagt, wessen Zeile es ist"),
+    "no_match": ("none, or the rows are in the same order", "keine, oder die Zeilen stehen in gleicher Reihenfolge"),
+    "match_hint": (
+        "Rows in the same order are recognised. Others are matched as an attacker would.",
+        "Zeilen in gleicher Reihenfolge werden erkannt. Andere werden zugeordnet, wie es ein Angreifer täte.",
+    ),
+    "look_text_foreign": (
+        "Attackers try to find people in the release, with your original beside it. It takes a minute or more.",
+        "Angreifer versuchen, in der Freigabe Menschen zu finden, mit Ihrem Original daneben. Es dauert eine Minute "
+        "oder länger.",
+    ),
     # 1
     "columns_title": ("What are the columns?", "Was sind die Spalten?"),
     "columns_lead_read": (
@@ -325,6 +365,10 @@ WORDS: dict[str, tuple[str, str]] = {
         "A file of people not in the table, with its whole path",
         "Eine Datei mit Menschen, die nicht in der Tabelle stehen, mit ganzem Pfad",
     ),
+    "outside_hint": (
+        "It may be left empty. Some attackers need such people, and then they are not tried.",
+        "Sie darf fehlen. Einige Angreifer brauchen solche Menschen und werden dann nicht ausprobiert.",
+    ),
     "person_holdout_hint": (
         "It may be left empty. Then it cannot be told what is chance, nor whether the person is in the table.",
         "Sie darf fehlen. Dann lässt sich nicht sagen, was Zufall ist, und nicht, ob die Person in der Tabelle steht.",
@@ -352,9 +396,10 @@ WORDS: dict[str, tuple[str, str]] = {
     "job_release": ("Releasing", "Wird freigegeben"),
     "job_audit": ("Attacking the release", "Die Freigabe wird angegriffen"),
     "job_compare": ("Trying settings", "Einstellungen werden ausprobiert"),
-    "job_running": ("running", "läuft"),
-    "job_step": ("{step}", "{step}"),
+    "job_waiting": ("waiting for its start", "wartet auf den Beginn"),
+    "job_running": ("running:", "läuft:"),
+    "job_done": ("done", "fertig"),
     "job_left": ("about {left} left in this step", "in diesem Schritt noch etwa {left}"),
     "stop": ("Stop", "Anhalten"),
-    "job_failed": ("It failed: {why}", "Es misslang: {why}"),
+    "job_failed": ("it failed.", "misslungen."),
 }

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from sfumato.release.asked import OWNER, TRUSTS
 from sfumato.release.config import TABLE, Config
 from sfumato.release.declare import CopiedError, Declaring, Typed
 from sfumato.table import Column, Schema
+from sfumato.table.csv_table import PLAIN, Dialect
 
 SCHEMA, CONFIG = "schema.json", "config.yaml"
 FIELDS = ("use", "low", "high", "words", "known", "why", "sure")
@@ -40,6 +41,7 @@ TRIED = (1.2, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 9.0)
 USUAL = 2.0
 COPIED = "copied"
 """A mistake that the page has its own words for, and a box beside them."""
+STEPS = ("columns", "strength", "try", "release", "look")
 NOTE = "work.json"
 KEPT = (
     "name",
@@ -73,8 +75,16 @@ class Work:
     trust: str = OWNER
     looked: bool = False
     """Whether private rows were looked at before a setting was chosen: trials, or a release that was seen already."""
+    written: Dialect = PLAIN
+    """How the table writes its numbers, letters and empty cells, where it does not say so itself."""
     foreign: Path | None = None
     """The release of another tool, where it is that which is looked at."""
+    foreign_name: str = ""
+    foreign_written: Dialect = PLAIN
+    match: str | None = None
+    """The column that says whose row of another tool's release is whose."""
+    outside: str = ""
+    """A file of people who are not in the table."""
     chosen: tuple[str, Mapping[str, Any]] | None = None
     """A method with its parameters, where one that was tried is taken instead of the rule's."""
     compared: Mapping[str, Any] | None = None
@@ -87,6 +97,15 @@ class Work:
     mistakes: dict[str, str] = field(default_factory=dict)
 
     @property
+    def screens(self) -> tuple[str, ...]:
+        """The steps that lead through it; a release of another tool is only looked at."""
+        return STEPS if self.foreign is None else STEPS[-1:]
+
+    @property
+    def first_screen(self) -> str:
+        return self.screens[0]
+
+    @property
     def schema_file(self) -> Path:
         return self.private / SCHEMA
 
@@ -96,7 +115,7 @@ class Work:
 
     def keep(self) -> None:
         """Note the state beside the schema, so that a desk that is killed can be gone on with."""
-        told = {name: getattr(self, name) for name in KEPT}
+        told = {name: getattr(self, name) for name in KEPT} | {"written": asdict(self.written)}
         paths = {"table": str(self.table), "out": None if self.out is None else str(self.out)}
         write_whole(self.private / NOTE, json.dumps({**told, **paths}), private=True)
 
@@ -106,7 +125,8 @@ class Work:
         try:
             told = json.loads((private / NOTE).read_text(encoding="utf-8"))
             table, out = Path(told.pop("table")), told.pop("out")
-            work = cls(table=table, private=private, **told)
+            written = Dialect(**{**(found := told.pop("written")), "missing": tuple(found["missing"])})
+            work = cls(table=table, private=private, written=written, **told)
         except (OSError, ValueError, TypeError, KeyError):
             return None
         work.out = None if out is None else Path(out)
@@ -120,14 +140,28 @@ class Work:
         """How much each column could tell, by name and kind alone."""
         return {one.column: one for one in exposure(schema)}
 
+    def as_asked(self, path: Path | str | None = None) -> dict[str, Any]:
+        """The table, or another file that is written like it, as a job is asked for it."""
+        return {"path": str(path or self.table), **asdict(self.written)}
+
+    def take_written(self, sent: Mapping[str, str]) -> None:
+        """How the file is written, and that of another tool's release."""
+        self.written = _dialect(sent, "")
+        if self.foreign is not None:
+            self.foreign_written = _dialect(sent, "-theirs")
+
     # 1: columns
 
     def take_columns(self, sent: Mapping[str, str]) -> None:
         """What the owner says of the columns; what is refused stays as it was, with a sentence beside it."""
         self.mistakes = {}
+        if not self.is_read:
+            raise UsageError("The table is not read yet.")
         declaring = Declaring(self.schema_file)
         for place, column in enumerate(declaring.schema.columns):
             given = {name: sent.get(f"{name}-{place}", "").strip() for name in FIELDS}
+            if column.kind in ("numeric", "integer"):
+                given |= {end: given[end].replace(",", ".") for end in ("low", "high")}
             try:
                 self._take_column(declaring, column, given)
             except CopiedError:
@@ -211,6 +245,16 @@ class Work:
         found = settings[int(place)]
         self.looked, self.chosen = True, (found["mechanism"], found["parameters"])
 
+    # 5: look
+
+    def take_look(self, sent: Mapping[str, str]) -> None:
+        """What attackers are given; whoever sees what they find has looked at private rows."""
+        outside = sent.get("holdout", "").strip()
+        self.outside = outside and str(Path(outside).expanduser())
+        if self.foreign is not None:
+            self.label, self.match = sent.get("label") or None, sent.get("match") or None
+        self.looked = True
+
     # 4: release
 
     def keywords(self, out: Path, *, measured_only: bool = False) -> dict[str, Any]:
@@ -232,6 +276,13 @@ class Work:
         advice = self.advice()
         mechanism, parameters = self.chosen or (advice.mechanism, advice.parameters)
         return Config(mechanism, dict(parameters), CHOSEN, TABLE if self.looked else "nothing")
+
+
+def _dialect(sent: Mapping[str, str], of: str) -> Dialect:
+    """What the form says of a file; the fields' names end with `of`."""
+    words = (word.strip() for word in sent.get(f"missing{of}", "").split(","))
+    encoding, decimal = sent.get(f"encoding{of}") or "utf-8", sent.get(f"decimal{of}") or "."
+    return Dialect(decimal, encoding, tuple(filter(None, words)), sent.get(f"delimiter{of}", ""))
 
 
 @lru_cache(maxsize=8)
@@ -279,7 +330,7 @@ def _bound(column: Column, typed: str) -> Any:
 
 def shown(value: Any) -> str:
     """A bound as people write it."""
-    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    return "" if value is None else f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
 def in_words(column: Column) -> str:
