@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sfumato.advising.recommendation import Recommendation
     from sfumato.api.redraw import redraw
     from sfumato.api.sanitize import certificate, sanitize, show
+    from sfumato.api.verify import Verification, verify
     from sfumato.auditing.audit import Audit, audit
     from sfumato.auditing.canary import canary
     from sfumato.auditing.figures import figure_condensation, figure_filtering
@@ -80,6 +81,8 @@ _WHERE = {
     "Rehearsal": "sfumato.study.rehearse_sites",
     "Recommendation": "sfumato.advising.recommendation",
     "exposure": "sfumato.advising.exposure",
+    "verify": "sfumato.api.verify",
+    "Verification": "sfumato.api.verify",
     "Schema": "sfumato.table",
     "Column": "sfumato.table",
     "SqlQuery": "sfumato.table",
@@ -102,6 +105,7 @@ __all__ = [
     "Schema",
     "SfumatoError",
     "SqlQuery",
+    "Verification",
     "__version__",
     "audit",
     "canary",
@@ -137,6 +141,7 @@ __all__ = [
     "survey_edges",
     "trade_off",
     "train",
+    "verify",
 ]
 
 

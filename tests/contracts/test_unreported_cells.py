@@ -23,10 +23,10 @@ from sfumato.learn.reconstruct import reconstruct
 from sfumato.learn.train import train
 from sfumato.mechanisms import MECHANISMS
 from sfumato.noise import Laplace
+from sfumato.release.check_rows import wrong_rows
+from sfumato.release.noise_evidence import WRONG_GAPS, NoiseEvidence
 from sfumato.release.release import CARD_METADATA, Release, matrix_of
 from sfumato.release.sanitize import Options, sanitize
-from sfumato.study.protocol.acceptance import far_cells
-from sfumato.study.server.validation.file_checks import WRONG_GAPS, NoiseEvidence
 from sfumato.study.server.validation.row_identity import RowIdentity
 from sfumato.table import Column, Encoding, Schema, open_table, write_table
 
@@ -273,8 +273,8 @@ class TestLearners:
 class TestCoordinator:
     def test_an_honest_release_passes(self, home):
         card = Card.load(home / "parquet")
-        assert far_cells(home / "parquet" / "release.parquet", card) is None
-        assert far_cells(home / "mixed" / "release.parquet", Card.load(home / "mixed")) is None
+        assert wrong_rows(home / "parquet" / "release.parquet", card) is None
+        assert wrong_rows(home / "mixed" / "release.parquet", Card.load(home / "mixed")) is None
         evidence = NoiseEvidence.of(card)
         evidence.add(*matrix_of(open_table(home / "parquet" / "release.parquet").read(), card))
         assert evidence.against() is None
@@ -301,7 +301,7 @@ class TestCoordinator:
         cells[row] = 1e6
         changed = released.set_column(0, "age", pa.array(cells, pa.float64()))
         write_table(changed, tmp_path / "r.parquet", metadata={CARD_METADATA.decode(): card.to_json()})
-        assert f"row {row + 1}, column 'age'" in far_cells(tmp_path / "r.parquet", card)
+        assert f"row {row + 1}, column 'age'" in wrong_rows(tmp_path / "r.parquet", card)
 
     def test_rows_are_known_again_in_any_order(self, home):
         Z = Release.open(home / "parquet").Z
@@ -361,7 +361,7 @@ class TestSilence:
         (tmp_path / "forged").mkdir()
         write_table(released, tmp_path / "forged/release.parquet", metadata={CARD_METADATA.decode(): card.to_json()})
         card.save(tmp_path / "forged/card.json")
-        assert "empty cell" in far_cells(tmp_path / "forged/release.parquet", card)
+        assert "empty cell" in wrong_rows(tmp_path / "forged/release.parquet", card)
         with pytest.raises(TableError, match="empty in row"):
             train([tmp_path / "forged"], classifier="forest").save(tmp_path / "m.skops")
         with pytest.raises(TableError, match="empty in row"):

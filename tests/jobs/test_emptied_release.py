@@ -13,11 +13,11 @@ from sfumato.guarantee import Card
 from sfumato.learn.model import load_model
 from sfumato.learn.reconstruct import reconstruct
 from sfumato.learn.train import train
+from sfumato.release.check_rows import wrong_rows
 from sfumato.release.release import Release
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.release.write_release import CARD_METADATA
 from sfumato.study.pooling.gather import Pushed, embedded_card, read_part
-from sfumato.study.protocol.acceptance import far_cells
 from sfumato.table import open_table, write_table
 
 pytestmark = pytest.mark.filterwarnings("ignore::sfumato.core.errors.PrivacyLeakWarning")
@@ -97,14 +97,14 @@ class TestEveryReader:
 
 
 def test_rows_are_counted_over_all_blocks(home, monkeypatch):
-    monkeypatch.setattr("sfumato.study.protocol.acceptance.BLOCK", 50)
+    monkeypatch.setattr("sfumato.release.check_rows.BLOCK", 50)
     path = home / "age-whole" / "release.parquet"
     card, released = Card.load(path.parent), open_table(path).read()
     classes = released["ill"].to_pylist()
     classes[104] = "perhaps"
     changed = released.set_column(released.column_names.index("ill"), "ill", pa.array(classes))
     write_table(changed, home / "odd.parquet")
-    assert "row 105" in far_cells(home / "odd.parquet", card)
+    assert "row 105" in wrong_rows(home / "odd.parquet", card)
 
 
 def test_what_the_card_calls_missing_is_still_read(home):

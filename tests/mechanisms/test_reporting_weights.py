@@ -20,7 +20,7 @@ from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.mechanisms import PiecewiseNoise, SquareWaveColumns, StagedRelease
 from sfumato.mechanisms.columnwise import reporting_rates
 from sfumato.noise import Streams
-from sfumato.study.server.validation.file_checks import WRONG_GAPS, NoiseEvidence
+from sfumato.release.noise_evidence import WRONG_GAPS, NoiseEvidence
 from sfumato.table import Column, Encoding, Schema
 
 PUBLIC = {"source": "public", "reason": "the form"}

@@ -14,8 +14,8 @@ from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
 from sfumato.guarantee.recompute import recomputed
 from sfumato.mechanisms import SquareWaveColumns
 from sfumato.noise import Streams
+from sfumato.release.check_rows import wrong_rows
 from sfumato.release.write_release import Layout, make_card
-from sfumato.study.protocol.acceptance import far_cells
 
 PUBLIC = {"source": "public", "reason": "the form"}
 SCHEMA = {
@@ -85,7 +85,7 @@ class TestRelease:
         release.save(tmp_path / "out")
         again = sf.open_release(tmp_path / "out")
         assert np.allclose(again.Z, release.Z, equal_nan=True, atol=1e-6)
-        assert far_cells(tmp_path / "out" / "release.parquet", again.card) is None
+        assert wrong_rows(tmp_path / "out" / "release.parquet", again.card) is None
 
     def test_reconstruction_finds_the_distributions(self, release, tmp_path):
         release.save(tmp_path / "out")

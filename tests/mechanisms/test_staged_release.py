@@ -20,8 +20,8 @@ from sfumato.mechanisms.stage_guide import OutcomeCounts, ReleasedRows, guide
 from sfumato.mechanisms.staged_release import guides_fit
 from sfumato.noise import Streams
 from sfumato.reconstruction.described import described
+from sfumato.release.check_rows import WRONG_GUIDES, wrong_rows
 from sfumato.release.write_release import Layout, make_card
-from sfumato.study.protocol.acceptance import WRONG_GUIDES, far_cells
 from sfumato.table import Column, Encoding, Schema
 
 PUBLIC = {"source": "public", "reason": "the form"}
@@ -209,10 +209,10 @@ class TestRelease:
         again = sf.open_release(tmp_path / "out")
         assert np.allclose(again.Z, found.Z, equal_nan=True)
         assert recomputed(again.card).record == again.card.guarantee["epsilon_record"]
-        assert far_cells(tmp_path / "out" / "release.parquet", again.card) is None
+        assert wrong_rows(tmp_path / "out" / "release.parquet", again.card) is None
         forged = json.loads(again.card.to_json())
         forged["transform"]["ranks"][0] = forged["transform"]["ranks"][0][::-1]
-        assert far_cells(tmp_path / "out" / "release.parquet", Card.from_dict(forged)) == WRONG_GUIDES
+        assert wrong_rows(tmp_path / "out" / "release.parquet", Card.from_dict(forged)) == WRONG_GUIDES
 
     def test_learners_that_cannot_read_stages_say_so(self, skewed):
         _, mechanism, _ = skewed

@@ -8,8 +8,9 @@ import pytest
 
 from sfumato.core.errors import CardError
 from sfumato.guarantee import Card, Key
+from sfumato.release.check_rows import read_card
 from sfumato.release.sanitize import Options, sanitize
-from sfumato.study.protocol.acceptance import objections, read_card
+from sfumato.study.protocol.acceptance import objections
 from sfumato.study.protocol.study_file import study_from_dict
 from sfumato.table import Schema
 

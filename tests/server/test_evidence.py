@@ -17,18 +17,10 @@ from sfumato.channels import Additive, Exact, Identity, RandomizedResponse, Reci
 from sfumato.guarantee import Card
 from sfumato.guarantee.recompute import recomputed
 from sfumato.noise import Laplace
+from sfumato.release.noise_evidence import WRONG, WRONG_GAPS, NoiseEvidence, _floors, _reaches, _reported, exceeds
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.study.server.validation.checker_pool import Limits
-from sfumato.study.server.validation.file_checks import (
-    WRONG,
-    WRONG_GAPS,
-    NoiseEvidence,
-    _floors,
-    _reaches,
-    _reported,
-    check_release,
-    exceeds,
-)
+from sfumato.study.server.validation.file_checks import check_release
 from sfumato.table import Schema
 
 

@@ -13,10 +13,12 @@ from consortium import sha
 from fastapi.testclient import TestClient
 
 from sfumato.core.errors import SchemaError
-from sfumato.study.protocol.acceptance import objections, read_card
+from sfumato.release.check_rows import read_card
+from sfumato.release.noise_evidence import NoiseEvidence
+from sfumato.study.protocol.acceptance import objections
 from sfumato.study.server.app import create_app
 from sfumato.study.server.validation.checker_pool import Limits, Verdict
-from sfumato.study.server.validation.file_checks import NoiseEvidence, check_release
+from sfumato.study.server.validation.file_checks import check_release
 
 
 @pytest.fixture

@@ -42,6 +42,14 @@ class Recomputed(Guarantee):
         return wrong if honest else ["kind", *wrong]
 
 
+def understatement(card: Card) -> str | None:
+    """What a card claims beyond its own recipe, in a sentence; None where it claims nothing beyond it."""
+    wrong = recomputed(card).understated(card)
+    if not wrong:
+        return None
+    return f"The card states less than its own parameters give ({', '.join(wrong)}): it was edited or is damaged."
+
+
 def recomputed(card: Card) -> Recomputed:
     """What the card's recipe proves, whatever its `guarantee` says; infinite where it proves nothing."""
     found = proved(card.made_by(), _hindrances(card))

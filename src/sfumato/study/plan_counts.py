@@ -26,12 +26,13 @@ from sfumato.mechanisms.central.scoring import NoisyScores
 from sfumato.mechanisms.central.scoring_plan import ScoringPlan
 from sfumato.mechanisms.tree_resampling import TreeResampling
 from sfumato.release.asked import Presence
+from sfumato.release.check_rows import read_card
 from sfumato.release.counts_file import counts_identity, noisy_counts, read_cells
 from sfumato.release.release import Release
 from sfumato.release.write_release import COUNTS
 from sfumato.study.asked import MOST_SITES, CountsAsked
 from sfumato.study.pooling.gather import Pushed, embedded_card
-from sfumato.study.protocol.acceptance import objections, read_card
+from sfumato.study.protocol.acceptance import objections
 from sfumato.study.protocol.messages import AddedCounts
 from sfumato.study.protocol.pool_study import PoolStudy
 from sfumato.study.protocol.study_file import load_study

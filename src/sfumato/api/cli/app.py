@@ -24,6 +24,7 @@ from sfumato.api.cli import (
     study_counts,
     survey,
     survey_before,
+    verify,
 )
 from sfumato.api.cli import mine as mining
 from sfumato.api.cli.console import run_guarded
@@ -79,6 +80,7 @@ GROUPS: dict[str, dict[str, Any]] = {
         "ledger": ledger.app,
     },
     "Analysts": {
+        "verify": verify.verify,
         "train": learn.train,
         "predict": learn.predict,
         "evaluate": learn.evaluate,

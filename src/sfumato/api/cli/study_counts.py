@@ -248,10 +248,10 @@ def draw(
     Example: sfumato study draw k3f9abcd2345 --out everybody --to https://study.example --token-file owner.token
     """
     from sfumato.release.asked import RedrawAsked
+    from sfumato.release.check_rows import read_card
     from sfumato.release.redraw import draw_from
     from sfumato.release.release import Release
     from sfumato.release.write_release import InMemory
-    from sfumato.study.protocol.acceptance import read_card
 
     check_free(into.out, force=into.force)
     if format not in ("parquet", "csv"):

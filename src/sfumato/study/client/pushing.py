@@ -12,11 +12,12 @@ from sfumato.core.files import write_whole
 from sfumato.core.progress import Progress
 from sfumato.guarantee.words import card_in_words
 from sfumato.mechanisms.central.agreed import AgreedPlan
+from sfumato.release.check_rows import wrong_rows
 from sfumato.release.counts_file import noisy_counts, read_cells
 from sfumato.study.client.connection import plain
 from sfumato.study.client.coordinator import Coordinator, Parcel
 from sfumato.study.client.private_notes import Agreements, default_agreements
-from sfumato.study.protocol.acceptance import COUNTS_TRAIN, far_cells, objections
+from sfumato.study.protocol.acceptance import COUNTS_TRAIN, objections
 from sfumato.study.protocol.messages import Receipt
 from sfumato.study.protocol.pool_study import PoolStudy
 from sfumato.study.protocol.study_file import study_from_dict
@@ -126,8 +127,8 @@ def _against(study: PoolStudy, parcel: Parcel, purpose: str) -> tuple[str, ...]:
     found = objections(study, parcel.card)
     if study.plan is not None:
         return tuple(found or _against_counts(study.plan, parcel, purpose))
-    if not found and (far := far_cells(parcel.file, parcel.card)):
-        found = [far]
+    if not found and (wrong := wrong_rows(parcel.file, parcel.card)):
+        found = [wrong]
     return tuple(found)
 
 

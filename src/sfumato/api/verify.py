@@ -1,0 +1,94 @@
+"""verify: whether a release is consistent with its card, for anybody who holds both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sfumato.core.errors import CardError, SfumatoError, UsageError
+from sfumato.core.wording import counted
+from sfumato.guarantee.finding import Finding, wrong
+from sfumato.release.presented import CHECKS, presented, run
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was found. `ok` is True where nothing was found against the release, which is not that all of it is true."""
+
+    release: str
+    findings: tuple[Finding, ...]
+
+    @cached_property
+    def ok(self) -> bool:
+        """Whether release and card are consistent, as far as can be told from outside."""
+        return not any(finding.state == "wrong" for finding in self.findings)
+
+    @property
+    def signed_by(self) -> str | None:
+        """The fingerprint of the key that signed the card; None where none did."""
+        return next((one.figures["signed_by"] for one in self.findings if "signed_by" in one.figures), None)
+
+    @property
+    def cannot_check(self) -> list[str]:
+        """What cannot be checked from outside, a sentence each."""
+        return [finding.sentence for finding in self.findings if finding.state == "cannot check"]
+
+    @property
+    def headline(self) -> str:
+        """The verdict."""
+        against = sum(finding.state == "wrong" for finding in self.findings)
+        if against:
+            return f"Not consistent: {counted(against, 'finding')} against this release. Do not rely on it."
+        return "Consistent: nothing here contradicts the card."
+
+    def in_words(self) -> str:
+        """The verdict, then every finding: what is wrong, what agrees, what cannot be checked."""
+        lines = [self.headline]
+        titles = {"wrong": "Wrong:", "ok": "Agrees:", "cannot check": "Cannot be checked from outside:"}
+        for state, title in titles.items():
+            told = [f"  {finding.sentence}" for finding in self.findings if finding.state == state]
+            lines += [title, *told] if told else []
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `--json` prints it."""
+        return {
+            "release": self.release,
+            "ok": self.ok,
+            "signed_by": self.signed_by,
+            "cannot_check": self.cannot_check,
+            "findings": [finding.to_dict() for finding in self.findings],
+        }
+
+
+def verify(release: Path | str) -> Verification:
+    """Check a release that you received: guarantee, files and rows against its card.
+
+    Nothing is needed but the release, and nothing is written. A release that passes is consistent; that it was made as
+    it says cannot be proved from outside, and `cannot_check` says what is left to believe.
+
+    Parameters
+    ----------
+    release : path
+        Folder of the release.
+
+    Returns
+    -------
+    Verification
+        `ok`, `findings`, `cannot_check`; `in_words()` for people and `to_dict()` for machines.
+
+    Raises
+    ------
+    UsageError
+        Where there is no such folder. What is wrong with a release is a finding and no error.
+    """
+    try:
+        what = presented(release)
+    except UsageError:
+        raise
+    except SfumatoError as error:
+        about = "card" if isinstance(error, CardError) else "files"
+        return Verification(str(release), (wrong(about, str(error)),))
+    return Verification(str(release), tuple(finding for check in CHECKS for finding in run(check, what)))

@@ -1,0 +1,141 @@
+"""A release as somebody else handed it over, and what can be told of it without its table: the checks of `verify`.
+
+A check takes what was read and yields findings. It believes nothing that it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato.core.errors import CardError, TableError, UsageError
+from sfumato.guarantee import Card
+from sfumato.guarantee.finding import Finding, cannot_check, ok, wrong
+from sfumato.guarantee.recompute import recomputed, understatement
+from sfumato.guarantee.rounding import rounded_up
+from sfumato.release.check_rows import (
+    BLOCK,
+    OTHER_ROWS,
+    UNREADABLE,
+    check_columns,
+    check_content,
+    check_rows,
+    parquet_blocks,
+)
+from sfumato.release.release import card_inside, release_file
+from sfumato.table import open_table
+
+DAMAGED = "It cannot be read: it was edited or is damaged."
+
+
+@dataclass(frozen=True)
+class Presented:
+    """`card` follows the published schema; nothing else is known of it yet. `rows` is the file beside it."""
+
+    folder: Path
+    card: Card
+    rows: Path
+
+    @property
+    def card_file(self) -> Path:
+        """Whose bytes a signature is about."""
+        return self.folder / "card.json"
+
+    @property
+    def is_parquet(self) -> bool:
+        """Whether the rows carry their card too."""
+        return self.rows.suffix == ".parquet"
+
+    def blocks(self) -> Iterator[pa.Table]:
+        """The rows, block by block."""
+        if self.is_parquet:
+            with pq.ParquetFile(self.rows) as file:
+                yield from parquet_blocks(file)
+        else:
+            for batch in open_table(self.rows).blocks(BLOCK):
+                yield pa.Table.from_batches([batch])
+
+
+Check = Callable[[Presented], Iterable[Finding]]
+
+
+def presented(release: Path | str) -> Presented:
+    """Read the card, and find the rows; raises what stands in the way."""
+    folder = Path(release)
+    if not folder.is_dir():
+        raise UsageError(f"There is no folder {folder}. Give the folder of a release: release.parquet and card.json.")
+    try:
+        return Presented(folder, Card.load(folder), release_file(folder))
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        raise CardError(f"The card in {folder} cannot be understood: it was edited or is damaged.") from None
+
+
+def run(check: Check, what: Presented) -> list[Finding]:
+    """What one check finds; what it could not read is wrong."""
+    found: list[Finding] = []
+    try:
+        found.extend(check(what))
+    except UNREADABLE as error:
+        said = str(error) if isinstance(error, CardError | TableError | UsageError) else DAMAGED
+        found.append(wrong(check.__name__.replace("_", " "), said))
+    return found
+
+
+# The checks, in the order in which they are told.
+
+
+def guarantee(what: Presented) -> Iterator[Finding]:
+    """The coordinator's: every figure again, from what the card says was done."""
+    card = what.card
+    if said := understatement(card):
+        yield wrong("guarantee", said)
+    elif card.post_processing is not None:
+        yield cannot_check(
+            "guarantee", "Rows were rounded and clipped after their noise, so that no figure follows from the card."
+        )
+    elif not card.is_formal:
+        yield ok("guarantee", "The card claims no proof.")
+    else:
+        found = recomputed(card)
+        strength = found.central.words() if found.central else f"epsilon {rounded_up(found.record)} for the record"
+        yield ok("guarantee", f"What the card says was done proves what it claims: {strength}.")
+
+
+def files(what: Presented) -> Iterator[Finding]:
+    """Rows, columns and kinds are those of the card, and both copies of the card are the same."""
+    if not what.is_parquet:
+        check_columns(open_table(what.rows).arrow_schema, what.card)
+        yield ok("files", "The columns are those of the card.")
+        return
+    with pq.ParquetFile(what.rows) as file:
+        if (inside := card_inside(file)) is None:
+            yield wrong("files", "The rows carry no card, as those that `sfumato sanitize` writes do.")
+            return
+        if not what.card.says_the_same(inside):
+            yield wrong("files", "The card beside the rows is not the one inside their file: one of them was edited.")
+            return
+        check_content(file, what.card)
+    yield ok("files", f"{what.rows.name} has the rows and columns of the card, and the same card inside.")
+
+
+def rows(what: Presented) -> Iterator[Finding]:
+    """Every cell, and all of them together, as the stated noise makes them."""
+    checks = check_rows(what.blocks(), what.card)
+    if checks.rows != what.card.rows:
+        raise CardError(OTHER_ROWS)
+    yield ok("rows", f"No cell of {checks.rows:,} rows lies where the stated noise cannot carry it.")
+
+
+def outside(what: Presented) -> Iterator[Finding]:
+    """What no reader of a release can see."""
+    yield cannot_check("outside", "That the rows were made from the table that the owner says, and from all of it.")
+    yield cannot_check("outside", "That the noise was drawn afresh and kept secret, and that this is the first draw.")
+    if any(column.source == "public" for column in what.card.source_encoding().schema.columns):
+        yield cannot_check("outside", "That ranges and categories were public: the owner's reasons are on the card.")
+
+
+CHECKS: tuple[Check, ...] = (guarantee, files, rows, outside)
