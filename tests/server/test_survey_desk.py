@@ -112,7 +112,7 @@ def test_answers_that_somebody_counts_meanwhile_are_not_counted_twice(
     store: Store, study: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     surveys, survey, rng = store.surveys, example_survey(), np.random.default_rng(5)
-    one, other = SurveyDesk(surveys, study, survey), SurveyDesk(SurveyStore(store.database), study, survey)
+    one, other = SurveyDesk(surveys, study, survey), SurveyDesk(SurveyStore(store.database, store.log), study, survey)
     answers = [some_answer(rng) for _ in range(20)]
     surveys.add(study, answers)
 

@@ -7,6 +7,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "server"))
 sys.path.append(str(Path(__file__).resolve().parent.parent / "desk"))
+sys.path.append(str(Path(__file__).resolve().parent.parent / "ledger"))
 
 import postgres
 from desk_visits import opened, own_places, patients  # noqa: F401 - fixtures

@@ -10,6 +10,8 @@ import httpx
 import pytest
 from served import Served
 
+from sfumato.ledger.public_log import LogCopy
+from sfumato.study.protocol.messages import Receipt
 from sfumato.study.server.store import Store
 
 pytestmark = pytest.mark.system
@@ -45,12 +47,13 @@ def test_kill_at_random_moments(tmp_path, releases, backend, request):
                     answer = client.put(url, content=body, headers={"Authorization": f"Bearer {token}"})
                     assert answer.status_code in (200, 201, 409), answer.text  # 409: another site was acknowledged
                     with lock:
-                        acknowledged[consortium.sha(body)] = answer.status_code
+                        acknowledged[consortium.sha(body)] = answer.json() if answer.is_success else None
                 except httpx.TransportError:
                     with lock:
                         waiting.insert(0, body)
                     return
 
+    copy = None
     for _ in range(ROUNDS):
         server = Served(data, validators=2, **more)
         threads = [
@@ -63,6 +66,7 @@ def test_kill_at_random_moments(tmp_path, releases, backend, request):
         for thread in threads:
             thread.join()
         _nothing_is_lost_or_half(store, data, study, acknowledged)
+        copy = _followed(store.log, copy, acknowledged)
         server.close()
 
     server = Served(data, validators=2, **more)  # what is left goes through, and the dead have left nothing behind
@@ -72,6 +76,8 @@ def test_kill_at_random_moments(tmp_path, releases, backend, request):
         thread.start()
         thread.join()
     assert len(acknowledged) == len(releases)
+    copy = _followed(store.log, copy, acknowledged)
+    assert len(copy.entries) == len(releases)  # each is logged once, whoever died how often
     kept = {found.sha256 for found in store.releases.all(study)}
     assert kept == set(acknowledged)
     assert {path.stem for path in (data / "releases" / study).iterdir()} == kept
@@ -79,6 +85,20 @@ def test_kill_at_random_moments(tmp_path, releases, backend, request):
     server.close()
     store.close()
     assert owner not in Path(f"{data}.log").read_text()
+
+
+def _followed(log, copy, acknowledged):
+    """The log continues what was read before, and holds every receipt that was sent."""
+
+    def fetch(path):
+        return log.checkpoint().encode() if path == "checkpoint" else log.bundle(0, int(path.rpartition("/")[2]))
+
+    copy = LogCopy.read(fetch, log.signer.key, copy)
+    for answer in filter(None, acknowledged.values()):
+        receipt = Receipt.from_dict(answer)
+        receipt.check()
+        assert receipt.entry() in copy.entries
+    return copy
 
 
 def _nothing_is_lost_or_half(store, data, study, acknowledged):

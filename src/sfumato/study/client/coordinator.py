@@ -188,6 +188,7 @@ class Coordinator:
             raise CoordinatorError(
                 "The coordinator's receipt is for something other than what was sent. Ask its owner."
             )
+        receipt.check()
         return receipt
 
     def releases(self, study: str) -> list[ReleaseInfo]:

@@ -5,11 +5,16 @@ Days, never times: the hour of a push stays with the site.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
 
-from sfumato.core.records import Record
+from sfumato.core.errors import CardError
+from sfumato.core.records import BRIEF, Record
+from sfumato.ledger.merkle import leaf_hash
+from sfumato.ledger.notes import LogProof, NoteKey
+from sfumato.ledger.public_log import Entry, entry_of
 
 SITE_ASSERTED = "site-asserted"
 """How what a site says about itself is labelled: no server can see the rows that a release was made from."""
@@ -81,7 +86,10 @@ class SiteInfo(Record):
 
 @dataclass(frozen=True)
 class Receipt(Record):
-    """A release is durable once this was sent."""
+    """A release is durable once this was sent, and its receipt is in the public log of the coordinator.
+
+    `proof` shows that, signed by the key `log`; a coordinator of 0.2 has neither.
+    """
 
     sha256: str
     bytes: int
@@ -91,6 +99,25 @@ class Receipt(Record):
     study: str
     received: str
     assertions: str = SITE_ASSERTED
+    log: Annotated[str | None, BRIEF] = None
+    proof: Annotated[str | None, BRIEF] = None
+
+    def entry(self) -> Entry:
+        """What stands in the public log: a hash of the receipt, so that only who has it knows what it says."""
+        told = replace(self, log=None, proof=None).to_dict()
+        return entry_of("receipt", {"sha256": hashlib.sha256(entry_of("receipt", told)).hexdigest()})
+
+    def check(self) -> None:
+        """Whether the coordinator signed it; `CardError` where log and receipt do not fit together."""
+        if self.log is None or self.proof is None:
+            return
+        try:
+            LogProof.read(self.proof).check(leaf_hash(self.entry()), NoteKey.read(self.log))
+        except ValueError as error:
+            raise CardError(
+                f"The coordinator's receipt cannot be believed: {error} What was sent may have arrived. Keep the "
+                "receipt, and ask the coordinator."
+            ) from None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Any
 
 from sfumato.core.errors import CardError, SchemaError
 from sfumato.core.records import Record
+from sfumato.ledger.public_log import entry_of
 
 # Tickets: an invitation is exchanged for a signature that the server cannot recognise when it comes back.
 #
@@ -144,6 +145,10 @@ class Head(Record):
     survey: str
     version: int
     hash: str
+
+    def entry(self) -> bytes:
+        """As every version stands in the coordinator's public log, by the survey's id."""
+        return entry_of("guidance", self.to_dict())
 
 
 def check_chain(entries: Iterable[LogEntry], previous: str, *, first: int = 1) -> str:

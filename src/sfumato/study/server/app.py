@@ -25,6 +25,7 @@ from sfumato.study.protocol.messages import ErrorMessage
 from sfumato.study.server.context import Context
 from sfumato.study.server.logs import configure_logs, fault, log
 from sfumato.study.server.problems import ApiError, disk_full, not_found, unavailable, wrong_method
+from sfumato.study.server.routes import log as public_log
 from sfumato.study.server.routes import models, pages, releases, service, studies, survey_owner
 from sfumato.study.server.settings import Settings
 from sfumato.study.server.shell import Receive, Scope, Send, Shell, path_of
@@ -44,6 +45,7 @@ ROUTERS = (
     models.densities,
     models.counts,
     survey_owner.router,
+    public_log.router,
     pages.router,
 )
 

@@ -40,7 +40,9 @@ class Settings:
 
     `database` None is SQLite in the data folder; several processes need PostgreSQL. `trust_proxy` believes a proxy's
     X-Forwarded headers, which anybody can write who reaches the server without one; `proxy_hops` is how many proxies in
-    a row add to them. `hosts` are the names that the server goes by, with commas between them; empty for any.
+    a row add to them. `hosts` are the names that the server goes by, with commas between them; empty for any. The
+    public log is called `log_name` from its first entry on, for example study.example/log; by default the first of
+    `hosts` names it.
     """
 
     data: Path
@@ -69,6 +71,7 @@ class Settings:
     trust_proxy: bool = False
     proxy_hops: int = 1
     hosts: str = ""
+    log_name: str = ""
     worker: bool = True
 
     def host_names(self) -> list[str]:

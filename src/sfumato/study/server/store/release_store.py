@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from sfumato.guarantee.rounding import rounded_up
 from sfumato.study.protocol.messages import Receipt, ReleaseInfo, SharedRows
 from sfumato.study.protocol.pool_study import Quota
 from sfumato.study.server.store.database import Database, told
+from sfumato.study.server.store.log_store import LogStore
 from sfumato.study.server.store.sql_tables import model_releases, models, releases, shared_rows, studies, test_tables
 from sfumato.study.server.validation.row_identity import Sketch
 
@@ -201,8 +202,8 @@ class QuotaExceededError(Exception):
 class ReleaseStore:
     """The part of the store that knows releases and test tables."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, log: LogStore) -> None:
+        self._database, self._log = database, log
 
     def record(self, arrived: Arrived, quota: Quota | None = None) -> Recorded:
         """Make a release visible. Of concurrent pushes of one content, or of the same rows in other files, one is new.
@@ -219,13 +220,16 @@ class ReleaseStore:
         try:
             with self._database.writing() as connection:
                 _one_at_a_time(connection, arrived.study)
-                if known := _same_rows(connection, arrived):
-                    return known
+                if row := _same_rows(connection, arrived):
+                    return self._known(row, arrived.site, SAME_ROWS)
                 if quota is not None and connection.execute(content).one_or_none() is None:
                     _check_quota(connection, quota, arrived)
                 connection.execute(insert(releases).values(**values))
-                row = connection.execute(content).one()
-            return Recorded(NEW, _receipt(row))
+                receipt = told(Receipt, connection.execute(content).one())
+                number = self._log.append(connection, receipt.entry())
+                here = (releases.c.study == arrived.study, releases.c.sha256 == arrived.sha256)
+                connection.execute(update(releases).where(*here).values(logged=number))
+            return Recorded(NEW, self._proved(receipt, number))
         except IntegrityError:
             known = self.pushed_before(arrived.study, arrived.site, arrived.sha256)
             if known is None:
@@ -240,7 +244,18 @@ class ReleaseStore:
     def pushed_before(self, study: str, site: str, sha256: str) -> Recorded | None:
         """What is known of this content, before anything is uploaded."""
         row = self._database.row(_of(study, sha256))
-        return None if row is None else Recorded(_outcome(row, site, SAME), _receipt(row))
+        return None if row is None else self._known(row, site, SAME)
+
+    def _known(self, row: Any, site: str, otherwise: str) -> Recorded:
+        """What has become of a release that is here already, for a site that pushes it again."""
+        outcome = ELSEWHERE if row.site != site else WITHDRAWN if row.withdrawn else otherwise
+        return Recorded(outcome, self._proved(told(Receipt, row), row.logged))
+
+    def _proved(self, receipt: Receipt, number: int | None) -> Receipt:
+        """With the proof that it is in the public log; what was pushed before there was one has none."""
+        if number is None:
+            return receipt
+        return replace(receipt, log=self._log.signer.key.text, proof=self._log.proof(number))
 
     def all(
         self,
@@ -338,24 +353,14 @@ def _one_at_a_time(connection: Connection, study: str) -> None:
     connection.execute(select(studies.c.id).where(studies.c.id == study).with_for_update(key_share=True))
 
 
-def _same_rows(connection: Connection, arrived: Arrived) -> Recorded | None:
+def _same_rows(connection: Connection, arrived: Arrived) -> Any:
     """A release of the same rows in another file: the site's own before another's, one that stands before others."""
     if arrived.identity is None:
         return None
     table = releases.c
     known = (table.study == arrived.study, table.identity == arrived.identity, table.sha256 != arrived.sha256)
     order = (table.site != arrived.site, table.withdrawn.is_not(None), table.number)
-    row = connection.execute(select(releases).where(*known).order_by(*order).limit(1)).one_or_none()
-    return None if row is None else Recorded(_outcome(row, arrived.site, SAME_ROWS), _receipt(row))
-
-
-def _outcome(row: Any, site: str, otherwise: str) -> str:
-    """What has become of a release that is here already, for a site that pushes it again."""
-    return ELSEWHERE if row.site != site else WITHDRAWN if row.withdrawn else otherwise
-
-
-def _receipt(row: Any) -> Receipt:
-    return told(Receipt, row)
+    return connection.execute(select(releases).where(*known).order_by(*order).limit(1)).one_or_none()
 
 
 def _release(row: Any) -> ReleaseInfo:

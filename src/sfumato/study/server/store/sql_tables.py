@@ -99,6 +99,7 @@ releases = Table(
     Column("card", Text, nullable=False),
     Column("identity", String(64)),
     Column("sketch", LargeBinary),
+    Column("logged", BigInteger),  # the number of its receipt in the public log
     UniqueConstraint("study", "sha256"),
     Index("ix_releases_identity", "study", "identity"),
     ForeignKeyConstraint(["study", "site"], ["sites.study", "sites.name"], name="fk_releases_site"),
@@ -207,4 +208,27 @@ survey_keys = Table(
     metadata,
     Column("study", ForeignKey("studies.id"), primary_key=True),
     Column("private", LargeBinary, nullable=False),
+)
+
+log_entries = Table(
+    "log_entries",
+    metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("entry", LargeBinary, nullable=False),
+)
+
+log_nodes = Table(
+    "log_nodes",
+    metadata,
+    Column("level", SmallInteger, primary_key=True, autoincrement=False),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("hash", LargeBinary(32), nullable=False),
+)
+
+log_cosignatures = Table(
+    "log_cosignatures",
+    metadata,
+    Column("size", BigInteger, primary_key=True, autoincrement=False),
+    Column("name", String(200), primary_key=True),
+    Column("line", Text, nullable=False),
 )

@@ -17,6 +17,7 @@ from sfumato.study.protocol.study_file import Study
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.server.settings import Settings
 from sfumato.study.server.store.database import Database, open_engine, told
+from sfumato.study.server.store.log_store import LogStore
 from sfumato.study.server.store.model_store import ModelStore
 from sfumato.study.server.store.release_store import ReleaseStore, SharedRowStore, guarantee_words, presence_of
 from sfumato.study.server.store.sql_tables import CLOSED, OPEN, releases, sites, studies, survey_keys, tokens
@@ -196,20 +197,21 @@ def _study(row: Any) -> StudyInfo:
 class Store:
     """Small stores side by side on one database; methods may be called from any thread. Open it with `Store.open`."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, settings: Settings) -> None:
         self.database = database
+        self.log = LogStore(database, settings)
         self.studies = StudyStore(database)
         self.tokens = TokenStore(database)
         self.sites = SiteStore(database)
-        self.releases = ReleaseStore(database)
+        self.releases = ReleaseStore(database, self.log)
         self.shared_rows = SharedRowStore(database)
         self.models = ModelStore(database)
-        self.surveys = SurveyStore(database)
+        self.surveys = SurveyStore(database, self.log)
 
     @classmethod
     def open(cls, settings: Settings) -> Self:
         """The settings' database, its schema brought up to date."""
-        return cls(Database(open_engine(settings)))
+        return cls(Database(open_engine(settings)), settings)
 
     def close(self) -> None:
         self.database.close()

@@ -13,8 +13,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from sfumato.study.protocol.survey_file import MOST_ANSWERS
-from sfumato.study.protocol.survey_log import LogEntry
+from sfumato.study.protocol.survey_log import Head, LogEntry
 from sfumato.study.server.store.database import Database, told
+from sfumato.study.server.store.log_store import LogStore
 from sfumato.study.server.store.sql_tables import CLOSED, studies, survey_answers, survey_versions
 from sfumato.study.server.store.token_store import CodeStore
 from sfumato.study.server.survey.received_answer import Answer
@@ -40,8 +41,8 @@ class _CountedBeforeError(Exception):
 class SurveyStore:
     """The part of the store that knows surveys; methods may be called from any thread."""
 
-    def __init__(self, database: Database):
-        self._database = database
+    def __init__(self, database: Database, log: LogStore):
+        self._database, self._log = database, log
         self.codes = CodeStore(database)
         dialect, place = (postgresql, "%s") if database.engine.dialect.name == "postgresql" else (sqlite, "?")
         self._insert = dialect.insert(survey_answers).on_conflict_do_nothing().returning(survey_answers.c.id)
@@ -148,6 +149,7 @@ class SurveyStore:
                     ).rowcount
                 if marked != len(counted):
                     raise _CountedBeforeError
+                self._log.append(connection, Head(study, entry.version, entry.hash).entry())
         except (IntegrityError, _CountedBeforeError):
             return False
         return True

@@ -1,0 +1,134 @@
+"""The public log of a coordinator: what was acknowledged, in one order that can be checked and never changed.
+
+An entry is written in the transaction of what it speaks of, and is durable before that is acknowledged. Entries come
+one after the other, whichever process writes them: no two checkpoints contradict each other.
+"""
+
+from __future__ import annotations
+
+import functools
+import secrets
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from sqlalchemy import Connection, func, insert, select, text
+
+from sfumato.core.errors import CardError, UsageError
+from sfumato.ledger.merkle import TILE, TILE_LEVELS, Nodes, grown, inclusion, leaf_hash, root_of, tile_width
+from sfumato.ledger.notes import Checkpoint, LogProof, NoteSigner, kept_signer
+from sfumato.ledger.public_log import LONGEST_ENTRY, packed
+from sfumato.study.server.settings import Settings
+from sfumato.study.server.store.database import Database
+from sfumato.study.server.store.sql_tables import log_cosignatures, log_entries, log_nodes
+
+_LOCK = 0x5F0_106
+"""Held while an entry is written on PostgreSQL; always the last lock that a transaction takes."""
+KEY_FILE = "log.key"
+
+
+class LogStore:
+    """The part of the store that knows the log. `append` belongs inside somebody's transaction."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database, self._settings = database, settings
+        self._reading_key = threading.Lock()
+
+    @functools.cached_property
+    def _signer(self) -> NoteSigner:
+        names = self._settings.host_names()
+        name = self._settings.log_name or f"{names[0] if names else f'sfumato-{secrets.token_hex(6)}'}/log"
+        try:
+            return kept_signer(self.key_file, name, known=self.size() > 0)
+        except ValueError as error:
+            raise UsageError(f"SFUMATO_LOG_NAME cannot be the name of the log. {error}") from None
+
+    @property
+    def key_file(self) -> Path:
+        return self._settings.data / KEY_FILE
+
+    @property
+    def signer(self) -> NoteSigner:
+        """The log's key, made at first use."""
+        with self._reading_key:
+            return self._signer
+
+    def size(self) -> int:
+        return int(self._database.value(_SIZE))
+
+    def append(self, connection: Connection, entry: bytes) -> int:
+        """Write an entry with what the transaction does; returns its number."""
+        if len(entry) > LONGEST_ENTRY:
+            raise UsageError(f"An entry of the log has at most {LONGEST_ENTRY:,} bytes.")
+        _ = self.signer  # an entry without a key could never be shown
+        if connection.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+        size = int(connection.execute(_SIZE).scalar_one())
+        connection.execute(insert(log_entries).values(number=size, entry=entry))
+        for level, number, found in grown(_nodes(connection), size, leaf_hash(entry)):
+            connection.execute(insert(log_nodes).values(level=level, number=number, hash=found))
+        return size
+
+    def add(self, entry: bytes) -> int:
+        """Write an entry by itself."""
+        with self._database.writing() as connection:
+            return self.append(connection, entry)
+
+    def checkpoint(self, size: int | None = None) -> str:
+        """The signed note of the log at a size, or now, with what witnesses said of it."""
+        with self._database.reading() as connection:
+            return self._note(connection, int(connection.execute(_SIZE).scalar_one()) if size is None else size)
+
+    def _note(self, connection: Connection, size: int) -> str:
+        note = Checkpoint(self.signer.key.name, size, root_of(_nodes(connection), size)).signed_by(self.signer)
+        seen = select(log_cosignatures.c.line).where(log_cosignatures.c.size == size).order_by(log_cosignatures.c.name)
+        return note + "".join(connection.execute(seen).scalars())
+
+    def proof(self, number: int) -> str:
+        """That an entry is in the log, under the checkpoint that it made: the same text whenever it is asked for."""
+        with self._database.reading() as connection:
+            path = inclusion(_nodes(connection), number, number + 1)
+            return LogProof(number, tuple(path), self._note(connection, number + 1)).text
+
+    def tile(self, level: int, number: int, width: int) -> bytes | None:
+        """Hashes of a tile; None where the log is not so long."""
+        return self._part(level, number, width, _hashes)
+
+    def bundle(self, number: int, width: int) -> bytes | None:
+        """Entries of a tile, each with its length."""
+        return self._part(0, number, width, _entries)
+
+    def _part(
+        self, level: int, number: int, width: int, read: Callable[[Connection, int, int, int], bytes]
+    ) -> bytes | None:
+        with self._database.reading() as connection:
+            size = int(connection.execute(_SIZE).scalar_one())
+            if width > tile_width(size, level, number):
+                return None
+            return read(connection, level, number * TILE, width)
+
+
+_SIZE = select(func.coalesce(func.max(log_entries.c.number) + 1, 0))
+
+
+def _nodes(connection: Connection) -> Nodes:
+    def node(level: int, number: int) -> bytes:
+        here = (log_nodes.c.level == level, log_nodes.c.number == number)
+        found = connection.execute(select(log_nodes.c.hash).where(*here)).scalar()
+        if found is None:
+            raise CardError("The log of this server is damaged: a part of it is missing. Restore the backup.")
+        return bytes(found)
+
+    return node
+
+
+def _hashes(connection: Connection, level: int, first: int, width: int) -> bytes:
+    here = (log_nodes.c.level == level * TILE_LEVELS, log_nodes.c.number.between(first, first + width - 1))
+    query = select(log_nodes.c.hash).where(*here).order_by(log_nodes.c.number)
+    return b"".join(bytes(one) for one in connection.execute(query).scalars())
+
+
+def _entries(connection: Connection, _: int, first: int, width: int) -> bytes:
+    here = log_entries.c.number.between(first, first + width - 1)
+    query = select(log_entries.c.entry).where(here).order_by(log_entries.c.number)
+    return packed(bytes(one) for one in connection.execute(query).scalars())
