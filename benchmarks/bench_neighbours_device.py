@@ -35,7 +35,7 @@ def neighbours():
         stand_in = types.ModuleType("threadpoolctl")
         stand_in.ThreadpoolController = lambda: types.SimpleNamespace(limit=lambda **_: contextlib.nullcontext())
         sys.modules["threadpoolctl"] = stand_in
-    return importlib.import_module("sfumato.table.neighbours.device"), importlib.import_module(
+    return importlib.import_module("sfumato.table.neighbours.nearest"), importlib.import_module(
         "sfumato.table.neighbours.nearest"
     )
 

@@ -184,7 +184,7 @@ class TestKindsOfTables:
 
     def test_without_pandas_paths_give_arrow_tables(self, people, tmp_path, monkeypatch):
         people.to_csv(tmp_path / "people.csv", index=False)
-        monkeypatch.setattr("sfumato.table.persons.find_spec", lambda _: None)
+        monkeypatch.setattr("sfumato.table.cell_sets.find_spec", lambda _: None)
         release = sf.sanitize(tmp_path / "people.csv", schema=SCHEMA, mechanism="additive-noise")
         assert isinstance(release.table, pa.Table)
 

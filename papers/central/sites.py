@@ -29,7 +29,7 @@ from papers.store import Store  # noqa: E402
 from sklearn.model_selection import train_test_split  # noqa: E402
 from tasks import _encoded, scores  # noqa: E402
 
-from sfumato.guarantee.concentrated import epsilon_of, rho_for  # noqa: E402
+from sfumato.guarantee.cost import epsilon_of, rho_for  # noqa: E402
 from sfumato.mechanisms.central.planning import plan_from_model, plan_from_scores, public_plan  # noqa: E402
 from sfumato.mechanisms.central.scoring_plan import ScoringPlan  # noqa: E402
 from sfumato.mechanisms.tree_resampling import TreeResampling  # noqa: E402

@@ -35,7 +35,7 @@ from sklearn.tree import DecisionTreeClassifier  # noqa: E402
 
 from sfumato.attacks.metrics.information import interval_privacy  # noqa: E402
 from sfumato.learn.classifiers import NoiseAwareDiscriminant, ReconstructedNaiveBayes  # noqa: E402
-from sfumato.learn.classifiers.assignment import Assignment  # noqa: E402
+from sfumato.learn.classifiers.on_reconstruction import Assignment  # noqa: E402
 from sfumato.learn.classifiers.reads_noise import Part  # noqa: E402
 from sfumato.mechanisms import AdditiveNoise  # noqa: E402
 from sfumato.noise import make_law  # noqa: E402

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from sfumato.channels import Recipe
-from sfumato.learn.classifiers.assignment import Assignment
+from sfumato.learn.classifiers.on_reconstruction import Assignment
 from sfumato.learn.classifiers.reads_noise import Part
 
 FEWEST = 400

@@ -17,8 +17,7 @@ from sfumato.mechanisms.kernel_resampling import KernelResampling
 from sfumato.mechanisms.noisy_operator import MultiplicativeNoise, NoisyOperator
 from sfumato.mechanisms.piecewise_noise import PiecewiseNoise, SquareWaveColumns
 from sfumato.mechanisms.principal_laplace import PrincipalLaplace
-from sfumato.mechanisms.random_projection import RandomProjection
-from sfumato.mechanisms.random_rotation import RandomRotation
+from sfumato.mechanisms.random_rotation import RandomProjection, RandomRotation
 from sfumato.mechanisms.randomized_response import RandomizedResponse
 from sfumato.mechanisms.staged_release import StagedRelease
 from sfumato.table import Column, Encoding, Schema

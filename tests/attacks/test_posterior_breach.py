@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from sfumato.attacks import Abstain, Knowledge, Transform
 from sfumato.attacks.posterior_breach import PosteriorBreach, posterior, properties_of
 from sfumato.channels import Additive, RandomizedResponse
-from sfumato.guarantee.posterior import posterior_bound
+from sfumato.guarantee.cost import posterior_bound
 from sfumato.noise import Laplace, Normal, StudentT, Uniform
 
 SPARSE = ([0.0, 1.0], [0.99, 0.01])  # Example 4.2

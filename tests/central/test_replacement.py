@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from sfumato.channels.measured import Measurement
-from sfumato.guarantee.concentrated import Central, epsilon_of, rho_for
+from sfumato.channels.recipe import Measurement
+from sfumato.guarantee.cost import Central, epsilon_of, rho_for
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.mechanisms import make_mechanism
-from sfumato.mechanisms.central.budget import replacing_costs
+from sfumato.mechanisms.central.column_codes import replacing_costs
 from sfumato.table import Column, Encoding, Schema
 
 KNOWN = {"source": "public", "reason": "the form"}

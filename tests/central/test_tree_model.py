@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from sfumato.guarantee.concentrated import Central
-from sfumato.mechanisms.central.budget import Budget, Chooser
-from sfumato.mechanisms.central.column_codes import Bins, FineColumn, halved, merged
-from sfumato.mechanisms.central.drawing import Alias, on_simplex, pair_shares
-from sfumato.mechanisms.central.forest import in_drawing_order, score, spanning_forest
+from sfumato.guarantee.cost import Central
+from sfumato.mechanisms.central.column_codes import Bins, Budget, Chooser, FineColumn, halved, merged
+from sfumato.mechanisms.central.drawing import Alias, in_drawing_order, on_simplex, pair_shares, score, spanning_forest
 from sfumato.mechanisms.central.model import TreeModel
 from sfumato.table import Column, Encoding, Schema
 from sfumato.table.statistics import Counts
@@ -142,7 +140,7 @@ def test_the_forest_joins_what_depends_and_stops_where_nothing_does():
 
 
 def test_pairs_come_in_several_passes_where_memory_is_short(monkeypatch):
-    monkeypatch.setattr("sfumato.mechanisms.central.forest.MOST_CELLS", 100)
+    monkeypatch.setattr("sfumato.mechanisms.central.drawing.MOST_CELLS", 100)
     X, y = people(3_000)
     model = fitted(X, y, rho=20.0)
     assert any(node.parents for node in model.nodes)

@@ -11,7 +11,8 @@ from distinguisher import assert_honest, empirical_epsilon
 from sfumato.channels import EXACT_CAP, FLOAT_NOISE, UnitVector
 from sfumato.core.errors import UsageError
 from sfumato.noise import Streams
-from sfumato.noise.cap import (
+from sfumato.noise.grid import WORD
+from sfumato.noise.response import (
     best_tail,
     cap_epsilon,
     cap_masses,
@@ -21,7 +22,6 @@ from sfumato.noise.cap import (
     geometric,
     mean_length,
 )
-from sfumato.noise.grid import WORD
 
 both = pytest.mark.parametrize("exact", [True, False])
 

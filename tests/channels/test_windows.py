@@ -11,7 +11,7 @@ from sfumato.channels import EXACT_WINDOW, FLOAT_NOISE, HidesMissing, Piecewise,
 from sfumato.channels.base import Channel
 from sfumato.core.errors import UsageError
 from sfumato.noise.grid import WORD
-from sfumato.noise.window import WindowNoise, draw_cells, square_wave_width
+from sfumato.noise.response import WindowNoise, draw_cells, square_wave_width
 
 kinds = pytest.mark.parametrize("kind", [SquareWave, Piecewise])
 

@@ -9,11 +9,11 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sfumato.learn.classifiers.label_noise import (
+from sfumato.learn.classifiers.radius_vote import RadiusVote
+from sfumato.learn.classifiers.reads_noise import (
     LabelNoiseCorrection,
     response_matrix,
 )
-from sfumato.learn.classifiers.radius_vote import RadiusVote
 
 
 @parametrize_with_checks([LabelNoiseCorrection(LogisticRegression(), keep=0.9)])
@@ -118,7 +118,7 @@ def test_it_survives_skops():
     X, y, _ = population(100, [0.5, 0.5], seed=10)
     model = LabelNoiseCorrection(GaussianNB(), keep=0.9).fit(X, y)
     file = skops.io.dumps(model)
-    own = "sfumato.learn.classifiers.label_noise.LabelNoiseCorrection"
+    own = "sfumato.learn.classifiers.reads_noise.LabelNoiseCorrection"
     assert set(skops.io.get_untrusted_types(data=file)) <= {own}
     np.testing.assert_array_equal(skops.io.loads(file, trusted=[own]).predict_proba(X), model.predict_proba(X))
 

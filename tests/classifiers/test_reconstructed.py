@@ -11,8 +11,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sfumato.core.errors import CardError, TableError
 from sfumato.learn.classifiers import OnReconstruction, ReconstructedNaiveBayes, ReconstructedTree
-from sfumato.learn.classifiers.assignment import Assignment, by_rank, moved_codes
 from sfumato.learn.classifiers.class_densities import Slice, UnsettledWarning, class_densities, intervals_for, slices
+from sfumato.learn.classifiers.on_reconstruction import Assignment, by_rank, moved_codes
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.release_columns import columns_of
 from sfumato.mechanisms import AdditiveNoise, MultiplicativeNoise, RandomRotation

@@ -8,9 +8,9 @@ from sklearn.base import clone
 
 from domains import any_records, domain
 from sfumato.channels import NO_NOISE, Hybrid
-from sfumato.channels.guidance.bits import floored
+from sfumato.channels.guidance.space import floored
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
-from sfumato.guarantee.recompute import recomputed
+from sfumato.guarantee.card import recomputed
 from sfumato.mechanisms.phases import Given, Whole
 from sfumato.noise import Streams
 from sfumato.release.write_release import Layout, make_card

@@ -11,7 +11,7 @@ import pytest
 
 from sfumato.attacks.base import Attack
 from sfumato.core.registry import NotDeclaredError, discover, enter
-from sfumato.learn.classifiers.named.base import NamedClassifier
+from sfumato.learn.classifiers.factory import NamedClassifier
 from sfumato.mechanisms import AdditiveNoise
 
 ROOT = Path(__file__).resolve().parents[2]

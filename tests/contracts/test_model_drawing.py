@@ -9,7 +9,7 @@ from sklearn.base import clone
 from domains import any_records, domain
 from sfumato.core.errors import SchemaError
 from sfumato.guarantee import CENTRAL_DP, Card
-from sfumato.guarantee.recompute import recomputed
+from sfumato.guarantee.card import recomputed
 from sfumato.mechanisms import MECHANISMS, ModelDrawing
 from sfumato.noise import Streams
 from sfumato.release.write_release import Layout, make_card

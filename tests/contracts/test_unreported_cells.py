@@ -13,7 +13,7 @@ from sfumato.auditing.audit import audit
 from sfumato.channels import Additive, Exact, Identity, OrMissing, RandomizedResponse, Recipe, Sampled
 from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.guarantee import Card
-from sfumato.guarantee.recompute import recomputed
+from sfumato.guarantee.card import recomputed
 from sfumato.learn.classifiers import PerturbedClassifier
 from sfumato.learn.classifiers.factory import CLASSIFIERS, make_classifier
 from sfumato.learn.classifiers.noise_aware_discriminant import NoiseAwareDiscriminant

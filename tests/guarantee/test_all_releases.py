@@ -11,9 +11,7 @@ from domains import steady
 from sfumato.core.errors import CardError
 from sfumato.guarantee import AllReleases, Card, Guarantee
 from sfumato.guarantee.all_releases import Earlier, total_without_delta
-from sfumato.guarantee.concentrated import Central, Values, epsilon_of
-from sfumato.guarantee.posterior import loss_of_rho, posterior_bound
-from sfumato.guarantee.promise import chance_at_most
+from sfumato.guarantee.cost import Central, Values, chance_at_most, epsilon_of, loss_of_rho, posterior_bound
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.guarantee.words import card_in_words
 from sfumato.release.sanitize import Options, sanitize

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from sfumato.channels.measured import Measurement
-from sfumato.guarantee.concentrated import NOTHING_PROVED, Central, Values, epsilon_of, rho_for
+from sfumato.channels.recipe import Measurement
+from sfumato.guarantee.cost import NOTHING_PROVED, Central, Values, epsilon_of, rho_for
 
 
 @pytest.mark.parametrize(("epsilon", "rho"), [(1.0, 0.0244), (8.0, 1.052)])

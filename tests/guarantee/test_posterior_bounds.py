@@ -10,9 +10,17 @@ from hypothesis import strategies as st
 from domains import steady
 from sfumato.core.errors import UsageError
 from sfumato.guarantee import amplification, epsilon_for_posterior, posterior_bound
-from sfumato.guarantee.concentrated import Central, rho_for
-from sfumato.guarantee.posterior import loss_for_gain, loss_of_rho, most_gained, pairs_told_apart, rho_of_loss
-from sfumato.guarantee.promise import chance_at_most, presence
+from sfumato.guarantee.cost import (
+    Central,
+    chance_at_most,
+    loss_for_gain,
+    loss_of_rho,
+    most_gained,
+    pairs_told_apart,
+    presence,
+    rho_for,
+    rho_of_loss,
+)
 
 probabilities = st.floats(1e-9, 1 - 1e-9)
 epsilons = st.floats(0, 30)

@@ -12,7 +12,7 @@ from domains import any_records
 from sfumato.channels import RandomizedResponse
 from sfumato.core.errors import CardError
 from sfumato.guarantee import Card, Guarantee
-from sfumato.guarantee.recompute import Recomputed, recomputed
+from sfumato.guarantee.card import Recomputed, recomputed
 from sfumato.mechanisms import MECHANISMS
 from sfumato.noise import keep_threshold
 from sfumato.release.sanitize import Options, sanitize

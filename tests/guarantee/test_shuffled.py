@@ -5,7 +5,7 @@ import math
 import pytest
 from scipy.stats import binom
 
-from sfumato.guarantee.shuffled import shuffled_delta, shuffled_epsilon
+from sfumato.guarantee.cost import shuffled_delta, shuffled_epsilon
 
 
 def divergence(one, other, epsilon):

@@ -9,8 +9,8 @@ from typing import IO
 
 import pytest
 
-from sfumato.guarantee import spool as spool_module
-from sfumato.guarantee.spool import Spool
+from sfumato.guarantee import person_hash as spool_module
+from sfumato.guarantee.person_hash import Spool
 
 
 def refuse(*_: object, **__: object) -> None:

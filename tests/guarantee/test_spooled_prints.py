@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 
-from sfumato.guarantee import spool
+from sfumato.guarantee import person_hash as spool
 from sfumato.ledger import roll as spooled_prints
 from sfumato.ledger.roll import SpooledPrints
 
@@ -31,7 +31,7 @@ def test_sorted_by_pieces_is_sorted(count, tmp_path, monkeypatch):
 
 
 def test_reading_in_between_neither_loses_nor_overwrites_any(tmp_path, monkeypatch):
-    monkeypatch.setattr("sfumato.guarantee.spool.SPOOL_BYTES", 100)
+    monkeypatch.setattr("sfumato.guarantee.person_hash.SPOOL_BYTES", 100)
     monkeypatch.setattr("sfumato.ledger.roll.PIECE", 10)
     given = np.random.default_rng(2).integers(0, 1 << 64, 60, dtype=np.uint64)
     prints = SpooledPrints(tmp_path)

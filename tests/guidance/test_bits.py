@@ -21,8 +21,8 @@ from sfumato.channels.guidance import (
     survey_epsilon,
     uniforms_from_bytes,
 )
-from sfumato.channels.guidance.bits import floored
 from sfumato.channels.guidance.epsilon import HALF, _largest_ratio
+from sfumato.channels.guidance.space import floored
 from sfumato.core.errors import UsageError
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "guided.json").read_text())

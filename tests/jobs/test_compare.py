@@ -25,7 +25,7 @@ from sfumato.api.cli.recommend import _lines
 from sfumato.auditing.extra import Points
 from sfumato.auditing.report.comparison import BESIDE, HEIGHT, LEFT, RIGHT, TOP, render_comparison
 from sfumato.core.errors import OutputError, PrivacyLeakWarning, TableError, UsageError
-from sfumato.guarantee.concentrated import epsilon_of
+from sfumato.guarantee.cost import epsilon_of
 from sfumato.table import Encoding
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -12,8 +12,8 @@ from domains import PUBLIC, any_records
 from sfumato.core.errors import SchemaError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Key
 from sfumato.guarantee.borrowed import Learned, direction_hashes, is_remembered, lent_by, telling
+from sfumato.guarantee.card import recomputed as recomputed_guarantee
 from sfumato.guarantee.guarantee import CENTRAL_DP
-from sfumato.guarantee.recompute import recomputed as recomputed_guarantee
 from sfumato.ledger import Ledger
 from sfumato.mechanisms import MECHANISMS
 from sfumato.mechanisms.central.planning import public_plan

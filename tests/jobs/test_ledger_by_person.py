@@ -16,12 +16,12 @@ import sfumato as sf
 from sfumato.core.errors import BudgetError, CardError
 from sfumato.guarantee import Card
 from sfumato.guarantee.all_releases import AllReleases
-from sfumato.guarantee.budget import Budget
-from sfumato.guarantee.concentrated import epsilon_of, rho_for
-from sfumato.guarantee.people_totals import Tally
+from sfumato.guarantee.cost import epsilon_of, rho_for
+from sfumato.guarantee.person_hash import Tally
 from sfumato.ledger import Ledger
+from sfumato.ledger.ledger import Budget
 from sfumato.ledger.roll import Roll
-from sfumato.mechanisms.central.budget import replacing_costs
+from sfumato.mechanisms.central.column_codes import replacing_costs
 from sfumato.table import Column, Schema
 
 PUBLIC = {"source": "public", "reason": "the form"}

@@ -14,12 +14,12 @@ import sfumato as sf
 from sfumato.core.errors import BudgetError, PrivacyLeakWarning, SchemaError, SfumatoError, UsageError
 from sfumato.guarantee import Card, posterior_bound
 from sfumato.guarantee.all_releases import hidden_presence
-from sfumato.guarantee.concentrated import Central, epsilon_of, rho_for
-from sfumato.guarantee.recompute import recomputed
+from sfumato.guarantee.card import recomputed
+from sfumato.guarantee.cost import Central, epsilon_of, rho_for
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.guarantee.words import card_in_words
 from sfumato.ledger import Ledger
-from sfumato.mechanisms.central.budget import replacing_costs
+from sfumato.mechanisms.central.column_codes import replacing_costs
 from sfumato.mechanisms.central.model_file import model_from_dict
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import Column, Schema

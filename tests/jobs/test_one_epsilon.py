@@ -6,8 +6,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.core.errors import SchemaError, UsageError
-from sfumato.guarantee.concentrated import Central, epsilon_of
-from sfumato.guarantee.posterior import loss_of_rho, posterior_bound
+from sfumato.guarantee.cost import Central, epsilon_of, loss_of_rho, posterior_bound
 from sfumato.mechanisms import make_mechanism
 
 KNOWN = {"source": "public", "reason": "form 17b"}

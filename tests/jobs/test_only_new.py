@@ -74,7 +74,7 @@ def test_a_person_is_known_again_however_the_name_is_written(release):
 def test_what_an_earlier_version_remembered_stays_known(release, monkeypatch):
     """0.1.0 hashed names as they are written: whoever it released is not released again."""
     with monkeypatch.context() as earlier:
-        earlier.setattr("sfumato.table.persons.one_spelling", lambda word: word)
+        earlier.setattr("sfumato.table.cell_sets.one_spelling", lambda word: word)
         release(people(2).assign(who=["P7", "01"]), "a", NAMED, max_rows_per_person=1)
     table = people(6).assign(who=["p7", "P7", "1", "01", "8", "9"])
     assert release(table, "b", NAMED, max_rows_per_person=1) == [4, 5]

@@ -12,7 +12,7 @@ from scipy import stats
 from sklearn.datasets import load_wine
 
 from sfumato.core.errors import CardError, TableError, UsageError
-from sfumato.guarantee.shuffled import shuffled_epsilon
+from sfumato.guarantee.cost import shuffled_epsilon
 from sfumato.learn.classifiers import CLASSIFIERS
 from sfumato.learn.model import Model
 from sfumato.release.release import Release

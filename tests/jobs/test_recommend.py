@@ -24,7 +24,7 @@ from sfumato.advising.trial import Outcome, Trial, averaged, trial
 from sfumato.advising.wish import USUAL_RISK, Candidate, Wish, candidates
 from sfumato.auditing.extra import Points
 from sfumato.core.errors import PrivacyLeakWarning, TableError, UnmetWishError, UsageError
-from sfumato.guarantee.concentrated import Central, Values
+from sfumato.guarantee.cost import Central, Values
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.mechanisms import MECHANISMS, make_mechanism
 from sfumato.mechanisms.base import RECORD, Knob

@@ -15,7 +15,7 @@ from scipy import stats
 from sfumato.auditing.report.certificate import write_certificate
 from sfumato.core.errors import CardError, OutputError, PrivacyLeakWarning, SfumatoError, UsageError
 from sfumato.guarantee import Card, Key
-from sfumato.guarantee.recompute import recomputed
+from sfumato.guarantee.card import recomputed
 from sfumato.guarantee.words import card_in_words
 from sfumato.release.release import Release
 from sfumato.release.sanitize import Options, sanitize

@@ -10,7 +10,7 @@ import pytest
 import sfumato as sf
 from sfumato.core.errors import CardError, SchemaError, TableError, UsageError
 from sfumato.guarantee import Card
-from sfumato.guarantee.recompute import recomputed
+from sfumato.guarantee.card import recomputed
 from sfumato.learn.regress import errors_of
 from sfumato.release.sanitize_checks import alone
 from sfumato.study.protocol.pool_study import PoolStudy

@@ -9,7 +9,7 @@ from sfumato.core.errors import UsageError
 from sfumato.learn.asked import TradeOffAsked
 from sfumato.learn.trade_off import OwnValues, measured
 from sfumato.reconstruction import simplex_program
-from sfumato.reconstruction.described import describe
+from sfumato.reconstruction.noise_strength import describe
 from sfumato.reconstruction.parzen_program import optimality_residual
 
 PUBLIC = {"source": "public", "reason": "made up"}

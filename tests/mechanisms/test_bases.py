@@ -11,10 +11,10 @@ from scipy.fft import dct
 from scipy.stats import poisson
 
 from domains import PUBLIC, any_records, domain
-from sfumato.channels.noisy_moments import BUILT_IN, cosines, is_built_in, wavelets
+from sfumato.channels.maps import BUILT_IN, cosines, is_built_in, wavelets
 from sfumato.core.errors import PrivacyLeakWarning, SchemaError, UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP
-from sfumato.guarantee.recompute import recomputed
+from sfumato.guarantee.card import recomputed
 from sfumato.mechanisms import PrincipalLaplace
 from sfumato.release.sanitize import Options, sanitize_in_memory
 from sfumato.release.sanitize_options import shared_beyond_chance

@@ -11,7 +11,7 @@ from sfumato.api.cli.console import parse_column_parameters
 from sfumato.channels.affine_bound import affine_epsilons
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee import LOCAL_DP, Card
-from sfumato.guarantee.recompute import recomputed
+from sfumato.guarantee.card import recomputed
 from sfumato.mechanisms import (
     AdditiveNoise,
     KernelResampling,

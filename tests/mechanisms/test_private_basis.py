@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from distinguisher import empirical_epsilon
 from domains import PUBLIC, any_records, domain, seeds, steady
-from sfumato.channels.noisy_moments import NoisyMoments
+from sfumato.channels.maps import NoisyMoments
 from sfumato.core.errors import CardError, UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
-from sfumato.guarantee.recompute import recomputed
+from sfumato.guarantee.card import recomputed
 from sfumato.learn.classifiers import PerturbedClassifier
 from sfumato.ledger import Ledger
 from sfumato.mechanisms import PrincipalLaplace

@@ -13,7 +13,7 @@ from sfumato.channels.sampled import choose
 from sfumato.channels.staged import VECTORS
 from sfumato.core.errors import CardError, SchemaError
 from sfumato.guarantee import LOCAL_DP, Card
-from sfumato.guarantee.recompute import recomputed
+from sfumato.guarantee.card import recomputed
 from sfumato.learn.classifiers.feature_moments import moments_of
 from sfumato.learn.classifiers.private_discriminant import PrivateDiscriminant
 from sfumato.learn.classifiers.reads_noise import Part

@@ -11,7 +11,7 @@ from domains import any_records, domain
 from sfumato.channels.sampled import choose
 from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
-from sfumato.guarantee.recompute import recomputed
+from sfumato.guarantee.card import recomputed
 from sfumato.mechanisms import SquareWaveColumns
 from sfumato.noise import Streams
 from sfumato.release.check_rows import wrong_rows

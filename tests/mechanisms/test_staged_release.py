@@ -13,13 +13,12 @@ from sfumato.channels import NotApplicableError
 from sfumato.channels.staged import VECTORS, WAVE, Marginals, lifted
 from sfumato.core.errors import CardError, SchemaError, TableError, UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
-from sfumato.guarantee.recompute import recomputed
+from sfumato.guarantee.card import recomputed
 from sfumato.learn.classifiers.empirical_bayes import states_of
 from sfumato.mechanisms import StagedRelease
-from sfumato.mechanisms.stage_guide import OutcomeCounts, ReleasedRows, guide
-from sfumato.mechanisms.staged_release import guides_fit
+from sfumato.mechanisms.staged_release import OutcomeCounts, ReleasedRows, guide, guides_fit
 from sfumato.noise import Streams
-from sfumato.reconstruction.described import described
+from sfumato.reconstruction.noise_strength import described
 from sfumato.release.check_rows import WRONG_GUIDES, wrong_rows
 from sfumato.release.write_release import Layout, make_card
 from sfumato.table import Column, Encoding, Schema

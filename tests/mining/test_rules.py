@@ -10,8 +10,8 @@ import sfumato as sf
 from sfumato.api.cli.app import app
 from sfumato.channels import Identity, RandomizedResponse, Recipe, Sampled
 from sfumato.core.errors import UsageError
-from sfumato.learn.mining.rules import answers_of, frequency, rule_of
 from sfumato.learn.mining.seen import Part
+from sfumato.learn.rules import answers_of, frequency, rule_of
 from sfumato.table import Column, Encoding, Schema
 
 pytestmark = pytest.mark.filterwarnings("ignore::sfumato.core.errors.PrivacyLeakWarning")

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sfumato.core.errors import UsageError
 from sfumato.table.neighbours import Circle, DeviceMemoryWarning, NumpyArrays, nearest, on_device, radius_votes
-from sfumato.table.neighbours.device import nearest_on_device
+from sfumato.table.neighbours.nearest import nearest_on_device
 
 
 def arrays():

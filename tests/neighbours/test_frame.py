@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.table.neighbours import Frame, distance_blocks, error_bound, pair_squares
-from sfumato.table.neighbours.frame import as_query
+from sfumato.table.neighbours.tiles import as_query
 
 
 def _hard_points(columns: int, spread: float, offset: float) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from sfumato.core.errors import UsageError
-from sfumato.noise.exact_choice import (
+from sfumato.noise.grid import (
     MARGIN,
     ExactChoice,
     _running_sums,

@@ -9,8 +9,8 @@ from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.noise import Branch, Operator, OperatorNoise, make_law, make_operator
 from sfumato.noise.kernel_laws import SumLaw
 from sfumato.reconstruction import Density, ExpectationMaximization, ParzenProgram, reconstruct
-from sfumato.reconstruction.described import Described
-from sfumato.reconstruction.kernel import Cells
+from sfumato.reconstruction.evidence import Cells
+from sfumato.reconstruction.noise_strength import Described
 from sfumato.reconstruction.reconstruct import check_same_column
 
 SUPPORT = (1.0, 9.0)

@@ -10,7 +10,7 @@ from domains import seeds, steady
 from sfumato.core.errors import UsageError
 from sfumato.noise import OperatorNoise, make_law, make_operator
 from sfumato.reconstruction import Cells, ConvergenceError, simplex_program
-from sfumato.reconstruction.kernel import cell_probabilities, rectangle_rule, smoothing
+from sfumato.reconstruction.evidence import cell_probabilities, rectangle_rule, smoothing
 from sfumato.reconstruction.parzen_program import second_differences
 from sfumato.reconstruction.shares import onto_simplex
 

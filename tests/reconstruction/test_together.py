@@ -8,8 +8,7 @@ from sfumato.core.errors import CardError, UsageError
 from sfumato.learn.asked import ReconstructAsked
 from sfumato.learn.reconstruct import Wish, reconstruct_each, save_each
 from sfumato.reconstruction import make_method
-from sfumato.reconstruction.joint_density import Axis
-from sfumato.reconstruction.pair import Pairs, Side, path
+from sfumato.reconstruction.joint_density import Axis, Pairs, Side, path
 from sfumato.reconstruction.projection import Projection
 
 PUBLIC = {"source": "public", "reason": "made up"}

@@ -8,7 +8,7 @@ import pytest
 from sfumato.attacks import ATTACKS
 from sfumato.auditing.extra import RISKS, points_of, state_of, three_risks, with_extra
 from sfumato.auditing.report.bottom_line import asked_about, bottom_line, bottom_line_html
-from sfumato.guarantee.concentrated import epsilon_of
+from sfumato.guarantee.cost import epsilon_of
 from sfumato.guarantee.guarantee import learned_domain
 from sfumato.guarantee.rounding import rounded_up
 

@@ -15,7 +15,7 @@ from scipy.stats import binom
 from domains import domain
 from sfumato.channels import Additive, Exact, Identity, RandomizedResponse, Recipe, Sampled
 from sfumato.guarantee import Card
-from sfumato.guarantee.recompute import recomputed
+from sfumato.guarantee.card import recomputed
 from sfumato.noise import Laplace
 from sfumato.release.noise_evidence import WRONG, WRONG_GAPS, NoiseEvidence, _floors, _reaches, _reported, exceeds
 from sfumato.release.sanitize import Options, sanitize

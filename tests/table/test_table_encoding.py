@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sfumato.core.errors import SchemaError, TableError
 from sfumato.table import Column, Encoding, Schema, open_table
-from sfumato.table.persons import one_spelling
+from sfumato.table.cell_sets import one_spelling
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ def test_bytes_are_refused(url):
 def test_dates_and_numbers_share_only_text():
     import pyarrow as pa
 
-    from sfumato.table.sql import _converted, _wider
+    from sfumato.table.statistical import _converted, _wider
 
     assert _wider(pa.int64(), pa.float64()) == pa.float64()
     assert _wider(pa.date32(), pa.timestamp("us")) == pa.timestamp("us")

@@ -17,20 +17,23 @@ from sfumato.advising.wish import MOST_EPSILON, Wish
 from sfumato.core.errors import UsageError
 from sfumato.core.wording import counted as in_number
 from sfumato.core.wording import first_names, to_type
-from sfumato.guarantee.concentrated import epsilon_of, rho_for
-from sfumato.guarantee.guarantee import worst_first
-from sfumato.guarantee.posterior import (
+from sfumato.guarantee.cost import (
     PRIOR,
+    but_for,
+    chance_at_most,
     epsilon_for_posterior,
+    epsilon_of,
     loss_for_gain,
     loss_of_rho,
     most_gained,
+    own_rows,
     pairs_told_apart,
     posterior_bound,
     practically_unprotected,
+    rho_for,
     rho_of_loss,
 )
-from sfumato.guarantee.promise import but_for, chance_at_most, own_rows
+from sfumato.guarantee.guarantee import worst_first
 from sfumato.guarantee.rounding import of_100, rounded_up
 from sfumato.mechanisms import make_mechanism
 from sfumato.release.asked import OWNER

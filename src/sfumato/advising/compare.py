@@ -30,7 +30,7 @@ from sfumato.core.processes import in_processes
 from sfumato.learn.classifiers.factory import CLASSIFIERS
 from sfumato.release.sanitize import schema_for
 from sfumato.table import Schema, open_table, write_table
-from sfumato.table.persons import as_frame, kind_of
+from sfumato.table.cell_sets import as_frame, kind_of
 
 LOOKS = (
     "These trials look at your private rows, so nothing can be proved of a setting that is chosen by them. Where "

@@ -22,7 +22,7 @@ from sfumato.advising.wish import LONGEST_REASON, Candidate, Wish, candidates
 from sfumato.core.errors import PrivacyLeakWarning, SchemaError, SfumatoError, UnmetWishError, UsageError
 from sfumato.core.processes import in_processes
 from sfumato.core.progress import Progress
-from sfumato.guarantee.concentrated import Values
+from sfumato.guarantee.cost import Values
 from sfumato.guarantee.guarantee import CENTRAL_DP, LOCAL_DP
 from sfumato.ledger import Ledger
 from sfumato.mechanisms import make_mechanism

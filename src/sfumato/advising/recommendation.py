@@ -11,10 +11,8 @@ from sfumato.advising.trial import Outcome
 from sfumato.advising.wish import Wish
 from sfumato.auditing.extra import Points
 from sfumato.core.wording import counted, right_of_100, to_type
-from sfumato.guarantee.concentrated import Values
+from sfumato.guarantee.cost import Values, but_for, practically_unprotected
 from sfumato.guarantee.guarantee import worst_first
-from sfumato.guarantee.posterior import practically_unprotected
-from sfumato.guarantee.promise import but_for
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.release.config import LONGEST, RELEASED, TABLE, Config
 

@@ -9,7 +9,7 @@ from typing import Any
 from sfumato.advising.asked import KEY_HOLDERS, PEOPLE, WishAsked
 from sfumato.core.asked import check_asked
 from sfumato.core.errors import UsageError
-from sfumato.guarantee.posterior import PRIOR
+from sfumato.guarantee.cost import PRIOR
 from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
 from sfumato.mechanisms.base import PRESENCE, RECORD, Knob
 from sfumato.release.asked import TRUSTS

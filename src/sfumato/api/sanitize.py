@@ -15,7 +15,7 @@ from sfumato.release.release import Release
 from sfumato.release.sanitize import Options, sanitize_in_memory
 from sfumato.release.sanitize import sanitize as sanitize_into
 from sfumato.release.write_release import check_replaceable
-from sfumato.table.persons import kind_of
+from sfumato.table.cell_sets import kind_of
 
 # What a study file settles for a site that sanitizes: read from the site's own copy, never from a server.
 

@@ -40,10 +40,9 @@ from sfumato.guarantee.person_hash import PersonHash, Prints
 from sfumato.release.asked import ENGINES
 from sfumato.release.release import Release
 from sfumato.table import Encoding, Schema
-from sfumato.table.cell_sets import cell_words
+from sfumato.table.cell_sets import as_frame, cell_words, kind_of
 from sfumato.table.filling import MISSING_INSTEAD, column_of
 from sfumato.table.neighbours import on_device
-from sfumato.table.persons import as_frame, kind_of
 from sfumato.table.statistics import NO_CLASS
 
 # Two releases of the same people, attacked together: averaging what they say, and finding who is in one only.

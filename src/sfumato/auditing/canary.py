@@ -22,7 +22,7 @@ from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError
 from sfumato.core.wording import counted
-from sfumato.guarantee.concentrated import Central
+from sfumato.guarantee.cost import Central
 from sfumato.mechanisms.central.canary import PARTS, RELEASED, Auditor, planted
 from sfumato.mechanisms.central.model import TreeModel
 from sfumato.mechanisms.tree_resampling import TreeResampling

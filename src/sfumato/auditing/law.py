@@ -9,9 +9,8 @@ from typing import Any
 
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import UsageError
-from sfumato.guarantee.posterior import posterior_bound
-from sfumato.noise.amplification import bounded_amplification
-from sfumato.noise.density import open_density
+from sfumato.guarantee.cost import posterior_bound
+from sfumato.noise.amplification import bounded_amplification, open_density
 from sfumato.noise.stated_law import is_a_density, stated_law
 
 BELIEFS = (0.01, 0.1, 0.5)

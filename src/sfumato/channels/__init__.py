@@ -16,16 +16,12 @@ from sfumato.channels.base import (
     NotApplicableError,
     OnLine,
 )
-from sfumato.channels.carried import Carried
-from sfumato.channels.exact import Exact, Unstated
+from sfumato.channels.exact import Carried, Exact, Mixed, Unstated, apart
 from sfumato.channels.maps import Affine, Guided, Identity, Map, Secret
-from sfumato.channels.mixed import Mixed, apart
-from sfumato.channels.or_missing import HidesMissing, OrMissing
 from sfumato.channels.recipe import Recipe, draw
-from sfumato.channels.response import Bit, RandomizedResponse
+from sfumato.channels.response import Bit, HidesMissing, OrMissing, RandomizedResponse
 from sfumato.channels.sampled import Sampled
-from sfumato.channels.staged import Staged
-from sfumato.channels.unit_vector import UnitVector
+from sfumato.channels.staged import Staged, UnitVector
 from sfumato.channels.windowed import Hybrid, Piecewise, SquareWave
 
 __all__ = [

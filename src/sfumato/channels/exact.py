@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, NamedTuple, Self
 
 import numpy as np
 
 from sfumato.channels.additive import Additive
-from sfumato.channels.base import A_COUNT, Channel, Epsilons, Line, NotApplicableError, Reached, register
-from sfumato.core.array_types import Matrix
-from sfumato.noise import Normal, OperatorNoise
+from sfumato.channels.base import (
+    A_COUNT,
+    FLOAT_NOISE,
+    MOST_COLUMNS,
+    Channel,
+    Epsilons,
+    Factor,
+    Line,
+    NotApplicableError,
+    Reached,
+    register,
+)
+from sfumato.core.accepted import Listed, Number, Positive
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.errors import CardError, UsageError
+from sfumato.core.records import APART, Key
+from sfumato.noise import A_LAW, CUSTOM, Law, Normal, Operator, OperatorNoise, make_law, make_operator
+from sfumato.noise.kernel_laws import SumLaw
+from sfumato.noise.law import tail
 from sfumato.table import Group
 
 
@@ -133,3 +149,241 @@ class Unstated(Channel):
 
     def mean_line(self) -> tuple[float, float]:
         return 1.0, 0.0  # whatever was done, it was meant to leave values where they are
+
+
+# Noise that an operator carries into a number, in the number's own units: z = Z(e, x) [density-reconstruction].
+
+
+_VALUES, _NODES, _STEPS, _REACHED = 500, 1000, 2000, 1025
+"""Values of the population and of the noise over which a line is averaged; steps of the range for an interval."""
+
+
+@register
+@dataclass(frozen=True)
+class Carried(Channel):
+    """Encoded, u = (x - low) / width becomes (Z(e, x) - low) / width.
+
+    Likelihood and hard interval are exact. A linear reader needs a line: the best one in the population. For
+    multiplicative noise it is exact too: E(z | x) = m x is a line, and the rest, of variance Var(e) E(x^2), is
+    uncorrelated with everything. An operator of the owner's own stands on a card as "custom" and nothing more; whoever
+    was given it puts it back with `knowing`.
+    """
+
+    operator: str
+    parameters: Mapping[str, float]
+    law: Annotated[Law, A_LAW, Key("noise")]
+    low: float
+    range: Annotated[float, Positive(math.inf)]
+    own: Annotated[Operator | None, APART] = field(default=None, compare=False)
+    tag = "carried"
+
+    def __post_init__(self) -> None:
+        if self.operator != CUSTOM:
+            make_operator(self.operator, self.parameters)  # refuses what does not exist
+
+    @classmethod
+    def of(cls, noise: OperatorNoise, low: float, width: float) -> Self:
+        """From operator and law in raw units, for a column with this low end and range."""
+        own = noise.operator if noise.operator.name == CUSTOM else None
+        return cls(noise.operator.name, dict(noise.operator.parameters), noise.law, low, width, own)
+
+    def knowing(self, operator: Operator) -> Self:
+        if self.operator != operator.name:
+            raise UsageError(f"The card says that the operator is {self.operator}, not {operator.name}.")
+        return replace(self, own=operator)
+
+    @property
+    def noise(self) -> OperatorNoise:
+        """Operator and law, in raw units."""
+        if self.operator == CUSTOM and self.own is None:
+            raise NotApplicableError(
+                "it was made with the owner's own operator, which a card cannot describe; give it in Python"
+            )
+        return OperatorNoise(self.own or make_operator(self.operator, self.parameters), self.law)
+
+    def mean_line(self) -> tuple[float, float]:
+        """A factor of mean m takes low + u w to m (low + u w), so u to m u + (m - 1) low / w."""
+        found = self.factor
+        if found is None or found.mean == 0.0:
+            who = "its owner's own operator" if self.operator == CUSTOM else f"the operator {self.operator}"
+            raise NotApplicableError(f"released by {who}, so it is unknown where a plain value would lie")
+        return found.mean, (1.0 - found.mean) * found.origin
+
+    @property
+    def factor(self) -> Factor | None:
+        if self.operator != "multiplicative":
+            return None
+        return Factor(-self.low / self.range, self.noise.slope, self.law.variance, self.law.fourth_moment)
+
+    def raw_noise(self, width: float, low: float = 0.0) -> OperatorNoise:  # noqa: ARG002 (it knows its own units)
+        return self.noise
+
+    @property
+    def is_stated(self) -> bool:
+        return self.operator != CUSTOM or self.own is not None
+
+    @property
+    def path(self) -> str:
+        return FLOAT_NOISE
+
+    def raw(self, u: Matrix) -> Matrix:
+        return np.asarray(self.low + self.range * u)
+
+    def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:
+        z = self.noise.sample(self.raw(x), rng)
+        if not np.isfinite(z).all():
+            raise UsageError(
+                "The operator produces values that are not finite. Choose another operator or other bounds."
+            )
+        return np.asarray((z - self.low) / self.range)
+
+    def log_likelihood(self, z: Matrix, x: Matrix) -> Matrix:
+        with np.errstate(divide="ignore"):
+            density = self.noise.pdf(self.raw(z[:, 0, None]), self.raw(x[None, :, 0]))
+            return np.asarray(np.log(density * self.range))
+
+    def line(self, values: Matrix) -> Line:
+        u, noise = values[:, 0], self.noise
+        if noise.operator.name != "multiplicative" and len(u) > _VALUES:
+            u = np.quantile(u, (np.arange(_VALUES) + 0.5) / _VALUES)
+        mean, variance = self._moments(u)
+        centre, spread = float(u.mean()), float(u.var())
+        slope = float(np.mean((u - centre) * mean)) / spread if spread > 1e-12 else noise.slope
+        left = float(variance.mean()) + float(mean.var()) - slope**2 * spread
+        offset = float(mean.mean()) - slope * centre
+        return Line(np.array([[slope]]), np.array([offset]), np.array([[max(left, 0.0)]]))
+
+    def _moments(self, u: Matrix) -> tuple[Matrix, Matrix]:
+        """Mean and variance of z given u; by the midpoint rule over the noise where there is no closed form."""
+        x, law, noise = self.raw(u), self.law, self.noise
+        if noise.operator.name == "multiplicative":
+            mean, variance = noise.slope * x, law.variance * x**2
+        else:
+            e = law.ppf((np.arange(_NODES) + 0.5) / _NODES)
+            z = noise.operator.forward(e[:, None], x[None, :])
+            mean, variance = z.mean(axis=0), z.var(axis=0)
+        return np.asarray((mean - self.low) / self.range), np.asarray(variance / self.range**2)
+
+    def possible(self, z: Matrix) -> tuple[Matrix, Matrix]:
+        """To a 2000th of the range, on the safe side; all of it where no value can have become z."""
+        u = np.linspace(0.0, 1.0, _STEPS + 1)
+        low, high = self.noise.span(self.raw(u))
+        seen = self.raw(z[:, :1])
+        fits = (low <= seen) & (seen <= high)
+        # A set that lies between two steps shows in neither: both ends of a step must be on different sides of z.
+        crossed = ((low[:-1] > seen) & (high[1:] < seen)) | ((high[:-1] < seen) & (low[1:] > seen))
+        fits[:, :-1] |= crossed
+        fits = np.where(fits.any(axis=1, keepdims=True), fits, True)
+        first, last = fits.argmax(axis=1), _STEPS - fits[:, ::-1].argmax(axis=1)
+        least, most = np.maximum(u[first] - 1 / _STEPS, 0.0), np.minimum(u[last] + 1 / _STEPS, 1.0)
+        return least[:, None], most[:, None]
+
+    def reach(self, low: float, high: float, chance: float) -> Reached:
+        """What noise makes of the values of [low, high]: looked at in steps, widened by the largest of them."""
+        if self.operator == CUSTOM and self.own is None:  # only whoever made such an operator knows what it does
+            return super().reach(low, high, chance)
+        first, last, bounded = tail(self.law, chance)
+        x, found, operator = self.raw(np.linspace(low, high, _REACHED)), [], self.noise.operator
+        for branch in operator.branches:  # monotone in the noise between its ends
+            for limit, end in ((branch.low, first), (branch.high, last)):
+                e = np.full(len(x), end) if limit is None else np.clip(limit(x), first, last)
+                found.append(operator.forward(e, x))
+        z = np.array(found)
+        step = float(np.abs(np.diff(z, axis=1)).max())
+        ends = (float(z.min()) - step - self.low) / self.range, (float(z.max()) + step - self.low) / self.range
+        return Reached(*ends, bounded)
+
+
+# Noise that several columns share: z = x + B u, with u independent and B a matrix that the card states.
+#
+# Every column has a channel of its own, whose law is what the column shows by itself. So whoever reads one column at a
+# time needs to know nothing more. Whoever reads several asks for them `apart`: in the coordinates B^-1 z the noise of
+# different columns is independent again.
+
+
+STEPS = 1 << 12
+"""Cells on which the law of one column is computed: a 4000th of the distance between its ends."""
+SINGULAR = 1e-9
+"""A matrix whose least singular value is so small a share of its largest cannot be turned back."""
+
+
+@register
+@dataclass(frozen=True)
+class Mixed(Additive):
+    """z_i = x_i + sum over j of B_ij u_j; `weights` is B_i, and all columns of a row share the u_j of law `source`."""
+
+    law: Annotated[Law, APART] = field(init=False)
+    grid: Annotated[float, APART] = field(default=0.0, init=False)
+    low: Annotated[float, APART] = field(default=-math.inf, init=False)
+    high: Annotated[float, APART] = field(default=math.inf, init=False)
+    source: Annotated[Law, A_LAW, Key("noise")] = field()
+    """The law of every u_j, which is symmetric."""
+    weights: Annotated[tuple[float, ...], Listed(Number(), least=1, most=MOST_COLUMNS)] = field()
+    tag = "mixed"
+
+    def __post_init__(self) -> None:
+        used, source = self.weights, self.source
+        if not source.is_symmetric or source.mean != 0 or not any(used) or not np.isfinite(used).all():
+            raise ValueError("weights")
+        if source.name == "normal":
+            law = make_law("normal", scale=math.sqrt(source.variance) * math.hypot(*used))
+        else:
+            terms = [source.scaled(abs(weight)) for weight in used if weight]
+            law = terms[0] if len(terms) == 1 else SumLaw.of(terms, STEPS)
+        object.__setattr__(self, "law", law)  # the only door into a frozen dataclass
+        super().__post_init__()
+
+
+class Apart(NamedTuple):
+    """`columns` of the release that share noise, B, and the channels of B^-1 z in their place."""
+
+    columns: Codes
+    root: Matrix
+    source: Law
+    channels: tuple[Channel, ...]
+
+    @property
+    def log_volume(self) -> float:
+        """log |det B|: a density of B^-1 z is so much larger than that of z, in logarithms."""
+        return float(np.linalg.slogdet(self.root)[1])
+
+    def white(self, Z: Matrix) -> Matrix:
+        """Rows in the coordinates in which noise is independent; other columns stay as they are."""
+        found = np.array(Z, dtype=np.float64)
+        found[:, self.columns] = np.linalg.solve(self.root, found[:, self.columns].T).T
+        return found
+
+    def back(self, Z: Matrix) -> Matrix:
+        """The inverse of `white`."""
+        found = np.array(Z, dtype=np.float64)
+        found[:, self.columns] = found[:, self.columns] @ self.root.T
+        return found
+
+    def matrix(self, width: int) -> Matrix:
+        """`white` as a matrix."""
+        return np.asarray(self.white(np.eye(width)).T)
+
+    def between(self, width: int) -> Matrix:
+        """Covariances of the noise of different columns, in released units; 0 on the diagonal."""
+        found = np.zeros((width, width))
+        found[np.ix_(self.columns, self.columns)] = self.source.variance * (self.root @ self.root.T)
+        np.fill_diagonal(found, 0.0)
+        return found
+
+
+def apart(channels: Sequence[Channel]) -> Apart | None:
+    """How columns that share noise are told apart; None where none do."""
+    mixed = [channel for channel in channels if isinstance(channel, Mixed)]
+    if not mixed:
+        return None
+    source = mixed[0].source
+    if any(one.source != source or len(one.weights) != len(mixed) for one in mixed):
+        raise CardError("The card's channels share noise in a way that cannot be: it was edited or is damaged.")
+    root = np.array([one.weights for one in mixed])
+    sizes = np.linalg.svd(root, compute_uv=False)
+    if not sizes[-1] > SINGULAR * sizes[0]:
+        raise CardError("The card's channels share noise by a matrix without an inverse: it was edited or is damaged.")
+    ends = np.cumsum([channel.width for channel in channels])
+    columns = [int(end) - 1 for end, one in zip(ends, channels, strict=True) if isinstance(one, Mixed)]
+    independent = tuple(Additive(source) if isinstance(one, Mixed) else one for one in channels)
+    return Apart(np.array(columns), root, source, independent)

@@ -9,10 +9,11 @@ from typing import Annotated, Self
 
 import numpy as np
 
-from sfumato.channels.base import A_COUNT, EXACT_RESPONSE, Channel, Epsilons, Line, Reached, register
+from sfumato.channels.base import A_COUNT, EXACT_RESPONSE, Around, Channel, Epsilons, Line, Reached, register
 from sfumato.channels.guidance import Link
-from sfumato.channels.guidance.bits import check_floor, check_link, floored
-from sfumato.core.array_types import Codes, Matrix
+from sfumato.channels.guidance.space import check_floor, check_link, floored
+from sfumato.core.array_types import Codes, Floats, Matrix
+from sfumato.core.records import BRIEF, Key
 from sfumato.noise import as_share, keep_threshold, randomized_response, response_epsilon, uniform_integers
 from sfumato.table import Group
 
@@ -175,3 +176,219 @@ class Bit(Channel):
 
     def reach(self, low: float, high: float, chance: float) -> Reached:  # noqa: ARG002
         return Reached(0.0, 1.0)
+
+
+# A number that may be missing: the number goes its own way, and "missing" is told by randomized response.
+
+
+# A column whose missing cells are hidden: a missing cell is one more value, and its release shows anything.
+
+
+@register
+@dataclass(frozen=True)
+class HidesMissing(Around):
+    """(columns of `inner`, indicator): a present cell goes through `inner`; a missing one shows any outcome of it, each
+    as likely. Nothing is ever *reported* missing, so an empty released cell can mean "not reported" and nothing else.
+
+    With two levels of probability the uniform law lies between them, so "missing" is one more input value within the
+    same epsilon.
+    """
+
+    tag = "hides-missing"
+
+    def __post_init__(self) -> None:
+        if self.inner.leaves_out or self.inner.hides_missing:
+            raise ValueError("inner")
+
+    def fits(self, groups: Sequence[Group]) -> bool:
+        return len(groups) == 1 and groups[0].column.missing and groups[0].width == self.width
+
+    @property
+    def hides_missing(self) -> bool:
+        return True
+
+    @property
+    def adds(self) -> bool:
+        return False
+
+    def blurred(self, width: float) -> Channel:  # noqa: ARG002 (what is shown for "missing" would stand out)
+        return self
+
+    @property
+    def width(self) -> int:
+        return self.inner.width + 1
+
+    def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:
+        missing = x[:, -1] > 0.5
+        shown = self.inner.draw(np.array(x[:, :-1]), rng)
+        anything = self.inner.draw_anything(len(x), rng)  # for everybody: the time tells nobody who is missing
+        return np.column_stack([np.where(missing[:, None], anything, shown), np.zeros(len(x))])
+
+    def log_likelihood(self, z: Matrix, x: Matrix) -> Matrix:
+        found = self.inner.log_likelihood(z[:, :-1], x[:, :-1])
+        found[:, x[:, -1] > 0.5] = self.inner.log_anything(z[:, :-1])[:, None]
+        return found
+
+    def line(self, values: Matrix) -> Line:
+        """The indicator is always 0. A number that is missing lies at the middle of the range, as any value does on
+        average; a category that is missing adds the same to every slot."""
+        missing = values[:, -1] > 0.5 if len(values) > 1 else np.zeros(len(values), dtype=bool)
+        share = float(values[:, -1].mean())
+        present = values[~missing, :-1] if (~missing).any() else values[:, :-1]
+        if self.numbers:
+            return self._number_line(present, share)
+        return self._category_line(values.mean(axis=0))
+
+    def _number_line(self, present: Matrix, share: float) -> Line:
+        one = self.inner.line(present)
+        low, high, _ = self.inner.reach(0.0, 1.0, 0.0)
+        spread = (1.0 - share) * one.covariance[0, 0] + share * (high - low) ** 2 / 12.0
+        spread = 0.0 if self.inner.is_exact else spread  # a constant
+        gain, cov = np.zeros((2, 2)), np.zeros((2, 2))
+        gain[0, 0], cov[0, 0] = one.gain[0, 0], spread
+        return Line(gain, np.array([one.offset[0], 0.0]), cov)
+
+    def _category_line(self, mu: Matrix) -> Line:
+        """P = c + G x exactly, where x is a unit vector, so that E(x x') = diag(mu)."""
+        k = self.inner.width
+        told = np.exp(self.inner.log_likelihood(np.eye(k), np.eye(k)))
+        floor = float(told[0, 1]) if k > 1 else 0.0
+        gain, offset = np.zeros((k + 1, k + 1)), np.append(np.full(k, floor), 0.0)
+        gain[:k, :k] = told - floor
+        gain[:k, k] = 1.0 / k - floor
+        mean = offset + gain @ mu
+        both = np.outer(offset, gain @ mu)
+        second = np.outer(offset, offset) + both + both.T + gain @ np.diag(mu) @ gain.T
+        return Line(gain, offset, np.diag(mean) - second)
+
+    def possible(self, z: Matrix) -> tuple[Matrix, Matrix]:
+        return np.zeros(z.shape), np.ones(z.shape)  # it may always have been missing
+
+    @property
+    def least_share(self) -> float:
+        """None: the slot for "missing" is never reported."""
+        return 0.0
+
+    def transition(self, edges: Floats, x: Matrix) -> Matrix:
+        found = self.inner.transition(edges, x[:, :-1])
+        low, high, _ = self.inner.reach(0.0, 1.0, 0.0)
+        found[:, x[:, -1] > 0.5] = np.diff(np.clip((edges - low) / (high - low), 0.0, 1.0))[:, None]
+        return found
+
+    def epsilons(self, groups: Sequence[Group]) -> Epsilons:
+        """That of the values, or of a value and the uniform law, whichever is larger; 0 where all show the same."""
+        (group,) = groups
+        if group.is_constant or (group.is_onehot and self.inner.width == 1):
+            return Epsilons(0.0, 0.0, 0.0)
+        told = self.inner.anything if group.is_onehot else max(self.inner.moved(1.0), self.inner.anything)
+        return Epsilons(told, told, told)
+
+
+@register
+@dataclass(frozen=True)
+class OrMissing(Around):
+    """(value, indicator): the value by its own channel, the indicator kept with probability `keep`.
+
+    A missing value stands at the middle of its range and goes through the channel like any other; with `anywhere` it
+    shows a number from all over the range instead. A cell that is *reported* missing is empty: its number was drawn
+    and is not shown.
+    """
+
+    inner: Annotated[Channel, Key("value")]
+    keep: float
+    anywhere: Annotated[bool, BRIEF] = False
+    tag = "or-missing"
+
+    def __post_init__(self) -> None:
+        if self.inner.width != 1 or not 0 < self.keep <= 1:
+            raise ValueError("value")
+
+    def fits(self, groups: Sequence[Group]) -> bool:
+        return len(groups) == 1 and groups[0].has_indicator
+
+    @property
+    def response(self) -> RandomizedResponse:
+        return RandomizedResponse(self.keep, 2)
+
+    @property
+    def kept(self) -> float:
+        return self.keep
+
+    @property
+    def width(self) -> int:
+        return 2
+
+    @property
+    def path(self) -> str:
+        return EXACT_RESPONSE if self.inner.is_exact else self.inner.path
+
+    @property
+    def is_exact(self) -> bool:
+        return self.inner.is_exact and self.keep == 1.0
+
+    @property
+    def leaves_out(self) -> bool:
+        return self.inner.leaves_out
+
+    @property
+    def reported(self) -> float:
+        return self.inner.reported
+
+    def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:
+        was_missing = x[:, 1] > 0.5
+        missing = self.response.draw_codes(was_missing.astype(np.int64), rng)
+        value = self.inner.draw(np.array(x[:, :1]), rng)[:, 0]
+        if self.anywhere:
+            value = np.where(was_missing, rng.random(len(x)), value)
+        return np.column_stack([np.where(missing == 1, 0.5, value), missing.astype(np.float64)])
+
+    def log_likelihood(self, z: Matrix, x: Matrix) -> Matrix:
+        """A cell that is reported missing tells nothing of the number."""
+        empty = z[:, 1] > 0.5
+        told = self.response.log_likelihood(_slots(z[:, 1]), _slots(x[:, 1]))
+        told[~empty] += self._shown(z[~empty, :1], x)
+        return told
+
+    def _shown(self, z: Matrix, x: Matrix) -> Matrix:
+        found = self.inner.log_likelihood(z, x[:, :1])
+        if self.anywhere:
+            found[:, x[:, 1] > 0.5] = np.where((z >= 0) & (z <= 1), 0.0, -np.inf)
+        return found
+
+    def line(self, values: Matrix) -> Line:
+        """The number and the indicator are described apart, as if every number were there and shown."""
+        value, share = self.inner.line(values[:, :1]), float(values[:, 1].mean())
+        gain, floor = self.keep - self.response.other, self.response.other
+        told = floor + gain * share
+        spread = told - (floor**2 + 2 * floor * gain * share + gain**2 * share)
+        return Line(
+            np.diag([value.gain[0, 0], gain]),
+            np.array([value.offset[0], floor]),
+            np.diag([value.covariance[0, 0], spread]),
+        )
+
+    def possible(self, z: Matrix) -> tuple[Matrix, Matrix]:
+        low, high = self.inner.possible(z[:, :1])
+        empty = z[:, 1] > 0.5
+        low, high = np.where(empty, 0.0, low[:, 0]), np.where(empty, 1.0, high[:, 0])
+        certain = self.keep == 1.0
+        if not certain:  # a value that is shown may stand in for a missing one, which lies at the middle
+            low, high = np.minimum(low, 0.5), np.maximum(high, 0.5)
+        return (
+            np.column_stack([low, z[:, 1] if certain else np.zeros(len(z))]),
+            np.column_stack([high, z[:, 1] if certain else np.ones(len(z))]),
+        )
+
+    def epsilons(self, groups: Sequence[Group]) -> Epsilons:
+        """From one end of the range to the other, or from an end to the middle and from present to missing."""
+        (group,) = groups
+        across, half = (0.0, 0.0) if group.is_constant else (self.inner.moved(1.0), self.inner.moved(0.5))
+        if self.anywhere and not group.is_constant:
+            half = np.inf  # what lies in the range or beyond it can be told from a number with noise
+        column = max(across, half + self.response.epsilon)
+        return Epsilons(max(across, self.response.epsilon), column, column)
+
+
+def _slots(indicator: Matrix) -> Matrix:
+    """present, missing as one-hot slots."""
+    return np.column_stack([indicator <= 0.5, indicator > 0.5]).astype(np.float64)

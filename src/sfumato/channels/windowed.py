@@ -21,7 +21,7 @@ from sfumato.core.records import BRIEF
 from sfumato.noise import WindowNoise, as_share, exact_bernoulli, odds_epsilon, odds_threshold, uniform_integers
 from sfumato.noise.grid import WORD, random_words
 from sfumato.noise.law import floats
-from sfumato.noise.window import draw_cells, draw_positions, piecewise_width, square_wave_width
+from sfumato.noise.response import draw_cells, draw_positions, piecewise_width, square_wave_width
 from sfumato.table import Group
 
 COARSEST, FINEST, FEWEST_CELLS = 20, 40, 256

@@ -13,7 +13,20 @@ from functools import cached_property, reduce
 from typing import Any
 
 from sfumato.core.wording import counted
-from sfumato.guarantee.concentrated import Central, Values, rho_for
+from sfumato.guarantee.cost import (
+    BELIEFS,
+    ONE_OF_THEM,
+    PRIOR,
+    Central,
+    Values,
+    figures,
+    own_rows,
+    posterior_bound,
+    practically_unprotected,
+    presence,
+    promise,
+    rho_for,
+)
 from sfumato.guarantee.guarantee import (
     CENTRAL_DP,
     EMPIRICAL,
@@ -24,9 +37,7 @@ from sfumato.guarantee.guarantee import (
     infinite,
     worst_first,
 )
-from sfumato.guarantee.people_totals import PeopleTotals, Tally
-from sfumato.guarantee.posterior import PRIOR, posterior_bound, practically_unprotected
-from sfumato.guarantee.promise import BELIEFS, ONE_OF_THEM, figures, own_rows, presence, promise
+from sfumato.guarantee.person_hash import PeopleTotals, Tally
 from sfumato.guarantee.rounding import rounded_up, sum_up
 
 # What was released of the same people before, and what that comes to with the release that follows.

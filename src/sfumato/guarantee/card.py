@@ -1,11 +1,12 @@
-"""The card: what a release says about itself, and all that an analyst, an auditor or a server needs to read it."""
+"""The card: what a release says about itself, whether its parts agree, and the guarantee once more from its recipe."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache, cached_property
 from importlib.resources import files
@@ -14,14 +15,111 @@ from typing import Any
 
 import jsonschema
 
-from sfumato.channels import Identity, Recipe
+from sfumato.channels import Identity, RandomizedResponse, Recipe
 from sfumato.core.errors import CardError
 from sfumato.core.files import other_version, write_whole
 from sfumato.core.wording import counted
 from sfumato.guarantee.all_releases import AllReleases
-from sfumato.guarantee.consistency import contradiction
-from sfumato.guarantee.guarantee import EMPIRICAL, Guarantee
+from sfumato.guarantee.cost import Central
+from sfumato.guarantee.guarantee import EMPIRICAL, Guarantee, exact_target, learned_domain, proved
 from sfumato.table import Encoding, Schema
+
+# Whether the parts of a card agree: a card that was edited in one place is detected.
+#
+# This stops mistakes and careless edits, not liars. A card whose parts were all changed together, or whose release was
+# made differently, is not detected here.
+
+
+LABEL_CLASSES = "classes of the label"
+_IN_WORDS = ("words",)  # wording may change between versions; figures may not
+
+
+def contradiction(data: Mapping[str, Any]) -> str | None:
+    """What does not fit on a card that follows the schema, or None."""
+    stated = data["guarantee"]
+    computed = Guarantee.from_dict(stated).to_dict()
+    for name, value in computed.items():
+        if name in stated and name not in _IN_WORDS and not _same(stated[name], value):
+            return f"its guarantee contradicts itself ({name})"
+    return (
+        _wrong_total(stated, data["earlier_releases"])
+        or _wrong_target(data)
+        or _wrong_claim(data)
+        or _wrong_label(data)
+        or _wrong_transform(data)
+    )
+
+
+def _wrong_target(data: Mapping[str, Any]) -> str | None:
+    target = data["release_schema"].get("target")
+    named = [column["name"] for column in data["source_schema"]["columns"] if column.get("role") == "target"]
+    if named != ([target["name"]] if target else []):
+        return "what it says about the number to predict is inconsistent"
+    return None
+
+
+def _wrong_claim(data: Mapping[str, Any]) -> str | None:
+    """A guarantee beside what rules one out."""
+    if data["guarantee"]["kind"] == EMPIRICAL:
+        return None
+    if data["release_schema"].get("target"):
+        return "it claims a guarantee beside a number that is released as it is"
+    learned = any(not item.startswith(LABEL_CLASSES) for item in data["learned_from_data"])
+    return "it claims a guarantee that its own assumptions do not allow" if learned or data["reproducible"] else None
+
+
+def _wrong_label(data: Mapping[str, Any]) -> str | None:
+    label = data["release_schema"]["label"]
+    state = label_state(label and label["keep"], data["recipe"]["rows"] == "nobody")
+    return "what it says about the label is inconsistent" if state != data["label"] else None
+
+
+def _wrong_transform(data: Mapping[str, Any]) -> str | None:
+    transform = data["transform"]
+    if transform["kind"] == "affine" and not _is_matrix(transform, len(data["release_schema"]["columns"])):
+        return "its transform is not a matrix with a finite row for every released column"
+    return None
+
+
+def label_state(keep: float | None, made_up: bool) -> str:
+    """What became of the label: how often it was kept (None without one), and whether rows are made up."""
+    if keep is None:
+        return "none"
+    return "drawn" if made_up else "exact" if keep == 1 else "randomized"
+
+
+def _wrong_total(stated: Mapping[str, Any], earlier: Mapping[str, Any]) -> str | None:
+    """All releases together prove no more than this one alone; without earlier ones nobody reads the total."""
+    total, proved = earlier["total_epsilon_record"], stated["epsilon_record"]
+    if stated.get("central"):
+        return None  # its own cost is kept apart from the total, which is of records that were perturbed
+    if earlier["count"] and total is not None and (proved is None or total < proved * (1 - 1e-9)):
+        return "its total of all releases contradicts its own guarantee"
+    return None
+
+
+def _is_matrix(transform: Mapping[str, Any], columns: int) -> bool:
+    matrix, offset = transform["matrix"], transform["offset"]
+    widths = {len(row) for row in matrix}
+    if len(matrix) != columns or len(offset) != columns or len(widths) != 1:
+        return False
+    return all(map(math.isfinite, offset)) and all(math.isfinite(math.fsum(map(abs, row))) for row in matrix)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-300)
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
+    if isinstance(one, Sequence) and isinstance(other, Sequence) and not isinstance(one, str):
+        return len(one) == len(other) and all(_same(a, b) for a, b in zip(one, other, strict=True))
+    return bool(one == other)
+
+
+# The card: what a release says about itself, and all that an analyst, an auditor or a server needs to read it.
+
 
 # Which releases may be pooled: those whose rows mean the same numbers.
 
@@ -233,3 +331,69 @@ def card_validator() -> Any:
     """The published schema of `card.json`."""
     text = files("sfumato.guarantee").joinpath("card.schema.json").read_text(encoding="utf-8")
     return jsonschema.Draft202012Validator(json.loads(text))
+
+
+# The guarantee once more, from what a card says was done.
+#
+# A server takes no site's word for an epsilon. It recomputes every figure from the card's recipe, by the function that
+# the owner's program used, and takes from the card's `guarantee` only what stands in its way by its own words. A card
+# that states less than that was edited. A site that changes noise and guarantee together is not caught here: that a
+# release was really made so is the site's word.
+
+
+AGREES = 1e-9
+"""Figures are computed in floating point, on other machines in another order."""
+
+
+class Recomputed(Guarantee):
+    """A guarantee that was computed from a card's recipe; the label's part is in it."""
+
+    def understated(self, card: Card) -> list[str]:
+        """Names of the figures that the card states as smaller than they are, and of claims that it cannot make."""
+        if card.post_processing is not None:
+            return []  # its noise is no longer on the card: nothing can be checked, and nothing counts as proved
+        stated = card.stated_guarantee()
+        pairs = {
+            "epsilon_component": (stated.component, self.component),
+            "epsilon_column": (stated.column, self.column),
+            "epsilon_record": (stated.record, self.record),
+            "label_epsilon": (stated.label_epsilon or 0.0, self.label_epsilon or 0.0),
+        }
+        if self.central is not None:
+            said = stated.central or Central(0.0)
+            pairs["central"] = (said.epsilon, self.central.epsilon if said.delta == self.central.delta else math.inf)
+        wrong = [name for name, (said, found) in pairs.items() if said < found * (1 - AGREES) - 1e-12]
+        honest = not card.is_formal or self.kind == stated.kind
+        return wrong if honest else ["kind", *wrong]
+
+
+def understatement(card: Card) -> str | None:
+    """What a card claims beyond its own recipe, in a sentence; None where it claims nothing beyond it."""
+    wrong = recomputed(card).understated(card)
+    if not wrong:
+        return None
+    return f"The card states less than its own parameters give ({', '.join(wrong)}): it was edited or is damaged."
+
+
+def recomputed(card: Card) -> Recomputed:
+    """What the card's recipe proves, whatever its `guarantee` says; infinite where it proves nothing."""
+    found = proved(card.made_by(), _hindrances(card))
+    label = card.release_schema["label"]
+    if label is not None and label["keep"] != 1:
+        found = found.with_label(RandomizedResponse(label["keep"], len(label["classes"])).epsilon)
+    return Recomputed(**vars(found))
+
+
+def _hindrances(card: Card) -> list[str]:
+    """Why figures hold only conditionally, from every part of the card that says so."""
+    encoding, randomized = card.source_encoding(), card.label == "randomized"
+    reasons = [item for item in card.learned_from_data if randomized or not item.startswith(LABEL_CLASSES)]
+    reasons += [learned_domain(name) for name in encoding.learned]
+    label = encoding.schema.label
+    if randomized and label is not None and label.source == "learned":
+        reasons.append(f"{LABEL_CLASSES} {label.name!r}")
+    if card.target is not None:
+        reasons.append(exact_target(card.target))
+    if card.reproducible:
+        reasons.append(NOT_FOR_RELEASE[card.reproducible])
+    return [*reasons, *card.guarantee["in_the_way"]]

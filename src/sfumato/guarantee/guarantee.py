@@ -9,11 +9,20 @@ from typing import Any
 
 from sfumato.channels import EXACT_PATHS, NO_NOISE, Recipe
 from sfumato.core.records import Record
-from sfumato.core.wording import counted
-from sfumato.guarantee.concentrated import NOTHING_PROVED, Central, Values
-from sfumato.guarantee.own_words import listed, own_words, quoted
-from sfumato.guarantee.posterior import amplification, posterior_bound, practically_unprotected
-from sfumato.guarantee.promise import ONE_OF_THEM, figures, own_rows, presence, promise
+from sfumato.core.wording import counted, listed, own_words, quoted
+from sfumato.guarantee.cost import (
+    NOTHING_PROVED,
+    ONE_OF_THEM,
+    Central,
+    Values,
+    amplification,
+    figures,
+    own_rows,
+    posterior_bound,
+    practically_unprotected,
+    presence,
+    promise,
+)
 from sfumato.guarantee.rounding import rounded_up
 
 # Who the attacker is taken to be, and what is not protected whatever they know.

@@ -1,27 +1,117 @@
-"""Keyed 64-bit fingerprints of rows over any of their columns, and of people by their names.
-
-A row's words are mixed with secrets that belong to the column's name, and added up: the order of columns plays no part,
-and a fingerprint over fewer columns is the sum over fewer. AES of the sum makes it a pseudorandom function: without the
-key, equal fingerprints tell that two rows are equal and nothing else. Two different rows share one by chance once in
-2^60 pairs or so, which makes a total too large and never too small.
-"""
+"""Fingerprints of rows and people, the bytes they lie in, and what is known of everybody's releases by them."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
+import io
+import math
 import os
-from collections.abc import Iterator, Sequence
-from typing import IO
+import secrets
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from numpy.typing import NDArray
 
-from sfumato.core.array_types import Floats, Hashes
-from sfumato.guarantee.spool import Spool
-from sfumato.table.cell_sets import Words
-from sfumato.table.persons import one_spelling
+from sfumato.core.array_types import Codes, Flags, Floats, Hashes
+from sfumato.core.files import PRIVATE, explained, new_file, put_in_place
+from sfumato.guarantee.rounding import sum_up
+from sfumato.table.cell_sets import Words, one_spelling
+
+# Bytes that are put by while a run goes on and kept in the end, or vanish with it.
+
+
+SPOOL_BYTES = 1 << 24
+"""More than this does not stay in memory."""
+COPIED_AT_A_TIME = 1 << 20
+
+
+class Spool:
+    """In memory as long as they are few, then in a file without a name, which the system removes if the run dies.
+
+    On Linux that file can be given a name, so that what is kept is written once and not twice.
+    """
+
+    def __init__(self, beside: Path | None) -> None:
+        self._beside = beside
+        self._file: IO[bytes] = io.BytesIO()
+        self._on_disk = False
+        self._size = 0
+
+    def write(self, content: bytes | memoryview) -> None:
+        """Put more by."""
+        self._size += len(content)
+        if not self._on_disk and self._size > SPOOL_BYTES:
+            self._move_to_disk()
+        self._file.seek(0, os.SEEK_END)  # it may have been read in between
+        self._file.write(content)
+
+    def from_start(self) -> IO[bytes]:
+        """All that was put by, to be read."""
+        self._file.seek(0)
+        return self._file
+
+    def save(self, path: Path) -> None:
+        """Keep it under this name, durably, for its owner alone."""
+        if self._on_disk and self._named(path):
+            return
+        with new_file(path, private=True) as file:
+            whole = self.from_start()
+            while piece := whole.read(COPIED_AT_A_TIME):
+                file.write(piece)
+
+    def _move_to_disk(self) -> None:
+        held, self._file = self._file, _unnamed(self._beside)
+        self._file.write(held.getbuffer() if isinstance(held, io.BytesIO) else held.read())
+        self._on_disk = True
+
+    def _named(self, path: Path) -> bool:
+        """Give the file a name; False where the system cannot."""
+        aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        with explained(path):
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            try:
+                _link(self._file.fileno(), aside)
+            except OSError:
+                return False
+            try:
+                put_in_place(aside, path)
+            except BaseException:
+                aside.unlink(missing_ok=True)
+                raise
+        return True
+
+
+def _unnamed(folder: Path | None) -> IO[bytes]:
+    unnamed = getattr(os, "O_TMPFILE", None)  # Python's own temporary file can never be given a name
+    if folder is not None and unnamed is not None:
+        with contextlib.suppress(OSError):  # not every file system has such files
+            return os.fdopen(os.open(folder, unnamed | os.O_RDWR, PRIVATE), "w+b")
+    return tempfile.TemporaryFile(dir=folder)
+
+
+def _link(descriptor: int, path: Path) -> None:
+    place = os.open("/proc/self/fd", os.O_RDONLY)
+    try:
+        os.link(str(descriptor), path, src_dir_fd=place)  # only with a folder Python follows the entry to the file
+    finally:
+        os.close(place)
+
+
+# Keyed 64-bit fingerprints of rows over any of their columns, and of people by their names.
+#
+# A row's words are mixed with secrets that belong to the column's name, and added up: the order of columns plays no
+# part, and a fingerprint over fewer columns is the sum over fewer. AES of the sum makes it a pseudorandom function:
+# without the key, equal fingerprints tell that two rows are equal and nothing else. Two different rows share one by
+# chance once in 2^60 pairs or so, which makes a total too large and never too small.
+
 
 # A keyed fingerprint of a whole table: how ledgers of earlier versions know rows again, all of them or none.
 
@@ -186,3 +276,116 @@ def unsealed(hasher: PersonHash, file: IO[bytes], columns: int) -> Iterator[Word
         if len(body) != 4 * rows * columns:
             raise EOFError("cut short")
         yield np.frombuffer(opener.update(body), dtype="<u4").reshape(columns, rows)
+
+
+# What all releases come to for each person of one of them: the worst and the median, by kind of guarantee.
+#
+# People who were in the same earlier releases have the same totals, so it is enough to know for each which combination
+# they were in (a byte, mostly) and to add up once a combination. Epsilons of perturbed records add up: their noise is
+# independent. A release without a proof has no figure and is counted. What releases of made-up rows cost is kept apart,
+# and is the same for everybody: it never depends on who was in them.
+
+
+COUNTED = 1 << 18
+"""People who are counted at a time."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The largest of a figure over all people, and the median (the upper one of two)."""
+
+    worst: float
+    median: float
+
+    @classmethod
+    def of(cls, values: Floats, counts: Codes) -> Spread:
+        order = np.argsort(values, kind="stable")
+        middle = int(np.searchsorted(np.cumsum(counts[order]), counts.sum() // 2, side="right"))
+        return cls(float(values.max()), float(values[order[min(middle, len(order) - 1)]]))
+
+    def to_dict(self, kind: Callable[[float], Any] = float) -> dict[str, Any]:
+        return {"worst": kind(self.worst), "median": kind(self.median)}
+
+
+@dataclass(frozen=True)
+class PeopleTotals:
+    """For people (or rows, where no column says whose they are): releases they were in, this one included; the sum of
+    the epsilons that are proved; and how many of those releases prove nothing."""
+
+    by: str
+    releases: Spread
+    epsilon: Spread
+    unproved: Spread
+
+    @property
+    def worst(self) -> float:
+        """The largest epsilon that is proved for anybody; infinite where a release proves nothing."""
+        return math.inf if self.unproved.worst else self.epsilon.worst
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it stands on a card."""
+        return {
+            "by": self.by,
+            "releases": self.releases.to_dict(int),
+            "local_epsilon": self.epsilon.to_dict(),
+            "unproved_releases": self.unproved.to_dict(int),
+        }
+
+
+class Tally:
+    """Who was in which releases: a code for each person, and for each code the releases that it stands for."""
+
+    def __init__(self, rows: int, people: Prints | None = None, *, by: str | None = None):
+        self.by = by or ("row" if people is None else "person")
+        self._person: Codes | None = None
+        units = rows
+        if people is not None:
+            distinct, self._person = np.unique(people, return_inverse=True)
+            units = len(distinct)
+        self._codes: NDArray[np.unsignedinteger[Any]] = np.zeros(units, dtype=np.uint8)
+        self._sets: list[tuple[int, ...]] = [()]
+
+    def add(self, release: int, seen: Flags) -> bool:
+        """Note which rows were in an earlier release; returns whether any was."""
+        if self._person is not None:
+            seen = np.bincount(self._person[seen], minlength=len(self._codes)) > 0
+        if not seen.any():
+            return False
+        sets = [*self._sets, *((*one, release) for one in self._sets)]
+        codes = self._codes.astype(np.min_scalar_type(len(sets)))
+        np.add(codes, codes.dtype.type(len(self._sets)), out=codes, where=seen)
+        used = np.flatnonzero(_counted(codes, len(sets)))
+        if len(used) < len(sets):
+            renamed = np.zeros(len(sets), dtype=codes.dtype)
+            renamed[used] = np.arange(len(used))
+            codes = renamed[codes]
+        self._codes, self._sets = codes, [sets[one] for one in used]
+        return True
+
+    def totals(self, epsilons: Sequence[float], now: float) -> PeopleTotals:
+        """Given the epsilon of every earlier release and of this one, infinite where nothing is proved."""
+        counts = _counted(self._codes, len(self._sets))
+        taken = [[now, *(epsilons[one] for one in releases)] for releases in self._sets]
+        proved = [[one for one in all_ if math.isfinite(one)] for all_ in taken]
+
+        def spread(values: list[float]) -> Spread:
+            return Spread.of(np.array(values, dtype=np.float64), counts)
+
+        return PeopleTotals(
+            self.by,
+            spread([float(len(all_)) for all_ in taken]),
+            spread([sum_up(known) if known else 0.0 for known in proved]),
+            spread([float(len(all_) - len(known)) for all_, known in zip(taken, proved, strict=True)]),
+        )
+
+    def worst(self, epsilons: Sequence[float]) -> float:
+        """The largest sum of earlier epsilons that anybody has: infinite where one of them is."""
+        return max(sum_up(epsilons[one] for one in releases) if releases else 0.0 for releases in self._sets)
+
+
+def _counted(codes: NDArray[np.unsignedinteger[Any]], kinds: int) -> Codes:
+    """How often each code stands there, a piece at a time: NumPy takes eight bytes for every code that it counts."""
+    found = np.zeros(kinds, dtype=np.int64)
+    for start in range(0, len(codes), COUNTED):
+        found += np.bincount(codes[start : start + COUNTED], minlength=kinds)
+    return found

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sfumato.core.wording import counted
+from sfumato.core.wording import counted, own_words, quoted
 from sfumato.guarantee.all_releases import AllReleases
 from sfumato.guarantee.card import NOT_FOR_RELEASE, Card
 from sfumato.guarantee.guarantee import summarized
-from sfumato.guarantee.own_words import own_words, quoted
 from sfumato.guarantee.rounding import amplification_at_most, epsilon_at_most
 
 WAYS_OUT = {

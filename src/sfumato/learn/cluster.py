@@ -14,10 +14,16 @@ from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError
 from sfumato.learn.asked import AUTO, ClusterAsked
-from sfumato.learn.mining.choosing import adjusted_rand, candidates, choose, expected_agreement, stability
-from sfumato.learn.mining.mined import Mined
-from sfumato.learn.mining.mixture import Mixture, fit_mixture
-from sfumato.learn.mining.seen import Part, Seen, file_order, parts_of, see
+from sfumato.learn.mining.choosing import (
+    Mixture,
+    adjusted_rand,
+    candidates,
+    choose,
+    expected_agreement,
+    fit_mixture,
+    stability,
+)
+from sfumato.learn.mining.seen import Mined, Part, Seen, file_order, parts_of, see
 from sfumato.learn.releases import pooled
 from sfumato.release.release import Release, Releases
 from sfumato.table import open_table

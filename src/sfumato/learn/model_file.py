@@ -43,7 +43,7 @@ TRUSTED: Mapping[str, frozenset[str]] = {
     "ObjectNode": frozenset(
         {f"sklearn.{name}" for one in CLASSIFIERS.values() for name in one.model_types}
         | {f"sfumato.learn.classifiers.{name}" for one in CLASSIFIERS.values() for name in one.own_types}
-        | {"sfumato.learn.classifiers.label_noise.LabelNoiseCorrection"}
+        | {"sfumato.learn.classifiers.reads_noise.LabelNoiseCorrection"}
     ),
     "LossNode": frozenset({f"sklearn._loss._loss.{name}" for name in ("CyHalfBinomialLoss", "CyHalfMultinomialLoss")}),
     "RandomStateNode": frozenset({"numpy.random.mtrand.RandomState"}),

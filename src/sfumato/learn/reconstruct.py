@@ -25,10 +25,15 @@ from sfumato.learn.releases import check_apart
 from sfumato.noise import OperatorNoise
 from sfumato.reconstruction import Density, JointDensity, Shares
 from sfumato.reconstruction import reconstruct as density_behind
-from sfumato.reconstruction.described import Described, check_published, describe
 from sfumato.reconstruction.evidence import Method
-from sfumato.reconstruction.noise_strength import NoiseStrength, estimate_common_strength
-from sfumato.reconstruction.pair import Pairs, Side, axis_of, product_of, reconstruct_pairs
+from sfumato.reconstruction.joint_density import Pairs, Side, axis_of, product_of, reconstruct_pairs
+from sfumato.reconstruction.noise_strength import (
+    Described,
+    NoiseStrength,
+    check_published,
+    describe,
+    estimate_common_strength,
+)
 from sfumato.reconstruction.projection import Projection
 from sfumato.reconstruction.reconstruct import BINS, check_same_column, make_method
 from sfumato.release.release import Release, Releases, opened

@@ -16,8 +16,7 @@ from sfumato.core.errors import UsageError
 from sfumato.learn.asked import RegressAsked
 from sfumato.learn.classifiers.kernel_smoother import REGRESSIONS
 from sfumato.learn.mining.linear import WEAK, Linear, Unbiased, fit_linear, unbiased
-from sfumato.learn.mining.mined import Mined
-from sfumato.learn.mining.seen import file_order, parts_of
+from sfumato.learn.mining.seen import Mined, file_order, parts_of
 from sfumato.learn.releases import pooled
 from sfumato.release.release import Release, Releases
 from sfumato.table import Encoding, Group

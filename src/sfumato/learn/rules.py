@@ -1,23 +1,250 @@
-"""Releases of randomized answers in, frequencies of pairs and rules out: pairs.csv, rules.csv, rules.json."""
+"""Frequencies of pairs and association rules from randomized answers, unbiased, with intervals.
+
+An answer that is kept with probability p among k, else any other one, is made unbiased: w = (z - q) / (p - q) with
+q = (1 - p) / (k - 1) has E[w | x] = x. Columns are randomized independently, so the product of entries of different
+columns has the mean of the product of the truths: the mean over rows of w_a w_b is an unbiased estimate of how many
+people have both. Its variance is that of the products, over the number of rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
+from scipy import stats
 
-from sfumato.core.array_types import Codes
+from sfumato.channels import NotApplicableError
+from sfumato.core.array_types import Codes, Floats
 from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError
 from sfumato.learn.asked import RulesAsked
-from sfumato.learn.mining.mined import Mined
-from sfumato.learn.mining.rules import Estimate, Item, Rule, answers_of, frequent
-from sfumato.learn.mining.rules import rules as sure_rules
-from sfumato.learn.mining.seen import parts_of
+from sfumato.learn.mining.seen import Mined, Part, parts_of, pieces_of
 from sfumato.learn.releases import pooled
 from sfumato.release.release import Release, Releases
+
+MOST_SETS = 100_000
+SURE_OF_ANTECEDENT = 3.0
+"""A share below so many of its standard errors may be none at all, and nothing is divided by it."""
+
+Item = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An unbiased estimate, which may lie outside [0, 1], with its interval cut to it."""
+
+    value: float
+    low: float
+    high: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`when` -> `then`. `chance`: P-value of no connection, times the number of rules that were looked at."""
+
+    when: tuple[Item, ...]
+    then: Item
+    support: Estimate
+    confidence: Estimate
+    lift: float
+    chance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Unbiased entries of every item, part by part; NaN where a row does not report the column.
+
+    `gains`: p - q of each item's column, by part: how much of an answer is left.
+    """
+
+    entries: tuple[dict[Item, Floats], ...]
+    gains: tuple[dict[Item, float], ...]
+    left_out: tuple[str, ...]
+
+    @property
+    def items(self) -> list[Item]:
+        return list(self.entries[0])
+
+    @property
+    def rows(self) -> int:
+        return sum(len(next(iter(part.values()))) for part in self.entries)
+
+
+def answers_of(
+    parts: Sequence[Part], labels: Sequence[tuple[str, tuple[str, ...], Codes, float] | None], columns: Sequence[str]
+) -> Answers:
+    """Of all categorical columns, or those named. `labels`: name, classes, codes and how often they are kept."""
+    entries: list[dict[Item, Floats]] = []
+    gains: list[dict[Item, float]] = []
+    left_out: dict[str, None] = {}
+    for part, label in zip(parts, labels, strict=True):
+        mine: dict[Item, Floats] = {}
+        gain: dict[Item, float] = {}
+        blocks, numbers = _blocks(part, label, columns)
+        left_out |= dict.fromkeys(numbers)
+        for name, slots, Z, keep in blocks:
+            if len(slots) < 2:
+                continue
+            other = (1.0 - keep) / (len(slots) - 1)
+            if abs(keep - other) < 1e-9:
+                raise UsageError(f"The answers of column {name!r} tell nothing of the truth. Leave it out.")
+            for place, slot in enumerate(slots):
+                mine[name, slot] = (Z[:, place] - other) / (keep - other)
+                gain[name, slot] = keep - other
+        entries.append(mine)
+        gains.append(gain)
+    if unknown := [name for name in columns if name not in {one[0] for one in entries[0]}]:
+        raise UsageError(f"The release has no categorical column {unknown[0]!r}.")
+    if len({name for name, _ in entries[0]}) < 2:
+        raise UsageError(
+            "Rules need two categorical columns at least (the column to predict counts). Give numbers bins in "
+            "the schema."
+        )
+    return Answers(tuple(entries), tuple(gains), tuple(left_out))
+
+
+def _blocks(
+    part: Part, label: tuple[str, tuple[str, ...], Codes, float] | None, columns: Sequence[str]
+) -> tuple[list[tuple[str, Sequence[str], Floats, float]], list[str]]:
+    """Name, answers, released cells and how often they are kept, of every column of answers; and columns of numbers."""
+    if not part.recipe.is_columnwise:
+        raise UsageError(
+            "Not applicable: the release mixes its columns, so it holds no answers. Use one that keeps them."
+        )
+    blocks: list[tuple[str, Sequence[str], Floats, float]] = []
+    numbers = []
+    for piece in pieces_of(part.recipe, part.channels):
+        if columns and piece.name not in columns:
+            continue
+        if not piece.is_category or piece.group is None:
+            numbers.append(piece.name)
+            continue
+        blocks.append((piece.name, piece.group.slots, part.Z[:, piece.place], _kept(piece.name, piece.channel)))
+    if label is not None and (not columns or label[0] in columns):
+        name, classes, codes, keep = label
+        blocks.append((name, classes, np.eye(len(classes))[codes], keep))
+    return blocks, numbers
+
+
+def _kept(name: str, channel: object) -> float:
+    try:
+        return float(channel.kept)  # type: ignore[attr-defined]
+    except NotApplicableError as error:
+        raise UsageError(f"Not applicable: column {name!r}: {error}.") from None
+
+
+def frequency(answers: Answers, items: Sequence[Item], confidence: float) -> Estimate:
+    """How many people have all of these, as a share of those who report the columns."""
+    products, weights = _products(answers, [items])
+    value = sum(w * float(p[0].mean()) for p, w in zip(products, weights, strict=True))
+    return _estimate(value, [p[0] for p in products], weights, confidence)
+
+
+def rule_of(answers: Answers, when: tuple[Item, ...], then: Item, confidence: float, looked_at: int) -> Rule | None:
+    """None where too few have `when` to divide by them."""
+    products, weights = _products(answers, [(*when, then), when, (then,)])
+    both, first, second = (
+        sum(w * float(p[place].mean()) for p, w in zip(products, weights, strict=True)) for place in range(3)
+    )
+    alone = _estimate(first, [p[1] for p in products], weights, confidence)
+    if first < SURE_OF_ANTECEDENT * alone.error:
+        return None
+    share = both / first
+    support = _estimate(both, [p[0] for p in products], weights, confidence)
+    # the ratio's linear part, row by row; and that of both - first * second, which is 0 without a connection
+    ratio = _estimate(share, [(p[0] - share * p[1]) / first for p in products], weights, confidence)
+    apart = _estimate(0.0, [p[0] - second * p[1] - first * p[2] for p in products], weights, confidence)
+    chance = 2.0 * float(stats.norm.sf(abs(both - first * second) / apart.error))
+    lift = share / second if second > 0 else math.nan
+    return Rule(when, then, support, ratio, lift, min(1.0, chance * looked_at))
+
+
+def _products(answers: Answers, sets: Sequence[Sequence[Item]]) -> tuple[list[list[Floats]], Floats]:
+    """Row by row the product of every set's entries, of rows that report all of them; parts weigh by their precision,
+    about rows times the squared gains."""
+    products, weights = [], []
+    for part, gain in zip(answers.entries, answers.gains, strict=True):
+        needed = sorted(set(itertools.chain(*sets)))
+        there = ~np.isnan(np.array([part[item] for item in needed])).any(axis=0)
+        products.append([np.prod([part[item][there] for item in items], axis=0) for items in sets])
+        weights.append(float(there.sum()) * math.prod(gain[item] ** 2 for item in needed))
+    used = [place for place, one in enumerate(products) if len(one[0]) > 1]
+    if not used:
+        raise UsageError("No two rows report these columns together.")
+    total = np.array([weights[place] for place in used])
+    return [products[place] for place in used], total / total.sum()
+
+
+def _estimate(value: float, rows: Sequence[Floats], weights: Floats, confidence: float) -> Estimate:
+    # never surer than one person more or less: answers that nobody gave would have no variance
+    least = 1.0 / sum(len(one) for one in rows)
+    variance = sum(w**2 * float(one.var(ddof=1)) / len(one) for w, one in zip(weights, rows, strict=True))
+    error = max(math.sqrt(variance), least)
+    half = float(stats.norm.ppf(0.5 + confidence / 2)) * error
+    return Estimate(value, min(max(value - half, 0.0), 1.0), max(min(value + half, 1.0), 0.0), error)
+
+
+def frequent(answers: Answers, longest: int, min_support: float, confidence: float) -> dict[tuple[Item, ...], Estimate]:
+    """Sets of items of different columns that may be as frequent as wanted, by the upper end of their interval.
+
+    True frequencies of larger sets are never larger; estimates may be. So a set is looked at if the upper end of each
+    of its parts reaches `min_support`.
+    """
+    single: dict[tuple[Item, ...], Estimate] = {
+        (item,): frequency(answers, [item], confidence) for item in answers.items
+    }
+    kept = {items: one for items, one in single.items() if one.high >= min_support}
+    items = [one[0] for one in kept]
+    found = dict(kept)
+    for size in range(2, longest + 1):
+        grown: dict[tuple[Item, ...], Estimate] = {}
+        for one in _extended(sorted(kept), items, size):
+            grown[one] = frequency(answers, one, confidence)
+            if len(grown) > MOST_SETS:
+                raise UsageError(f"More than {MOST_SETS:,} sets of answers would be looked at. Raise the support.")
+        kept = {one: estimate for one, estimate in grown.items() if estimate.high >= min_support}
+        found |= kept
+    return found
+
+
+def _extended(bases: Sequence[tuple[Item, ...]], items: Sequence[Item], size: int) -> Iterator[tuple[Item, ...]]:
+    """Each of the bases with one more item, of a column that it has not, where all parts of the set are bases."""
+    known = set(bases)
+    for base, item in itertools.product(bases, items):
+        one = (*base, item)
+        if item <= base[-1] or item[0] in {name for name, _ in base}:
+            continue
+        if all(part in known for part in itertools.combinations(one, size - 1)):
+            yield one
+
+
+def sure_rules(
+    answers: Answers,
+    sets: dict[tuple[Item, ...], Estimate],
+    min_support: float,
+    min_confidence: float,
+    confidence: float,
+) -> tuple[list[Rule], int]:
+    """Rules whose estimates reach both limits, the surest first, and how many were looked at."""
+    wanted = [(items, then) for items in sets if len(items) > 1 for then in items]
+    found = []
+    for items, then in wanted:
+        if sets[items].value < min_support:
+            continue
+        rule = rule_of(answers, tuple(one for one in items if one != then), then, confidence, len(wanted))
+        if rule is not None and rule.confidence.value >= min_confidence:
+            found.append(rule)
+    return sorted(found, key=lambda rule: (rule.chance, -rule.confidence.value)), len(wanted)
+
+
+# Releases of randomized answers in, frequencies of pairs and rules out: pairs.csv, rules.csv, rules.json.
+
 
 SURE = 0.05
 

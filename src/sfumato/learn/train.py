@@ -68,7 +68,7 @@ def commonest_share(parts: Sequence[Part]) -> float:
     counts = np.bincount(np.concatenate([part.y for part in parts]))
     keep, shares = mean_keep(parts), counts / counts.sum()
     if keep < 1.0:
-        from sfumato.learn.classifiers.label_noise import corrected_priors
+        from sfumato.learn.classifiers.reads_noise import corrected_priors
 
         k = max(len(counts), 2)
         shares = corrected_priors(np.pad(counts, (0, k - len(counts))), keep, k)

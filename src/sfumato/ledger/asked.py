@@ -16,11 +16,11 @@ from sfumato.core.files import check_free, write_whole
 from sfumato.core.records import APART, Record
 from sfumato.guarantee import CENTRAL_DP, EMPIRICAL, LOCAL_DP
 from sfumato.guarantee.all_releases import Earlier, cost_of, is_drawn, record_epsilon
-from sfumato.guarantee.budget import Budget
-from sfumato.guarantee.concentrated import Central, Values
+from sfumato.guarantee.cost import Central, Values
 from sfumato.guarantee.guarantee import finite
-from sfumato.guarantee.people_totals import PeopleTotals, Tally
+from sfumato.guarantee.person_hash import PeopleTotals, Tally
 from sfumato.ledger import Ledger
+from sfumato.ledger.ledger import Budget
 from sfumato.ledger.roll import KeptRoll, Over, among, rows_beyond_chance, rows_known
 
 FORMAT = "sfumato-ledger-export"

@@ -19,8 +19,7 @@ import numpy as np
 from sfumato.core.array_types import Codes, Flags
 from sfumato.core.errors import CardError
 from sfumato.core.files import explained, new_file
-from sfumato.guarantee.person_hash import PersonHash, Prints, SealedWords, unsealed
-from sfumato.guarantee.spool import Spool
+from sfumato.guarantee.person_hash import PersonHash, Prints, SealedWords, Spool, unsealed
 from sfumato.table.cell_sets import Words
 
 # Fingerprints of a release that is being made: in the order of its rows, on the disk once they are many.

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from sfumato.mechanisms.noisy_operator import MultiplicativeNoise, NoisyOperator
     from sfumato.mechanisms.piecewise_noise import PiecewiseNoise, SquareWaveColumns
     from sfumato.mechanisms.principal_laplace import PrincipalLaplace
-    from sfumato.mechanisms.random_projection import RandomProjection
-    from sfumato.mechanisms.random_rotation import RandomRotation
+    from sfumato.mechanisms.random_rotation import RandomProjection, RandomRotation
     from sfumato.mechanisms.randomized_response import RandomizedResponse
     from sfumato.mechanisms.row_drawing import RowDrawing
     from sfumato.mechanisms.staged_release import StagedRelease

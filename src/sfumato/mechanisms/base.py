@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sfumato.channels import Recipe
-from sfumato.channels.measured import Measurement
+from sfumato.channels.recipe import Measurement
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import TableError, UsageError
 from sfumato.guarantee import Guarantee, Key
-from sfumato.guarantee.concentrated import Central
+from sfumato.guarantee.cost import Central
 from sfumato.guarantee.guarantee import learned_domain, proved
 from sfumato.mechanisms.columnwise import check_choices
 from sfumato.mechanisms.parameters import Parameters

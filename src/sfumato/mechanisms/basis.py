@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.channels.noisy_moments import BUILT_IN, NoisyMoments
+from sfumato.channels.maps import BUILT_IN, NoisyMoments
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import TableError, UsageError
 from sfumato.guarantee.card import check_version

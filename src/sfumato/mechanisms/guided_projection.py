@@ -22,7 +22,7 @@ from sfumato.channels.guidance import (
     SurveyRules,
     decode_matrix,
 )
-from sfumato.channels.guidance.bits import check_floor, check_link
+from sfumato.channels.guidance.space import check_floor, check_link
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee import Key

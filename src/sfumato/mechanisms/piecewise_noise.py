@@ -1,9 +1,139 @@
-"""The piecewise mechanism on some columns of every record: released numbers and their means are right on average."""
+"""Mechanisms whose records report some of their columns, each with its share of the record's epsilon."""
 
 from __future__ import annotations
 
-from sfumato.channels import Channel, Hybrid, Piecewise, SquareWave
-from sfumato.mechanisms.reporting import ReportsSome
+import functools
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Self
+
+from sfumato.channels import (
+    Channel,
+    Exact,
+    HidesMissing,
+    Hybrid,
+    Identity,
+    Piecewise,
+    RandomizedResponse,
+    Recipe,
+    Sampled,
+    SquareWave,
+)
+from sfumato.channels.sampled import tells
+from sfumato.core.errors import SchemaError
+from sfumato.guarantee import Key
+from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.columnwise import epsilon_shares, reporting_rates
+from sfumato.table import Encoding, Group
+from sfumato.table.statistics import Statistics
+
+PER_COLUMN = 2.5
+"""The epsilon that a column should have before another one is reported [Wang et al. 2019, Eq. 12]."""
+ROUND_DOWN = 1 - 1e-14
+"""k times a k-th must not round above the whole."""
+SELDOM = 1e-6
+"""Nobody learns anything of a column that is reported less often."""
+
+
+class Plan(NamedTuple):
+    """How often a column is reported, and with which epsilon."""
+
+    rate: float
+    epsilon: float
+
+
+def plan_of(groups: Sequence[Group], columns: int, epsilon: float) -> dict[int, Plan]:
+    """For records that report so many of these columns, by where a column starts.
+
+    The part of the epsilon that a column has over all records follows its share. As long as columns are drawn, the
+    drawing sees to that: every reported column has the same epsilon, so the record has the sum of any `columns` of
+    them, whatever the shares. Where all columns are reported, their epsilons follow the shares.
+    """
+    shares, even = epsilon_shares(groups), epsilon / max(1, columns) * ROUND_DOWN
+    if columns >= len(groups):
+        return {group.start: Plan(1.0, even * share) for group, share in zip(groups, shares, strict=True)}
+    rates = reporting_rates(shares, columns)
+    for group, rate in zip(groups, rates, strict=True):
+        if rate < SELDOM:
+            raise SchemaError(
+                f"Column {group.column.name!r} would be reported by less than one record in {1 / SELDOM:,.0f}: its "
+                "privacy weight is too large beside the others', or its share too small. Change it, or leave the "
+                "column out of the table."
+            )
+    return {group.start: Plan(rate, even) for group, rate in zip(groups, rates, strict=True)}
+
+
+class ReportsSome(Mechanism):
+    """Every record reports exactly k of its d columns, drawn without looking at it, with epsilon / k each.
+
+    Which columns a record reports is public and says nothing of it, so sampling costs nothing; and since the set is
+    released, it amplifies nothing either. Constants are no columns to draw from: they are released as they are. The
+    schema's weights say how often a column is reported (`plan_of`).
+    """
+
+    leaves_cells_out = True
+
+    columnwise = True
+    proves = True
+    column_choices = frozenset({"epsilon_share"})
+    rests_on = (
+        "The noise of different rows and columns is independent and secret.",
+        "Values outside the bounds were clipped to them before noise was added.",
+        "Which columns a record reports is drawn without looking at it. An empty cell means that the record does not "
+        "report the column, and nothing else; a missing cell is reported as any value, within the epsilon.",
+    )
+
+    epsilon_record: float
+    columns: int | None
+    noise: str
+
+    @property
+    def needs_statistics(self) -> bool:
+        return False
+
+    @abstractmethod
+    def number(self, epsilon: float) -> Channel:
+        """The channel of a number."""
+
+    def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
+        self._check_choice(("exact", "float"), noise=self.noise)
+        self._check_positive(epsilon_record=self.epsilon_record)
+        self.encoding_ = encoding
+        free = [group for group in encoding.groups if tells(group)]
+        self.columns_ = self._count_of_columns(self.columns, int(self.epsilon_record / PER_COLUMN), len(free))
+        plans = plan_of(free, self.columns_, float(self.epsilon_record))
+        number = functools.cache(self._number_of)  # columns of the same epsilon share it
+        channels = tuple(self._channel(group, plans.get(group.start), number) for group in encoding.groups)
+        always = sum(plan.rate == 1 for plan in plans.values())
+        reports = self.columns_ - always if always < len(plans) else None
+        self.recipe_ = Recipe(encoding, Identity(encoding.width), channels, reports=reports)
+        return self
+
+    def missing_number(self, epsilon: float) -> Channel:
+        """The channel of a number that may be missing: one whose outcomes can all be as likely."""
+        return self.number(epsilon)
+
+    def _channel(self, group: Group, plan: Plan | None, number: Callable[[float, bool], Channel]) -> Channel:
+        if plan is None:
+            found: Channel = RandomizedResponse(1.0, 1) if group.is_onehot else Exact()
+            return HidesMissing(found) if group.column.missing else found
+        if group.is_onehot:
+            found = RandomizedResponse.of_epsilon(plan.epsilon, len(group.column.categories or ()))
+        else:
+            found = number(plan.epsilon, group.has_indicator)
+        if group.column.missing:
+            found = HidesMissing(found)
+        return Sampled(found, plan.rate) if plan.rate < 1 else found
+
+    def _number_of(self, epsilon: float, missing: bool) -> Channel:
+        return self.missing_number(epsilon) if missing else self.number(epsilon)
+
+    def parameters_used(self) -> dict[str, Any]:
+        return {**super().parameters_used(), "columns": self.columns_}
+
+
+# The piecewise mechanism on some columns of every record: released numbers and their means are right on average.
+
 
 # The square wave on some columns of every record: what is known to leave most for learners at a small epsilon.
 

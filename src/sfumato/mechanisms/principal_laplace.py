@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from sfumato.channels import Additive, Affine, Channel, Recipe, laplace_channels
 from sfumato.channels.affine_bound import affine_epsilons, component_ranges
-from sfumato.channels.noisy_moments import NoisyMoments
+from sfumato.channels.maps import NoisyMoments
 from sfumato.core.array_types import Matrix
 from sfumato.core.errors import UsageError
 from sfumato.guarantee import Key

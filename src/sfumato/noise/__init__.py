@@ -9,6 +9,7 @@ from sfumato.noise.laws import A_LAW, LAWS, Laplace, Normal, StudentT, Uniform, 
 from sfumato.noise.operator_noise import NumberNoise, OperatorNoise
 from sfumato.noise.operators import CUSTOM, OPERATORS, Branch, Operator, make_operator
 from sfumato.noise.response import (
+    WindowNoise,
     as_share,
     keep_threshold,
     odds_epsilon,
@@ -17,7 +18,6 @@ from sfumato.noise.response import (
     response_epsilon,
 )
 from sfumato.noise.streams import Streams, content_hash
-from sfumato.noise.window import WindowNoise
 
 __all__ = [
     "A_LAW",

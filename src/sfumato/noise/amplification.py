@@ -1,13 +1,7 @@
-"""Does a noise law bound what an observer can learn? Theorem 4 [principal-laplace], with its missing condition.
+"""Numerical probes of a one-dimensional density: where it lives, what its tails, spikes and zeros do.
 
-Amplification is the largest likelihood ratio f(y - x1) / f(y - x2) over all y and all x1, x2 that differ by at most
-`width` (Eq. 4). It is finite if and only if
-
-1. the density has infinite support,
-2. it is nowhere zero,
-3. f(y - x1) / f(y - x2) stays bounded as y goes to plus or minus infinity,
-4. it is locally bounded: not in the paper, but `dweibull(c=0.5)`, infinite at 0, meets 1-3 with infinite amplification.
-   (Its inverse must be locally bounded as well; that sharpens 2.)
+All work is done on log f. Where f itself underflows (log f below -690) nothing is concluded from a zero: the
+logarithm of a density that was computed first and logged afterwards ends there.
 """
 
 from __future__ import annotations
@@ -15,23 +9,239 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from sfumato.core.array_types import Floats
+from sfumato.core.array_types import Flags, Floats
 from sfumato.core.errors import UsageError
-from sfumato.noise.density import (
-    UNDERFLOW,
-    Density,
-    Tail,
-    approach,
-    core_points,
-    edge_value,
-    follow_tail,
-    open_density,
-)
 from sfumato.noise.law import Law
+
+Trend: TypeAlias = Literal["settles", "grows", "unclear"]
+
+UNDERFLOW = -690.0
+_SMALLEST = -760.0  # below the logarithm of the smallest double, -745: such a value was not the log of a density
+ROUNDING = 2.0**-50
+_FINEST, _FARTHEST = -30, 60  # octaves around the centre that are looked at
+
+
+@dataclass(frozen=True)
+class Density:
+    """log f with what is known of it: its support, a centre and a scale at which it varies."""
+
+    log: Callable[[Floats], Floats]
+    support: tuple[float, float]
+    centre: float
+    scale: float
+
+
+def open_density(source: Any, logpdf: Callable[[Any], Any] | None, width: float) -> Density | None:
+    """A density from a law, a frozen scipy distribution or a callable; None where no positive value is found."""
+    support = (-math.inf, math.inf)
+    if logpdf is not None:
+        log = _guarded(logpdf, logged=True)
+    elif isinstance(source, Law):
+        log, support = _guarded(source.logpdf, logged=True), source.support
+    elif hasattr(source, "logpdf") and hasattr(source, "support"):
+        log = _guarded(source.logpdf, logged=True)
+        low, high = source.support()
+        support = float(low), float(high)
+    elif callable(source) and not hasattr(source, "pmf"):
+        log = _guarded(source, logged=False)
+    else:
+        raise UsageError(
+            "The 'law' parameter of bounded_amplification must be a Law, a frozen continuous distribution of "
+            f"scipy.stats or a density function. Got {type(source).__name__} instead."
+        )
+    place = _quartiles(source) or _search(log, width)
+    return None if place is None else Density(log, support, *place)
+
+
+def _guarded(function: Callable[[Any], Any], *, logged: bool) -> Callable[[Floats], Floats]:
+    def log(z: Floats) -> Floats:
+        with np.errstate(all="ignore"):
+            values = np.asarray(function(z), dtype=np.float64)
+            return np.broadcast_to(values if logged else np.log(values), z.shape)
+
+    return log
+
+
+def _quartiles(source: Any) -> tuple[float, float] | None:
+    """Median and half the distance of the quartiles, where a distribution can tell."""
+    quantile = getattr(source, "ppf", None) or getattr(source, "icdf", None)
+    if quantile is None:
+        return None
+    low, middle, high = (float(quantile(p)) for p in (0.25, 0.5, 0.75))
+    found = math.isfinite(low) and math.isfinite(middle) and low < high < math.inf
+    return (middle, 0.5 * (high - low)) if found else None
+
+
+def _search(log: Callable[[Floats], Floats], width: float) -> tuple[float, float] | None:
+    """The highest point of a wide logarithmic grid, and the distance at which log f has dropped by one."""
+    centre, scale = 0.0, width
+    for fineness in (32, *[4] * 8):  # find it, then close in: each round is some five times nearer
+        z = centre + scale * _octaves(_FINEST, _FARTHEST, fineness, both=True)
+        values = log(z)
+        usable = np.isfinite(values)
+        if not usable.any():
+            return None
+        best = int(np.argmax(np.where(usable, values, -np.inf)))
+        centre = float(z[best])
+        distance = scale * _octaves(_FINEST, _FARTHEST, 4, both=False)
+        drop = values[best] - np.minimum(log(centre + distance), log(centre - distance))
+        fallen = np.flatnonzero(~(drop < 1.0))
+        scale = float(distance[fallen[0]]) if fallen.size else width
+    return centre, scale
+
+
+def _octaves(first: int, last: int, per_octave: int, *, both: bool) -> Floats:
+    steps = 2.0 ** np.linspace(first, last, (last - first) * per_octave + 1)
+    return np.concatenate([-steps[::-1], [0.0], steps]) if both else steps
+
+
+def core_points(density: Density, width: float) -> Floats:
+    """Points that cover the body of the density: fine at its centre, even over 64 scales and a few widths."""
+    m, s = density.centre, density.scale
+    near = np.linspace(-64.0, 64.0, 8193) * s
+    wide = np.linspace(-1.0, 1.0, 769) * (2.0 * width + 8.0 * s)
+    return np.unique(np.concatenate([near, wide, s * _octaves(-20, 10, 6, both=True)]) + m)
+
+
+@dataclass(frozen=True)
+class Tail:
+    """One tail: how far it was followed, how it ended, and what log f(z) - log f(z - delta) does in it."""
+
+    end: Literal["open", "underflow", "zero", "undefined"]
+    reach: float
+    trend: Trend
+    limit: float = math.nan
+    floor: float = -math.inf  # values below it are not trusted: there the density has underflowed
+
+
+def follow_tail(density: Density, side: int, width: float) -> Tail:
+    """Follow the largest |log f(z) - log f(z - delta)|, |delta| <= width, outwards until numbers end.
+
+    The reachable range is cut into 16 windows of equal ratio. With D the largest difference of a window, the
+    increments of D over the last two quarters tell a limit from growth: D = c z^a has increments in the ratio R^a,
+    R the ratio of a quarter; a > 0.05 grows, a < -0.2 (or no increment at all) settles, logarithmic growth (a = 0)
+    stays unclear.
+    """
+    m, s, log = density.centre, density.scale, density.log
+    distance = s * _octaves(0, _FARTHEST, 16, both=False)
+    values = log(m + side * distance)
+    broken = np.flatnonzero(~np.isfinite(values))
+    end: Literal["open", "underflow", "zero", "undefined"] = "open"
+    last, floor = distance.size, -math.inf
+    if broken.size:
+        last = int(broken[0])
+        inside = float(distance[last - 1]) if last else 0.0
+        edge, place = edge_value(density, m + side * inside, m + side * float(distance[last]))
+        end = "underflow" if edge < UNDERFLOW else "zero" if values[last] == -np.inf else "undefined"
+        if end in ("zero", "undefined"):
+            return Tail(end, abs(place - m), "unclear")
+        if edge > _SMALLEST:
+            floor = UNDERFLOW
+    reach = float(distance[last - 1])
+    for _ in range(2):  # the second time over the range in which the first found good numbers
+        z = m + side * s * (reach / s) ** np.linspace(0.0, 1.0, 16 * 24)
+        differences, good = _differences(density, z, width, floor)
+        if not good.any():
+            return Tail(end, reach, "unclear")
+        reach = abs(float(z[np.flatnonzero(good)[-1]]) - m)
+    if reach < 4 * s:
+        return Tail(end, reach, "unclear")
+    heights = np.where(good, differences, -np.inf).reshape(16, 24).max(axis=1)
+    trend, limit = _trend(heights, math.log(reach / s) / 4)
+    if trend == "settles" and limit > -floor / 4:
+        return Tail(end, reach, "unclear")  # the differences settle because the density ends in underflow
+    return Tail(end, reach, trend, limit, floor)
+
+
+def _differences(density: Density, z: Floats, width: float, floor: float) -> tuple[Floats, Flags]:
+    """The largest |log f(z) - log f(z - delta)| at every z, and where rounding leaves it nine digits."""
+    delta = width * np.array([-1.0, -0.75, -0.5, -0.25, 0.25, 0.5, 0.75, 1.0])[:, None]
+    here, there = density.log(z), density.log(z + delta)
+    usable = (here > floor) & (there > floor) & np.isfinite(there)
+    differences = np.max(np.abs(np.where(usable, here - there, 0.0)), axis=0)
+    error = ROUNDING * (np.abs(here) + np.abs(z) * differences / width)
+    return differences, usable.any(axis=0) & (error <= 2e-10 * np.maximum(1.0, differences))
+
+
+def edge_value(density: Density, inside: float, outside: float) -> tuple[float, float]:
+    """log f just inside the place where it stops being finite, and that place, by bisection."""
+    for _ in range(200):
+        middle = 0.5 * (inside + outside)
+        if middle in (inside, outside):
+            break
+        if np.isfinite(density.log(np.array([middle]))[0]):
+            inside = middle
+        else:
+            outside = middle
+    value = float(density.log(np.array([inside]))[0])
+    return value, inside
+
+
+def _trend(heights: Floats, log_ratio: float) -> tuple[Trend, float]:
+    """Whether a sequence of 16 windows settles or grows, and its limit."""
+    before, middle, last = (float(np.max(part)) for part in (heights[6:8], heights[10:12], heights[14:16]))
+    highest = float(heights.max())
+    tolerance = 1e-8 * max(1.0, highest)
+    first, second = middle - before, last - middle
+    if not math.isfinite(first + second):
+        return "unclear", math.nan
+    if second <= tolerance:
+        return "settles", highest
+    if first <= 1e-8 * max(1.0, middle):
+        return "unclear", math.nan
+    exponent = math.log(second / first) / log_ratio
+    if exponent > 0.05:
+        return "grows", math.inf
+    if exponent < -0.2:
+        ratio = second / first
+        return "settles", max(highest, last + second * ratio / (1.0 - ratio))  # the rest of a geometric series
+    return "unclear", math.nan
+
+
+def approach(density: Density, start: float, spacing: float, sign: int) -> tuple[float, Trend]:
+    """Move to the extremum of sign * log f near `start` and see whether it stays finite there.
+
+    With h = 2^-j a power |z - c|^-a adds a log 2 for every halving of h, for ever; a smooth extremum or
+    a cusp adds less and less. Logarithmic singularities are in between and stay unclear.
+    """
+    log, centre, half = density.log, start, spacing
+    while half > 8 * math.ulp(centre) and half > density.scale * 2.0**-70:
+        z = centre + half * np.linspace(-1.0, 1.0, 17)
+        values = sign * log(z)
+        centre = float(z[int(np.argmax(np.where(np.isnan(values), -np.inf, values)))])
+        half /= 4
+    finest = max(4096 * math.ulp(centre), density.scale * 2.0**-60)
+    count = math.floor(math.log2(spacing / finest)) if spacing > finest else 0
+    if count < 12:
+        return centre, "unclear"
+    steps = spacing * 2.0 ** -np.arange(count + 1, dtype=np.float64)
+    heights = np.maximum(sign * log(centre - steps), sign * log(centre + steps))
+    third = count // 3
+    middle = float(heights[2 * third] - heights[third])
+    last = float(heights[3 * third] - heights[2 * third])
+    if not math.isfinite(middle + last):
+        return centre, "unclear"
+    if last <= 1e-7 or last < 0.1 * middle:
+        return centre, "settles"
+    return centre, "grows" if last >= 0.85 * middle else "unclear"
+
+
+# Does a noise law bound what an observer can learn? Theorem 4 [principal-laplace], with its missing condition.
+#
+# Amplification is the largest likelihood ratio f(y - x1) / f(y - x2) over all y and all x1, x2 that differ by at most
+# `width` (Eq. 4). It is finite if and only if
+#
+# 1. the density has infinite support,
+# 2. it is nowhere zero,
+# 3. f(y - x1) / f(y - x2) stays bounded as y goes to plus or minus infinity,
+# 4. it is locally bounded: not in the paper, but `dweibull(c=0.5)`, infinite at 0, meets 1-3 with infinite
+#    amplification.
+#    (Its inverse must be locally bounded as well; that sharpens 2.)
+
 
 Verdict = Literal["bounded", "unbounded", "undecided"]
 _SIDES = {-1: "minus", 1: "plus"}

@@ -8,14 +8,20 @@ larger: a ratio of integers.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import optimize
+from scipy.special import ndtr, ndtri
 
-from sfumato.core.array_types import Codes
+from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import UsageError
-from sfumato.noise.grid import WORD, exact_bernoulli, uniform_integers
+from sfumato.noise.grid import WORD, Shape, discrete_laplace, exact_bernoulli, uniform_integers
+from sfumato.noise.law import floats
 
 # Two levels of probability in exact integers: `near` outcomes are likelier than the `far` ones, by a known odds.
 #
@@ -131,3 +137,276 @@ def _check_threshold(threshold: int, owner: str) -> None:
         raise UsageError(
             f"The 'threshold' parameter of {owner} must be an integer between 0 and 2^64. Got {threshold!r} instead."
         )
+
+
+# A normal vector that lies in the truth's cap more often than by chance: PrivUnitG, in integers [Asi et al. 2022].
+#
+# x has D coordinates. In the cap of a direction s, <x, s> >= t |s|, which has mass Q = P(N >= t), x is a standard
+# normal vector conditioned on the cap with probability p, else conditioned on the rest. The density is that of a normal
+# vector times p / Q or (1 - p) / (1 - Q): their ratio is e^epsilon. E(x) = M s / |s|, M = pdf(t) (p / Q - (1 - p) / (1
+# - Q)).
+#
+# *On a grid* x = g / 2^k with integers g of the discrete normal law P(g) proportional to exp(-|g|^2 / (2 4^k)), the
+# direction s and the threshold tau are integers, and all is decided in integers:
+#
+# - normals by rejection from the discrete Laplace law of scale 2^k (Canonne, Kamath & Steinke 2020): n is kept with
+#   probability exp(-(|n| - 2^k)^2 / (2 4^k)), that is if a geometric variable of scale 2^(2k+1) is at least as large;
+# - the rest by drawing until it is hit; a cap of small mass by drawing g + s instead, for P(g) / P(g - s) is
+#   exp(-<g, s> / 4^k) up to a constant: what is in the cap is kept with probability exp(-(<g, s> - tau) / 4^k).
+#
+# The cap's mass then depends a little on s: `cap_masses` bounds it for all directions.
+
+
+BITS = 20
+"""log2 of the grid's steps in one standard deviation."""
+RARE = 0.15
+"""A cap of less mass is drawn by moving the normal vector there."""
+ROUNDED = 1e-11
+"""A discrete and a rounded normal law differ by less than this factor within 12 standard deviations: by at most
+(12 / 2^k)^2 / 24, for k = 20; see `cap_masses`."""
+
+
+def geometric(rng: np.random.Generator, log2_scale: int, shape: Shape) -> Codes:
+    """P(n or more) = exp(-n / 2^k) exactly: both sides of the discrete Laplace law, the negative one shifted by 1."""
+    drawn = discrete_laplace(rng, log2_scale, shape)
+    return drawn ^ (drawn >> 63)
+
+
+def discrete_normals(rng: np.random.Generator, bits: int, shape: Shape) -> Codes:
+    """Integers with P(n) proportional to exp(-n^2 / (2 4^bits)), exactly."""
+    result = np.empty(shape, dtype=np.int64)
+    flat, filled = result.reshape(-1), 0
+    while filled < flat.size:
+        count = int(1.35 * (flat.size - filled)) + 16
+        drawn = discrete_laplace(rng, bits, count)
+        off = np.abs(drawn) - (1 << bits)
+        found = drawn[geometric(rng, 2 * bits + 1, count) >= off * off]
+        take = min(len(found), flat.size - filled)
+        flat[filled : filled + take] = found[:take]
+        filled += take
+    return result
+
+
+def directions(v: Matrix, tail: float, bits: int) -> tuple[Codes, Codes]:
+    """Integer directions of unit vectors, and the threshold of every cap; a rare cap's direction is also its shift."""
+    length = tail if is_rare(tail) else 1.0
+    s = np.rint(v * (length * 2.0**bits)).astype(np.int64)
+    norm = np.sqrt((s.astype(np.float64) ** 2).sum(axis=1))
+    return s, np.ceil(tail * 2.0**bits * norm).astype(np.int64)
+
+
+def is_rare(tail: float) -> bool:
+    return float(ndtr(-tail)) < RARE
+
+
+def draw_caps(rng: np.random.Generator, v: Matrix, threshold: int, tail: float, bits: int) -> Codes:
+    """A vector of integers for every unit vector."""
+    s, tau = directions(v, tail, bits)
+    inside = exact_bernoulli(rng, threshold, len(v))
+    out, rare = np.empty(v.shape, dtype=np.int64), is_rare(tail)
+    left = np.arange(len(v))
+    while left.size:
+        g = discrete_normals(rng, bits, (left.size, v.shape[1]))
+        want = inside[left]
+        if rare:
+            g += np.where(want[:, None], s[left], 0)
+        beyond = np.einsum("ij,ij->i", g, s[left]) - tau[left]
+        hit = (beyond >= 0) == want
+        if rare:
+            hit &= ~want | (geometric(rng, 2 * bits, left.size) >= beyond)
+        out[left[hit]] = g[hit]
+        left = left[~hit]
+    return out
+
+
+def draw_caps_in_floats(rng: np.random.Generator, v: Matrix, near: float, tail: float) -> Matrix:
+    """The same in floating point, for experiments: along v by inverse transform, the rest as it comes."""
+    x = rng.standard_normal(v.shape)
+    mass, u = float(ndtr(-tail)), rng.random(len(v))
+    inside = u < near
+    share = np.where(inside, mass * u / near, mass + (1.0 - mass) * (u - near) / (1.0 - near))
+    along = -ndtri(np.clip(share, 1e-300, 1.0 - 1e-16))
+    x += (along - np.einsum("ij,ij->i", x, v))[:, None] * v
+    return x
+
+
+def cap_masses(tail: float, dimension: int, bits: int) -> tuple[float, float]:
+    """Least and largest mass of a cap over all directions.
+
+    A rounded normal coordinate is within half a step of a normal one, so <g, s> is within |s|_1 / 2, which is at most
+    sqrt(D) |s| / 2; the threshold is rounded up by less than one. The discrete law differs from the rounded one by a
+    factor of 1 + `ROUNDED` a coordinate within 12 standard deviations, beyond which there is less than 1e-32.
+    """
+    if not bits:
+        return (float(ndtr(-tail)),) * 2
+    off = (0.5 * math.sqrt(dimension) + 2.0) / 2.0**bits + 1e-12 * abs(tail)
+    rounded = ROUNDED * max(1.0, 4.0 ** (BITS - bits))
+    factor = math.exp(dimension * rounded)
+    far = dimension * 1e-32
+    least = float(ndtr(-tail - off)) / factor - far
+    most = float(ndtr(-tail + off)) * factor + far
+    return max(least, 0.0), min(most, 1.0)
+
+
+def cap_epsilon(near: float, tail: float, dimension: int, bits: int) -> float:
+    """ln of the largest ratio of two densities at one outcome, over all directions; rounded up."""
+    least, most = cap_masses(tail, dimension, bits)
+    if not 0 < least <= most < 1 or not 0 < near < 1:
+        return math.inf
+    levels = [near / least, near / most, (1.0 - near) / (1.0 - least), (1.0 - near) / (1.0 - most)]
+    return math.log(max(levels) / min(levels)) * (1.0 + 1e-13) + 1e-13
+
+
+def mean_length(near: float, tail: float) -> float:
+    """M: how far x lies in its direction on average."""
+    mass = float(ndtr(-tail))
+    return _pdf(tail) * (near / mass - (1.0 - near) / (1.0 - mass))
+
+
+def best_tail(epsilon: float, dimension: int) -> float:
+    """The threshold that makes x / M vary least: E|x|^2 / M^2 = (D + t M) / M^2."""
+
+    def spread(tail: float) -> float:
+        length = mean_length(best_near(epsilon, float(ndtr(-tail))), tail)
+        return (dimension + tail * length) / length**2
+
+    grid = np.linspace(-1.0, 7.0, 161)
+    start = float(grid[np.argmin([spread(float(tail)) for tail in grid])])
+    return float(optimize.minimize_scalar(spread, bounds=(start - 0.05, start + 0.05), method="bounded").x)
+
+
+def best_near(epsilon: float, mass: float) -> float:
+    """p with p (1 - Q) / ((1 - p) Q) = e^epsilon."""
+    return 1.0 / (1.0 + math.exp(-epsilon) * (1.0 - mass) / mass)
+
+
+def _pdf(t: float) -> float:
+    return math.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi)
+
+
+# A window that slides with the truth: values in it are likelier than those outside, by e^epsilon.
+#
+# Positions run over [-w/2, 1 + w/2]; the window of x in [0, 1] is [x - w/2, x + w/2]. A position falls into the window
+# with probability `near`, uniformly, else outside it, uniformly: outside lies a length of 1 wherever the window is. The
+# ratio of the two densities is near / (w (1 - near)) = e^epsilon.
+#
+# The square wave [Li et al. 2020] and the piecewise mechanism [Wang et al. 2019] are both such windows. They differ in
+# the width, and in that the latter stretches positions about 1/2 so that their mean is x.
+#
+# *On a grid* of R = `steps` steps to the unit the window has W = w R cells and starts at the cell s = round(x R), so
+# that of the R + W cells exactly R lie outside whatever s is. A word below T chooses the window, and the cell is a
+# uniform integer: `noise.odds` says what that proves, and no floating-point number decides anything.
+
+
+TILE = 1 << 14
+"""Cells that are drawn at a time: all that is needed for them stays in a core's cache."""
+
+
+def square_wave_width(epsilon: float) -> float:
+    """2 b with b = (e exp(e) - exp(e) + 1) / (2 exp(e) (exp(e) - 1 - e)): it maximises what is learned [Li et al.].
+
+    Numerator and denominator start with e^2; their series, sum (n - 1) e^n / n! and sum e^n / n! from n = 2, say so
+    without cancellation.
+    """
+    if epsilon > 30.0:
+        return (epsilon - 1.0) * math.exp(-epsilon)
+    top = bottom = 0.0
+    term = epsilon
+    for n in range(2, 150):
+        term *= epsilon / n
+        top += (n - 1) * term
+        bottom += term
+    return top / (math.exp(epsilon) * bottom)
+
+
+def piecewise_width(epsilon: float) -> float:
+    """(C - 1) / (C + 1) = exp(-e/2) with C = (exp(e/2) + 1) / (exp(e/2) - 1): the least worst-case variance."""
+    return math.exp(-epsilon / 2.0)
+
+
+def draw_cells(rng: np.random.Generator, start: Codes, threshold: int, window: int, steps: int) -> Codes:
+    """A cell for every window that starts at `start`; all three draws are made for all, whatever comes of them."""
+    near = exact_bernoulli(rng, threshold, start.shape)
+    inside = uniform_integers(rng, window, start.shape)
+    outside = uniform_integers(rng, steps, start.shape)
+    inside += start
+    outside += np.where(outside >= start, window, 0)
+    return np.where(near, inside, outside)
+
+
+def draw_positions(rng: np.random.Generator, x: Floats, near: float, width: float) -> Floats:
+    """The same in floating point, from one uniform number a position, for experiments."""
+    out = np.empty(x.shape)
+    flat, given = out.reshape(-1), np.ascontiguousarray(x).reshape(-1)
+    for first in range(0, flat.size, TILE):
+        u, some = rng.random(min(TILE, flat.size - first)), given[first : first + TILE]
+        far = (u - near) * (1.0 / max(1.0 - near, 1e-300))
+        far += np.where(far < some, -0.5 * width, 0.5 * width)
+        inside = u * (width / near)
+        inside += some
+        inside -= 0.5 * width
+        flat[first : first + TILE] = np.where(u < near, inside, far)
+    return out
+
+
+@dataclass(frozen=True)
+class WindowNoise:
+    """The law of a released number given the true one, in raw units; `stretch`: how far positions are spread."""
+
+    near: float
+    width: float
+    stretch: float = 1.0
+    low: float = 0.0
+    range: float = 1.0
+
+    def _positions(self, z: ArrayLike, x: ArrayLike) -> tuple[Floats, Floats]:
+        z, x = np.broadcast_arrays(floats(z), floats(x))
+        u = 0.5 + ((z - self.low) / self.range - 0.5) / self.stretch
+        return floats(u), floats(np.clip((x - self.low) / self.range, 0.0, 1.0))
+
+    def cdf(self, z: ArrayLike, x: ArrayLike) -> Floats:
+        """P(Z <= z | x)."""
+        u, x = self._positions(z, x)
+        half, far = 0.5 * self.width, 1.0 - self.near
+        inside = np.clip((u - x + half) / self.width, 0.0, 1.0)
+        outside = np.clip(u + half, 0.0, x) + np.clip(u - x - half, 0.0, 1.0 - x)
+        return floats(self.near * inside + far * outside)
+
+    def pdf(self, z: ArrayLike, x: ArrayLike) -> Floats:
+        """The density of z given x."""
+        u, x = self._positions(z, x)
+        half = 0.5 * self.width
+        height = np.where(np.abs(u - x) <= half, self.near / self.width, 1.0 - self.near)
+        inside = (u >= -half) & (u <= 1.0 + half)
+        return floats(np.where(inside, height, 0.0) / (self.stretch * self.range))
+
+    def span(self, x: ArrayLike, tail: float = 0.0) -> tuple[Floats, Floats]:
+        """Least and largest z that x can become, leaving out `tail` of the probability on each side."""
+        x = floats(np.clip((floats(x) - self.low) / self.range, 0.0, 1.0))
+        return self._raw(self._quantile(x, tail)), self._raw(self._quantile(x, 1.0 - tail))
+
+    def _quantile(self, x: Floats, p: float) -> Floats:
+        half, far = 0.5 * self.width, max(1.0 - self.near, 1e-300)
+        before = far * x
+        below, above = p / far - half, (p - self.near) / far + half
+        inside = x - half + (p - before) * self.width / self.near
+        return floats(np.where(p <= before, below, np.where(p <= before + self.near, inside, above)))
+
+    def _raw(self, u: Floats) -> Floats:
+        return floats(self.low + self.range * (0.5 + self.stretch * (u - 0.5)))
+
+    def stretched(self, factor: float) -> WindowNoise:
+        """The same with a window `factor` times as wide, which is missed so much more often."""
+        far = min((1.0 - self.near) * factor, 0.5 * (2.0 - self.near))
+        return WindowNoise(1.0 - far, self.width * factor, self.stretch, self.low, self.range)
+
+    def check(self, low: float, high: float, where: str = "The values") -> None:
+        """Refuse another range than the one that the window slides over."""
+        room = 1e-9 * self.range
+        if low < self.low - room or high > self.low + self.range + room:
+            raise UsageError(f"{where} reach beyond the bounds to which they were clipped. Take the card's own range.")
+
+    def to_dict(self) -> Mapping[str, Any]:
+        """Plain figures, to compare two of them."""
+        named = {"near": self.near, "width": self.width, "stretch": self.stretch}
+        return {"law": "window", **named, "low": self.low, "range": self.range}

@@ -1,10 +1,9 @@
 """Reconstruction: the distribution of the original values from a release and its card, never the values themselves."""
 
-from sfumato.reconstruction.bins import Bins
 from sfumato.reconstruction.density import Density
+from sfumato.reconstruction.evidence import Bins, Cells
 from sfumato.reconstruction.expectation_maximization import ExpectationMaximization
 from sfumato.reconstruction.joint_density import JointDensity, Product, reconstruct_along, reconstruct_product
-from sfumato.reconstruction.kernel import Cells
 from sfumato.reconstruction.parzen_program import (
     ConvergenceError,
     LeaveOneOut,

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import CardError, UsageError
-from sfumato.reconstruction.kernel import Cells
+from sfumato.reconstruction.evidence import Cells
 from sfumato.reconstruction.picture import WIDE, Band, Size, steps_picture
 from sfumato.reconstruction.shares import Shares
 

@@ -1,19 +1,224 @@
-"""What a method of reconstruction is given: counts of released values with the noise that made them, part by part."""
+"""The matrix G of f_Z = G f_X [density-reconstruction, Eqs. 8-11]: how each cell of x is spread over the cells of z.
+
+Rows are z, columns are x (Eq. 11 prints them the other way round). Cell averages are right also where densities are
+singular or have edges: a column is the probability of every z-cell for an x that is uniform in its cell. The
+rectangle rule takes densities at the middles of the cells, as published.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
+from scipy.special import ndtr
 
 from sfumato.core.array_types import Codes, Floats
 from sfumato.core.errors import TableError, UsageError
 from sfumato.noise import NumberNoise
-from sfumato.reconstruction.bins import Bins
-from sfumato.reconstruction.kernel import Cells, cell_probabilities, point_probabilities
+
+_INSIDE = 8
+"""Points within a cell of x over which its spread is averaged (midpoint rule)."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells of x; with `atoms` only their middles can occur (ranks of an ordinal, whole numbers of a short range)."""
+
+    edges: Floats
+    atoms: bool = False
+
+    @classmethod
+    def even(cls, low: float, high: float, count: int) -> Cells:
+        return cls(np.asarray(np.linspace(low, high, count + 1), dtype=np.float64))
+
+    @classmethod
+    def whole(cls, low: float, high: float) -> Cells:
+        """One cell about each whole number."""
+        return cls(np.arange(float(round(low)), round(high) + 2) - 0.5, atoms=True)
+
+    @property
+    def count(self) -> int:
+        return len(self.edges) - 1
+
+    @cached_property
+    def middles(self) -> Floats:
+        return np.asarray(0.5 * (self.edges[1:] + self.edges[:-1]))
+
+    @cached_property
+    def widths(self) -> Floats:
+        return np.diff(self.edges)
+
+    def holding(self, x: Floats) -> Codes:
+        """The cells in which values lie, as a histogram counts them; those beyond count at the ends."""
+        return np.clip(np.searchsorted(self.edges, x, side="right") - 1, 0, self.count - 1)
+
+    def inner(self) -> list[Floats]:
+        """Points that stand for the cells, one of each cell at a time."""
+        if self.atoms:
+            return [self.middles]
+        places = (np.arange(_INSIDE) + 0.5) / _INSIDE
+        return [self.edges[:-1] + place * self.widths for place in places]
+
+
+def cell_probabilities(noise: NumberNoise, z_edges: Floats, cells: Cells) -> Floats:
+    """P(z in cell | x in cell), (z-cells + 2) x (x-cells): first and last row are all z below and above the edges."""
+    inner = cells.inner()
+    total = sum(point_probabilities(noise, z_edges, x) for x in inner)
+    return np.asarray(total / len(inner))
+
+
+def point_probabilities(noise: NumberNoise, z_edges: Floats, x: Floats) -> Floats:
+    """P(z in cell | x), (z-cells + 2) x (values x)."""
+    cumulative = np.empty((len(z_edges) + 2, len(x)))
+    cumulative[0], cumulative[-1] = 0.0, 1.0
+    cumulative[1:-1] = noise.cdf(z_edges[:, None], x[None, :])
+    return np.maximum(np.diff(cumulative, axis=0), 0.0)
+
+
+def rectangle_rule(noise: NumberNoise, z_edges: Floats, cells: Cells) -> Floats:
+    """g(z | x) dz at the middles of the z- and x-cells (without overflow rows): Eqs. 11-13 with |dE/dz|."""
+    middles = 0.5 * (z_edges[1:] + z_edges[:-1])
+    return noise.pdf(middles[:, None], cells.middles[None, :]) * np.diff(z_edges)[:, None]
+
+
+def smoothing(count: int, width: float) -> Floats:
+    """The Parzen window on cells: row j spreads over the cells by a normal kernel of `width` cells."""
+    lag = np.arange(count)
+    weights = ndtr((lag + 0.5) / width) - ndtr((lag - 0.5) / width)
+    return np.asarray(weights[np.abs(lag[:, None] - lag[None, :])])
+
+
+# Released values as counts on a fine grid: all that reconstruction needs, in constant memory, and counts add up.
+
+
+CELLS = 1 << 15
+_CHUNK = 1 << 18
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Counts of values in equal cells between `low` and `high`, of those beyond, and of empty cells of the table.
+
+    `shift` holds for each cell the sum of t, where t in [0, 1) is how far into its cell a value lies, and `wobble` the
+    sum of all t (1 - t): with them a value is shared between the two nearest edges (linear binning). `least` and
+    `most` are the extremes met, to check that the noise can have produced them.
+    """
+
+    low: float
+    high: float
+    counts: Codes
+    shift: Floats
+    wobble: float = 0.0
+    below: int = 0
+    above: int = 0
+    empty: int = 0
+    least: float = np.inf
+    most: float = -np.inf
+
+    @classmethod
+    def over(cls, low: float, high: float, cells: int = CELLS) -> Bins:
+        """No values yet."""
+        if not (np.isfinite(low) and np.isfinite(high) and low < high):
+            raise UsageError(f"Values can be counted only between finite bounds low < high. Got {low} and {high}.")
+        return cls(float(low), float(high), np.zeros(cells, dtype=np.int64), np.zeros(cells))
+
+    def of(self, values: Floats | Iterable[Floats]) -> Bins:
+        """These values counted too; an array, or a stream of arrays. NaN is an empty cell of the table."""
+        total = self
+        for block in [values] if isinstance(values, np.ndarray) else values:
+            flat = np.asarray(block, dtype=np.float64).ravel()
+            for start in range(0, len(flat), _CHUNK):
+                total = total + self._count(flat[start : start + _CHUNK])
+        return total
+
+    def _count(self, values: Floats) -> Bins:
+        missing = np.isnan(values)
+        present = values[~missing] if missing.any() else values
+        cells = len(self.counts)
+        place = (present - self.low) * (cells / (self.high - self.low))
+        # One cell before and one after the grid; the upper bound itself belongs to the last cell.
+        np.clip(place, -1.0, cells + 1.0, out=place)
+        place[present == self.high] = np.nextafter(cells, 0.0)
+        whole = np.floor(place)
+        cell = whole.astype(np.intp)
+        np.minimum(cell, cells, out=cell)
+        place -= whole
+        cell += 1
+        found = np.bincount(cell, minlength=cells + 2)
+        shift = np.bincount(cell, weights=place, minlength=cells + 2)[1:-1]
+        inside = (cell > 0) & (cell <= cells) if found[0] or found[-1] else slice(None)
+        t = place[inside]
+        return Bins(
+            self.low,
+            self.high,
+            found[1:-1].astype(np.int64),
+            shift.astype(np.float64),
+            float(t.sum() - t @ t),
+            int(found[0]),
+            int(found[-1]),
+            int(missing.sum()),
+            float(present.min(initial=np.inf)),
+            float(present.max(initial=-np.inf)),
+        )
+
+    def __add__(self, other: Bins) -> Bins:
+        if (self.low, self.high, len(self.counts)) != (other.low, other.high, len(other.counts)):
+            raise UsageError("Counts on different grids cannot be added. Count all parts over the same bounds.")
+        return Bins(
+            self.low,
+            self.high,
+            self.counts + other.counts,
+            self.shift + other.shift,
+            self.wobble + other.wobble,
+            self.below + other.below,
+            self.above + other.above,
+            self.empty + other.empty,
+            min(self.least, other.least),
+            max(self.most, other.most),
+        )
+
+    @property
+    def n(self) -> int:
+        """Values counted, without the empty cells of the table."""
+        return int(self.counts.sum()) + self.below + self.above
+
+    @property
+    def step(self) -> float:
+        """Width of a cell."""
+        return (self.high - self.low) / len(self.counts)
+
+    @property
+    def occupied(self) -> tuple[int, int]:
+        """First cell with a value, and the one after the last."""
+        found = np.flatnonzero(self.counts)
+        return (int(found[0]), int(found[-1]) + 1) if len(found) else (0, len(self.counts))
+
+    def spread(self) -> float:
+        """Standard deviation of the values on the grid."""
+        centres = self.low + self.step * (np.arange(len(self.counts)) + 0.5)
+        weight = self.counts / max(1, self.counts.sum())
+        mean = float(weight @ centres)
+        return float(np.sqrt(weight @ (centres - mean) ** 2))
+
+    def coarse(self, first: int, width: int, cells: int) -> tuple[Floats, Codes]:
+        """Edges and counts of `cells` cells of `width` fine cells each, from fine cell `first` on (it may lie outside).
+
+        Two more counts than cells: the first and last are everything beyond.
+        """
+        total = np.concatenate([[0], np.cumsum(self.counts)])
+        at = np.clip(first + width * np.arange(cells + 1), 0, len(self.counts))
+        inside = np.diff(total[at])
+        beyond = self.below + total[at[0]], self.above + total[-1] - total[at[-1]]
+        edges: Floats = self.low + self.step * (first + width * np.arange(cells + 1.0))
+        return edges, np.concatenate([[beyond[0]], inside, [beyond[1]]]).astype(np.int64)
+
+
+# What a method of reconstruction is given: counts of released values with the noise that made them, part by part.
+
 
 _TAIL = 0.05
 _NEVER = 1e-15

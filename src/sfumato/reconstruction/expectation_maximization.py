@@ -18,8 +18,7 @@ from scipy.stats import chi2
 
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import UsageError
-from sfumato.reconstruction.evidence import NO_ATOMS, Evidence, Part, z_cells
-from sfumato.reconstruction.kernel import Cells
+from sfumato.reconstruction.evidence import NO_ATOMS, Cells, Evidence, Part, z_cells
 from sfumato.reconstruction.parzen_program import ConvergenceError
 
 STOPPINGS = ("simulated", "successive", "discrepancy")

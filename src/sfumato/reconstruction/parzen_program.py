@@ -13,9 +13,7 @@ from scipy.optimize import minimize_scalar, nnls
 
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import SfumatoError, UsageError
-from sfumato.reconstruction.bins import Bins
-from sfumato.reconstruction.evidence import NO_ATOMS, Evidence, Part, z_cells
-from sfumato.reconstruction.kernel import Cells, rectangle_rule, smoothing
+from sfumato.reconstruction.evidence import NO_ATOMS, Bins, Cells, Evidence, Part, rectangle_rule, smoothing, z_cells
 
 # The quadratic programme on the probability simplex, solved exactly [density-reconstruction, Eqs. 14-18].
 #

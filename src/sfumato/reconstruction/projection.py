@@ -15,7 +15,7 @@ from sfumato.guarantee import Card
 from sfumato.noise import Law, OperatorNoise, Uniform, make_operator
 from sfumato.noise.expression import parse_expression
 from sfumato.noise.kernel_laws import SumLaw
-from sfumato.reconstruction.described import describe
+from sfumato.reconstruction.noise_strength import describe
 
 _QUOTED = re.compile(r"`([^`]*)`")
 

@@ -14,24 +14,23 @@ from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.guarantee import Card
 from sfumato.noise import Operator, OperatorNoise
 from sfumato.reconstruction.atoms import Column, understand
-from sfumato.reconstruction.band import band_of
-from sfumato.reconstruction.bins import Bins
-from sfumato.reconstruction.counting import (
+from sfumato.reconstruction.density import Density
+from sfumato.reconstruction.evidence import FEWEST, Bins, Cells, Evidence, Method, Part, Solver, z_cells
+from sfumato.reconstruction.expectation_maximization import ExpectationMaximization
+from sfumato.reconstruction.noise_strength import (
+    Described,
     cells_of,
     check_empty,
+    check_noise,
     count_values,
+    describe,
     missing_share,
     part_of,
     possible_range,
     rows_of,
 )
-from sfumato.reconstruction.density import Density
-from sfumato.reconstruction.described import Described, check_noise, describe
-from sfumato.reconstruction.evidence import FEWEST, Evidence, Method, Part, Solver, z_cells
-from sfumato.reconstruction.expectation_maximization import ExpectationMaximization
-from sfumato.reconstruction.kernel import Cells
 from sfumato.reconstruction.parzen_program import ParzenProgram
-from sfumato.reconstruction.shares import Resampling, Shares, counts_of, reconstruct_shares
+from sfumato.reconstruction.shares import Resampling, Shares, band_of, counts_of, reconstruct_shares
 
 METHODS: dict[str, type[ParzenProgram] | type[ExpectationMaximization]] = {
     method.name: method for method in (ParzenProgram, ExpectationMaximization)

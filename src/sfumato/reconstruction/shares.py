@@ -10,10 +10,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
+from scipy.linalg import solve_triangular
+from scipy.stats import norm
 
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import TableError, UsageError
 from sfumato.core.wording import counted
+from sfumato.reconstruction.atoms import Column, Fitted, LogDensity, log_sum
+from sfumato.reconstruction.evidence import Cells
 from sfumato.reconstruction.picture import WIDE, Band, Size, bars_picture
 
 
@@ -143,3 +147,148 @@ def reconstruct_shares(
     tail = (1.0 - band.confidence) / 2.0
     low, high = np.quantile(again, [tail, 1.0 - tail], axis=0)
     return Shares(name, tuple(categories), mass, low, high, band.confidence, sum(rows))
+
+
+# The band: between which shares of the table's people the true one lies in each cell, whatever the column is like.
+#
+# Every column that the released values allow (see `atoms`) gives a pointwise interval from draws of its posterior, in
+# which chance and the bias of smoothing are one: a draw is a table that could be the true one. The band spans the
+# intervals of all of them. A point mass may lie in each cell that its standard error reaches.
+
+
+# Densities that could be the truth: draws from the posterior, by Hamiltonian Monte Carlo.
+#
+# The most probable curve with its curvature (Laplace's approximation) says too little where noise is strong: there the
+# logarithm of a cell's probability is uncertain by more than 1, and nothing is normal. Short chains in coordinates in
+# which the curvature is 1 cost a tenth of a second and need no such approximation.
+
+
+_TRAJECTORIES, _KEPT = 12, 4
+_LEAPS, _STEP = 8, 0.25
+
+
+def draw_masses(model: LogDensity, fits: Sequence[Fitted], count: int, rng: np.random.Generator) -> Floats:
+    """`count` draws (lines) of the probabilities of cells and points; the roughness is drawn by its evidence."""
+    evidence = np.array([fit.log_evidence for fit in fits])
+    share = np.exp(evidence - evidence.max())
+    chains = -(-count // _KEPT)
+    places = (np.arange(chains) + rng.random()) / chains  # evenly, so that few chains still stand for all
+    chosen = np.minimum(np.searchsorted(np.cumsum(share / share.sum()), places), len(fits) - 1)
+    found = []
+    for place in np.unique(chosen):
+        found.append(_chains(model, fits[place], int(np.sum(chosen == place)), rng))
+    return np.vstack(found)[:count]
+
+
+def draw_shares(model: LogDensity, masses: Floats, rng: np.random.Generator) -> Floats:
+    """For every draw of the distribution, a draw of the shares that the people of this table have in it.
+
+    With r_ij the probability that somebody with a value in z-cell j belongs to cell i, their number in i has the mean
+    sum_j n_j r_ij and the variance sum_j n_j r_ij (1 - r_ij): what chance made of the distribution in this very table.
+    """
+    found = np.empty_like(masses)
+    for line, mass in enumerate(masses):
+        belongs = model.G * mass / np.maximum(model.expected(mass), 1e-300)[:, None]
+        mean = model.counts @ belongs
+        variance = np.maximum(mean - model.counts @ belongs**2, 0.0)
+        number = np.maximum(mean + np.sqrt(variance) * rng.standard_normal(len(mass)), 0.0)
+        found[line] = number / mean.sum()
+    return found
+
+
+def _chains(model: LogDensity, fit: Fitted, chains: int, rng: np.random.Generator) -> Floats:
+    """Several chains side by side, begun near the most probable curve; of each the last few states."""
+    inverse = solve_triangular(fit.triangle, np.eye(len(fit.theta)))
+    towards, rest = model.design @ inverse, fit.precision @ fit.theta
+    precision, rest = inverse.T @ fit.precision @ inverse, inverse.T @ rest
+
+    def look(at: Floats) -> tuple[Floats, Floats]:
+        """Log-posterior and its slope, at the chains' places."""
+        likelihood, slope = model.likelihood(model.masses(fit.theta[:, None] + inverse @ at))
+        pulled = precision @ at
+        value = likelihood - 0.5 * (at * pulled).sum(axis=0) - rest @ at
+        return value, towards.T @ slope - pulled - rest[:, None]
+
+    at = 0.5 * rng.standard_normal((len(fit.theta), chains))
+    value, slope = look(at)
+    found = []
+    for number in range(_TRAJECTORIES):
+        speed = rng.standard_normal(at.shape)
+        step = _STEP * rng.uniform(0.6, 1.3)
+        before = value - 0.5 * (speed**2).sum(axis=0)
+        moved, moved_value, moved_slope = at, value, slope
+        for _ in range(_LEAPS):
+            speed = speed + 0.5 * step * moved_slope
+            moved = moved + step * speed
+            moved_value, moved_slope = look(moved)
+            speed = speed + 0.5 * step * moved_slope
+        after = moved_value - 0.5 * (speed**2).sum(axis=0)
+        taken = np.log(rng.random(chains)) < after - before
+        at, value, slope = (
+            np.where(taken, new, old) for new, old in ((moved, at), (moved_value, value), (moved_slope, slope))
+        )
+        if number >= _TRAJECTORIES - _KEPT:
+            found.append(model.masses(fit.theta[:, None] + inverse @ at).T)
+    return np.vstack(found)
+
+
+_LIKELY = 0.02
+"""Chance from which on a kind of curve counts: what is seldom true is true of some columns, so only what the released
+values rule out is left out."""
+_NARROWED = 0.95
+"""The span of several intervals covers more than each of them, so that each is taken narrower by this.
+
+It was chosen on the columns of benchmarks/bench_coverage.py --chosen-on, `_LIKELY` on two skewed columns of real
+tables: docs/reconstruction.md says which, and what others show.
+"""
+
+
+def band_of(columns: Sequence[Column], cells: Cells, how: Resampling) -> tuple[Floats, Floats]:
+    """Lower and upper ends for every cell; less than one of the released rows is not told from none."""
+    rng = np.random.default_rng(how.seed)
+    found = [_interval(column, fits, cells, how, rng) for column in columns for fits in _alike(column.fits)]
+    low = np.min([ends[0] for ends in found], axis=0)
+    high = np.max([ends[1] for ends in found], axis=0)
+    one_row = 1.0 / float(columns[0].model.counts.sum())
+    low[low < one_row] = 0.0
+    return low, np.maximum(high, one_row)
+
+
+def _alike(fits: Sequence[Fitted]) -> list[Sequence[Fitted]]:
+    """Smooth curves, those between, and rough ones: of each kind that is likely, its fits.
+
+    Strong noise hides whether a column has one hump or two. Averaged over all, the smooth ones would speak loudest, and
+    the band be far too narrow where they are wrong.
+    """
+    third = -(-len(fits) // 3)
+    kinds = [fits[start : start + third] for start in range(0, len(fits), third)]
+    evidence = np.array([log_sum([fit.log_evidence for fit in kind]) for kind in kinds])
+    chances = np.exp(evidence - log_sum(list(evidence)))
+    return [kind for kind, chance in zip(kinds, chances, strict=True) if chance >= _LIKELY]
+
+
+def _interval(
+    column: Column, fits: Sequence[Fitted], cells: Cells, how: Resampling, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    draws, reach = how.draws, _NARROWED * float(norm.ppf(0.5 * (1.0 + how.confidence)))
+    tails = [float(norm.cdf(-reach)), float(norm.cdf(reach))]
+    drawn = draw_shares(column.model, draw_masses(column.model, fits, draws, rng), rng)
+    smooth, shares = drawn[:, : cells.count].copy(), drawn[:, cells.count :].T
+    lines = np.arange(draws)
+    for atom, share in zip(column.atoms, shares, strict=True):
+        if atom.width:
+            centre = atom.place + atom.error * rng.standard_normal(draws)
+            for distance, weight in zip(*atom.spread(), strict=True):
+                smooth[lines, cells.holding(centre + distance)] += weight * share
+    low, high = np.quantile(smooth, tails, axis=0)
+    for atom, share in zip(column.atoms, shares, strict=True):
+        if not atom.width:
+            ends = cells.holding(
+                np.array([atom.place - reach * atom.error, atom.place + reach * atom.error, atom.value])
+            )
+            there = np.arange(ends.min(), ends.max() + 1)
+            with_it = np.quantile(smooth[:, there] + share[:, None], tails, axis=0)
+            high[there] = np.maximum(high[there], with_it[1])
+            if len(there) == 1:
+                low[there] = with_it[0]
+    return low, high

@@ -24,8 +24,7 @@ from sfumato.channels.recipe import FALSE_ALARMS, Reach
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import CardError, SfumatoError, TableError
 from sfumato.guarantee import Card
-from sfumato.mechanisms.stage_guide import OutcomeCounts, ReleasedRows
-from sfumato.mechanisms.staged_release import guides_fit
+from sfumato.mechanisms.staged_release import OutcomeCounts, ReleasedRows, guides_fit
 from sfumato.release.noise_evidence import NoiseEvidence
 from sfumato.release.release import card_inside, carries_more, matrix_of
 

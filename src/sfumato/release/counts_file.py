@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.channels.measured import Measurement
+from sfumato.channels.recipe import Measurement
 from sfumato.core.array_types import Codes
 from sfumato.core.errors import CardError, TableError
 from sfumato.guarantee import Card

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.guarantee import Card, Guarantee
 from sfumato.guarantee.all_releases import is_drawn
-from sfumato.guarantee.concentrated import NOTHING_PROVED
+from sfumato.guarantee.cost import NOTHING_PROVED
 from sfumato.guarantee.person_hash import Fingerprint
 from sfumato.ledger import Ledger
 from sfumato.ledger.ledger import Note, new_roll_name
@@ -22,7 +22,7 @@ from sfumato.mechanisms import Mechanism
 from sfumato.release.sanitize_options import Options
 from sfumato.release.write_release import today
 from sfumato.table import Schema, Table
-from sfumato.table.persons import one_spelling
+from sfumato.table.cell_sets import one_spelling
 
 if TYPE_CHECKING:
     from sfumato.release.search_result import SearchResult

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.guarantee import Card
+from sfumato.guarantee.card import recomputed, understatement
 from sfumato.guarantee.finding import Finding, cannot_check, ok, wrong
-from sfumato.guarantee.recompute import recomputed, understatement
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.release.check_rows import (
     BLOCK,

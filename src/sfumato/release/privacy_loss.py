@@ -18,7 +18,7 @@ from sfumato.core.errors import UsageError
 from sfumato.mechanisms import Mechanism
 from sfumato.noise import OperatorNoise, Uniform
 from sfumato.reconstruction import Cells, Density
-from sfumato.reconstruction.described import described
+from sfumato.reconstruction.noise_strength import described
 from sfumato.table import Encoding, Schema
 from sfumato.table.statistics import Statistics
 

@@ -25,8 +25,8 @@ from sfumato.release.sanitize_checks import released_target
 from sfumato.release.write_release import CARD_METADATA, COUNTS, MODEL, InFolder, InMemory, check_replaceable
 from sfumato.table import Encoding, open_table
 from sfumato.table.arrays import checked, numbers
+from sfumato.table.cell_sets import ARROW, as_frame, kind_of
 from sfumato.table.encoding import recode, unstated
-from sfumato.table.persons import ARROW, as_frame, kind_of
 
 _FORMAT_METADATA = {b"ARROW:schema", b"PARQUET:field_id"}
 FILES = tuple(f"release.{format}" for format in RELEASE_FORMATS)

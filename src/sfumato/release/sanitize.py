@@ -45,8 +45,8 @@ from sfumato.release.write_release import (
     release_folder,
 )
 from sfumato.table import Column, Encoding, Schema, Table, open_table
+from sfumato.table.cell_sets import kind_of
 from sfumato.table.infer import check_column
-from sfumato.table.persons import kind_of
 
 if TYPE_CHECKING:  # brings scikit-learn with it, which only a search needs
     from sfumato.release.search_result import SearchResult

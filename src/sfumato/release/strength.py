@@ -9,8 +9,7 @@ from typing import Any
 from sfumato.core.asked import check_asked
 from sfumato.core.errors import UsageError
 from sfumato.guarantee import epsilon_for_posterior
-from sfumato.guarantee.concentrated import Central, rho_for
-from sfumato.guarantee.posterior import PRIOR
+from sfumato.guarantee.cost import PRIOR, Central, rho_for
 from sfumato.mechanisms import make_mechanism
 from sfumato.release.asked import OWNER, Presence, SanitizeAsked, Terms
 

@@ -21,7 +21,7 @@ from sfumato.core.as_published import follows
 from sfumato.core.errors import InterruptedRunError, OutputError, UsageError
 from sfumato.core.files import check_folder, explained, new_folder, sole_writer, sync_file, write_whole
 from sfumato.guarantee import Card, Guarantee, Key, ThreatModel, space_of
-from sfumato.guarantee.consistency import LABEL_CLASSES, label_state
+from sfumato.guarantee.card import LABEL_CLASSES, label_state
 from sfumato.ledger.row_memory import RowMemory
 from sfumato.mechanisms import Mechanism
 from sfumato.release.engines.shuffle import DiskShuffle, MemoryShuffle, Shuffle

@@ -17,7 +17,7 @@ from sfumato.core.errors import CardError, SchemaError, UsageError
 from sfumato.core.files import check_free, write_whole
 from sfumato.guarantee import Card
 from sfumato.guarantee.borrowed import is_reason
-from sfumato.guarantee.concentrated import epsilon_of
+from sfumato.guarantee.cost import epsilon_of
 from sfumato.guarantee.guarantee import CENTRAL_DP
 from sfumato.mechanisms.central.model_file import model_from_dict
 from sfumato.mechanisms.central.plan import Plan

@@ -30,7 +30,7 @@ from sfumato.mechanisms import Mechanism, make_mechanism
 from sfumato.reconstruction.picture import BOTTOM, LEFT, TOP, Size, framed, text, ticks
 from sfumato.study.asked import RehearseAsked
 from sfumato.table import Encoding, Schema, open_table
-from sfumato.table.persons import as_frame, kind_of
+from sfumato.table.cell_sets import as_frame, kind_of
 
 TEST_SHARE = 0.25
 DRAWS = 200

@@ -25,7 +25,7 @@ from sfumato.channels.guidance import (
     whole_tuple_disclosure,
     whole_tuple_response,
 )
-from sfumato.channels.guidance.simulation import PUBLIC
+from sfumato.channels.guidance.disclosure import PUBLIC
 from sfumato.core.array_types import Bits, Codes, Matrix
 from sfumato.core.asked import asks
 from sfumato.core.errors import TableError, UsageError

@@ -2,11 +2,10 @@
 
 from sfumato.table.column import KINDS, MISSING, ROLES, Column, ColumnNoise
 from sfumato.table.encoding import Encoded, Encoding
-from sfumato.table.groups import Group
 from sfumato.table.infer import ConstantWarning, IdentifierWarning, TableWarning
 from sfumato.table.readers import open_table
-from sfumato.table.schema import Schema
-from sfumato.table.sql import SqlQuery
+from sfumato.table.schema import Group, Schema
+from sfumato.table.statistical import SqlQuery
 from sfumato.table.tables import BLOCK_ROWS, Table
 from sfumato.table.writers import BlockWriter, table_writer, write_table
 

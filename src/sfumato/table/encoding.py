@@ -27,6 +27,7 @@ from sfumato.table.arrays import (
     plain,
     typed_categories,
 )
+from sfumato.table.cell_sets import person_codes, person_hashes
 from sfumato.table.column import Column, interval_names
 from sfumato.table.filling import (
     BLIND,
@@ -40,9 +41,7 @@ from sfumato.table.filling import (
     fill_onehot,
     numbers_of,
 )
-from sfumato.table.groups import Group, groups_of
-from sfumato.table.persons import person_codes, person_hashes
-from sfumato.table.schema import Schema
+from sfumato.table.schema import Group, Schema, groups_of
 
 # Encoded columns back to a source column.
 

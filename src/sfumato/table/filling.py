@@ -15,8 +15,8 @@ from sfumato.core.errors import SchemaError, TableError
 from sfumato.core.wording import counted
 from sfumato.table import arrays
 from sfumato.table.column import Column, cut, nearest
-from sfumato.table.groups import Group
 from sfumato.table.infer import TableWarning
+from sfumato.table.schema import Group
 
 # Cells that fit no category of a schema, told by column and number; their words stay where they are.
 

@@ -17,8 +17,7 @@ from sfumato.core.wording import counted
 from sfumato.table.csv_table import CsvTable, Dialect
 from sfumato.table.parts import PartsTable, files_of_folder, files_of_pattern, fixed_start, is_pattern, partition_values
 from sfumato.table.spreadsheet import SHEETS, SheetTable
-from sfumato.table.sql import SqlQuery, SqlTable
-from sfumato.table.statistical import READERS, StatisticalTable
+from sfumato.table.statistical import READERS, SqlQuery, SqlTable, StatisticalTable
 from sfumato.table.tables import FileMark, MemoryTable, SelectedTable, Table, WithoutWords, bare
 
 CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.bz2", ".tsv.bz2", ".csv.zst", ".tsv.zst")

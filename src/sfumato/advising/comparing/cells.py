@@ -24,7 +24,7 @@ from sfumato.auditing.canary import plant
 from sfumato.core.array_types import Floats, Matrix
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.core.files import write_whole
-from sfumato.guarantee.concentrated import epsilon_of
+from sfumato.guarantee.cost import epsilon_of
 from sfumato.mechanisms import MECHANISMS, make_mechanism
 from sfumato.table import Encoding, Schema
 

@@ -17,10 +17,9 @@ from sfumato.attacks.base import LINKABILITY
 from sfumato.auditing.extra import NOT_WITHIN, UNKNOWN, Points, Risk, state_of, three_risks
 from sfumato.auditing.report.markup import tag
 from sfumato.auditing.utility import HOLDOUT
-from sfumato.core.wording import NO_BETTER, QUESTIONS, WORSE, counted, right_of_100, to_type
+from sfumato.core.wording import NO_BETTER, QUESTIONS, WORSE, counted, listed, own_words, quoted, right_of_100, to_type
 from sfumato.guarantee import AllReleases
 from sfumato.guarantee.guarantee import CENTRAL_DP, summarized
-from sfumato.guarantee.own_words import listed, own_words, quoted
 
 LEFT, NARROW = 19, 60
 """Characters of the left column, and of a terminal in which it has a line of its own."""

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.auditing.report.markup import Section, drawn
+from sfumato.core.wording import own_words
 from sfumato.guarantee import AllReleases
+from sfumato.guarantee.cost import BELIEFS, but_for
 from sfumato.guarantee.guarantee import CENTRAL_DP, LOCAL_DP, summarized
-from sfumato.guarantee.own_words import own_words
-from sfumato.guarantee.promise import BELIEFS, but_for
 from sfumato.guarantee.rounding import amplification_at_most, epsilon_at_most, percent_down, percent_up
 
 LEVELS = (

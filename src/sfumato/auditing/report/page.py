@@ -22,8 +22,8 @@ from sfumato.auditing.report.strongest import attackers_section, counts_values, 
 from sfumato.auditing.report.verdict import GAINS, IN_SHORT, SIGNS, column_verdict
 from sfumato.auditing.report.wording import DASH, figure, of_100, setting_rows
 from sfumato.core.files import write_whole
+from sfumato.core.wording import own_words
 from sfumato.guarantee.card import NOT_FOR_RELEASE
-from sfumato.guarantee.own_words import own_words
 
 # Which columns and which records the release gives away: for the owner's eyes, records by their row numbers.
 

@@ -4,24 +4,20 @@
 `survey_epsilon` and, tighter, `record_epsilon` what that proves.
 """
 
-from sfumato.channels.guidance.bits import (
-    FLOOR,
-    LINKS,
-    Link,
-    answer_posteriors,
-    bit_probabilities,
-    log_likelihoods,
-    perturb_bits,
-    uniforms_from_bytes,
-)
 from sfumato.channels.guidance.disclosure import (
     Disclosure,
+    SurveyRun,
     disclosure,
     exact_disclosure,
+    mixed_limits,
     published_disclosure_estimate,
     published_error_estimate,
+    random_startup,
+    simulate,
     sureness,
     told_by,
+    whole_tuple_disclosure,
+    whole_tuple_response,
 )
 from sfumato.channels.guidance.epsilon import (
     RecordEpsilon,
@@ -52,15 +48,18 @@ from sfumato.channels.guidance.most_disclosure import (
     most_bits,
     most_disclosure,
 )
-from sfumato.channels.guidance.simulation import (
-    SurveyRun,
-    mixed_limits,
-    random_startup,
-    simulate,
-    whole_tuple_disclosure,
-    whole_tuple_response,
+from sfumato.channels.guidance.space import (
+    BLANK,
+    FLOOR,
+    LINKS,
+    AnswerSpace,
+    Link,
+    answer_posteriors,
+    bit_probabilities,
+    log_likelihoods,
+    perturb_bits,
+    uniforms_from_bytes,
 )
-from sfumato.channels.guidance.space import BLANK, AnswerSpace
 
 __all__ = [
     "BLANK",

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.channels.guidance.bits import FLOOR, Link, check_floor, check_link, floored
-from sfumato.channels.guidance.space import AnswerSpace
+from sfumato.channels.guidance.space import FLOOR, AnswerSpace, Link, check_floor, check_link, floored
 from sfumato.core.array_types import Matrix
 
 ROUNDING = 1e-9

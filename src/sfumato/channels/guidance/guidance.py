@@ -14,8 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.channels.guidance.bits import FLOOR, Link, check_floor, check_link
-from sfumato.channels.guidance.space import checked_bits
+from sfumato.channels.guidance.space import FLOOR, Link, check_floor, check_link, checked_bits
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import CardError, TableError, UsageError
 

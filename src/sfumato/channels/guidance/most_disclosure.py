@@ -27,15 +27,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.channels.guidance.bits import (
-    FLOOR,
-    Link,
-    bit_probabilities,
-    check_floor,
-    check_link,
-    projected,
-    score_bits,
-)
 from sfumato.channels.guidance.disclosure import (
     MOST_LISTED,
     Disclosure,
@@ -46,7 +37,16 @@ from sfumato.channels.guidance.disclosure import (
     log_mean,
     population_of,
 )
-from sfumato.channels.guidance.space import AnswerSpace
+from sfumato.channels.guidance.space import (
+    FLOOR,
+    AnswerSpace,
+    Link,
+    bit_probabilities,
+    check_floor,
+    check_link,
+    projected,
+    score_bits,
+)
 from sfumato.core.array_types import Bits, Codes, Matrix
 from sfumato.core.errors import TableError, UsageError
 

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sfumato.learn.classifiers.distortion import NoiseSummary, noise_summary
     from sfumato.learn.classifiers.factory import CLASSIFIERS, make_classifier
-    from sfumato.learn.classifiers.label_noise import LabelNoiseCorrection
     from sfumato.learn.classifiers.noise_aware_discriminant import NoiseAwareDiscriminant
     from sfumato.learn.classifiers.on_reconstruction import OnReconstruction, ReconstructedTree
     from sfumato.learn.classifiers.perturbed import PerturbedClassifier
     from sfumato.learn.classifiers.radius_vote import RadiusVote
-    from sfumato.learn.classifiers.reads_noise import Part
+    from sfumato.learn.classifiers.reads_noise import LabelNoiseCorrection, Part
     from sfumato.learn.classifiers.reconstructed_naive_bayes import ReconstructedNaiveBayes
     from sfumato.learn.classifiers.training import fit_on_parts
 
 _WHERE = {
     "CLASSIFIERS": "factory",
-    "LabelNoiseCorrection": "label_noise",
+    "LabelNoiseCorrection": "reads_noise",
     "NoiseAwareDiscriminant": "noise_aware_discriminant",
     "NoiseSummary": "distortion",
     "OnReconstruction": "on_reconstruction",

@@ -30,8 +30,15 @@ from sfumato.channels import Staged
 from sfumato.core.array_types import Codes, Floats
 from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.learn.classifiers.factory import make_classifier
-from sfumato.learn.classifiers.label_noise import LabelNoiseCorrection, response_matrix
-from sfumato.learn.classifiers.reads_noise import GivesProbabilities, Part, ReadsNoise, mean_keep, recipe_of
+from sfumato.learn.classifiers.reads_noise import (
+    GivesProbabilities,
+    LabelNoiseCorrection,
+    Part,
+    ReadsNoise,
+    mean_keep,
+    recipe_of,
+    response_matrix,
+)
 
 THROUGH_NOISE = (
     "empirical-bayes-naive-bayes",

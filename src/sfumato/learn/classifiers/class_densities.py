@@ -19,9 +19,15 @@ from sfumato.core.errors import CardError
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.release_columns import ReleaseColumn, columns_of_part
 from sfumato.reconstruction import Cells, ConvergenceError, Density, Options, invert_response
-from sfumato.reconstruction.counting import cells_of, count_values, missing_share, part_of, possible_range
-from sfumato.reconstruction.described import Described
 from sfumato.reconstruction.evidence import FEWEST, Evidence, Method
+from sfumato.reconstruction.noise_strength import (
+    Described,
+    cells_of,
+    count_values,
+    missing_share,
+    part_of,
+    possible_range,
+)
 from sfumato.reconstruction.reconstruct import check_same_column, reconstruct_numbers
 from sfumato.reconstruction.shares import onto_simplex
 

@@ -1,14 +1,126 @@
-"""Classifiers by name and parameters, each ready to be trained on noisy rows."""
+"""What a classifier says about itself before it is made: its name, its parameters, and what its model may hold."""
 
 from __future__ import annotations
 
+import inspect
+import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Any, ClassVar, dataclass_transform
 
+from sfumato.core.accepted import Accepted
 from sfumato.core.as_published import as_published
 from sfumato.core.errors import UsageError
 from sfumato.core.registry import discover
-from sfumato.learn.classifiers.named.base import NamedClassifier
+from sfumato.mechanisms.parameters import Parameters
+
+SCALED = ("pipeline.Pipeline", "preprocessing._data.StandardScaler")
+"""Types of scikit-learn in a model that scales its columns first."""
+
+
+@dataclass(frozen=True)
+class Invariance:
+    """Whether answers stay the same when table and queries are rotated [random-rotation, Definition 1], and why.
+
+    `when`: "any centre", "centre zero" or "never".
+    """
+
+    when: str
+    why: str
+
+
+SINGLE_COLUMNS = Invariance("never", "It looks at single columns, and a rotation mixes them.")
+DISTANCES = Invariance("any centre", "It looks at nothing but distances, and a rotation keeps them.")
+
+
+def parameter(default: Any, accepted: Accepted) -> Any:
+    """A parameter of a named classifier: its default, and what it may be."""
+    return field(default=default, metadata={"accepted": accepted})
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(parameter,))
+class NamedClassifier(Parameters, ABC):
+    """A classifier by its name. The first paragraph of a subclass's docstring is what users read.
+
+    A subclass declares each parameter as ``k: int = parameter(11, Whole(1, 10_000))``, and is made with them by name.
+    A model file may hold only types that some classifier names: `model_types` of scikit-learn (below `sklearn.`) and
+    `own_types` (below `sfumato.learn.classifiers.`).
+    """
+
+    name: ClassVar[str]
+    knows_noise: ClassVar[bool] = False
+    """Whether it uses the noise itself; for the others there is the reconstruction to train on."""
+    keeps_rows: ClassVar[bool] = False
+    """Whether its model contains released rows: whoever gets the model gets those rows."""
+    on_bits: ClassVar[bool] = False
+    """Whether it is made for the bits of a survey."""
+    numeric: ClassVar[bool] = False
+    """Whether it learns a number instead of a class."""
+    model_types: ClassVar[tuple[str, ...]] = ()
+    own_types: ClassVar[tuple[str, ...]] = ()
+    published: ClassVar[Mapping[str, Any] | None] = None
+    """What its paper does where our default differs, by parameter; None: no paper has a variant of its own."""
+    rotations: ClassVar[Invariance | None] = None
+    """What theory says of rotations, whatever the parameters; None: nothing."""
+    accepts: ClassVar[Mapping[str, Accepted]] = MappingProxyType({})
+    """What every parameter may be."""
+
+    def __init_subclass__(cls) -> None:
+        found = fields(dataclass(eq=False, repr=False)(cls))  # type: ignore[arg-type]
+        if found:
+            cls.accepts = MappingProxyType({one.name: one.metadata["accepted"] for one in found})
+
+    @abstractmethod
+    def make(self) -> Any:
+        """An unfitted estimator."""
+
+    @property
+    def invariance(self) -> Invariance | None:
+        """What theory says of rotations with these parameters."""
+        return self.rotations
+
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """Every parameter with its default."""
+        return {name: one.default for name, one in inspect.signature(cls).parameters.items()}
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters that differ from their defaults, in their order: what stands on cards."""
+        given, usual = self.get_params(), self.defaults()
+        return {name: given[name] for name in usual if given[name] != usual[name]}
+
+    @property
+    def text(self) -> str:
+        """Name and changed parameters in one line, as `choose_classifier` reads it."""
+        return " ".join([self.name, *(f"{name}={_spelled(value)}" for name, value in self.parameters.items())])
+
+    def check(self) -> None:
+        """Refuse a parameter that is out of its range, in a sentence."""
+        for name, accepted in self.accepts.items():
+            value = getattr(self, name)
+            if not accepted.allows(value):
+                raise UsageError(
+                    f"The {name!r} parameter of {self.name} must be {accepted.words}. Got {str(value)[:60]!r} instead."
+                )
+
+
+def _spelled(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def behind_scaling(classifier: Any) -> Any:
+    """A learner that divides every column by its own spread first; its types are `SCALED`."""
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), classifier)
+
+
+# Classifiers by name and parameters, each ready to be trained on noisy rows.
+
 
 CLASSIFIERS: dict[str, type[NamedClassifier]] = discover("sfumato.learn.classifiers.named", NamedClassifier)  # type: ignore[type-abstract]
 
@@ -89,8 +201,7 @@ def make_classifier(
     made = chosen.make()
     if reconstruction is None:
         return made
-    from sfumato.learn.classifiers.assignment import WAYS
-    from sfumato.learn.classifiers.on_reconstruction import OnReconstruction
+    from sfumato.learn.classifiers.on_reconstruction import WAYS, OnReconstruction
 
     if reconstruction not in WAYS:
         raise UsageError(f"There is no reconstruction {reconstruction!r}. Choose one of: {', '.join(WAYS)}.")

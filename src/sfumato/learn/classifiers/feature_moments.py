@@ -20,8 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sfumato.channels import Channel, NotApplicableError, Recipe
-from sfumato.channels.staged import VECTORS, Marginals, Staged
-from sfumato.channels.unit_vector import UnitVector
+from sfumato.channels.staged import VECTORS, Marginals, Staged, UnitVector
 from sfumato.core.array_types import Floats, Matrix
 from sfumato.learn.classifiers.empirical_bayes import (
     PSEUDO_ROWS,
@@ -34,7 +33,7 @@ from sfumato.learn.classifiers.empirical_bayes import (
     states_of_group,
 )
 from sfumato.learn.classifiers.reads_noise import Part
-from sfumato.noise.cap import mean_length
+from sfumato.noise.response import mean_length
 from sfumato.table import Group
 
 _TINY = 1e-12

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sfumato.core.array_types import Floats
-from sfumato.learn.classifiers.checked_rows import matrix_of_rows, rows_and_targets
+from sfumato.learn.classifiers.reads_noise import matrix_of_rows, rows_and_targets
 
 KINDS = ("perceptron", "logistic")
 

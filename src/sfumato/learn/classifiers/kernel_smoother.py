@@ -19,8 +19,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sfumato.core.array_types import Floats
-from sfumato.learn.classifiers.checked_rows import matrix_of_rows, rows_and_numbers, rows_and_targets
-from sfumato.learn.classifiers.reads_noise import GivesProbabilities
+from sfumato.learn.classifiers.reads_noise import GivesProbabilities, matrix_of_rows, rows_and_numbers, rows_and_targets
 
 # Regressions by name: learners of a number, with what a rotation does to them.
 

@@ -9,8 +9,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from sfumato.core.array_types import Codes, Floats
-from sfumato.learn.classifiers.checked_rows import matrix_of_rows, rows_and_targets
-from sfumato.learn.classifiers.reads_noise import GivesProbabilities
+from sfumato.learn.classifiers.reads_noise import GivesProbabilities, matrix_of_rows, rows_and_targets
 from sfumato.table.neighbours import nearest
 
 BY_VALIDATION = "cross-validation"

@@ -13,8 +13,14 @@ from sfumato.channels import Recipe, apart
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import UsageError
 from sfumato.guarantee import Card
-from sfumato.learn.classifiers.label_noise import response_matrix
-from sfumato.learn.classifiers.reads_noise import GivesProbabilities, Part, ReadsNoise, recipe_of, softmax
+from sfumato.learn.classifiers.reads_noise import (
+    GivesProbabilities,
+    Part,
+    ReadsNoise,
+    recipe_of,
+    response_matrix,
+    softmax,
+)
 from sfumato.learn.classifiers.release_columns import ReleaseColumn, columns_of_part
 from sfumato.mechanisms import Mechanism
 from sfumato.noise import OperatorNoise

@@ -1,7 +1,15 @@
-"""Any scikit-learn classifier, and a decision tree, trained on reconstructed values instead of noisy ones."""
+"""Plain-looking training rows from a noisy release: values moved so that every column has its reconstructed law.
+
+Agrawal & Srikant (2000): sort the released values of a column and give the smallest ones to the first interval, as
+many as the reconstruction says, the next ones to the second, and so on. The r-th of n values so becomes the
+(r - 1/2) / n quantile of the reconstructed distribution. Order is kept, and with it most of what the noise has left of
+the columns' dependence. `by-class` does this within every class, `global` for all rows together.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,10 +20,117 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
 from threadpoolctl import threadpool_limits
 
-from sfumato.core.array_types import Floats
-from sfumato.learn.classifiers.assignment import WAYS, Assignment
+from sfumato.core.array_types import Codes, Floats
+from sfumato.learn.classifiers.class_densities import ClassDensities, Slice, class_densities, slices
 from sfumato.learn.classifiers.reads_noise import Part, ReadsNoise
-from sfumato.reconstruction import make_method
+from sfumato.reconstruction import Cells, Density, make_method
+from sfumato.reconstruction.evidence import Method
+
+WAYS = ("by-class", "global")
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """How values are reconstructed and assigned.
+
+    `middles`: the middle of the interval, as published, which trees sort faster; else where in it the rank lies.
+    """
+
+    way: str = "by-class"
+    method: Method | None = None
+    intervals: int | None = None
+    middles: bool = False
+
+    def rows(self, parts: Sequence[Part], classes: int, rng: np.random.Generator) -> Floats:
+        """The rows of all parts, one part after the other, with assigned values in the encoding of plain rows."""
+        if self.way == "global":
+            parts, classes = [Part(part.Z, np.zeros_like(part.y), part.source) for part in parts], 1
+        moved = [part.Z.copy() for part in parts]
+        for column in slices(parts):
+            if not any(one.column.is_noisy for one in column):
+                continue  # seen as it is: nothing to reconstruct, nothing to move
+            found = class_densities(column, classes, method=self.method, intervals=self.intervals)
+            for one, Z in zip(column, moved, strict=True):
+                if found is None or not one.column.is_noisy:
+                    continue
+                there = one.column.reported(one.Z)  # a cell that is left out stays so
+                mine = [np.flatnonzero((one.y == code) & there) for code in range(classes)]
+                if found.cells is None:
+                    _move_categories(Z, one, found, mine, rng)
+                else:
+                    _move_numbers(Z, one, found, mine, rng, self.middles)
+        return np.concatenate(moved)
+
+
+def _move_categories(
+    Z: Floats, one: Slice, found: ClassDensities, mine: Sequence[Codes], rng: np.random.Generator
+) -> None:
+    codes, block = one.column.codes(one.Z), slice(one.column.start, one.column.stop)
+    for code, rows in enumerate(mine):
+        if len(rows):
+            Z[rows, block] = np.eye(block.stop - block.start)[moved_codes(codes[rows], found.mass[code], rng)]
+
+
+def _move_numbers(
+    Z: Floats, one: Slice, found: ClassDensities, mine: Sequence[Codes], rng: np.random.Generator, middles: bool
+) -> None:
+    column, cells = one.column, found.cells
+    assert cells is not None
+    values, empty = column.values(one.Z), column.missing(one.Z)
+    raw = np.full(len(values), column.low + 0.5 * column.width)  # where a missing value stands
+    for code, rows in enumerate(mine):
+        if column.has_indicator and len(rows):
+            shares = np.array([1.0 - found.missing[code], found.missing[code]])
+            empty[rows] = moved_codes(empty[rows].astype(np.int64), shares, rng).astype(bool)
+        shown = rows[~empty[rows]]
+        if len(shown):
+            raw[shown] = by_rank(_filled(values[shown], rng), cells, found.mass[code], middles)
+    there = column.reported(one.Z)
+    Z[there, column.start] = column.encoded(raw[there])
+    if column.has_indicator:
+        Z[:, column.stop - 1] = empty
+
+
+def by_rank(values: Floats, cells: Cells, mass: Floats, middles: bool = False) -> Floats:
+    """The r-th smallest of n values becomes the (r - 1/2) / n quantile, or the middle of the cell that it lies in."""
+    order = np.argsort(values)
+    share = (np.arange(len(values)) + 0.5) / len(values)
+    found = np.empty(len(values))
+    if middles:
+        cell = np.searchsorted(np.cumsum(mass)[:-1], share * mass.sum(), side="left")
+        found[order] = cells.middles[cell]
+    else:
+        found[order] = Density("", cells, mass).quantiles(share)
+    return found
+
+
+def _filled(values: Floats, rng: np.random.Generator) -> Floats:
+    """Cells reported missing that are to have a value take the rank of another row's, at random."""
+    hidden = np.isnan(values)
+    if not hidden.any():
+        return values
+    known = values[~hidden]
+    filled = values.copy()
+    filled[hidden] = rng.choice(known, int(hidden.sum())) if len(known) else 0.0
+    return filled
+
+
+def moved_codes(codes: Codes, shares: Floats, rng: np.random.Generator) -> Codes:
+    """Codes with the wanted shares that differ from the given ones in as few rows as possible; which, is drawn."""
+    wanted = np.floor(shares * len(codes) + 1e-9).astype(np.int64)
+    rest = np.argsort(wanted - shares * len(codes), kind="stable")[: len(codes) - wanted.sum()]
+    wanted[rest] += 1
+    surplus = np.bincount(codes, minlength=len(shares)) - wanted
+    order = rng.permutation(len(codes))
+    by_code = order[np.argsort(codes[order], kind="stable")]  # rows of each code together, in random order
+    place = np.arange(len(codes)) - np.searchsorted(codes[by_code], codes[by_code])
+    leaving = rng.permutation(by_code[place < surplus[codes[by_code]]])
+    moved = codes.copy()
+    moved[leaving] = np.repeat(np.arange(len(shares)), np.maximum(-surplus, 0))
+    return moved
+
+
+# Any scikit-learn classifier, and a decision tree, trained on reconstructed values instead of noisy ones.
 
 
 class _OnAssignedRows(ReadsNoise):

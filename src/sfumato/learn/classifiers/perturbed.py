@@ -17,9 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 from sfumato.core.array_types import Matrix
 from sfumato.core.errors import PrivacyLeakWarning, SchemaError, UsageError
 from sfumato.core.wording import counted
-from sfumato.learn.classifiers.checked_rows import check_columns, matrix_of_rows, rows_and_targets, targets_beside
 from sfumato.learn.classifiers.factory import make_classifier
-from sfumato.learn.classifiers.reads_noise import Part
+from sfumato.learn.classifiers.reads_noise import Part, check_columns, matrix_of_rows, rows_and_targets, targets_beside
 from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts, public_map
 from sfumato.mechanisms import Mechanism, PrincipalLaplace
 from sfumato.noise import Streams

@@ -18,7 +18,7 @@ from sfumato.guarantee import Card
 from sfumato.learn.classifiers.feature_moments import FeatureMoments, FeatureSpace, moments_of, vector_channel
 from sfumato.learn.classifiers.reads_noise import GivesProbabilities, Part, ReadsNoise, recipe_of, softmax
 from sfumato.mechanisms import Mechanism
-from sfumato.noise.cap import mean_length
+from sfumato.noise.response import mean_length
 from sfumato.table import Column, Encoding, Schema
 
 SPREADS = tuple(np.geomspace(0.001, 3.0, 16))

@@ -18,7 +18,7 @@ from sfumato.learn.classifiers.release_columns import ReleaseColumn, columns_of
 from sfumato.mechanisms import Mechanism
 from sfumato.noise import NumberNoise
 from sfumato.reconstruction import Cells, make_method
-from sfumato.reconstruction.kernel import cell_probabilities
+from sfumato.reconstruction.evidence import cell_probabilities
 
 _GRID = 2000
 _TINY = 1e-300

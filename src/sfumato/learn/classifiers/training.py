@@ -132,7 +132,7 @@ def fit_on_parts(classifier: Any, parts: Sequence[Part]) -> Any:
 
         extra = {"noise": [noise_summary(part.source, Z.shape[1]) for part in parts], "part": part_of}
     if (keep := mean_keep(parts)) < 1.0:
-        from sfumato.learn.classifiers.label_noise import LabelNoiseCorrection
+        from sfumato.learn.classifiers.reads_noise import LabelNoiseCorrection
 
         classifier = LabelNoiseCorrection(classifier, keep=keep)
     return classifier.fit(Z, y, **extra)

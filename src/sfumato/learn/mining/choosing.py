@@ -1,4 +1,9 @@
-"""How many clusters a release shows, and whether they come again: from released rows alone."""
+"""A mixture of clusters behind noise, by expectation-maximization on the likelihoods of released values.
+
+Within a cluster columns are independent: a number is normal, a category has shares. The density of a released value is
+that of the cluster sent through the channel, so that the estimate is of the *plain* rows (deconvolution). "spherical"
+has one variance for all clusters and columns of numbers, which is k-means' own model; "diagonal" one for each.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +14,215 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import logsumexp
+from threadpoolctl import threadpool_limits
 
 from sfumato.core.array_types import Codes, Floats, Matrix
+from sfumato.core.errors import UsageError
 from sfumato.learn.asked import AUTO, MIXTURES
-from sfumato.learn.mining.mixture import Mixture, fit_mixture
 from sfumato.learn.mining.seen import Seen
+
+MOST_STEPS, TOLERANCE = 150, 5e-5
+STARTS, TRIED_STEPS = 5, 15
+"""So many beginnings are followed for some steps, and the likeliest of them to the end."""
+_TINY = 1e-300
+
+
+@dataclass(frozen=True, eq=False)
+class Laws:
+    """One column in all k clusters: means and variances (k) of its number, shares (k x m') of what is no number."""
+
+    mean: Floats
+    variance: Floats
+    shares: Matrix
+
+    def over(self, seen: Seen) -> Matrix:
+        """Probabilities of the nodes, m x k."""
+        present = 1.0 - self.shares.sum(axis=1)
+        found = np.empty((len(seen.nodes), len(self.shares)))
+        found[seen.numbers :] = self.shares.T
+        if seen.numbers:
+            away = (seen.grid[:, None] - self.mean) ** 2 / (2.0 * self.variance)
+            bell = np.exp(away.min(axis=0) - away)
+            found[: seen.numbers] = present * bell / bell.sum(axis=0)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Clusters of plain rows, the largest first. `score`: mean log-likelihood of a released row, up to a constant that
+    depends on the rows only."""
+
+    model: str
+    weights: Floats
+    laws: tuple[Laws, ...]
+    score: float = 0.0
+
+    @property
+    def clusters(self) -> int:
+        return len(self.weights)
+
+    def log_joint(self, seen: Sequence[Seen]) -> Matrix:
+        """log P(cluster, released row), n x k, up to the same constant."""
+        total = np.tile(np.log(self.weights + _TINY), (len(seen[0].codes), 1))
+        for column, laws in zip(seen, self.laws, strict=True):
+            told = np.log(column.lines @ laws.over(column) + _TINY)
+            total += np.where(column.reported[:, None], told[column.codes], 0.0)
+        return total
+
+    def responsibilities(self, seen: Sequence[Seen]) -> Matrix:
+        """P(cluster | released row), n x k."""
+        joint = self.log_joint(seen)
+        return np.asarray(np.exp(joint - logsumexp(joint, axis=1, keepdims=True)))
+
+    def mean_score(self, seen: Sequence[Seen]) -> Floats:
+        """Log-likelihood of every row."""
+        return np.asarray(logsumexp(self.log_joint(seen), axis=1))
+
+    def centres(self, seen: Sequence[Seen], width: int) -> Matrix:
+        """Means of what channels were given, k x width; a column that is constant is left at 1/2."""
+        found = np.full((self.clusters, width), 0.5)
+        for column, laws in zip(seen, self.laws, strict=True):
+            found[:, column.place] = laws.over(column).T @ column.nodes
+        return found
+
+
+def fit_mixture(
+    seen: Sequence[Seen],
+    clusters: int,
+    model: str = "diagonal",
+    *,
+    seed: int = 0,
+    starts: int = STARTS,
+) -> Mixture:
+    """The likeliest of several runs, each from k-means on what the rows are likely to have been."""
+    if model not in MIXTURES:
+        raise UsageError(f"There is no model {model!r}. Choose one of: {', '.join(MIXTURES)}.")
+    n = len(seen[0].codes)
+    if not 1 <= clusters <= n:
+        raise UsageError(f"There can be 1 to {n:,} clusters of {n:,} rows. Got {clusters} instead.")
+    one = _run(seen, _first(seen, np.ones((n, 1)), model))
+    if clusters == 1:
+        return one
+    guesses = expected_values(seen, one)
+    begins = [
+        _first(seen, _grouped(guesses, clusters, seed + number, weigh=number % 2 == 1), model)
+        for number in range(starts)
+    ]
+    runs = [_run(seen, begin, TRIED_STEPS) for begin in begins]
+    return _sorted(_run(seen, max(runs, key=lambda run: run.score)))
+
+
+def expected_values(seen: Sequence[Seen], one: Mixture) -> Matrix:
+    """For every row the mean of each column given what was released of it, where all rows are one cluster."""
+    found = []
+    for column, laws in zip(seen, one.laws, strict=True):
+        prior = laws.over(column)[:, 0]
+        posterior = column.lines * prior
+        posterior /= posterior.sum(axis=1, keepdims=True) + _TINY
+        values = np.vstack([posterior @ column.nodes, prior @ column.nodes])  # the last line: not reported
+        found.append(values[column.codes])
+    return np.hstack(found)
+
+
+def _grouped(rows: Matrix, clusters: int, seed: int, *, weigh: bool) -> Matrix:
+    """By k-means; with columns weighed at random, so that starts differ where one column would decide them all."""
+    from sklearn.cluster import KMeans
+
+    weights = np.random.default_rng(seed).exponential(size=rows.shape[1]) if weigh else np.ones(rows.shape[1])
+    with threadpool_limits(1):  # for tables this small, threads that wait for each other cost more than they give
+        labels = KMeans(clusters, n_init=1, random_state=seed).fit_predict(rows * weights)
+    return np.asarray(np.eye(clusters)[labels])
+
+
+def _first(seen: Sequence[Seen], belongs: Matrix, model: str) -> Mixture:
+    """From a grouping of the rows, as if every line were that of its likeliest value."""
+    flat = tuple(
+        Laws(
+            np.full(belongs.shape[1], column.grid.mean() if column.numbers else 0.0),
+            np.full(belongs.shape[1], np.ptp(column.grid) ** 2 if column.numbers else 1.0),
+            np.full((belongs.shape[1], len(column.nodes) - column.numbers), 1.0 / len(column.nodes)),
+        )
+        for column in seen
+    )
+    begin = Mixture(model, np.full(belongs.shape[1], 1.0 / belongs.shape[1]), flat)
+    return _maximised(seen, begin, belongs)
+
+
+def _run(seen: Sequence[Seen], mixture: Mixture, steps: int = MOST_STEPS) -> Mixture:
+    best, last = mixture, -np.inf
+    for _ in range(steps):
+        joint = mixture.log_joint(seen)
+        rows = logsumexp(joint, axis=1, keepdims=True)
+        score = float(rows.mean())
+        best = Mixture(mixture.model, mixture.weights, mixture.laws, score)
+        if score - last < TOLERANCE:
+            break
+        last = score
+        mixture = _maximised(seen, mixture, np.exp(joint - rows))
+    return best
+
+
+def _maximised(seen: Sequence[Seen], old: Mixture, belongs: Matrix) -> Mixture:
+    """The M-step: expected counts of the nodes in every cluster, and the laws that fit them."""
+    sizes = belongs.sum(axis=0)
+    sums = []
+    for column, laws in zip(seen, old.laws, strict=True):
+        prior = laws.over(column)
+        ratio = column.counts(belongs) / (column.lines @ prior + _TINY)
+        sums.append(prior * (column.lines.T @ ratio))
+    fitted = _with_variances(seen, sums, old.model)
+    return Mixture(old.model, sizes / sizes.sum(), fitted)
+
+
+@dataclass(frozen=True, eq=False)
+class _Spread:
+    """One column in every cluster: how many rows have a number there, its mean, and the sum of squares about it."""
+
+    present: Floats
+    mean: Floats
+    squares: Floats
+
+    @classmethod
+    def of(cls, column: Seen, counts: Matrix) -> _Spread:
+        numbers = counts[: column.numbers]
+        present = numbers.sum(axis=0)
+        if not column.numbers:
+            return cls(present, present, np.zeros(len(present)))
+        mean = column.grid @ numbers / np.maximum(present, _TINY)
+        return cls(present, mean, ((column.grid[:, None] - mean) ** 2 * numbers).sum(axis=0))
+
+
+def _with_variances(seen: Sequence[Seen], sums: Sequence[Matrix], model: str) -> tuple[Laws, ...]:
+    """`diagonal`: the clusters' common variance counts in that of each as many rows as there are columns, so that no
+    cluster shrinks to a point; never below the distance of two nodes."""
+    spreads = [_Spread.of(column, counts) for column, counts in zip(seen, sums, strict=True)]
+    of_numbers = [one for one, column in zip(spreads, seen, strict=True) if column.numbers]
+    shared = sum(float(one.squares.sum()) for one in of_numbers)
+    shared /= max(sum(float(one.present.sum()) for one in of_numbers), _TINY)
+    laws = []
+    for column, counts, one in zip(seen, sums, spreads, strict=True):
+        variance = np.ones(len(one.present))
+        if column.numbers and model == "spherical":
+            variance = np.full(len(one.present), shared)
+        elif column.numbers:
+            pooled = float(one.squares.sum()) / max(float(one.present.sum()), _TINY)
+            variance = (one.squares + len(seen) * pooled) / (one.present + len(seen))
+        if column.numbers:
+            variance = np.maximum(variance, column.step**2)
+        shares = (counts[column.numbers :] / np.maximum(counts.sum(axis=0), _TINY)).T
+        laws.append(Laws(one.mean, variance, shares))
+    return tuple(laws)
+
+
+def _sorted(mixture: Mixture) -> Mixture:
+    order: Codes = np.argsort(-mixture.weights, kind="stable")
+    laws = tuple(Laws(one.mean[order], one.variance[order], one.shares[order]) for one in mixture.laws)
+    return Mixture(mixture.model, mixture.weights[order], laws, mixture.score)
+
+
+# How many clusters a release shows, and whether they come again: from released rows alone.
+
 
 # How far two groupings of the same rows agree.
 

@@ -8,19 +8,25 @@ the noise first, hence many rows share a line.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 from scipy import sparse
 
 from sfumato.channels import Channel, Exact, NotApplicableError, Recipe, apart
 from sfumato.core.array_types import Codes, Flags, Floats, Matrix
 from sfumato.core.errors import CardError, UsageError
+from sfumato.core.files import new_folder, write_whole
 from sfumato.release.release import Release
-from sfumato.table import Group
+from sfumato.table import Group, write_table
 
 FEWEST_NODES, MOST_NODES = 64, 400
 PER_NOISE = 20
@@ -254,3 +260,31 @@ def _between_nodes(values: Matrix, nodes: Matrix, numbers: int) -> Matrix:
         found[empty] = 0.0
         found[empty, numbers] = 1.0
     return found
+
+
+# What every way of mining gives back: figures with warnings, and files in a folder.
+
+
+class Mined(ABC):
+    """Findings, with all that is to be known of them in `about`."""
+
+    name: ClassVar[str]
+    """Of the file that holds `about`."""
+    about: dict[str, Any]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What not to read into it."""
+        return list(self.about["warnings"])
+
+    @abstractmethod
+    def files(self) -> Mapping[str, pa.Table]:
+        """The tables to write, by the names of their files."""
+
+    def save(self, out: Path | str, *, force: bool = False) -> Path:
+        """Write the tables and `about`, as JSON, into a folder. Figures of private rows are the owner's alone."""
+        with new_folder(Path(out), force=force) as folder:
+            for name, table in self.files().items():
+                write_table(table, folder / name)
+            write_whole(folder / f"{self.name}.json", json.dumps(self.about, indent=1), private="lost" in self.about)
+        return Path(out)

@@ -18,7 +18,7 @@ from sfumato.mechanisms.central.column_codes import FineColumn
 from sfumato.mechanisms.central.drawing import DrawnModel
 from sfumato.mechanisms.central.model import TreeModel
 from sfumato.table import Encoding
-from sfumato.table.statistics.by_class import Columns
+from sfumato.table.statistics import Columns
 
 PARTS = ("rows", "edges", "columns", "forest", "columns again", "pairs", "second", "triples", "pairs again")
 RELEASED = {"released rows": "rows", "released cells": None}

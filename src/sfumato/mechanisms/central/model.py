@@ -16,21 +16,34 @@ import numpy as np
 
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.wording import counted
-from sfumato.mechanisms.central.budget import SHARES, WITH_SECOND, Budget, Chooser
-from sfumato.mechanisms.central.column_codes import Bins, FineColumn, halved, merged
+from sfumato.mechanisms.central.column_codes import (
+    SHARES,
+    WITH_SECOND,
+    Bins,
+    Budget,
+    Chooser,
+    FineColumn,
+    halved,
+    merged,
+)
 from sfumato.mechanisms.central.drawing import (
     DrawnModel,
     ModelColumn,
+    Node,
+    Pair,
+    Passes,
     class_sizes,
     column_shares,
+    in_drawing_order,
     on_simplex,
     pair_shares,
     raked,
+    score,
     shrunk,
+    spanning_forest,
 )
-from sfumato.mechanisms.central.forest import Node, Pair, Passes, in_drawing_order, score, spanning_forest
 from sfumato.table import Encoding
-from sfumato.table.statistics.by_class import Columns, Counts
+from sfumato.table.statistics import Columns, Counts
 
 # A second parent for a column: what one parent cannot say, measured in tables of three columns by class.
 #

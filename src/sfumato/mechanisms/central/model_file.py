@@ -17,8 +17,7 @@ import numpy as np
 from sfumato.core.array_types import Codes, Floats
 from sfumato.core.errors import CardError
 from sfumato.mechanisms.central.column_codes import Bins, FineColumn
-from sfumato.mechanisms.central.drawing import DrawnModel, ModelColumn
-from sfumato.mechanisms.central.forest import Node
+from sfumato.mechanisms.central.drawing import DrawnModel, ModelColumn, Node
 from sfumato.table import Encoding
 
 FORMAT, VERSION = "sfumato-nobodys-model", 2

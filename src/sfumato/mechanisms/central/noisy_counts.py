@@ -13,15 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.channels.measured import Measurement
+from sfumato.channels.recipe import Measurement
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.wording import counted
-from sfumato.mechanisms.central.budget import SHARES, Budget
-from sfumato.mechanisms.central.drawing import DrawnModel, ModelColumn, class_sizes, column_shares, pair_shares
-from sfumato.mechanisms.central.forest import Pair
+from sfumato.mechanisms.central.column_codes import SHARES, Budget
+from sfumato.mechanisms.central.drawing import DrawnModel, ModelColumn, Pair, class_sizes, column_shares, pair_shares
 from sfumato.mechanisms.central.plan import Plan
 from sfumato.table import Encoding
-from sfumato.table.statistics.by_class import Columns, Counts
+from sfumato.table.statistics import Columns, Counts
 
 ROWS, COLUMNS, PAIRS = "rows", "columns", "pairs"
 Variances = Mapping[str, float]

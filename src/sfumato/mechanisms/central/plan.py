@@ -22,7 +22,7 @@ import numpy as np
 from sfumato.core.array_types import Codes
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.mechanisms.central.column_codes import Bins, FineColumn, merged
-from sfumato.mechanisms.central.forest import Node
+from sfumato.mechanisms.central.drawing import Node
 from sfumato.mechanisms.central.model import MOST_BINS
 from sfumato.mechanisms.central.scoring_plan import FORMAT as SCORING
 from sfumato.table import Encoding

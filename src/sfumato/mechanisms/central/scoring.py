@@ -22,17 +22,15 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.channels.measured import Measurement
+from sfumato.channels.recipe import Measurement
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.wording import counted
-from sfumato.mechanisms.central.budget import Budget
-from sfumato.mechanisms.central.column_codes import Bins, merged, quantiles
-from sfumato.mechanisms.central.drawing import DrawnModel, ModelColumn
-from sfumato.mechanisms.central.forest import Pair, Passes, in_drawing_order
+from sfumato.mechanisms.central.column_codes import Bins, Budget, merged, quantiles
+from sfumato.mechanisms.central.drawing import DrawnModel, ModelColumn, Pair, Passes, in_drawing_order
 from sfumato.mechanisms.central.model import fine_counts
 from sfumato.mechanisms.central.scoring_plan import COLUMNS, DEPTH, EDGES, ROWS, SCORES, ScoringPlan
 from sfumato.table import Encoding
-from sfumato.table.statistics.by_class import Columns, Counts
+from sfumato.table.statistics import Columns, Counts
 
 SCORED_BINS = 4
 """Of every column in the tables that are scored; a missing cell has one more."""

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from sfumato.channels.measured import Measurement
-from sfumato.mechanisms.central.budget import Budget
-from sfumato.mechanisms.central.column_codes import FineColumn
+from sfumato.channels.recipe import Measurement
+from sfumato.mechanisms.central.column_codes import Budget, FineColumn
 from sfumato.table import Encoding
 
 FORMAT, VERSION = "sfumato-scoring-plan", 1

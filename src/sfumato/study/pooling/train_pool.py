@@ -19,9 +19,9 @@ from sfumato.core.progress import Progress, silent
 from sfumato.core.records import Key, Record
 from sfumato.core.wording import counted
 from sfumato.guarantee import Card
+from sfumato.guarantee.cost import DELTA, shuffled_epsilon
 from sfumato.guarantee.guarantee import LOCAL_DP
 from sfumato.guarantee.rounding import rounded_up
-from sfumato.guarantee.shuffled import DELTA, shuffled_epsilon
 from sfumato.learn.classifiers.factory import choose_classifier, make_classifier
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts

@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.channels.measured import Measurement
+from sfumato.channels.recipe import Measurement
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SchemaError, SfumatoError, TableError, UsageError
+from sfumato.core.wording import listed
 from sfumato.guarantee import Card
-from sfumato.guarantee.card import EXPERIMENT, NOT_FOR_RELEASE
+from sfumato.guarantee.card import EXPERIMENT, NOT_FOR_RELEASE, Recomputed, recomputed, understatement
 from sfumato.guarantee.guarantee import CENTRAL_DP
-from sfumato.guarantee.own_words import listed
-from sfumato.guarantee.recompute import Recomputed, recomputed, understatement
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
 from sfumato.mechanisms.base import count_of

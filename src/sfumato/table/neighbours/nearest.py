@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.core.array_types import Codes, Floats
-from sfumato.table.neighbours.device import chosen, nearest_on_device, on_device
-from sfumato.table.neighbours.frame import Frame, Real, pair_squares
-from sfumato.table.neighbours.tiles import QueryBlock, RowChunk, walk
+from sfumato.core.array_types import Codes, Flags, Floats
+from sfumato.table.neighbours.arrays import GROUP, Arrays, arrays_for
+from sfumato.table.neighbours.tiles import Frame, QueryBlock, Real, RowChunk, error_bound, pair_squares, walk
 
 CROWDED = 0.01
 """Share of a tile that may survive the single-precision screen before the tile is screened again in double."""
@@ -133,3 +138,164 @@ def _merge(best: Floats, index: Codes, query_at: Codes, squares: Floats, row_at:
     first = np.searchsorted(who, known)
     take = first[:, None] + np.arange(k)
     best[known], index[known] = value[take], row[take]
+
+
+# The nearest rows by a card or another array library: large products there, the last word here in double precision.
+#
+# The device multiplies in about single precision and keeps, of every group of rows, only the smallest product. A
+# query's k nearest rows lie in at most k groups. So a few groups with the smallest products are looked at again, row by
+# row, and what may be among the nearest is ordered by differences in double precision. The nearest, and whatever the
+# device could not order beyond rounding, are measured here, as everywhere else. A query is *settled* when everything
+# that was not measured lies, by more than the proven error of a product, beyond its k-th nearest row. The others (ties,
+# crowds) are answered by the processor. So the answers are those of the processor, ties included.
+
+
+SPARES = ((3, 6), (60, 120))
+"""Groups, and rows of them, that are looked at beyond those asked for; and once more for queries that stay open."""
+DEVICE_BYTES = 1 << 32
+"""What one block of products may take; `--device-memory` sets another limit."""
+LEAST_BLOCK, MOST_BLOCK = 64, 1 << 16
+
+
+class DeviceMemoryWarning(UserWarning):
+    """The card has less memory than was counted on; work goes on in smaller blocks."""
+
+
+_chosen: ContextVar[tuple[Arrays, int] | None] = ContextVar("device", default=None)
+
+
+@contextmanager
+def on_device(device: str | Arrays | None, memory: int = DEVICE_BYTES) -> Iterator[None]:
+    """Make large products on this device while the block of code runs; None stands for the processor."""
+    arrays = arrays_for(device) if isinstance(device, str) else device
+    token = _chosen.set(None if arrays is None else (arrays, memory))
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+
+
+def chosen() -> tuple[Arrays, int] | None:
+    """The device that is in use, and the memory that a block may take there."""
+    return _chosen.get()
+
+
+def in_blocks(
+    arrays: Arrays,
+    count: int,
+    bytes_each: float,
+    memory: int,
+    work: Callable[[slice, int], None],
+    least: int = LEAST_BLOCK,
+) -> None:
+    """Call `work(block, memory)` for 0 .. count in blocks that fit; a device that runs full gets smaller ones."""
+    block, start = max(least, min(MOST_BLOCK, int(memory / bytes_each))), 0
+    while start < count:
+        at = slice(start, min(start + block, count))
+        try:
+            work(at, memory)
+        except (MemoryError, RuntimeError) as error:
+            if not arrays.is_full(error) or block <= least:
+                raise
+            block, memory = max(least, min(block, at.stop - at.start) // 2), memory // 2
+            warnings.warn(
+                f"The device ran out of memory; going on with blocks of {block} rows.",
+                DeviceMemoryWarning,
+                stacklevel=3,
+            )
+            continue
+        start = at.stop
+
+
+def nearest_on_device(
+    device: tuple[Arrays, int], a: Floats, b: Floats, k: int, *, exclude_self: bool = False, frame: Frame | None = None
+) -> tuple[Floats, Codes, Flags]:
+    """Squared distances and indices as `nearest` has them, and which queries are settled; the rest is undefined."""
+    arrays, memory = device
+    work = _Work(arrays, a, b, k, exclude_self, frame or Frame.of(b))
+    best, index = np.full((len(a), k), np.inf), np.full((len(a), k), len(b), dtype=np.int64)
+    settled = np.zeros(len(a), dtype=bool)
+    for spare in SPARES:
+        work.look_at(*spare)
+        left = np.flatnonzero(~settled)
+
+        def answer(at: slice, memory: int, left: Codes = left) -> None:
+            who = left[at]
+            best[who], index[who], settled[who] = work.answers(who, memory)
+
+        in_blocks(arrays, len(left), work.bytes_of_a_query, memory, answer)
+    return best, index, settled
+
+
+class _Work:
+    """Rows that lie on a device, and queries that look for their nearest ones."""
+
+    def __init__(self, arrays: Arrays, a: Floats, b: Floats, k: int, exclude_self: bool, frame: Frame) -> None:
+        self.arrays, self.a, self.b, self.k, self.exclude_self = arrays, a, b, k, exclude_self
+        self.frame, self.scale = frame, frame.scale_for(a)
+        self.exact_rows, self.centre = arrays.put(b), arrays.put(frame.centre)
+        self.groups = -(-len(b) // GROUP)
+        far = self.groups * GROUP - len(b)
+        self.rows, self.row_square = arrays.operand(self.exact_rows, self.centre, self.scale, far)
+
+    def look_at(self, spare_groups: int, spare_rows: int) -> None:
+        """So many groups of rows, and so many of these rows, beyond those that are asked for."""
+        wanted = self.k + self.exclude_self
+        self.looked_at = min(wanted + spare_groups, self.groups)
+        self.measured = min(wanted + spare_rows, self.looked_at * GROUP)
+        self.bytes_of_a_query = 4 * max(self.groups, GROUP * max(64, self.looked_at * self.rows.shape[1]))
+
+    def answers(self, own: Codes, memory: int) -> tuple[Floats, Codes, Flags]:
+        """The k nearest rows of some queries, and which of these queries are settled."""
+        arrays, mine = self.arrays, self.a[own]
+        exact = arrays.put(mine)
+        operand, query_square = arrays.operand(exact, self.centre, self.scale)
+        places, reached = self._candidates(arrays.as_query(operand), memory)
+        there = arrays.squares(exact, self.exact_rows, places, own if self.exclude_self else None)
+        squares, order = arrays.smallest(there, places.shape[1])
+        place = arrays.get(arrays.pick(places, order)).astype(np.int64)
+        best, index = self._measured(mine, own, place[:, : self.k])
+        close = self._close_calls(arrays.get(squares))
+        if close.any():
+            best[close], index[close] = self._measured(mine[close], own[close], place[close])
+        bound = arrays.coarser * error_bound(self.b.shape[1], query_square, self.row_square, np.float32)
+        # The product of a row that was not measured is at least `reached`, and errs by `bound` at most.
+        return best, index, np.isfinite(best[:, -1]) & (best[:, -1] * self.scale**2 + 2 * bound < reached)
+
+    def _candidates(self, queries: Any, memory: int) -> tuple[Any, npt.NDArray[np.float32]]:
+        """Rows with the smallest products of every query, and a product that all other rows reach."""
+        arrays, height = self.arrays, len(self.rows)
+        step = max(GROUP, int(memory / (arrays.bytes_of_a_pair * len(queries))) // GROUP * GROUP)
+        parts = [arrays.group_minima(queries, self.rows[start : start + step]) for start in range(0, height, step)]
+        groups = self.looked_at
+        beyond, which = arrays.smallest(arrays.joined(parts), min(groups + 1, height // GROUP))
+        found = arrays.in_groups(queries, self.rows, which[:, :groups])
+        product, place = arrays.smallest(found, self.measured)
+        places = arrays.pick(which, place // GROUP) * GROUP + place % GROUP
+        reached = arrays.get(product)[:, -1].astype(np.float32)
+        if groups < height // GROUP:
+            reached = np.minimum(reached, arrays.get(beyond)[:, -1])
+        elif product.shape[1] == height:
+            reached = np.full_like(reached, np.inf)  # there are no others
+        return places, reached
+
+    def _close_calls(self, squares: Floats) -> Flags:
+        """Queries whose first k + 1 rows the device cannot order: sums in double precision, in whatever order."""
+        first = squares[:, : self.k + 1]
+        with np.errstate(invalid="ignore"):  # infinite less infinite: no rows at all, and no call
+            close = np.diff(first, axis=1) <= 4 * (self.b.shape[1] + 2) * 2.0**-53 * first[:, 1:]
+        return np.asarray(close.any(axis=1))
+
+    def _measured(self, queries: Floats, own: Codes, place: Codes) -> tuple[Floats, Codes]:
+        """The k nearest of these rows by differences in double precision, of equals the lowest index first."""
+        count = place.shape[1]
+        there = place < len(self.b)
+        if self.exclude_self:
+            there &= place != own[:, None]
+        query_at = np.repeat(np.arange(len(queries)), count)
+        squares = pair_squares(queries, self.b, query_at, np.minimum(place, len(self.b) - 1).ravel())
+        squares[~there.ravel()] = np.inf
+        if count == self.k:  # in order already
+            return squares.reshape(place.shape), place
+        order = np.lexsort((place.ravel(), squares, query_at)).reshape(place.shape)[:, : self.k]
+        return squares[order], place.ravel()[order]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sfumato.core.accepted import Between, Either, Flag, Positive, Whole, Word
-from sfumato.learn.classifiers.named.base import (
+from sfumato.learn.classifiers.factory import (
     DISTANCES,
     SCALED,
     Invariance,

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from sfumato.core.accepted import Between, Either, Flag, Nothing, Positive, Whole
-from sfumato.learn.classifiers.named.base import DISTANCES, SINGLE_COLUMNS, NamedClassifier, parameter
+from sfumato.learn.classifiers.factory import DISTANCES, SINGLE_COLUMNS, NamedClassifier, parameter
 
 # The default: a learner that is chosen by the release.
 

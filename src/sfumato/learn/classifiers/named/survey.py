@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sfumato.core.accepted import Either, Nothing, Positive, Whole
-from sfumato.learn.classifiers.named.base import NamedClassifier, parameter
+from sfumato.learn.classifiers.factory import NamedClassifier, parameter
 
 
 class BitBayes(NamedClassifier):

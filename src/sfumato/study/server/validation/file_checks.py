@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from sfumato.core.errors import SfumatoError
-from sfumato.guarantee.recompute import recomputed
+from sfumato.guarantee.card import recomputed
 from sfumato.mechanisms.central.plan import MOST_CELLS
 from sfumato.release.check_rows import UNREADABLE, check_content, check_rows, embedded_card, parquet_blocks
 from sfumato.release.counts_file import check_fields, counts_identity, noisy_counts, read_cells

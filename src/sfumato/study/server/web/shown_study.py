@@ -9,9 +9,8 @@ from typing import Any
 from sfumato.guarantee import AllReleases
 from sfumato.guarantee import Guarantee as Stated
 from sfumato.guarantee.all_releases import hidden_presence, total_without_delta
-from sfumato.guarantee.concentrated import Central
+from sfumato.guarantee.cost import Central, presence
 from sfumato.guarantee.guarantee import LOCAL_DP, WEAK_CENTRAL, infinite
-from sfumato.guarantee.promise import presence
 from sfumato.study.protocol.messages import ReleaseInfo, SiteInfo
 from sfumato.study.protocol.pool_study import PoolStudy
 from sfumato.study.server.store.release_store import guarantee_words
