@@ -33,7 +33,7 @@ export PYTHON
 help:
 	@echo "make demo       the owner's road on a small table: sanitize, audit, report"
 	@echo "make test       format, lint, types and tests"
-	@echo "make test-all   the same, and the slow checks in tests/system"
+	@echo "make test-all   the same, and the slow checks: tests/system, and what is marked so elsewhere"
 	@echo "make papers     every table and figure of the papers, resumable"
 	@echo "make peers-central  MST and AIM, for papers/central/run.py --peers"
 	@echo "make bench      speed and memory, side by side with other tools"
@@ -55,12 +55,12 @@ test: $(READY)
 	@echo "== types"
 	@$(BIN)/mypy
 	@echo "== tests"
-	@$(PYTEST) tests --ignore tests/system
+	@$(PYTEST) -m "not system" tests --ignore tests/system
 
 test-all: test $(SPARK)/.ready $(PEERS)/.ready $(DOCS)/.ready
 	@scripts/system-packages $(SYSTEM_TEST_PACKAGES)
 	@echo "== system tests"
-	@$(PYTEST) --timeout 3600 tests/system
+	@$(PYTEST) --timeout 3600 -m system tests
 
 papers: $(READY)
 	@$(BIN)/python papers/run_all.py

@@ -51,6 +51,7 @@ def begins(lines):
     return [line[:16] for line in lines if line[:1].isalpha()]
 
 
+@pytest.mark.system
 @pytest.mark.usefixtures("flowers")
 def test_a_table_of_ones_own_is_told_what_stands_in_the_way_and_what_to_type(command):
     code, text, error = command("demo", "--table", "mine.csv", "--label", "kind")

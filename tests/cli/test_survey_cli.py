@@ -151,9 +151,9 @@ def test_of_several_programs_that_answer_from_one_file_one_draws(
     link = f"{address}/survey/#survey={identity}"
     program = "from sfumato.api.cli import main; main()"
     words = [sys.executable, "-c", program, "respond", link, "--answers", str(answers), "--max-level", "9", "--yes"]
-    programs = [subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(4)]
+    programs = [subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(2)]
     said = [one.communicate(timeout=100)[1] for one in programs]
-    assert sorted(one.returncode for one in programs) == [0, 7, 7, 7], said
+    assert sorted(one.returncode for one in programs) == [0, 7], said
     assert Store.open(Settings(data=data, worker=False)).surveys.count(identity) == 1
 
 
@@ -308,7 +308,7 @@ def test_plain_answers_are_classified_in_the_words_of_the_survey(
     assert "a class has 1 start-up row," in capsys.readouterr().err
     assert run("survey", "new", file, "--data", data, "--public-start-up", "--json") == 0
     made = json.loads(capsys.readouterr().out)
-    for number in range(30):
+    for number in range(12):
         answers = tmp_path / f"{number}.yaml"
         answers.write_text(f"hours: {9 - 5 * (number % 2)}\nill: {'yes' if number % 2 else 'no'}\n")
         link = f"{address}/survey/#survey={made['id']}"

@@ -12,7 +12,7 @@ import pytest
 from sfumato.attacks.base import Attack
 from sfumato.core.registry import NotDeclaredError, discover, enter
 from sfumato.learn.classifiers.factory import NamedClassifier
-from sfumato.mechanisms import AdditiveNoise
+from sfumato.mechanisms import AdditiveNoise, Mechanism
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = re.findall(
@@ -60,6 +60,28 @@ def test_there_is_one_of_each():
     assert sorted(Path(path).stem for path, _ in EXAMPLES) == sorted(name.replace("-", "_") for name in NAMES)
 
 
+@pytest.mark.parametrize(
+    ("name", "base", "declares"),
+    [
+        ("even-budget", Mechanism, ("papers", "not_protected")),
+        ("middle-guess", Attack, ("knows",)),
+        ("nearest-mean", NamedClassifier, ()),
+    ],
+)
+def test_an_example_is_of_its_kind_and_declares_what_the_registry_asks(name, base, declares):
+    (code,) = [code for path, code in EXAMPLES if Path(path).stem == name.replace("-", "_")]
+    made = {"__name__": "example"}
+    exec(code, made)
+    (example,) = [
+        item for item in made.values() if getattr(item, "__module__", "") == "example" and item.__name__[0] != "_"
+    ]
+    assert issubclass(example, base)
+    found = {}
+    enter(found, example.name, example, declares)
+    assert list(found) == [name]
+
+
+@pytest.mark.system
 @pytest.mark.parametrize("name", NAMES)
 def test_the_contracts_find_it_by_its_name_and_it_keeps_them(outcome, name):
     own = {test: kept for test, kept in outcome.items() if re.search(rf"\[.*{name}(?!_wrong)", test)}
@@ -67,6 +89,7 @@ def test_the_contracts_find_it_by_its_name_and_it_keeps_them(outcome, name):
     assert [test for test, kept in own.items() if not kept] == []
 
 
+@pytest.mark.system
 def test_a_metric_that_is_declared_the_wrong_way_round_does_not_keep_it(outcome):
     assert [kept for test, kept in outcome.items() if "better_is" in test and WRONG in test] == [False]
 

@@ -14,6 +14,7 @@ import pytest
 from desk_visits import Forms
 
 import sfumato as sf
+from daily import first_daily
 from sfumato.api.cli.app import app
 from sfumato.api.desk.words import WORDS
 from sfumato.table import Schema
@@ -73,7 +74,7 @@ def test_the_road_ends_in_a_release_that_is_proved(declared, patients):
     assert stated(Path(f"{folder}-again"))["kind"] == "empirical-only"
 
 
-@pytest.mark.parametrize("trust", ["owner", "nobody"])
+@pytest.mark.parametrize("trust", first_daily(["owner", "nobody"]))
 def test_the_same_as_a_command_and_in_python(declared, tmp_path, monkeypatch, trust):
     declared.send("strength", "strength", chances="4", trust=trust, next="1")
     command, python = spelled(declared.page("release"))
@@ -136,6 +137,7 @@ def test_a_range_that_was_read_off_is_refused_until_the_source_says_so(opened, p
     assert visitor.send("columns", "columns", next="1", sure_0="1", **as_read) == "strength"
 
 
+@pytest.mark.system
 def test_a_release_of_another_tool_is_attacked(opened, patients):
     visitor = opened()
     visitor.enter()
@@ -203,6 +205,7 @@ def test_a_german_table_gets_through(opened, tmp_path, monkeypatch):
     exec(python.replace(", out=", ", dry_run=True, out="), {})
 
 
+@pytest.mark.system
 def test_a_person_is_looked_for_and_the_answer_is_shown_once(declared, tmp_path, monkeypatch):
     started = []
     monkeypatch.setattr(subprocess, "Popen", lambda *told, **more: started.append(told) or POPEN(*told, **more))
@@ -257,6 +260,7 @@ def test_a_job_that_is_stopped_leaves_nothing(opened, tmp_path):
         assert not [one for one in tmp_path.iterdir() if "stopped" in one.name]
 
 
+@pytest.mark.system
 def test_a_desk_that_was_killed_can_be_gone_on_with(patients, tmp_path, opened):
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "sfumato", "open", str(patients), "--no-browser"]
@@ -278,6 +282,7 @@ def test_a_desk_that_was_killed_can_be_gone_on_with(patients, tmp_path, opened):
     assert "All ranges are declared" in visitor.page("columns")
 
 
+@pytest.mark.system
 def test_sigterm_ends_the_program_and_removes_everything(patients, tmp_path):
     command = [sys.executable, "-m", "sfumato", "open", str(patients), "--no-browser"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
@@ -293,7 +298,7 @@ def test_sigterm_ends_the_program_and_removes_everything(patients, tmp_path):
     assert not list((tmp_path / "tmp").iterdir())
 
 
-def test_both_languages_say_the_same_things(declared):
+def test_both_languages_say_the_same_things(opened, patients):
     import string
 
     for key, (english, german) in WORDS.items():
@@ -302,8 +307,11 @@ def test_both_languages_say_the_same_things(declared):
         for word in ("safe", "anonym", "sicher "):
             assert word not in english.lower(), key
             assert word not in german.lower(), key
-    assert declared.send("columns", "language", language="de", screen="columns") == "columns"
-    assert "Was sind die Spalten?" in declared.page("columns")
+    visitor = opened(patients)
+    visitor.enter()
+    visitor.page("columns")
+    assert visitor.send("columns", "language", language="de", screen="columns") == "columns"
+    assert "Was sind die Spalten?" in visitor.page("columns")
 
 
 def test_a_wide_table_with_names_of_every_kind(opened, tmp_path):

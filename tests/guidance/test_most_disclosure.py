@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from daily import first_daily
 from sfumato.channels.guidance import (
     AnswerSpace,
     Guidance,
@@ -60,7 +61,7 @@ def test_the_bound_grows_with_the_level_and_falls_with_the_floor():
     assert most_bits(space, 2, 0.25, "linear") < most_bits(space, 2, 0.25, "square")
 
 
-@pytest.mark.parametrize(("link", "floor"), [("square", 0.1), ("linear", 0.1), ("square", 0.0)])
+@pytest.mark.parametrize(("link", "floor"), first_daily([("square", 0.1), ("linear", 0.1), ("square", 0.0)]))
 def test_the_search_finds_what_listing_finds(link, floor):
     """Two questions, one direction: against 3,000 directions that cover the sphere."""
     rng = np.random.default_rng(3)

@@ -337,6 +337,7 @@ def test_a_release_like_the_original_is_attacked_with_the_strength_of_its_change
     assert found.attack("linear-estimate")["score"] > 0.7
 
 
+@pytest.mark.system
 def test_randomized_labels_are_corrected_for_and_tested_on_true_ones(wine, tmp_path):
     options = Options(
         mechanism="additive-noise",

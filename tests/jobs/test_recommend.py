@@ -254,11 +254,12 @@ def test_ranges_that_were_read_off_and_no_column_to_predict_follow_the_rule_and_
     assert "--schema schema.yaml" in found.command("t.csv")
 
 
-@pytest.mark.parametrize("use_table", [False, True])
-def test_printed_commands_are_quoted_for_a_shell(use_table):
+def test_printed_commands_are_quoted_for_a_shell():
+    assert_quoted(sf.recommend(people(), schema=SCHEMA, epsilon=1.0, rows=1_000))
+
+
+def assert_quoted(found):
     given = ["my 'best' table.csv", "a schema.yaml", "a config.yaml"]
-    words = {"use_table": True, "tries": 1, "max_risk": 0.9} if use_table else {"epsilon": 1.0, "rows": 1_000}
-    found = sf.recommend(people(), schema=SCHEMA, **words)
     for config in (None, given[2]):
         typed = shlex.split(found.command(given[0], schema=given[1], config=config))
         assert typed[:2] == ["sfumato", "sanitize"]
@@ -291,6 +292,7 @@ def test_a_choice_on_private_rows_voids_the_proof(ledger, tmp_path):
     config = tmp_path / "config.yaml"
     found = sf.recommend(people(), schema=SCHEMA, max_risk=0.9, use_table=True, tries=1, out=config)
     assert found.met
+    assert_quoted(found)
     assert found.forecast.kind == "empirical-only"
     assert not ledger.exists()
     release = sf.sanitize(people(), schema=SCHEMA, config=config)
@@ -327,6 +329,7 @@ def test_rows_that_were_released_and_belong_to_nobody_can_be_searched(ledger, tm
         sf.recommend(second)
 
 
+@pytest.mark.system
 def test_a_choice_on_a_release_proves_nothing_where_the_ledger_did_not_charge_it(ledger, tmp_path):
     """Made with a seed, or charged elsewhere: the next card must not claim a proof with nothing earlier."""
     schema = sf.Schema(tuple(column for column in SCHEMA.columns if column.name != "dose"))

@@ -27,14 +27,14 @@ class Unpermuted(DiskShuffle):
 
 @pytest.fixture
 def permutations(tmp_path, monkeypatch):
-    """How often each of the 24 orders of four rows came out of 1,200 shuffles."""
+    """How often each of the 24 orders of four rows came out of 480 shuffles."""
     monkeypatch.setattr(workers_module, "threadpool_limits", lambda *_, **__: contextlib.nullcontext())
 
     def count(kind: type[DiskShuffle], bucket_rows: int) -> list[int]:
         places = {order: place for place, order in enumerate(itertools.permutations(range(4)))}
         counts = [0] * len(places)
         streams = Streams.seeded(3)
-        for number in range(1200):
+        for number in range(480):
             shuffle = kind(tmp_path / f"{kind.__name__}-{bucket_rows}-{number}", 4, 1, bucket_rows)
             for block in range(2):
                 rows = np.array([2 * block, 2 * block + 1])

@@ -1,31 +1,19 @@
 """The fast part of rows that belong to nobody: a small generated table, every step from the rows to the page."""
 
-import importlib
 import json
-import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from papers import data, figures
+from papers import figures
 
-HERE = data.ROOT / "papers" / "central"
 MODULES = ("run", "plots", "tables", "tasks", "peer_tasks", "frames")
 
 
 @pytest.fixture(scope="module")
-def modules():
-    """The folder's own modules; other papers have some of the same names."""
-    kept = {name: sys.modules.pop(name) for name in MODULES if name in sys.modules}
-    sys.path.insert(0, str(HERE))
-    try:
-        yield SimpleNamespace(**{name: importlib.import_module(name) for name in reversed(MODULES)})
-    finally:
-        sys.path.remove(str(HERE))
-        for name in MODULES:
-            sys.modules.pop(name, None)
-        sys.modules.update(kept)
+def modules(modules_of):
+    with modules_of("central", *reversed(MODULES)) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

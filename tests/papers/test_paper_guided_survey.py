@@ -1,16 +1,9 @@
 """The fast part of guided-survey, and its Votes figures where the data are: within bands of the paper's."""
 
-import importlib
 import json
-import os
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-FOLDER = Path(__file__).resolve().parents[2] / "papers" / "guided-survey"
-NAMES = ("published", "schemes", "votes", "functions")
 
 
 @pytest.fixture(scope="module")
@@ -56,23 +49,11 @@ def test_the_text_says_what_was_skipped(fast):
 
 
 @pytest.fixture(scope="module")
-def votes(data_folder):
-    """The module of the Votes experiments, imported as `run.py` does, and forgotten again."""
-    sys.path.insert(0, str(FOLDER))
-    before = os.environ.get("SFUMATO_DATA")
-    os.environ["SFUMATO_DATA"] = str(data_folder)
-    kept = {name: sys.modules.pop(name) for name in NAMES if name in sys.modules}
-    try:
-        yield importlib.import_module("votes")
-    finally:
-        sys.path.remove(str(FOLDER))
-        for name in NAMES:
-            sys.modules.pop(name, None)
-        sys.modules.update(kept)
-        if before is None:
-            del os.environ["SFUMATO_DATA"]
-        else:
-            os.environ["SFUMATO_DATA"] = before
+def votes(data_folder, modules_of):
+    """The module of the Votes experiments."""
+    with pytest.MonkeyPatch.context() as patch, modules_of("guided-survey", "votes") as own:
+        patch.setenv("SFUMATO_DATA", str(data_folder))
+        yield own.votes
 
 
 def test_votes_naive_bayes_on_original_data(votes):

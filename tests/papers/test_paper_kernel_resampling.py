@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from papers.data import load
 
+from papers import figures
+
 
 @pytest.fixture(scope="module")
 def fast(tmp_path_factory, run_fast):
@@ -92,23 +94,10 @@ def test_a_second_run_does_nothing_again(fast, run_fast):
     assert again.stdout == fast[1]
 
 
-def test_figures_are_drawn(fast, tmp_path, monkeypatch):
-    import importlib
-    import sys
-
-    from papers import data, figures
-
-    monkeypatch.syspath_prepend(str(data.ROOT / "papers" / "kernel-resampling"))
-    stale = ("plots", "tasks", "published", "experiments", "sites", "claims", "tables")
-    kept = {name: sys.modules.pop(name) for name in stale if name in sys.modules}
-    try:
-        plots, tasks = importlib.import_module("plots"), importlib.import_module("tasks")
-        found = {task: fast[2][task.key] for task in tasks.all_tasks(True)}
-        paths = figures.write_figures(plots.figures(tasks.Results(found, {}, {})), tmp_path)
-    finally:
-        for name in stale:
-            sys.modules.pop(name, None)
-        sys.modules.update(kept)
+def test_figures_are_drawn(fast, tmp_path, modules_of):
+    with modules_of("kernel-resampling", "plots", "tasks") as own:
+        found = {task: fast[2][task.key] for task in own.tasks.all_tasks(True)}
+        paths = figures.write_figures(own.plots.figures(own.tasks.Results(found, {}, {})), tmp_path)
     assert {path.stem for path in paths} == {"fig2", "fig3", "against-rows"}
     assert all("<svg" in path.read_text() for path in paths)
 

@@ -1,11 +1,7 @@
 """The fast part of principal-laplace: its figures lie where the paper and an independent implementation put them."""
 
-import importlib.util
 import math
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -93,27 +89,18 @@ def test_a_second_run_does_nothing_again(fast_run, run_fast):
     assert again.stdout == printed
 
 
-def test_data_sets_that_are_missing_are_skipped_and_said_to_be(tmp_path):
+def test_data_sets_that_are_missing_are_skipped_and_said_to_be(modules_of, tmp_path, monkeypatch, capsys):
     """Ionosphere, Magic04 and Pendigits come with nothing; Waveform is generated anew."""
-    look = (
-        "import run, tables, tasks\n"
-        "wanted = [tasks.Task('original', name, 0) for name in tables.TITLES if name not in tables.SYNTHETIC]\n"
-        "skipped, sources = run._look_for_data(wanted, online=False)\n"
-        "print(*tables._head(tasks.Results({}, skipped, sources), 0, False), sources['waveform'])"
-    )
-    paths = [str(FOLDER), *filter(None, [os.environ.get("PYTHONPATH")])]
-    found = subprocess.run(
-        [sys.executable, "-c", look],
-        cwd=FOLDER,
-        env={**os.environ, "SFUMATO_DATA": str(tmp_path), "PYTHONPATH": os.pathsep.join(paths)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    monkeypatch.setenv("SFUMATO_DATA", str(tmp_path))
+    with modules_of("principal-laplace", "run", "tables", "tasks") as own:
+        names = [name for name in own.tables.TITLES if name not in own.tables.SYNTHETIC]
+        wanted = [own.tasks.Task("original", name, 0) for name in names]
+        skipped, sources = own.run._look_for_data(wanted, online=False)
+        head = "\n".join(own.tables._head(own.tasks.Results({}, skipped, sources), 0, False))
     for title in ("Ionosphere", "Magic04", "Pendigits"):
-        assert re.search(rf"{title} \|.*\*\*skipped\*\*: .*SFUMATO_DATA", found.stdout)
-    assert found.stdout.count("skipped") == found.stderr.count("skipped") == 3
-    assert "generated anew" in found.stdout
+        assert re.search(rf"{title} \|.*\*\*skipped\*\*: .*SFUMATO_DATA", head)
+    assert head.count("skipped") == capsys.readouterr().err.count("skipped") == 3
+    assert "generated anew" in sources["waveform"]
 
 
 def test_the_committed_page_shows_figures_that_are_there_and_small():
@@ -124,17 +111,16 @@ def test_the_committed_page_shows_figures_that_are_there_and_small():
         assert 1000 < (FOLDER / link).stat().st_size < 100_000
 
 
-def test_the_ladder_votes_like_scikit_learn():
-    spec = importlib.util.spec_from_file_location("voting", FOLDER / "voting.py")
-    voting = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(voting)
+def test_the_ladder_votes_like_scikit_learn(modules_of):
+    with modules_of("principal-laplace", "voting") as own:
+        NeighbourLadder = own.voting.NeighbourLadder
     rng = np.random.default_rng(0)
     rows, queries = rng.normal(size=(300, 4)), rng.normal(size=(80, 4))
     codes = (rows[:, 0] + rng.normal(size=300) > 0).astype(np.int64)
-    ladder = voting.NeighbourLadder(rows, codes)
+    ladder = NeighbourLadder(rows, codes)
     for k, predicted in zip(ladder.ladder, ladder.predict(queries), strict=True):
         theirs = KNeighborsClassifier(k, weights=lambda d: 1 / d**2, algorithm="brute").fit(rows, codes)
         np.testing.assert_array_equal(predicted, theirs.predict(queries))
     # Left out one at a time: k = 1 finds the row's twin, which has the other class, and never the row itself.
-    twins = voting.NeighbourLadder(np.repeat(rows, 2, axis=0), np.tile([0, 1], 300))
+    twins = NeighbourLadder(np.repeat(rows, 2, axis=0), np.tile([0, 1], 300))
     assert twins.held_out(rng)[0] == 0

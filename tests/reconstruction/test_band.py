@@ -7,6 +7,7 @@ percentile bootstrap), covers 46 to 82% of these cells, and 19 to 68% of their m
 import numpy as np
 import pytest
 
+from daily import first_daily
 from sfumato.attacks.metrics.information import information_loss
 from sfumato.noise import OperatorNoise, make_law, make_operator
 from sfumato.reconstruction import reconstruct
@@ -57,7 +58,7 @@ def released(shape, noise, seed, rows=ROWS):
     return x, noise.sample(x, rng)
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", first_daily(SHAPES))
 def test_the_band_holds_the_truth_as_often_as_it_says(name):
     by_cells, by_mass = [], []
     for seed in range(4):
@@ -84,12 +85,14 @@ def test_a_higher_confidence_gives_a_wider_band():
 
 @pytest.mark.parametrize(
     ("name", "method"),
-    [
-        ("uniform", "parzen-program"),
-        ("normal", "parzen-program"),
-        ("laplace", "parzen-program"),
-        ("laplace", "expectation-maximization"),
-    ],
+    first_daily(
+        [
+            ("uniform", "parzen-program"),
+            ("normal", "parzen-program"),
+            ("laplace", "parzen-program"),
+            ("laplace", "expectation-maximization"),
+        ]
+    ),
 )
 def test_with_a_third_of_the_people_at_one_value_the_estimate_beats_the_noisy_histogram(name, method):
     """Smoothed without a look at points, the default lost 0.31 to 0.36, the noisy histogram 0.30."""
@@ -161,6 +164,7 @@ def by_mass(x, law, scale, seed):
     return truth @ ((found.low <= truth) & (truth <= found.high))
 
 
+@pytest.mark.system
 def test_the_band_of_a_skewed_column_holds_most_of_its_people():
     """Most people in a few cells near the end of the range, as incomes and sizes are: it held 61% of them."""
     skewed = [np.random.default_rng(seed).lognormal(0.0, 1.0, 2000) for seed in range(5)]

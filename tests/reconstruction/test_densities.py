@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from daily import first_daily
 from sfumato.attacks.metrics.information import information_loss
 from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.noise import Branch, Operator, OperatorNoise, make_law, make_operator
@@ -32,8 +33,8 @@ def values(rows, seed=0):
     return np.clip(x, *SUPPORT)
 
 
-@pytest.mark.parametrize("method", ["parzen-program", "expectation-maximization"])
-@pytest.mark.parametrize("name", NOISES)
+@pytest.mark.parametrize("method", first_daily(["parzen-program", "expectation-maximization"]))
+@pytest.mark.parametrize("name", first_daily(NOISES, 3))
 def test_two_lumps_come_back_through_any_noise(name, method):
     x, noise = values(8000), NOISES[name]
     z = noise.sample(x, np.random.default_rng(1))
@@ -57,6 +58,7 @@ def test_few_values_with_a_long_tail_are_not_drawn_to_cells_that_are_empty_by_ch
     assert abs(np.mean(errors)) < 2.0
 
 
+@pytest.mark.system
 def test_more_values_give_a_better_density():
     losses = []
     for rows in (300, 3000, 30_000):
@@ -86,6 +88,7 @@ def test_the_published_jacobian_ruins_the_reconstruction():
     assert losses[1] > 0.3
 
 
+@pytest.mark.system
 def test_a_wrong_law_does_worse():
     x = values(8000)
     true = NOISES["additive laplace"]
@@ -106,7 +109,7 @@ def test_an_array_a_stream_and_two_halves_give_the_same():
     assert 0.5 * np.abs(array.mass - whole.mass).sum() < 0.02
 
 
-@pytest.mark.parametrize("method", ["parzen-program", "expectation-maximization"])
+@pytest.mark.parametrize("method", first_daily(["parzen-program", "expectation-maximization"]))
 def test_parts_with_different_noise_give_one_better_estimate(method):
     x = values(6000, seed=4)
     rng = np.random.default_rng(9)
@@ -140,6 +143,7 @@ def test_the_band_is_the_same_for_every_method_and_narrows_with_more_values():
     np.testing.assert_allclose(upper, programme.high / programme.cells.widths)
 
 
+@pytest.mark.system
 def test_stopping_rules_of_the_iteration_differ_and_are_told():
     x = values(4000)
     z = NOISES["additive uniform"].sample(x, np.random.default_rng(9))

@@ -9,6 +9,14 @@ from survey_visits import browser, double, visit  # noqa: F401 - fixtures
 from sfumato.study.server.app import create_app
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """What needs a browser belongs to `make test-all`, but for one whole answer."""
+    for item in items:
+        if "visit" in getattr(item, "fixturenames", ()) and "sent_as_it_was_shown_and_nothing_else" not in item.name:
+            item.add_marker("system")
+
+
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
     """An app for a whole file of tests: every test makes its own study in it."""

@@ -67,7 +67,7 @@ def _drive(operation, client, places, tokens):
     """Some requests to one operation, as everybody in turn; half of them to something that is there."""
 
     @given(case=operation.as_strategy(), there=st.booleans())
-    @settings(max_examples=8, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=4, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     def drive(case, there):
         for name in case.path_parameters or {}:
             if there or name == "study_id":

@@ -331,6 +331,7 @@ def test_a_page_that_claims_to_be_huge_kills_nobody_but_the_child(pool, body, tm
     assert survivors <= len(body) // 97
 
 
+@pytest.mark.system
 def test_a_child_that_died_before_decides_nothing(tmp_path, body):
     pool = ValidationPool(1, Limits(seconds=60), tmp_path)
     path = _at(body, tmp_path)
@@ -350,6 +351,7 @@ def test_children_are_started_before_they_are_needed_and_not_after_the_end(tmp_p
     assert pool._idle == []
 
 
+@pytest.mark.system
 def test_a_child_that_hangs_has_refused(tmp_path, body, monkeypatch):
     pool = ValidationPool(1, Limits(seconds=60), tmp_path)
     path = _at(body, tmp_path)

@@ -19,7 +19,10 @@ from sfumato.study.server.worker.worker import Worker
 
 sync_api = pytest.importorskip("playwright.sync_api")
 CHROMIUM = Path("/usr/bin/chromium")
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="Debian's chromium is not installed")
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(not CHROMIUM.exists(), reason="Debian's chromium is not installed"),
+]
 
 EVIL = "<img src=x onerror=document.title='stolen'>"
 PHONE, DESK = {"width": 375, "height": 700}, {"width": 1280, "height": 800}

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from consortium import rewritten
 
+from daily import first_daily
 from sfumato.study.server.store.release_store import overlap
 from sfumato.study.server.validation.row_identity import SKETCH_ROWS, RowIdentity, Sketch
 
@@ -134,7 +135,7 @@ def test_single_precision_is_shown_as_the_same_rows():
     assert found.beyond_chance
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(4, 60), (8, 400), (10, 1000), (14, 5000)])
+@pytest.mark.parametrize(("columns", "rows"), first_daily([(4, 60), (8, 400), (10, 1000), (14, 5000)], 2))
 def test_categories_that_coincide_by_chance_are_expected_to(columns, rows):
     """Two hundred pairs of honest releases of different people: what is expected is what is found, and none is shown;
     a third of the rows copied is, where chance leaves any room."""

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 RUN = [sys.executable, "-c", "from sfumato.api.cli import main; main()", "demo", "--consortium"]
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from desk_visits import Visitor
     from playwright import sync_api
 
+pytestmark = pytest.mark.system
+
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}

@@ -9,6 +9,8 @@ from sfumato.channels import RandomizedResponse as Response
 from sfumato.mechanisms import AdditiveNoise, PiecewiseNoise, PrincipalLaplace, RandomizedResponse, SquareWaveColumns
 from sfumato.noise import Streams
 
+pytestmark = pytest.mark.system
+
 DRAWS = 2_000_000
 BASIS = np.array([[0.6, 0.3, -0.5, 0.2, 0.4, -0.3], [0.2, -0.7, 0.3, 0.5, -0.4, 0.1], [0.4, 0.1, 0.6, -0.5, 0.2, 0.3]])
 

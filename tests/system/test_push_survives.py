@@ -18,6 +18,8 @@ from sfumato.study.server.settings import Settings
 from sfumato.study.server.store import Store
 from sfumato.table import Column, Schema
 
+pytestmark = pytest.mark.system
+
 PUBLIC = {"source": "public", "reason": "range of the instrument"}
 SCHEMA = Schema(
     (
