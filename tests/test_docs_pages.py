@@ -19,6 +19,8 @@ def wrong(arguments: list[str], *, whole: bool = True) -> str | None:
     """What the program would object to before it looks at a file; `whole`: arguments may not be left out."""
     command, path = TREE, []
     while hasattr(command, "commands"):
+        if hasattr(command, "otherwise"):
+            arguments = command.otherwise(arguments)
         if not arguments or arguments[0].startswith("-"):
             return None if not whole or arguments else f"{' '.join(path)} needs a command"
         if arguments[0] not in command.commands:

@@ -27,13 +27,13 @@ import numpy as np  # noqa: E402
 from comparison_local import LocalTree  # noqa: E402
 from comparison_text import comparison_text  # noqa: E402
 from papers.data import DataMissingError, codes, data_folder, load  # noqa: E402
-from papers.generators import ATTRIBUTES, agrawal_srikant  # noqa: E402
 from papers.store import Store  # noqa: E402
 from sklearn.ensemble import RandomForestClassifier  # noqa: E402
 from sklearn.model_selection import train_test_split  # noqa: E402
 from sklearn.tree import DecisionTreeClassifier  # noqa: E402
 
 from sfumato.attacks.metrics.information import interval_privacy  # noqa: E402
+from sfumato.auditing.figures.generators import ATTRIBUTES, agrawal_srikant  # noqa: E402
 from sfumato.learn.classifiers import NoiseAwareDiscriminant, ReconstructedNaiveBayes  # noqa: E402
 from sfumato.learn.classifiers.on_reconstruction import Assignment  # noqa: E402
 from sfumato.learn.classifiers.reads_noise import Part  # noqa: E402

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from papers.generators import ATTRIBUTES, agrawal_srikant
 from published import DISCLOSURE
 from schemes import SCHEMES, classifier, mean_disclosure, surveyed
 from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import norm
 
+from sfumato.auditing.figures.generators import ATTRIBUTES, agrawal_srikant
 from sfumato.channels.guidance.space import Binning, quantile_edges, supervised_edges
 from sfumato.learn.classifiers.on_reconstruction import ReconstructedTree
 from sfumato.learn.classifiers.survey_bits import SurveyClassifier

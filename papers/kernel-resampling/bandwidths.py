@@ -17,13 +17,14 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent))
 
 from papers.data import load  # noqa: E402
-from sites import Codes, Matrix, dealt, resampled  # noqa: E402
 from sklearn.model_selection import train_test_split  # noqa: E402
 from sklearn.naive_bayes import GaussianNB  # noqa: E402
 from sklearn.neighbors import KNeighborsClassifier  # noqa: E402
 from sklearn.svm import SVC  # noqa: E402
 
 from sfumato.attacks.metrics import source_hit_rate  # noqa: E402
+from sfumato.auditing.figures.kernel_resampling import dealt, resampled  # noqa: E402
+from sfumato.core.array_types import Codes, Matrix  # noqa: E402
 
 CHOSEN_ON = ("pima", "wine", "ionosphere", "heart_statlog", "breast_cancer_libsvm")
 LOOKED_AT = ("wdbc",)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-from experiments import SITES
 from papers.page import Claim
 from published import CLASSIFIERS, SETS, TITLES, WORST_PHI
 from tasks import Results
+
+from sfumato.auditing.figures.kernel_resampling import SITES
 
 NEAR = 0.02
 """Two errors count as the same within this."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from experiments import RULES, SITES
 from matplotlib import pyplot as plt
 from papers.figures import BLUE, GREEN, ORANGE, RED, Makers
 from published import CLASSIFIERS, SETS, TITLES, WORST_PHI
 from tasks import Results
 
+from sfumato.auditing.figures.kernel_resampling import RULES, SITES
 from sfumato.noise import Epanechnikov
 
 MARKS = {"ann": ("x", BLUE), "knn": ("o", RED), "nb": ("+", GREEN)}

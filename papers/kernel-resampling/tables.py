@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 from claims import claims
-from experiments import DRAWS, RULES, SITES
 from papers.page import sentences, table
 from published import CLASSIFIERS, SETS, TITLES
 from tasks import DENSITY_SEEDS, HALF_SEEDS, MANY_SEEDS, Results
+
+from sfumato.auditing.figures.kernel_resampling import DRAWS, RULES, SITES
 
 INTRODUCTION = """# kernel-resampling: published and reached
 

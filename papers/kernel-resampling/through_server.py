@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from sites import Codes, Matrix, Split, dealt, resampled, split
+from sites import split
 
 from sfumato.api.consortium import serving
+from sfumato.auditing.figures.kernel_resampling import Split, dealt, resampled
+from sfumato.core.array_types import Codes, Matrix
 from sfumato.learn.classifiers.factory import make_classifier
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.study.client import Coordinator, carry_out, plan_push

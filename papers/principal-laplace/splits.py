@@ -5,12 +5,13 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from papers.data import SHAPES, DataMissingError, DataSet, load
-from papers.generators import gaussian_clusters, waveform
+
+from sfumato.auditing.figures.generators import gaussian_clusters, waveform
+from sfumato.auditing.figures.principal_laplace import Split
 
 Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -32,17 +33,6 @@ TITLES = {
 SEED = 2008
 MOST_QUERIES = 1000
 """Queries to the synthetic sets, whose 10% would be 10,000."""
-MOST_ATTACKED = 5000
-"""Released rows that are attacked: a filter with 50 candidates makes 50 guesses at every row."""
-
-
-class Split(NamedTuple):
-    """Training rows X, y (released and attacked) and queries Q, q (never released)."""
-
-    X: Matrix
-    y: Codes
-    Q: Matrix
-    q: Codes
 
 
 @dataclass(frozen=True)
@@ -66,7 +56,7 @@ class Table:
         asked, released = order[:tested], order[tested:]
         if self.name in SYNTHETIC:
             asked = asked[:MOST_QUERIES]
-        return Split(self.X[released], self.y[released], self.X[asked], self.y[asked])
+        return Split(self.X[released], self.y[released], self.X[asked], self.y[asked], self.varies)
 
 
 @lru_cache(maxsize=2)

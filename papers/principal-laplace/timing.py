@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from papers.data import DataSet
-from papers.generators import gaussian_clusters
 from splits import generator
 from trials import STRONGEST, as_published, radius_vote
 
+from sfumato.auditing.figures.generators import gaussian_clusters
 from sfumato.mechanisms import PrincipalLaplace
 from sfumato.table import Column, Encoding, Schema, open_table, write_table
 from sfumato.table.neighbours import nearest

@@ -8,11 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from papers.data import DataSet
-from sklearn.linear_model import Perceptron
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.svm import SVC
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.model_selection import cross_val_predict
 
 from sfumato.attacks.base import Abstain, ColumnMoments, Knowledge, RowPairs
 from sfumato.attacks.independent_components import IndependentComponents
@@ -20,67 +16,43 @@ from sfumato.attacks.known_rows import KnownRows
 from sfumato.attacks.metrics import component_privacy, nearest_row_privacy, recovery_curve, unified_privacy
 from sfumato.attacks.metrics.scored import Truth
 from sfumato.attacks.metrics.unified import column_privacy
-from sfumato.guarantee import Key
-from sfumato.mechanisms import Condensation, RandomRotation
+from sfumato.auditing.figures.random_rotation import classifiers, folds, ica_search, iteration, lop_search, rotated
+from sfumato.mechanisms import Condensation
 from sfumato.mechanisms.random_rotation import haar_rotation
-from sfumato.mechanisms.row_permutation import best_order, bottleneck, vod_matrix
-from sfumato.release.rotation_search import ica_trial, sample_of, search_rotation
+from sfumato.mechanisms.row_permutation import vod_matrix
+from sfumato.release.rotation_search import sample_of, search_rotation
 from sfumato.table import Encoding
 from sfumato.table.statistics import Moments
 
 Matrix = NDArray[np.float64]
 Found = dict[str, Any]
 
-FOLDS = 10
 REPEATS = 5
 """Condensations drawn for one group size."""
-SEARCHES, ITERATIONS = 20, 50
-"""Searches over which the best locally optimised figures are averaged, and the rotations in each."""
+SEARCHES = 20
+"""Searches over which the best locally optimised figures are averaged."""
 JITTER = 1e-4
 """Added to every cell at random, it breaks ties: equal distances, and rows that lie exactly on a perceptron's plane."""
-
-
-def rotated(X: Matrix, seed: int, centre: str = "random") -> Matrix:
-    """A release by `RandomRotation` under a key of a known seed (for papers; a real key is drawn from the system)."""
-    rng, encoding = np.random.default_rng([seed, 7]), Encoding.unit(X.shape[1])
-    turn = haar_rotation(X.shape[1], rng)
-    t = rng.random(X.shape[1]) if centre == "random" else np.zeros(X.shape[1])
-    key = Key.draw(RandomRotation.name, encoding.fingerprint(), {"matrix": turn, "centre": t})
-    return RandomRotation(centre=centre).fit(X, encoding=encoding, key=key).perturb(X, None, rng).X
-
-
-def classifiers(d: int, classes: int) -> dict[str, tuple[Any, str]]:
-    """With the centre of the rotation; the perceptron is for two classes only, as in the paper."""
-    found = {
-        "knn": (KNeighborsClassifier(5, algorithm="brute"), "random"),
-        "svm": (SVC(gamma=1 / d), "random"),
-        "tree": (DecisionTreeClassifier(random_state=0), "random"),
-    }
-    if classes == 2:
-        found["perceptron"] = (Perceptron(random_state=0), "zero")
-        found["perceptron, random centre"] = (Perceptron(random_state=0), "random")
-    return found
 
 
 def accuracy(data: DataSet, rotations: int) -> Found:
     """Cross-validated accuracy on the original and on rotated data, same folds; predictions that changed."""
     X, y = data.unit(), data.y
     untied = np.clip(X + np.random.default_rng(29).uniform(0, JITTER, X.shape), 0, 1 + JITTER) / (1 + JITTER)
-    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
     found: Found = {"shares": (np.bincount(y) / len(y)).tolist()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # classes of fewer rows than folds
         for name, (classifier, centre) in classifiers(X.shape[1], len(np.unique(y))).items():
-            before = cross_val_predict(classifier, X, y, cv=folds)
-            after = [cross_val_predict(classifier, rotated(X, s, centre), y, cv=folds) for s in range(rotations)]
-            again = cross_val_predict(classifier, rotated(untied, 0, centre), y, cv=folds)
+            before = cross_val_predict(classifier, X, y, cv=folds())
+            after = [cross_val_predict(classifier, rotated(X, s, centre), y, cv=folds()) for s in range(rotations)]
+            again = cross_val_predict(classifier, rotated(untied, 0, centre), y, cv=folds())
             differences = [float((z == y).mean() - (before == y).mean()) for z in after]
             found[name] = {
                 "orig": float((before == y).mean()),
                 "difference": float(np.mean(differences)),
                 "sd": float(np.std(differences)),
                 "changed": float(np.mean([(z != before).mean() for z in after])),
-                "changed, no ties": float((again != cross_val_predict(classifier, untied, y, cv=folds)).mean()),
+                "changed, no ties": float((again != cross_val_predict(classifier, untied, y, cv=folds())).mean()),
             }
     return found
 
@@ -100,17 +72,14 @@ def iterations(data: DataSet, count: int) -> Found:
     best, rng = np.full(X.shape[1], np.inf), np.random.default_rng(11)
     for number in range(count):
         turn = haar_rotation(X.shape[1], rng)
-        sigma = np.sqrt(vod_matrix(turn, sample.covariance, published=True))
-        columns = np.arange(len(sigma))
-        order = best_order(sigma)
-        signed = np.sqrt(vod_matrix(turn[order], sample.covariance)).diagonal()
-        published = ica_trial(sample, turn[order], np.random.default_rng([number, 13]), published=True)
-        measured = ica_trial(sample, turn[order], np.random.default_rng([number, 13]))
+        one = iteration(sample, turn, (np.random.default_rng([number, 13]), np.random.default_rng([number, 13])))
+        published, measured = one["published"], one["measured"]
+        signed = np.sqrt(vod_matrix(turn[one["order"]], sample.covariance)).diagonal()
         best = np.fmin(best, measured.sigma)
         row = {
-            "raw": sigma.diagonal().min(),
-            "lop_min": sigma[order, columns].min(),
-            "lop_avg": sigma[best_order(sigma, "average"), columns].mean(),
+            "raw": one["sigma"].diagonal().min(),
+            "lop_min": one["lop_min"],
+            "lop_avg": one["lop_avg"],
             "naive": unified_privacy(np.fmin(signed, sample.deviations)).minimum,
             "ica_min": published.privacy.minimum,
             "ica_avg": published.privacy.average,
@@ -134,15 +103,8 @@ def iterations(data: DataSet, count: int) -> Found:
 
 def lop(covariance: Matrix) -> dict[str, list[float]]:
     """Best locally optimised minimum and average of 50 rotations: mean and deviation over 20 such searches."""
-    rng, columns = np.random.default_rng(23), np.arange(len(covariance))
-    found = []
-    for _ in range(SEARCHES):
-        sigmas = [
-            np.sqrt(vod_matrix(haar_rotation(len(columns), rng), covariance, published=True)) for _ in range(ITERATIONS)
-        ]
-        least = max(float(bottleneck(sigma)) for sigma in sigmas)
-        mean = max(float(sigma[best_order(sigma, "average"), columns].mean()) for sigma in sigmas)
-        found.append((least, mean))
+    rng = np.random.default_rng(23)
+    found = [lop_search(covariance, rng) for _ in range(SEARCHES)]
     means, deviations = np.mean(found, axis=0), np.std(found, axis=0)
     return {name: [float(means[i]), float(deviations[i])] for i, name in enumerate(("lop_min", "lop_avg"))}
 
@@ -151,12 +113,7 @@ def ica_searches(data: DataSet, searches: int) -> Found:
     """Lowest published ICA figures of 50 rotations: mean and deviation over so many such searches."""
     X = data.unit()
     sample, rng = sample_of(X, Moments.of(X), Encoding.unit(X.shape[1])), np.random.default_rng(31)
-    found = np.array(
-        [
-            [ica_trial(sample, haar_rotation(X.shape[1], rng), rng, published=True).privacy for _ in range(ITERATIONS)]
-            for _ in range(searches)
-        ]
-    ).min(axis=1)
+    found = np.array([ica_search(sample, rng) for _ in range(searches)])
     means, deviations = found.mean(axis=0), found.std(axis=0)
     return {name: [float(means[i]), float(deviations[i])] for i, name in enumerate(("ica_min", "ica_avg"))}
 

@@ -12,12 +12,12 @@ from papers.data import load
 from published import TABLE_1
 from threadpoolctl import threadpool_limits
 
+from sfumato.auditing.figures.random_rotation import SIZE, SIZES
+
 ITERATIONS, ITERATIONS_FAST = 50, 12
 ROTATIONS, ROTATIONS_FAST = 10, 3
 ICA_SEARCHES, ICA_SEARCHES_FAST = 20, 2
-SIZES = (2, 4, 6, 8, 10, 15, 20, 30, 40, 50)
-SIZE = 10
-"""Group size of Figs 7 and 8, which the paper does not tell."""
+
 SWEPT = ("ecoli", "pima")
 
 

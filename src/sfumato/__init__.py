@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from sfumato.api.verify import Verification, verify
     from sfumato.auditing.audit import Audit, audit
     from sfumato.auditing.canary import canary
-    from sfumato.auditing.figures import figure_condensation, figure_filtering
+    from sfumato.auditing.figures.item import figure
+    from sfumato.auditing.figures.principal_laplace import figure_filtering
+    from sfumato.auditing.figures.random_rotation import figure_condensation
     from sfumato.auditing.find_person import find_person
     from sfumato.auditing.invariance import invariance
     from sfumato.auditing.law import law
@@ -69,8 +71,9 @@ _WHERE = {
     "law": "sfumato.auditing.law",
     "rules": "sfumato.learn.rules",
     "invariance": "sfumato.auditing.invariance",
-    "figure_filtering": "sfumato.auditing.figures",
-    "figure_condensation": "sfumato.auditing.figures",
+    "figure": "sfumato.auditing.figures.item",
+    "figure_filtering": "sfumato.auditing.figures.principal_laplace",
+    "figure_condensation": "sfumato.auditing.figures.random_rotation",
     "regress": "sfumato.learn.regress",
     "trade_off": "sfumato.learn.trade_off",
     "certificate": "sfumato.api.sanitize",
@@ -115,6 +118,7 @@ __all__ = [
     "evaluate",
     "export_ledger",
     "exposure",
+    "figure",
     "figure_condensation",
     "figure_filtering",
     "find_person",

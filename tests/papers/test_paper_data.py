@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from papers.data import SHAPES, DataMissingError, load
-from papers.generators import gaussian_clusters, waveform
 from papers.store import Store
 
 from papers import data
+from sfumato.auditing.figures.generators import gaussian_clusters, waveform
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -27,7 +27,7 @@ def test_bundled_copies_are_the_same(name, data_folder, tmp_path):
 
 def test_missing_data_say_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(data.datasets, "fetch_openml", lambda **_: pytest.fail("nobody asked to go online"))
-    with pytest.raises(DataMissingError, match=r"magic04\.csv .*SFUMATO_DATA.*--online"):
+    with pytest.raises(DataMissingError, match=r"magic04\.csv .*SFUMATO_DATA"):
         load("magic04", folder=tmp_path)
     with pytest.raises(DataMissingError, match="no data set 'covtype'"):
         load("covtype", folder=tmp_path)

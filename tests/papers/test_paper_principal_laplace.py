@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
+from sfumato.auditing.figures.voting import NeighbourLadder
+
 FOLDER = Path(__file__).resolve().parents[2] / "papers" / "principal-laplace"
 B = (0.1, 0.2, 0.3)
 CELLS = [(name, b) for name in ("iris", "wine") for b in B]
@@ -111,9 +113,7 @@ def test_the_committed_page_shows_figures_that_are_there_and_small():
         assert 1000 < (FOLDER / link).stat().st_size < 100_000
 
 
-def test_the_ladder_votes_like_scikit_learn(modules_of):
-    with modules_of("principal-laplace", "voting") as own:
-        NeighbourLadder = own.voting.NeighbourLadder
+def test_the_ladder_votes_like_scikit_learn():
     rng = np.random.default_rng(0)
     rows, queries = rng.normal(size=(300, 4)), rng.normal(size=(80, 4))
     codes = (rows[:, 0] + rng.normal(size=300) > 0).astype(np.int64)

@@ -318,7 +318,7 @@ class InvarianceAsked:
 
 @dataclass(frozen=True, kw_only=True)
 class FigureAsked:
-    """What both figures of the papers can be asked on a table of one's own."""
+    """What every figure of the papers can be asked on a table of one's own."""
 
     label: str | None = asked(
         None, "The column to predict; it is left out.", more="Condensation stays within its classes.", metavar="COL"
@@ -329,6 +329,20 @@ class FigureAsked:
     max_rows: int = asked(5000, "Use a random sample if there are more rows.", at_least=10)
     seed: int = asked(0, "Of the sample and of all that is drawn.", at_least=0)
     progress: Progress = asked(silent, CALLED, kind="callable", typed=NOT_TYPED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemAsked(FigureAsked):
+    """The options of `figure`."""
+
+    set: str | None = asked(
+        None,
+        "Which of the paper's tables; alone a copy of it.",
+        more="Copies: scikit-learn's, generated rows, or NAME.csv in the folder that SFUMATO_DATA names. With a table, "
+        "whose printed figures to put beside.",
+        metavar="NAME",
+    )
+    repeats: int | None = asked(None, "How often; the default is the item's own.", at_least=1, metavar="N")
 
 
 @dataclass(frozen=True, kw_only=True)

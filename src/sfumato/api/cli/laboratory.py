@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from sfumato.api.cli.blocks import keywords, with_blocks
-from sfumato.api.cli.console import Console, parse_parameters
+from sfumato.api.cli.console import Console, Force, parse_parameters
 from sfumato.api.cli.tables import Query, TableArgument, Tables
-from sfumato.auditing.asked import CanaryAsked, CondensationAsked, FilteringAsked, InvarianceAsked
+from sfumato.auditing.asked import CanaryAsked, CondensationAsked, FilteringAsked, InvarianceAsked, ItemAsked
 from sfumato.core.errors import UsageError
+from sfumato.core.files import check_free, write_whole
 from sfumato.core.wording import counted
 from sfumato.release.asked import RedrawAsked
 
@@ -120,10 +122,74 @@ def redraw(
     console.result({"folder": str(out), "rows": card.rows, "guarantee": dict(card.guarantee)})
 
 
-# figure: two of the papers' experiments on a table of one's own.
+# figure: the papers' tables and figures, on a table of one's own too.
 
 
-app = typer.Typer(no_args_is_help=True, help="The papers' experiments on a table of your own; nothing is released.")
+class ItemOrCommand(TyperGroup):
+    """What is no command is the name of an item; nothing at all lists them."""
+
+    def otherwise(self, args: list[str]) -> list[str]:
+        """The command that was meant."""
+        known = {*self.commands, "--help", "--help-all", "-h"}
+        return args if args and args[0] in known else ["item", *args]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, self.otherwise(args))
+
+
+app = typer.Typer(
+    cls=ItemOrCommand,
+    help="A numbered table or figure of the papers, printed beside reached; nothing is released.",
+    epilog="sfumato figure PAPER/ITEM [TABLE] computes one; sfumato figure alone lists all.",
+)
+
+
+@app.command(name="item")
+@with_blocks
+def one_item(
+    tables: Tables,
+    options: ItemAsked,
+    console: Console,
+    name: Annotated[
+        str | None, typer.Argument(metavar="PAPER/ITEM", help="As the paper numbers it; without one, all are listed.")
+    ] = None,
+    table: Annotated[str | None, typer.Argument(metavar="TABLE", help="A table of your own.")] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List all items with what each shows.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the picture, an SVG, too.")] = None,
+    force: Force = False,
+) -> None:
+    """Compute a numbered table or figure of a paper, on a table of yours or on one of the paper's.
+
+    Examples:
+      sfumato figure
+      sfumato figure principal-laplace/figure-6
+      sfumato figure kernel-resampling/table-2 --set iris --repeats 20
+      sfumato figure principal-laplace/figure-9 patients.csv --label diagnosis --out figure-9.svg
+    """
+    from sfumato.auditing.figures.item import figure, items
+
+    if name is None or listed:
+        known = [one for one in items().values() if name is None or one.paper == name.partition("/")[0]]
+        for each in known:
+            console.say(f"{each.name:38} {each.shows}{f' ({each.sets[0]}, ...)' if each.sets else ''}")
+        console.result({"items": [{"item": one.name, "shows": one.shows, "sets": list(one.sets)} for one in known]})
+        return
+    check_free(out, force=force)
+    with console.listening() as progress:
+        found = figure(name, tables.open_if_given(table), **keywords(options), progress=progress)
+    console.say(f"{found.item.name}: {found.item.shows}")
+    if found.item.sets:
+        whose = f"{found.set}: {found.source}" if found.set else found.source
+        console.say(f"{whose}, {counted(found.rows, 'row')}, {counted(found.repeats, 'repeat')}.")
+    width = max(len(one.what) for one in found.values)
+    console.say(f"{'':{width}}  {'printed':>9}  {'reached':>10}  {'standard error':>14}")
+    for one in found.values:
+        printed = "" if one.printed is None else f"{one.printed:g}"
+        error = "" if one.standard_error is None else f"{one.standard_error:.3g}"
+        console.say(f"{one.what:{width}}  {printed:>9}  {one.reached:>10.5g}  {error:>14}")
+    if out is not None:
+        write_whole(out, found.picture())
+    console.result({**found.to_dict(), "picture": None if out is None else str(out)})
 
 
 @app.command()
@@ -133,7 +199,7 @@ def filtering(table: TableArgument, tables: Tables, options: FilteringAsked, con
 
     Example: sfumato figure filtering patients.csv --label diagnosis
     """
-    from sfumato.auditing.figures import figure_filtering
+    from sfumato.auditing.figures.principal_laplace import figure_filtering
 
     with console.listening() as progress:
         found = figure_filtering(tables.open(table), **keywords(options), progress=progress)
@@ -157,7 +223,7 @@ def condensation(table: TableArgument, tables: Tables, options: CondensationAske
 
     Example: sfumato figure condensation patients.csv --label diagnosis
     """
-    from sfumato.auditing.figures import figure_condensation
+    from sfumato.auditing.figures.random_rotation import figure_condensation
 
     with console.listening() as progress:
         found = figure_condensation(tables.open(table), **keywords(options), progress=progress)

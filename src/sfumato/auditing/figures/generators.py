@@ -6,10 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Matrix = NDArray[np.float64]
-Codes = NDArray[np.int64]
+from sfumato.core.array_types import Codes, Matrix
 
 
 def gaussian_clusters(
@@ -46,6 +44,13 @@ def waveform(rng: np.random.Generator, rows: int = 5000) -> tuple[Matrix, Codes]
     y = rng.integers(3, size=rows)
     u = rng.random((rows, 1))
     return u * first[y] + (1 - u) * second[y] + rng.standard_normal((rows, 21)), y
+
+
+def two_lumps(rng: np.random.Generator, rows: int = 3000) -> tuple[Matrix, Codes]:
+    """Values in two lumps, cut at 5 and 60: density-reconstruction does not say what Fig. 3 was drawn from."""
+    first = round(0.6 * rows)
+    x = np.concatenate([rng.normal(20.0, 3.0, first), rng.normal(40.0, 5.0, rows - first)]).clip(5.0, 60.0)
+    return x[:, None], (np.arange(rows) >= first).astype(np.int64)
 
 
 ATTRIBUTES: dict[str, tuple[float, float]] = {

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
-Matrix = NDArray[np.float64]
-Codes = NDArray[np.int64]
+from sfumato.core.array_types import Codes, Matrix
 
 LADDER = (1, 3, 5, 7, 9, 11, 15, 21, 31, 51, 75, 101, 151, 201, 301)
 MOST_HELD_OUT = 1000
@@ -51,7 +49,9 @@ class NeighbourLadder:
         return np.asarray(votes.cumsum(axis=0).argmax(axis=2))
 
 
-def neighbour_accuracies(rows: Matrix, codes: Codes, queries: Matrix, truth: Codes, rng: np.random.Generator) -> dict:
+def neighbour_accuracies(
+    rows: Matrix, codes: Codes, queries: Matrix, truth: Codes, rng: np.random.Generator
+) -> dict[str, float]:
     """Accuracy of the best k by cross-validation and of k = 5, and that k; higher is better."""
     ladder = NeighbourLadder(rows, codes)
     right = (ladder.predict(queries) == truth).mean(axis=1)

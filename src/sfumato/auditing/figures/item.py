@@ -1,0 +1,194 @@
+"""A numbered table or figure of a paper: declared once, found by its name, computed in repeats, printed beside reached.
+
+An item is a function of one repeat: rows and a generator in, figures by name out. A figure's name is a word, or a word
+and a place along the item's axis. `item` declares what the paper prints of it, and the modules of this folder are
+looked through for all of them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from sfumato.auditing.asked import ItemAsked
+from sfumato.auditing.figures import sets
+from sfumato.auditing.figures.picture import Name, Value, item_picture
+from sfumato.auditing.figures.sets import DataSet
+from sfumato.core.asked import asks
+from sfumato.core.errors import UsageError
+from sfumato.core.registry import NotDeclaredError, modules_of
+from sfumato.table import open_table
+
+Found = Mapping[Any, float]
+"""One repeat: each figure by its `Name`."""
+Once = Callable[[DataSet, np.random.Generator], Found]
+UNASKED = ItemAsked()
+PAPERS = ("kernel-resampling", "density-reconstruction", "random-rotation", "principal-laplace", "guided-survey")
+ANY = ""
+"""Printed for whatever table it is computed on."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """What one table or figure of a paper is, and how a repeat of it is computed.
+
+    `sets` are the tables that the paper shows it for, the first one the default; without any it needs no table.
+    `printed`: by set, then by figure. `repeats`: how often by default; 0 where nothing is drawn. `over`: figures of the
+    means over all repeats.
+    """
+
+    name: str
+    shows: str
+    once: Once
+    sets: tuple[str, ...] = ()
+    printed: Mapping[str, Mapping[Name, float]] = field(default_factory=dict)
+    axis: str = ""
+    repeats: int = 3
+    over: Callable[[Found], Found] | None = None
+
+    @property
+    def paper(self) -> str:
+        """The key of its paper."""
+        return self.name.partition("/")[0]
+
+    def in_words(self, figure: Name) -> str:
+        """A figure's name with its place along the axis."""
+        return figure if isinstance(figure, str) else f"{figure[0]}, {self.axis} = {figure[1]:g}"
+
+
+@dataclass(frozen=True)
+class Reached:
+    """An item as it came out: its values, on which rows, in how many repeats."""
+
+    item: Item
+    values: tuple[Value, ...]
+    set: str
+    source: str
+    rows: int
+    repeats: int
+    seed: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `--json` prints it."""
+        about = {name: getattr(self, name) for name in ("set", "source", "rows", "repeats", "seed")}
+        told = {"item": self.item.name, "shows": self.item.shows, **about}
+        return {**told, "values": [one.to_dict() for one in self.values]}
+
+    def picture(self) -> str:
+        """An SVG: lines along the item's axis, or reached beside printed."""
+        title = f"{self.item.name}{f', {self.set}' if self.set else ''}: {self.item.shows}"
+        return item_picture(title, self.item.axis, self.values)
+
+
+_DECLARED: dict[str, Item] = {}
+
+
+def item(name: str, shows: str, sets: Sequence[str] = (), **said: Any) -> Callable[[Once], Once]:
+    """Declare a function of one repeat as an item."""
+
+    def declare(once: Once) -> Once:
+        if name in _DECLARED or name.partition("/")[0] not in PAPERS:
+            raise NotDeclaredError(f"{name!r} is declared twice, or is of none of the five papers.")
+        _DECLARED[name] = Item(name, shows, once, tuple(sets), **said)
+        return once
+
+    return declare
+
+
+@cache
+def items() -> dict[str, Item]:
+    """All items, by paper and then as declared."""
+    for _ in modules_of("sfumato.auditing.figures"):
+        pass  # an item enters itself when its module is imported
+    return dict(sorted(_DECLARED.items(), key=lambda one: PAPERS.index(one[1].paper)))
+
+
+def find_item(name: str) -> Item:
+    """The item of that name; where there is none, the near names are told."""
+    known = items()
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(name, known, 4, 0.5) or [one for one in known if one.startswith(name[:6])]
+    told = f"Near: {', '.join(near)}." if near else "`sfumato figure` lists all."
+    raise UsageError(f"No paper has an item {name[:60]!r}. {told}")
+
+
+@asks(ItemAsked)
+def figure(name: str, table: Any = None, options: ItemAsked = UNASKED) -> Reached:
+    """Compute a numbered table or figure of a paper: what is printed beside what is reached here.
+
+    Nothing is released: the figures look at the originals and are their owner's.
+
+    Parameters
+    ----------
+    name : str
+        PAPER/ITEM as the paper numbers it, for example "principal-laplace/figure-9". `sfumato figure` lists all.
+    table : DataFrame, Arrow table or path, optional
+        A table of your own. Without it one of the paper's sets.
+    {options}
+
+    Returns
+    -------
+    Reached
+        `values`, each with `what`, `printed` (None where the paper prints no number), `reached` and `standard_error`;
+        `picture()` is an SVG.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> found = sf.figure("principal-laplace/figure-6")
+    >>> [(one.printed, round(one.reached, 2)) for one in found.values if one.what == "amplification, b = 0.3"]
+    [(28.0, 28.03)]
+    """
+    which = find_item(name)
+    data = _rows(which, table, options)
+    repeats = 1 if which.repeats == 0 else options.repeats or which.repeats
+    found = []
+    for number in range(repeats):
+        options.progress("Repeating", number, repeats)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of ranges that are learned, or small groups: as published
+            found.append(which.once(data, np.random.default_rng([options.seed, number])))
+    options.progress("Repeating", repeats, repeats)
+    values = _values(which, found, {**which.printed.get(ANY, {}), **which.printed.get(data.name, {})})
+    return Reached(which, values, data.name, data.source, len(data.X), repeats, options.seed)
+
+
+def _values(which: Item, found: Sequence[Found], printed: Mapping[Name, float]) -> tuple[Value, ...]:
+    """Means over the repeats, in the order of the first, with their standard errors."""
+    values = []
+    for name in dict.fromkeys(one for repeat in found for one in repeat):
+        drawn = np.array([repeat[name] for repeat in found if math.isfinite(repeat.get(name, math.nan))])
+        if len(drawn):
+            error = round(float(drawn.std(ddof=1) / math.sqrt(len(drawn))), 12) if len(drawn) > 1 else None
+            values.append(Value(which.in_words(name), printed.get(name), float(drawn.mean()), error, name))
+    over = {} if which.over is None else which.over({one.name: one.reached for one in values})
+    values += [Value(which.in_words(name), printed.get(name), float(x), None, name) for name, x in over.items()]
+    return tuple(values)
+
+
+def _rows(which: Item, table: Any, options: ItemAsked) -> DataSet:
+    """What the item is computed on: a table of one's own, one of the paper's, or nothing."""
+    if not which.sets:
+        if table is not None or options.set is not None:
+            raise UsageError(f"{which.name} is computed from no table. Leave the table and --set out.")
+        return DataSet(ANY, np.empty((0, 0)), np.empty(0, dtype=np.int64), "no table")
+    name = options.set or (which.sets[0] if table is None else ANY)
+    if name and name not in which.sets:
+        raise UsageError(f"{which.name} is about {', '.join(which.sets)}. Got --set {name!r} instead.")
+    most = options.max_rows
+    if table is None:
+        data = sets.generated(name, most, options.seed) if name in sets.GENERATED else None
+        return (data or sets.load(name)).sample(most, options.seed)
+    opened = open_table(table)
+    if name:
+        return sets.coded(opened, name, options.label or "label").sample(most, options.seed)
+    data = sets.encoded(opened, sets.schema_of(opened, options.schema, options.label), "your table")
+    return data.sample(most, options.seed)

@@ -1,0 +1,418 @@
+"""principal-laplace on one split: release, attack, classify; its tables and figures as items.
+
+`figure_filtering` is Fig. 8 with what the paper leaves out beside it, for the owner of a table.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sfumato.attacks import ColumnMoments, Knowledge, KnownNoise, Transform, Values
+from sfumato.attacks.linear_estimate import LinearEstimate
+from sfumato.attacks.metrics import accuracy, interval_width
+from sfumato.attacks.naive_estimate import KnownTransform, NaiveEstimate
+from sfumato.attacks.spectral_filter import PrincipalFilter
+from sfumato.auditing.asked import FigureAsked, FilteringAsked
+from sfumato.auditing.case import read_people
+from sfumato.auditing.figures.item import ANY, Found, item
+from sfumato.auditing.figures.sets import SHAPES, DataSet, schema_of
+from sfumato.auditing.figures.voting import neighbour_accuracies
+from sfumato.core.array_types import Codes, Flags, Matrix
+from sfumato.core.asked import asks
+from sfumato.core.errors import TableError, UsageError
+from sfumato.guarantee import amplification, posterior_bound
+from sfumato.learn.classifiers import Part, RadiusVote, fit_on_parts, noise_summary
+from sfumato.mechanisms import AdditiveNoise, PrincipalLaplace, RandomProjection
+from sfumato.mechanisms.base import Mechanism
+from sfumato.table import Encoding, open_table
+
+Reached = dict[str, float]
+B = (0.1, 0.2, 0.3)
+B_FINE = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
+DEVIATIONS = (0.1, 0.25, 0.5)
+COLUMNS = ("m/4", "m/2", "m-1")
+RHO_1 = 0.001
+STRONGEST = 0.3
+"""The largest b of the paper's experiments."""
+MOST_CANDIDATES = 20
+"""Numbers of components that the filter tries."""
+PAIRS = 100_000
+"""Of rows, over which a distortion is measured."""
+MOST_ATTACKED = 5000
+"""Released rows that are attacked: a filter with 50 candidates makes 50 guesses at every row."""
+REAL = ("wine", "pendigits", "wdbc", "magic04", "ionosphere", "iris", "waveform")
+SETS = (*REAL, "synthetic-2", "synthetic-8")
+"""In the order of Table 2."""
+
+
+class Split(NamedTuple):
+    """Training rows X, y (released and attacked), queries Q, q (never released), and which columns hide something."""
+
+    X: Matrix
+    y: Codes
+    Q: Matrix
+    q: Codes
+    varies: Flags
+
+    @classmethod
+    def of(cls, data: DataSet, rng: np.random.Generator) -> Split:
+        """A tenth of the rows asks [6.1.1], unless the split is given."""
+        X, order = data.unit(), rng.permutation(len(data.X))
+        tested = round(0.1 * len(order))
+        asked, released = order[:tested], order[tested:]
+        if data.given:
+            released, asked = np.arange(data.given), np.arange(data.given, len(X))
+        return cls(X[released], data.y[released], X[asked], data.y[asked], np.ptp(X, axis=0) > 0)
+
+
+def as_published(b: float, components: float = 0.5) -> PrincipalLaplace:
+    """Fig. 2 to the letter: half of the components, scales from the scores' own range, floating-point noise."""
+    return PrincipalLaplace(b=b, components=components, component_bounds="data", noise="float")
+
+
+def pca_radius(split: Split, b: float, rng: np.random.Generator) -> Reached:
+    """PCA-Radius, PCA-Best-K and PCA-K=5, and the attacks on their release [Figs 5, 8, 9]."""
+    mechanism = as_published(b)
+    Z = mechanism.release(split.X, split.y, rng).X
+    asked = mechanism.embed(split.Q)
+    found: Reached = {"mean": privacy(split, np.broadcast_to(split.X.mean(axis=0), split.X[:MOST_ATTACKED].shape))}
+    known = knowledge(mechanism, Z, split.X)
+    reversed_pca = attacked(KnownTransform(clip=False), known)
+    found["reversed"] = privacy(split, reversed_pca)
+    found["reversed_clipped"] = privacy(split, np.clip(reversed_pca, 0, 1))
+    found |= filtered(known, split)
+    found["linear"] = privacy(split, attacked(LinearEstimate(), known))
+    for name, corrected in (("radius", False), ("corrected", True)):
+        vote, predicted = radius_vote(mechanism, Z, split.y, asked, corrected)
+        found[name] = accuracy(split.q, predicted)
+        found["fallback"] = vote.fallback_rate_
+    found["inside"] = inside(vote, Z, asked)
+    return found | neighbour_accuracies(Z, split.y, asked, split.q, rng)
+
+
+def additive(law: str) -> Callable[[Split, float, np.random.Generator], Reached]:
+    """Noise on the columns themselves: Rand-U, Rand-N, and Laplace noise without PCA (Fig. 8)."""
+
+    def trial(split: Split, scale: float, rng: np.random.Generator) -> Reached:
+        mechanism = AdditiveNoise(law, scale=scale, noise="float")
+        Z = mechanism.release(split.X, split.y, rng).X
+        known = knowledge(mechanism, Z, split.X)
+        found = {
+            "unfiltered": privacy(split, Z[:MOST_ATTACKED]),
+            "naive": privacy(split, attacked(NaiveEstimate(), known)),
+            **filtered(known, split),
+            "linear": privacy(split, attacked(LinearEstimate(), known)),
+        }
+        return found if law == "laplace" else found | neighbour_accuracies(Z, split.y, split.Q, split.q, rng)
+
+    return trial
+
+
+def rand_p(split: Split, share: str, rng: np.random.Generator) -> Reached:
+    """Rand-P: k random columns, undone by the pseudo-inverse of the random matrix."""
+    m = split.X.shape[1]
+    k = {"m/4": max(1, m // 4), "m/2": m // 2, "m-1": m - 1}[share]
+    mechanism, encoding = RandomProjection(components=k), Encoding.unit(m)
+    # The product draws its keys from the operating system; here the matrix must be repeatable.
+    matrix = rng.standard_normal((k, m)) / math.sqrt(k)
+    drawn = mechanism.draw_key(encoding)
+    key = replace(drawn, arrays=dict.fromkeys(drawn.arrays, matrix))
+    Z = mechanism.release(split.X, split.y, rng, encoding=encoding, key=key).X
+    known = knowledge(mechanism, Z, split.X, Transform(matrix, np.zeros(k)))
+    guess = attacked(KnownTransform(clip=False), known)
+    return {
+        "filtered": privacy(split, guess),
+        "filtered_clipped": privacy(split, np.clip(guess, 0, 1)),
+        "linear": privacy(split, attacked(LinearEstimate(), known)),
+        **neighbour_accuracies(Z, split.y, mechanism.embed(split.Q), split.q, rng),
+    }
+
+
+def radius_vote(mechanism: Mechanism, Z: Matrix, y: Codes, asked: Matrix, corrected: bool) -> tuple[RadiusVote, Codes]:
+    """The modified KNN of Fig. 4, fitted on the release, and which class gets most votes (not weighed further)."""
+    recipe = mechanism.recipe_
+    part = Part(Z, y, recipe)
+    vote = fit_on_parts(RadiusVote(prior_correction=corrected), [part])
+    return vote, vote.classes_[vote.vote_shares(asked).argmax(axis=1)]
+
+
+def inside(vote: RadiusVote, Z: Matrix, asked: Matrix, queries: int = 50) -> float:
+    """Share of the released rows that lie in the circle of a query, over a few queries."""
+    squares = ((asked[:queries, None, :] - Z[None, :MOST_ATTACKED, :]) ** 2).sum(axis=2)
+    return float((squares <= vote.squared_radius_[0]).mean())
+
+
+def knowledge(
+    mechanism: Mechanism, Z: Matrix, X: Matrix, transform: Transform | None = None, most: int = MOST_ATTACKED
+) -> Knowledge:
+    """The strongest adversary of 6.1.3: knows the transform, how strong the noise is, and the columns' moments."""
+    recipe = mechanism.recipe_
+    noise = KnownNoise.of(recipe.channels, recipe.map.apply(X))
+    public = recipe.map.affine()
+    assert public is not None
+    return Knowledge(
+        release=Z[:most],
+        encoding=mechanism.encoding_,
+        columnwise=mechanism.columnwise,
+        transform=transform or noise.on_average(*public),
+        noise=noise,
+        noise_covariance=noise.covariance(),
+        column_moments=ColumnMoments(X.mean(axis=0), np.cov(X, rowvar=False)),
+    )
+
+
+def attacked(attack: KnownTransform | LinearEstimate | NaiveEstimate, known: Knowledge) -> Matrix:
+    """The attacker's guess."""
+    guess = attack.run(known)
+    assert isinstance(guess, Values)
+    return guess.X
+
+
+def candidates(known: Knowledge, truth: Matrix, most: int) -> tuple[Matrix, Matrix, int]:
+    """Filtered with the number of components that comes closest to the original, as the paper does [6.1.3]; with the
+    filter's own number; and the former number. Neither is clipped."""
+    guess = PrincipalFilter(clip=False, most_candidates=most).run(known)
+    assert isinstance(guess, Values)
+    tried = guess.candidates or (guess.X,)
+    best = int(np.argmin([float(((X - truth) ** 2).mean()) for X in tried]))
+    return tried[best], guess.X, best + 1
+
+
+def filtered(known: Knowledge, split: Split) -> Reached:
+    """PCA filtering, unclipped and clipped."""
+    best, own, components = candidates(known, split.X[: len(known.release)], MOST_CANDIDATES)
+    return {
+        "filtered": privacy(split, best),
+        "filtered_clipped": privacy(split, np.clip(best, 0, 1)),
+        "filtered_own": privacy(split, own),
+        "filter_components": float(components),
+    }
+
+
+def privacy(split: Split, guess: Matrix) -> float:
+    """Average privacy: width of the error's 95% interval over the column's range, mean over the columns that vary."""
+    widths = interval_width(split.X[: len(guess)], guess, span=np.ones(guess.shape[1]))
+    return float(widths[split.varies].mean())
+
+
+# The items.
+
+
+def _lines(data: DataSet, rng: np.random.Generator, figures: Mapping[str, str]) -> Found:
+    """Figures of PCA-Radius at the paper's three b, by what they are called there."""
+    split = Split.of(data, rng)
+    found: dict[Any, float] = {}
+    for b in B:
+        one = pca_radius(split, b, rng)
+        found |= {(title, b): one[name] for title, name in figures.items()}
+    return found
+
+
+@item(
+    "principal-laplace/table-2",
+    "Attributes, records and classes of the data sets",
+    REAL,
+    printed={n: dict(zip(("attributes", "records", "classes"), map(float, SHAPES[n]), strict=True)) for n in REAL},
+    repeats=0,
+)
+def table_2(data: DataSet, rng: np.random.Generator) -> Found:  # noqa: ARG001 - nothing is drawn
+    return {"attributes": data.X.shape[1], "records": len(data.X), "classes": len(np.unique(data.y))}
+
+
+@item("principal-laplace/figure-5", "Average privacy and accuracy of PCA-Radius, Rand-P, Rand-U and Rand-N", SETS)
+def figure_5(data: DataSet, rng: np.random.Generator) -> Found:
+    split = Split.of(data, rng)
+    found: dict[Any, float] = {}
+    for b in B:
+        one = pca_radius(split, b, rng)
+        found |= {f"PCA-Radius, b = {b}: privacy": one["filtered"], f"PCA-Radius, b = {b}: accuracy": one["radius"]}
+    others: tuple[tuple[str, Callable[..., Reached], tuple[Any, ...]], ...] = (
+        ("Rand-P, k =", rand_p, COLUMNS),
+        ("Rand-U, sd", additive("uniform"), DEVIATIONS),
+        ("Rand-N, sd", additive("normal"), DEVIATIONS),
+    )
+    for title, trial, settings in others:
+        for setting in settings:
+            one = trial(split, setting, rng)
+            found[f"{title} {setting}: privacy"] = one["filtered"]
+            found[f"{title} {setting}: accuracy"] = one["best_k"]
+    return found
+
+
+@item(
+    "principal-laplace/figure-6",
+    "(a) amplification e^(1/b) of a component; (b) the largest rho_2 for rho_1 = 0.001",
+    printed={ANY: {("amplification", 0.25): 50.0, ("amplification", 0.3): 28.0, ("rho_2", 0.3): 0.028}},
+    axis="b",
+    repeats=0,
+)
+def figure_6(data: DataSet, rng: np.random.Generator) -> Found:  # noqa: ARG001 - arithmetic alone
+    factors = {("amplification", b): amplification(1 / b) for b in B_FINE}
+    return factors | {("rho_2", b): posterior_bound(RHO_1, 1 / b) for b in B_FINE}
+
+
+def _drops(means: Mapping[Any, float]) -> Found:
+    """What filtering takes away, as a share of the privacy before it."""
+    with_pca, without = (
+        [1 - means[way, b] / means["No-Filtering", b] for b in B] for way in ("PCA + Filtering", "No-PCA + Filtering")
+    )
+    return {"biggest drop, PCA + Filtering": max(with_pca), "biggest drop, No-PCA + Filtering": max(without)}
+
+
+@item(
+    "principal-laplace/figure-8",
+    "Average privacy after reverse PCA, after PCA and filtering, and without PCA after filtering",
+    SETS,
+    printed={ANY: {"biggest drop, PCA + Filtering": 0.10}},
+    axis="b",
+    over=_drops,
+)
+def figure_8(data: DataSet, rng: np.random.Generator) -> Found:
+    split = Split.of(data, rng)
+    found: dict[Any, float] = {}
+    for b in B:
+        with_pca, without = pca_radius(split, b, rng), additive("laplace")(split, b, rng)
+        found |= {("No-Filtering", b): with_pca["reversed"], ("PCA + Filtering", b): with_pca["filtered"]}
+        found |= {("No-PCA + Filtering", b): without["filtered"], ("linear estimate, PCA", b): with_pca["linear"]}
+    return found
+
+
+K5_DROP = {
+    "waveform": {("radius above k = 5", 0.2): 0.18, ("radius above k = 5", 0.3): 0.21},
+    "synthetic-8": {("radius above k = 5", 0.2): 0.30, ("radius above k = 5", 0.3): 0.45},
+}
+"""How much accuracy k = 5 loses against PCA-Radius [6.4]."""
+
+
+@item(
+    "principal-laplace/figure-9",
+    "Accuracy of PCA-Radius, PCA-Best-K and PCA-K=5",
+    SETS,
+    printed=K5_DROP,
+    axis="b",
+)
+def figure_9(data: DataSet, rng: np.random.Generator) -> Found:
+    split = Split.of(data, rng)
+    plain = neighbour_accuracies(split.X, split.y, split.Q, split.q, rng)
+    found: dict[Any, float] = {
+        ("radius", 0.0): plain["k5"],
+        ("best k", 0.0): plain["best_k"],
+        ("k = 5", 0.0): plain["k5"],
+    }
+    for b in B:
+        one = pca_radius(split, b, rng)
+        found |= {("radius", b): one["radius"], ("best k", b): one["best_k"], ("k = 5", b): one["k5"]}
+        found |= {("radius, votes over priors", b): one["corrected"]}
+        found |= {("radius above k = 5", b): one["radius"] - one["k5"]}
+    return found
+
+
+@item(
+    "principal-laplace/equations-12-13",
+    "Mean and variance of the distortion of a squared distance, by the formulas and over pairs of rows",
+    SETS,
+    axis="b",
+)
+def equations_12_13(data: DataSet, rng: np.random.Generator) -> Found:
+    """D = d'^2 - d^2 for pairs of a released and a queried row, d over all components."""
+    split = Split.of(data, rng)
+    found: dict[Any, float] = {}
+    for b in B:
+        mechanism = as_published(b)
+        Z = mechanism.release(split.X, None, rng).X
+        mean, variance = noise_summary(mechanism.recipe_, Z.shape[1]).distortion()
+        rows, asked = (rng.integers(len(side), size=PAIRS) for side in (split.X, split.Q))
+        after = ((Z[rows] - mechanism.embed(split.Q)[asked]) ** 2).sum(axis=1)
+        distortion = after - ((split.X[rows] - split.Q[asked]) ** 2).sum(axis=1)
+        found |= {("E(D), Eq. 12", b): mean, ("E(D), measured", b): float(distortion.mean())}
+        found |= {("Var(D), Eq. 13", b): variance, ("Var(D), measured", b): float(distortion.var())}
+    return found
+
+
+# Fig. 8 on a table of one's own, with what the paper leaves out.
+
+
+@dataclass(frozen=True)
+class Filtering:
+    """Average privacy at one b, as a share of the columns' ranges; larger is safer.
+
+    The three scenarios of the figure, and beside them what the paper leaves out: the drops, noise without PCA before it
+    is filtered, the linear estimate (at least as strong as filtering), and guessing the mean (nobody gets more).
+    """
+
+    b: float
+    no_filtering: float
+    pca_filtering: float
+    no_pca_filtering: float
+    no_pca: float
+    linear_after_pca: float
+    linear_without_pca: float
+    guessing_the_mean: float
+
+
+@asks(FilteringAsked)
+def figure_filtering(table: Any, options: FilteringAsked) -> list[Filtering]:
+    """Average privacy with and without PCA, before and after filtering [principal-laplace, Fig. 8].
+
+    Nothing is released: the figures are the owner's, who looks at the originals.
+
+    Parameters
+    ----------
+    table : DataFrame, Arrow table or path
+        A private table.
+    {options}
+
+    Returns
+    -------
+    list of Filtering
+        One for each scale: `no_filtering`, `pca_filtering`, `no_pca_filtering` and what to hold them against.
+    """
+    X, _ = encoded_rows(table, options)
+    nothing = np.zeros(len(X), dtype=np.int64)
+    split = Split(X, nothing, X, nothing, np.ptp(X, axis=0) > 0)
+    scales, seed, progress = options.scales, options.seed, options.progress
+    found = []
+    for number, b in enumerate(scales):
+        if isinstance(b, bool) or not isinstance(b, int | float) or not 0 < b < np.inf:
+            raise UsageError(f"A scale b must be a positive number, for example 0.3. Got {b!r} instead.")
+        progress("Attacking", number, len(scales))
+        with_pca = _released(as_published(b, options.components), X, seed)
+        without = _released(AdditiveNoise("laplace", scale=b, noise="float"), X, seed + 1)
+        best = [candidates(known, X, 1_000)[0] for known in (with_pca, without)]
+        found.append(
+            Filtering(
+                b=float(b),
+                no_filtering=privacy(split, attacked(KnownTransform(clip=False), with_pca)),
+                pca_filtering=privacy(split, best[0]),
+                no_pca_filtering=privacy(split, best[1]),
+                no_pca=privacy(split, without.release),
+                linear_after_pca=privacy(split, attacked(LinearEstimate(), with_pca)),
+                linear_without_pca=privacy(split, attacked(LinearEstimate(), without)),
+                guessing_the_mean=privacy(split, np.broadcast_to(X.mean(axis=0), X.shape)),
+            )
+        )
+    progress("Attacking", len(scales), len(scales))
+    return found
+
+
+def _released(mechanism: Mechanism, X: Matrix, seed: int) -> Knowledge:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of bounds that are learned: as published, and nothing is released
+        return knowledge(mechanism, mechanism.release(X, None, np.random.default_rng(seed)).X, X, most=len(X))
+
+
+def encoded_rows(table: Any, options: FigureAsked) -> tuple[Matrix, Codes | None]:
+    """At most `max_rows` rows, numbers on [0, 1] and one slot a category; and their classes. Nothing is released."""
+    opened = open_table(table)
+    people = read_people(opened, Encoding(schema_of(opened, options.schema, options.label)))
+    some = np.sort(np.random.default_rng(options.seed).permutation(len(people.X))[: options.max_rows])
+    X = people.X[some]
+    if len(X) < 10 or not np.ptp(X, axis=0).any():
+        raise TableError("The table needs at least ten rows, and a column that varies.")
+    return X, None if people.y is None else people.y[some]
