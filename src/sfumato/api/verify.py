@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from sfumato.core.errors import CardError, SfumatoError, UsageError
 from sfumato.core.wording import counted
 from sfumato.guarantee.finding import Finding, wrong
+from sfumato.ledger.commitment import in_log
 from sfumato.release.presented import CHECKS, presented, run
 
 
@@ -63,7 +64,7 @@ class Verification:
         }
 
 
-def verify(release: Path | str) -> Verification:
+def verify(release: Path | str, *, log: Path | str | None = None, log_key: str | None = None) -> Verification:
     """Check a release that you received: guarantee, files and rows against its card.
 
     Nothing is needed but the release, and nothing is written. A release that passes is consistent; that it was made as
@@ -73,6 +74,11 @@ def verify(release: Path | str) -> Verification:
     ----------
     release : path
         Folder of the release.
+    log : path or str, optional
+        A public log: a coordinator's address, or a folder that `sfumato study log` keeps. What was logged of the same
+        people is added up; what was not logged is not in the sum.
+    log_key : str, optional
+        The key that the log must be signed by; without one, the key that it shows.
 
     Returns
     -------
@@ -91,4 +97,10 @@ def verify(release: Path | str) -> Verification:
     except SfumatoError as error:
         about = "card" if isinstance(error, CardError) else "files"
         return Verification(str(release), (wrong(about, str(error)),))
-    return Verification(str(release), tuple(finding for check in CHECKS for finding in run(check, what)))
+    found = Verification(str(release), tuple(finding for check in CHECKS for finding in run(check, what)))
+    if log is None:
+        return found
+    from sfumato.study.client.public_log import open_log
+
+    copy, signed_by = open_log(log, log_key), found.signed_by
+    return replace(found, findings=(*found.findings, *run(lambda one: in_log(one.folder, copy, signed_by), what)))

@@ -227,6 +227,7 @@ IRREGULAR = {
     "category": "categories",
     "search": "searches",
     "query": "queries",
+    "entry": "entries",
 }
 
 BETTER, NO_BETTER, WORSE = "better", "no better", "worse"

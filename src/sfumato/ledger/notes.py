@@ -61,6 +61,11 @@ class NoteKey:
         return hashlib.sha256(f"{self.name}\n".encode() + bytes([self.kind]) + self.public).digest()[:ID_BYTES]
 
     @property
+    def named(self) -> tuple[str, bytes]:
+        """By what lines of signatures say whose they are."""
+        return self.name, self.id
+
+    @property
     def text(self) -> str:
         return f"{self.name}+{self.id.hex()}+{_text(bytes([self.kind]) + self.public)}"
 
@@ -169,7 +174,7 @@ def time_signed(note: str, key: NoteKey) -> int | None:
     """When this key signed the note: 0 for a log's own signature, None where it did not; a bad one is refused."""
     text, lines = split_note(note)
     for name, identity, signature in signatures(lines):
-        if (name, identity) == (key.name, key.id):
+        if (name, identity) == key.named:
             if (time := key.signed(text, signature)) is None:
                 raise NoteError(f"The signature of {name} does not fit: the note was changed.")
             return time

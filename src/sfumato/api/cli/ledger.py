@@ -10,6 +10,7 @@ import typer
 
 from sfumato.api.cli.blocks import with_blocks
 from sfumato.api.cli.console import Console, Force, LedgerPath
+from sfumato.api.cli.tables import AtCoordinator
 from sfumato.core.errors import UsageError
 from sfumato.core.wording import counted
 
@@ -117,6 +118,43 @@ def export(
     shown = export_ledger(out, ledger=ledger, force=force)
     console.say(f"Wrote {out}: {counted(len(shown.releases), 'release')}.")
     console.result({"file": str(out), "releases": len(shown.releases)})
+
+
+@app.command()
+@with_blocks
+def publish(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that `sfumato sanitize` wrote.")],
+    population: Annotated[
+        str, typer.Option(metavar="NAME", help="Who these people are, in the same words for each of their releases.")
+    ],
+    at: AtCoordinator,
+    console: Console,
+    ledger: LedgerPath = None,
+) -> None:
+    """Commit to a release in a coordinator's public log: its guarantee, and of whom it is, signed with your key.
+
+    Whoever checks a release of these people (`sfumato verify --log`) sees what all logged ones come to. No row is
+    logged, and no total of the ledger. An entry stays for good. The receipt is kept as DIR/logged.json.
+
+    Example: sfumato ledger publish january --population "patients of North" --to https://study.example
+    """
+    import json
+
+    from sfumato.core.files import write_whole
+    from sfumato.guarantee.signer import Signer, signer_beside
+    from sfumato.ledger.commitment import Commitment
+    from sfumato.ledger.ledger import default_ledger
+
+    commitment, signer = Commitment.of(folder, population), Signer.at(signer_beside(ledger or default_ledger()))
+    with at.connected(console) as connected:
+        receipt = connected.commit(commitment.signed(signer))
+    kept = folder / "logged.json"
+    write_whole(kept, json.dumps({"server": at.to, "receipt": receipt.to_dict()}, indent=1))
+    person = commitment.person.words() if commitment.person.bounded else commitment.record.words()
+    console.say(
+        f"Entry {receipt.check():,} of the log at {at.to}: {commitment.population!r}, {person}. Receipt: {kept}"
+    )
+    console.result({"commitment": commitment.to_dict(), "signed_by": signer.fingerprint, "receipt": receipt.to_dict()})
 
 
 @app.command()

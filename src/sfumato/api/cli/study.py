@@ -12,7 +12,7 @@ import typer
 from sfumato.api.cli.blocks import with_blocks
 from sfumato.api.cli.console import AsPublished, Console, Force, parse_parameters
 from sfumato.api.cli.push import Yes
-from sfumato.api.cli.tables import AtCoordinator, AtServer
+from sfumato.api.cli.tables import AtCoordinator, AtServer, InsecureHttp, To
 from sfumato.core.errors import CoordinatorError, OutputError, UsageError
 from sfumato.core.wording import counted, to_type
 
@@ -314,6 +314,46 @@ def train(
     console.result({"models": [model.to_dict() for model in models]})
     if failed := [model for model in models if model.state == "failed"]:
         raise CoordinatorError(f"{len(failed)} of {len(models)} trainings failed; `sfumato study models` says why.")
+
+
+@app.command("log")
+@with_blocks
+def follow_log(
+    to: To,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the copy; one that is there is continued.")],
+    console: Console,
+    insecure_http: InsecureHttp = False,
+    key: Annotated[str | None, typer.Option(metavar="KEY", help="Key that the log must be signed by.")] = None,
+    cosign: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="As a witness, sign what was seen; the key is made in FILE.")
+    ] = None,
+) -> None:
+    """Follow a coordinator's public log: read what is new, and refuse a log that does not continue the copy.
+
+    Run it from time to time, on a machine that the coordinator does not rule. A witness adds --cosign; its file is
+    named as the witness, and the coordinator is told the key that is printed (SFUMATO_WITNESSES).
+
+    Example: sfumato study log --to https://study.example --out study-log
+    """
+    from sfumato.ledger.commitment import AtLeast, commitments
+    from sfumato.study.client.public_log import follow, witness
+
+    found = follow(to, out, key=key, insecure_http=insecure_http)
+    logged = commitments(found)
+    sums = [
+        AtLeast.of(name, (one for one in logged if one.what.population == name))
+        for name in dict.fromkeys(one.what.population for one in logged)
+    ]
+    console.say(f"{out}: {counted(len(found.entries), 'entry')} of {found.key.name}, each as it was signed.")
+    console.say(f"  key  {found.key.text}")
+    for one in sums:
+        console.say(f"  {one.in_words()}")
+    told = {"log": found.key.text, "size": len(found.entries), "populations": [one.to_dict() for one in sums]}
+    if cosign is not None:
+        known = witness(to, found, cosign, insecure_http=insecure_http)
+        console.say(f"Signed as {known.name}, whose key is {known.text}")
+        told["witness"] = known.text
+    console.result(told)
 
 
 @app.command()

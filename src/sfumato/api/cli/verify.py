@@ -9,12 +9,17 @@ import typer
 
 from sfumato.api.cli.blocks import with_blocks
 from sfumato.api.cli.console import Console
-from sfumato.core.errors import CardError, UsageError
+from sfumato.core.errors import CardError, CoordinatorError, UsageError
 
 
 @with_blocks
 def verify(
-    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="Folder of a release.")], console: Console
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="Folder of a release.")],
+    console: Console,
+    log: Annotated[
+        str | None, typer.Option(metavar="WHERE", help="Add up what this public log has of the same people.")
+    ] = None,
+    log_key: Annotated[str | None, typer.Option(metavar="KEY", help="Key that the log must be signed by.")] = None,
 ) -> None:
     """Check a release that you received: guarantee, files and rows against its card.
 
@@ -26,12 +31,13 @@ def verify(
     Examples:
       sfumato verify release
       sfumato verify release --json
+      sfumato verify release --log https://study.example
     """
     from sfumato.api.verify import verify as run
 
     try:
-        found = run(release)
-    except UsageError as error:
+        found = run(release, log=log, log_key=log_key)
+    except (UsageError, CoordinatorError) as error:
         console.result(
             {"release": str(release), "ok": False, "signed_by": None, "cannot_check": [], "error": str(error)}
         )

@@ -20,6 +20,7 @@ from sfumato.core.files import check_free, file_digest, new_file, new_folder
 from sfumato.core.progress import Progress
 from sfumato.guarantee import Card
 from sfumato.learn.classifiers.factory import read_choice
+from sfumato.ledger.commitment import commitment_entry
 from sfumato.release.counts_file import read_cells
 from sfumato.release.release import card_inside, carries_more
 from sfumato.release.write_release import COUNTS
@@ -30,6 +31,7 @@ from sfumato.study.client.connection import (
     Patience,
     RefusedError,
     UnansweredError,
+    json_of,
     message_of,
     messages_of,
     misshapen,
@@ -43,6 +45,7 @@ from sfumato.study.protocol.messages import (
     DensityInfo,
     Invitation,
     Invited,
+    LogReceipt,
     ModelInfo,
     Receipt,
     Reconstruction,
@@ -218,6 +221,14 @@ class Coordinator:
         """Take a release back: the server removes its file and marks the models that used it."""
         self._connection.ask("DELETE", _path(study, "releases", sha256))
 
+    def commit(self, commitment: Mapping[str, str]) -> LogReceipt:
+        """Have a commitment, signed by its owner, written to the public log."""
+        found = message_of(LogReceipt, self._connection.ask("POST", "/api/v1/log", json=dict(commitment), once=True))
+        if found.entry != commitment_entry(commitment, _logged(found.entry)).decode():
+            raise CoordinatorError("The coordinator logged something other than what was sent. Ask its owner.")
+        found.check()
+        return found
+
     # What the owner does
 
     def invite(self, study: str, site: str, days: int = 365) -> Invited:
@@ -345,6 +356,12 @@ def until_done(ask: Callable[[], list[Any]], what: str, progress: Progress, paus
         if all(one.state in ("done", "failed") for one in found):
             return found
         time.sleep(pause)
+
+
+def _logged(entry: str) -> str:
+    """The day on which the coordinator says that it took an entry."""
+    found = json_of(entry.encode())
+    return str(found.get("logged")) if isinstance(found, dict) else ""
 
 
 def _path(study: str, *parts: str) -> str:

@@ -109,15 +109,34 @@ class Receipt(Record):
 
     def check(self) -> None:
         """Whether the coordinator signed it; `CardError` where log and receipt do not fit together."""
-        if self.log is None or self.proof is None:
-            return
-        try:
-            LogProof.read(self.proof).check(leaf_hash(self.entry()), NoteKey.read(self.log))
-        except ValueError as error:
-            raise CardError(
-                f"The coordinator's receipt cannot be believed: {error} What was sent may have arrived. Keep the "
-                "receipt, and ask the coordinator."
-            ) from None
+        if self.log is not None and self.proof is not None:
+            check_logged(self.entry(), self.log, self.proof)
+
+
+def check_logged(entry: Entry, log: str, proof: str) -> int:
+    """The number of an entry in the log with this key; `CardError` where the proof does not show it."""
+    try:
+        found = LogProof.read(proof)
+        found.check(leaf_hash(entry), NoteKey.read(log))
+    except ValueError as error:
+        raise CardError(
+            f"The coordinator's receipt cannot be believed: {error} What was sent may have arrived. Keep the receipt, "
+            "and ask the coordinator."
+        ) from None
+    return found.index
+
+
+@dataclass(frozen=True)
+class LogReceipt(Record):
+    """That an entry is in the public log: its text, the log's key, and the proof."""
+
+    entry: str
+    log: str
+    proof: str
+
+    def check(self) -> int:
+        """Its number."""
+        return check_logged(self.entry.encode(errors="replace"), self.log, self.proof)
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ ROUTERS = (
     models.counts,
     survey_owner.router,
     public_log.router,
+    public_log.written,
     pages.router,
 )
 

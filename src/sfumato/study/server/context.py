@@ -102,14 +102,18 @@ def context_of(request: Request) -> Context:
 Ctx = Annotated[Context, Depends(context_of)]
 
 
-def caller(
-    request: Request,
-    study_id: StudyId,
-    context: Ctx,
-    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
+def token_holder(
+    request: Request, context: Ctx, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
 ) -> Caller:
-    """The caller, in her own study: 401 without a good token, 404 for what belongs to another study."""
-    found = authenticate(request, context, credentials.credentials if credentials else "")
+    """Whoever has a token of any study here: 401 without a good one."""
+    return authenticate(request, context, credentials.credentials if credentials else "")
+
+
+TokenHolder = Annotated[Caller, Depends(token_holder)]
+
+
+def caller(study_id: StudyId, found: TokenHolder) -> Caller:
+    """The caller, in her own study: 404 for what belongs to another study."""
     if found.study != study_id:
         raise not_found("study")
     return found

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.core.errors import UsageError
+from sfumato.ledger.notes import COSIGNATURE, NoteKey
 
 PREFIX = "SFUMATO_"
 _TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
@@ -42,7 +43,7 @@ class Settings:
     X-Forwarded headers, which anybody can write who reaches the server without one; `proxy_hops` is how many proxies in
     a row add to them. `hosts` are the names that the server goes by, with commas between them; empty for any. The
     public log is called `log_name` from its first entry on, for example study.example/log; by default the first of
-    `hosts` names it.
+    `hosts` names it. `witnesses` are the keys of those whose word on the log is shown, with commas between them.
     """
 
     data: Path
@@ -72,11 +73,24 @@ class Settings:
     proxy_hops: int = 1
     hosts: str = ""
     log_name: str = ""
+    witnesses: str = ""
     worker: bool = True
 
     def host_names(self) -> list[str]:
         """`hosts`, one by one."""
         return [name.strip() for name in self.hosts.split(",") if name.strip()]
+
+    def witness_keys(self) -> list[NoteKey]:
+        """`witnesses`, one by one."""
+        try:
+            found = [NoteKey.read(one) for one in self.witnesses.split(",") if one.strip()]
+        except ValueError as error:
+            raise UsageError(f"SFUMATO_WITNESSES has a key that cannot be read. {error}") from None
+        if any(one.kind != COSIGNATURE for one in found):
+            raise UsageError(
+                "SFUMATO_WITNESSES has a key of a log; `sfumato study log --cosign` makes one of a witness."
+            )
+        return found
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None, **given: Any) -> Settings:
@@ -91,7 +105,9 @@ class Settings:
         if "data" not in found:
             raise UsageError("The server needs a data folder. Give --data, or set SFUMATO_DATA.")
         found["data"] = Path(found["data"])
-        return cls(**found)
+        made = cls(**found)
+        made.witness_keys()
+        return made
 
 
 def _read(name: str, kind: str, text: str) -> Any:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
 
+from sfumato.ledger.commitment import commitment_entry, read_commitment
 from sfumato.ledger.merkle import TILE, read_tile_path
+from sfumato.ledger.notes import LONGEST_NOTE, opened, signatures, split_note, time_signed
 from sfumato.ledger.public_log import CHECKPOINT, KEY, LOG
-from sfumato.study.server.context import Ctx
-from sfumato.study.server.problems import busy, declared, not_found
+from sfumato.study.protocol.messages import LogReceipt
+from sfumato.study.server.context import Ctx, TokenHolder
+from sfumato.study.server.problems import ApiError, busy, declared, not_found
 
 
 def _in_turn(request: Request, context: Ctx) -> None:
@@ -66,3 +71,62 @@ def _part(found: bytes | None) -> Response:
     if found is None:
         raise not_found("part of the log")
     return Response(found, media_type=BYTES, headers=FOR_EVER)
+
+
+# What is written to it from outside: commitments of owners, and what witnesses say.
+
+
+written = APIRouter(tags=["log"], responses=declared(400, 403, 413, 422, 429, 503))
+
+
+class SignedCommitment(BaseModel):
+    """A commitment as text, and the owner's signature of it in the form of OpenSSH."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    text: Annotated[str, Field(max_length=4096)]
+    signature: Annotated[str, Field(max_length=2048)]
+
+
+@written.post("/api/v1/log", status_code=201, responses=declared(401))
+def commit(sent: SignedCommitment, _: TokenHolder, context: Ctx) -> LogReceipt:
+    """Log what an owner released, by the owner's word; any token of a study here will do."""
+    read_commitment(sent.model_dump())
+    store = context.store
+    entry = commitment_entry(sent.model_dump(), store.database.today())
+    number = store.log.add(entry)
+    return LogReceipt(entry.decode(), store.log.signer.key.text, store.log.proof(number))
+
+
+class Cosigned(BaseModel):
+    """A checkpoint of this log with the signature of a witness."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    note: Annotated[str, Field(max_length=LONGEST_NOTE)]
+
+
+@written.post(f"{LOG}/cosignatures", status_code=204, dependencies=[Depends(_in_turn)], responses=declared(409))
+def cosign(sent: Cosigned, context: Ctx) -> None:
+    """Keep what a witness says of a checkpoint; only witnesses that this server was told of."""
+    keys = {one.named: one for one in context.settings.witness_keys()}
+    log = context.store.log
+    try:
+        seen = opened(sent.note, log.signer.key)
+        found = {name: line for line, (name, key, _) in _signatures(sent.note) if (name, key) in keys}
+        bad = [one for one in keys.values() if one.name in found and not time_signed(sent.note, one)]
+    except ValueError as error:
+        raise ApiError(422, "invalid", f"What the witness sent cannot be used. {error}") from None
+    if not found or bad:
+        raise ApiError(403, "forbidden", "No witness that this server knows has signed that.")
+    if seen.size > log.size() or opened(log.checkpoint(seen.size), log.signer.key) != seen:
+        raise ApiError(
+            409, "fork", "This server's log has another checkpoint of that size. Keep both, and tell others."
+        )
+    for name, line in found.items():
+        log.cosign(seen.size, name, line)
+
+
+def _signatures(note: str) -> Iterator[tuple[str, tuple[str, bytes, bytes]]]:
+    lines = split_note(note)[1]
+    yield from zip(lines, signatures(lines), strict=True)

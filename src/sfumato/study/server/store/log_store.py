@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from sqlalchemy import Connection, func, insert, select, text
+from sqlalchemy import Connection, delete, func, insert, select, text
 
 from sfumato.core.errors import CardError, UsageError
 from sfumato.ledger.merkle import TILE, TILE_LEVELS, Nodes, grown, inclusion, leaf_hash, root_of, tile_width
@@ -73,6 +73,13 @@ class LogStore:
         """Write an entry by itself."""
         with self._database.writing() as connection:
             return self.append(connection, entry)
+
+    def cosign(self, size: int, name: str, line: str) -> None:
+        """Keep what a witness says of a checkpoint, in the place of what it said before; older sizes stay."""
+        here = (log_cosignatures.c.size == size, log_cosignatures.c.name == name)
+        with self._database.writing() as connection:
+            connection.execute(delete(log_cosignatures).where(*here))
+            connection.execute(insert(log_cosignatures).values(size=size, name=name, line=line + "\n"))
 
     def checkpoint(self, size: int | None = None) -> str:
         """The signed note of the log at a size, or now, with what witnesses said of it."""
