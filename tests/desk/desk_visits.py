@@ -145,7 +145,7 @@ def opened(own_places: None) -> Iterator[Callable[..., Visitor]]:  # noqa: ARG00
     """Opens a desk in a thread; all of them are ended."""
     visitors: list[tuple[Visitor, threading.Thread]] = []
 
-    def begin(table: Path | None = None) -> Visitor:
+    def begin(table: Path | None = None, **more: Any) -> Visitor:
         said: list[str] = []
         heard = threading.Event()
 
@@ -153,7 +153,8 @@ def opened(own_places: None) -> Iterator[Callable[..., Visitor]]:  # noqa: ARG00
             said.append(line)
             heard.set()
 
-        thread = threading.Thread(target=open_desk, args=(table,), kwargs={"browser": False, "say": say}, daemon=True)
+        asked = {"browser": False, "say": say, **more}
+        thread = threading.Thread(target=open_desk, args=(table,), kwargs=asked, daemon=True)
         thread.start()
         assert heard.wait(30)
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/#\S{20,}", said[0])

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sfumato.api.cli.blocks import with_blocks
 from sfumato.api.cli.console import Console, Quiet
-from sfumato.api.cli.tables import AtServer
+from sfumato.api.cli.tables import AtServer, InsecureHttp, TokenFile
 from sfumato.core.errors import OutputError, UsageError
 from sfumato.study import server_part
+
+if TYPE_CHECKING:
+    from sfumato.api.desk.site import Site
 
 
 @with_blocks
@@ -55,9 +59,33 @@ def serve(
     console.say("Stopped.")
 
 
+@dataclass(frozen=True)
+class OfSite:
+    """For a site of a consortium: what its release is made for, and where it is pushed to in a sixth step."""
+
+    study: Annotated[str | None, typer.Option(metavar="ID", help="For a consortium's site: id of the study.")] = None
+    study_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The site's own copy of the study file, which settles the rest.")
+    ] = None
+    to: Annotated[str | None, typer.Option(metavar="URL", help="The coordinator's address, https://...")] = None
+    token_file: TokenFile = None
+    insecure_http: InsecureHttp = False
+
+    def site(self) -> Site | None:
+        """None where no study is meant."""
+        from sfumato.api.desk.site import Site
+
+        if all(one is None for one in (self.study, self.study_file, self.to, self.token_file)):
+            return None
+        if self.study is None or self.study_file is None or self.to is None:
+            raise UsageError("A consortium's site needs --study ID, --study-file FILE and --to URL together.")
+        return Site(self.study_file.absolute(), self.study, self.to, self.token_file, self.insecure_http)
+
+
 @with_blocks
 def open_desk(
     console: Console,
+    of_site: OfSite,
     table: Annotated[Path | None, typer.Argument(metavar="[TABLE]", help="Table to begin with.")] = None,
     browser: Annotated[bool, typer.Option(help="Show the desk in a browser; without, only print its address.")] = True,
     port: Annotated[int, typer.Option(metavar="N", help="Port on this computer; 0 takes a free one.")] = 0,
@@ -71,6 +99,7 @@ def open_desk(
       sfumato open
       sfumato open patients.csv
       sfumato open patients.csv --no-browser --port 8765
+      sfumato open north.csv --study-file study.json --study k3f9abcd2345 --to https://study.example --token-file t
     """
     from sfumato.api.desk.serve import open_desk as serve
 
@@ -78,4 +107,4 @@ def open_desk(
         console.say(line)
         sys.stdout.flush()
 
-    serve(table, port=port, browser=browser, say=say)
+    serve(table, port=port, browser=browser, say=say, site=of_site.site())

@@ -85,16 +85,22 @@ def _keywords(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     """The schema of a table as a private file, and how many rows there are."""
+    from sfumato.api.sanitize import study_terms
     from sfumato.ledger.read_off import ReadOff
     from sfumato.table import Schema
+    from sfumato.table.infer import check_column
 
     progress("reading the table", 0, None)
-    table = _opened(asked["table"])
-    schema = Schema.infer(table, label=asked["label"], person=asked["person"], refuse=False)
-    ReadOff(None).remember(schema.columns, shown=True)
-    file = Path(asked["schema"])
-    if file.exists():
-        schema = _as_declared(schema, Schema.load(file))
+    table, file = _opened(asked["table"]), Path(asked["schema"])
+    if asked["study"] is not None:
+        schema = study_terms(asked["study"]).schema
+        for name in schema.names:
+            check_column(table, name)
+    else:
+        schema = Schema.infer(table, label=asked["label"], person=asked["person"], refuse=False)
+        ReadOff(None).remember(schema.columns, shown=True)
+        if file.exists():
+            schema = _as_declared(schema, Schema.load(file))
     schema.save(file)
     file.chmod(0o600)
     return {"rows": sum(block.num_rows for block in table.blocks(1 << 16))}
@@ -161,12 +167,21 @@ def _find(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     return find_person(release, asked["person"], **given, progress=progress).to_dict()
 
 
+def _push(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+    """As `sfumato study push` shows it, and sends it."""
+    from sfumato.api.desk.site import push
+
+    return push(asked, progress)
+
+
 JOBS: dict[str, Callable[[dict[str, Any], Progress], dict[str, Any]]] = {
     "read": _read,
     "release": _release,
     "audit": _audit,
     "compare": _compare,
     "find": _find,
+    "show": _push,
+    "push": _push,
 }
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One desk: what is being worked on, which screen shows what, and what each form does."""
+"""One desk: what is being worked on, and which screen shows what."""
 
 from __future__ import annotations
 
@@ -13,28 +13,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sfumato.api.demo import example_table
 from sfumato.api.desk import screens
 from sfumato.api.desk.door import Door, RefusedError
 from sfumato.api.desk.job import Job
 from sfumato.api.desk.pages import FILES, Answer, file_answer, page, without_options
+from sfumato.api.desk.site import Site
 from sfumato.api.desk.upload import Part
-from sfumato.api.desk.words import ENGLISH, LANGUAGES, language_of
-from sfumato.api.desk.work import STEPS, Work
+from sfumato.api.desk.words import language_of
+from sfumato.api.desk.work import PUSH, STEPS, Work
 from sfumato.core.errors import OutputError, SfumatoError, UsageError
 from sfumato.core.files import explained, lock_of, sole_writer
-from sfumato.table import write_table
 
 PREFIX = "sfumato-desk-"
 MOMENT = 60.0
-SCREENS = ("start", *STEPS)
 KINDS = (".csv", ".tsv", ".txt", ".parquet", ".arrow", ".feather", ".xlsx", ".ods", ".sav", ".dta", ".xpt", ".sas7bdat")
 """Endings that readers go by; a dropped file keeps its own if it is one of these."""
+SCREENS = ("start", *STEPS, PUSH)
 WHILE_BUSY = ("stop", "language", "end")
 """Forms that are taken while a job works on what the others would change."""
-BUSY = "A job is running. Wait for it, or stop it."
 Take = Callable[["Desk", Mapping[str, str]], "str | Answer"]
 """What a form does; it names the screen that comes next, or gives the page itself."""
+BUSY = "A job is running. Wait for it, or stop it."
 
 
 @dataclass
@@ -43,11 +42,15 @@ class Desk:
 
     door: Door
     folder: Path
+    forms: Mapping[str, Take]
+    site: Site | None = None
     work: Work | None = None
     job: Job | None = None
     notice: str = ""
     person_found: Mapping[str, Any] | None = None
     """What attackers found about one person: shown once, kept nowhere."""
+    push_shown: Mapping[str, Any] | None = None
+    """What would leave this site, as it was shown last; only that is sent."""
     language: str | None = None
     left_behind: Work | None = None
     """What a desk that was killed was working on."""
@@ -57,12 +60,14 @@ class Desk:
 
     @classmethod
     @contextlib.contextmanager
-    def begun(cls, table: Path | None, door: Door) -> Iterator[Desk]:
+    def begun(
+        cls, table: Path | None, door: Door, forms: Mapping[str, Take], site: Site | None = None
+    ) -> Iterator[Desk]:
         """A desk with a private folder of its own, which is gone at the end, whatever happens."""
         left_behind = _tidy()
         folder = Path(tempfile.mkdtemp(prefix=PREFIX))  # 0700
         with sole_writer(folder / "open"):
-            desk = cls(door, folder, left_behind=left_behind)
+            desk = cls(door, folder, forms, site, left_behind=left_behind)
             try:
                 if table is not None:
                     desk.begin_work(table.resolve(), table.name)
@@ -104,7 +109,7 @@ class Desk:
         """Do what a form says, once. A form that was sent before, or is older than another, does nothing."""
         with self._lock:
             self.last_asked = time.monotonic()
-            if screen not in FORMS:
+            if screen not in self.forms:
                 raise RefusedError(404, "There is no such page.")
             if not self.door.check_number(sent["number"]):
                 self.notice = "old_form"
@@ -115,7 +120,7 @@ class Desk:
             self.door.next_number()
             self.person_found = None
             try:
-                found = FORMS[screen](self, sent)
+                found = self.forms[screen](self, sent)
                 if self.work is not None:
                     self.work.keep()
                 return found if isinstance(found, Answer) else self._to(found)
@@ -170,13 +175,15 @@ class Desk:
         private = Path(tempfile.mkdtemp(prefix="work-", dir=self.folder))
         if self.work is not None:
             shutil.rmtree(self.work.private, ignore_errors=True)
-        self.work = Work(table, name, private)
+        self.work, self.push_shown = Work(table, name, private, site=self.site), None
         self.read(self.work)
         return self.work
 
     def read(self, work: Work, label: str | None = None, person: str | None = None) -> None:
         """Read the columns (again), where these two have another meaning now."""
+        study = None if work.site is None else str(work.site.file)
         asked = {"table": work.as_asked(), "label": label, "person": person, "schema": str(work.schema_file)}
+        asked["study"] = study
 
         def then(found: Mapping[str, Any]) -> None:
             work.label, work.person, work.rows, work.notes = label, person, found["rows"], tuple(found["told"])
@@ -217,7 +224,7 @@ class Desk:
             return
         if "original" in stored and "release" in stored:
             work = self.begin_work(*stored["original"])
-            work.foreign, work.foreign_name = stored["release"]
+            (work.foreign, work.foreign_name), work.site = stored["release"], None
             return
         raise UsageError("No file came with the form. Choose a table first.")
 
@@ -270,165 +277,3 @@ def _is_being_made(folder: Path) -> bool:
 def _is_ours(folder: Path) -> bool:
     """In a folder that everybody may write to, others may have laid something out for us."""
     return not hasattr(os, "getuid") or folder.stat().st_uid == os.getuid()
-
-
-# What each form does
-
-
-def _example(desk: Desk, sent: Mapping[str, str]) -> str:  # noqa: ARG001
-    private = Path(tempfile.mkdtemp(prefix="dropped-", dir=desk.folder))
-    file = private / "patients.csv"
-    write_table(example_table(), file)
-    file.chmod(0o600)
-    desk.begin_work(file, file.name)
-    return "columns"
-
-
-def _written(desk: Desk, sent: Mapping[str, str]) -> str:
-    """How the file is written: it is read again."""
-    work = _work(desk)
-    work.take_written(sent)
-    work.schema_file.unlink(missing_ok=True)
-    desk.read(work)
-    return work.first_screen
-
-
-def _columns(desk: Desk, sent: Mapping[str, str]) -> str:
-    work = _work(desk)
-    work.take_columns(sent)
-    roles = sent.get("label") or None, sent.get("person") or None
-    if roles != (work.label, work.person):
-        desk.read(work, *roles)
-        return "columns"
-    return "columns" if work.mistakes or "next" not in sent else "strength"
-
-
-def _strength(desk: Desk, sent: Mapping[str, str]) -> str:
-    work = _work(desk)
-    work.take_strength(sent)
-    return "release" if "next" in sent else "strength"
-
-
-def _release(desk: Desk, sent: Mapping[str, str]) -> str:
-    work = _work(desk)
-    missing = [box for box in screens.understood(work) if box not in sent]
-    if missing:
-        raise UsageError("Tick what you have read before you release.")
-    out = Path(sent.get("folder", "").strip() or screens.proposed_folder(work)).expanduser()
-    if not out.is_absolute():
-        raise UsageError("Give the whole path of the folder.")
-    keywords = work.keywords(out, measured_only="measured" in sent)
-
-    def then(found: Mapping[str, Any]) -> None:
-        work.out, work.released = out, found
-
-    desk.begin("release", {"table": work.as_asked(), "keywords": keywords}, then)
-    return "release"
-
-
-def _look(desk: Desk, sent: Mapping[str, str]) -> str:
-    """Attack the release; from here on the table was looked at."""
-    work = _work(desk)
-    if work.out is None and work.foreign is None:
-        raise UsageError("There is no release yet. Release first.")
-    work.take_look(sent)
-    release, keywords, folder = screens.audit_asked(work)
-
-    def then(found: Mapping[str, Any]) -> None:
-        work.audit, work.sides = found["audit"], found["sides"]
-        work.out = work.out or work.private
-
-    desk.begin("audit", {"release": release, "keywords": keywords, "folder": folder}, then)
-    return "look"
-
-
-def _find(desk: Desk, sent: Mapping[str, str]) -> str:
-    """Look for one person; whoever sees the answer and chooses anew has looked at private rows."""
-    work = _work(desk)
-    if work.out is None and work.foreign is None:
-        raise UsageError("Release first. Then attackers can look for a person in it.")
-    work.take_look(sent)
-    release, keywords, _ = screens.audit_asked(work)
-    keywords.pop("match", None)
-    person = {name: sent.get(f"value-{place}", "") for place, name in screens.person_fields(work)}
-
-    def then(found: Mapping[str, Any]) -> None:
-        desk.person_found = found
-
-    desk.begin("find", {"release": release, "keywords": keywords, "person": person}, then)
-    return "look"
-
-
-def _try(desk: Desk, sent: Mapping[str, str]) -> str:  # noqa: ARG001
-    """Try settings on the table itself: whoever chooses by them has looked at private rows."""
-    work = _work(desk)
-    work.looked = True
-    out = work.private / "compare"
-    schema = work.schema
-    keywords = {"schema": str(work.schema_file), "label": None if schema.label is None else schema.label.name}
-
-    def then(found: Mapping[str, Any]) -> None:
-        work.compared = found["compared"]
-
-    desk.begin("compare", {"table": work.as_asked(), "out": str(out), "keywords": keywords}, then)
-    return "try"
-
-
-def _choose(desk: Desk, sent: Mapping[str, str]) -> str:
-    work = _work(desk)
-    work.choose(sent.get("setting", ""))
-    return "release"
-
-
-def _stop(desk: Desk, sent: Mapping[str, str]) -> str:  # noqa: ARG001
-    if desk.job is not None and desk.job.running:
-        desk.job.stop()
-        desk.notice = "stopped"
-    return desk.first_screen
-
-
-def _language(desk: Desk, sent: Mapping[str, str]) -> str:
-    desk.language = sent.get("language") if sent.get("language") in LANGUAGES else None
-    return sent.get("screen", "") if sent.get("screen", "") in SCREENS else desk.first_screen
-
-
-def _end(desk: Desk, sent: Mapping[str, str]) -> Answer:  # noqa: ARG001
-    desk.ended.set()
-    return page("ended", desk.language or ENGLISH, {})
-
-
-def _go_on(desk: Desk, sent: Mapping[str, str]) -> str:
-    """Take up the work of a desk that was killed, or remove what is left of it."""
-    found, desk.left_behind = desk.left_behind, None
-    if found is None or "go-on" not in sent:
-        if found is not None:
-            shutil.rmtree(found.private.parent, ignore_errors=True)
-        return desk.first_screen
-    private = Path(tempfile.mkdtemp(prefix="work-", dir=desk.folder))
-    shutil.copytree(found.private, private, dirs_exist_ok=True)
-    shutil.rmtree(found.private.parent, ignore_errors=True)
-    desk.work = Work.kept(private)
-    return "columns"
-
-
-def _work(desk: Desk) -> Work:
-    if desk.work is None:
-        raise UsageError("There is no table. Begin with one.")
-    return desk.work
-
-
-FORMS: dict[str, Take] = {
-    "start-example": _example,
-    "start-go-on": _go_on,
-    "columns": _columns,
-    "columns-written": _written,
-    "strength": _strength,
-    "try": _try,
-    "try-choose": _choose,
-    "release": _release,
-    "look": _look,
-    "look-person": _find,
-    "stop": _stop,
-    "language": _language,
-    "end": _end,
-}

@@ -12,15 +12,18 @@ from sfumato.api.desk.pages import FILES
 from sfumato.api.desk.picture import Spot, scatter
 from sfumato.api.desk.spelled import as_command, as_python, declared_as_commands, declared_in_python
 from sfumato.api.desk.words import say
-from sfumato.api.desk.work import CHANCES, NUMBERS, SOURCES, STEPS, Work, in_words, shown, source_of
+from sfumato.api.desk.work import CHANCES, NUMBERS, PUSH, SOURCES, STEPS, Work, in_words, shown, source_of
 from sfumato.auditing.report.bottom_line import rows as bottom_line_rows
 from sfumato.ledger.asked import show_ledger
+from sfumato.mechanisms import MECHANISMS
 
 if TYPE_CHECKING:
     from sfumato.advising.advice import Advice
-    from sfumato.table import Column
+    from sfumato.release.asked import Terms
+    from sfumato.table import Column, Schema
 
 HOME = "Sfumato"
+ALL_STEPS = (*STEPS, PUSH)
 PRIVATE_FILES = ("key.json", "trace.parquet", "report.html", "audit.json")
 
 
@@ -37,24 +40,26 @@ class Step:
 
 def steps(work: Work | None, screen: str, language: str) -> list[Step]:
     """All steps, visible at any time."""
-    states = dict.fromkeys(STEPS, "") if work is None or not work.is_read else _states(work, language)
+    states = dict.fromkeys(ALL_STEPS, "") if work is None or not work.is_read else _states(work, language)
     return [
         Step(one, place, say(f"step_{one}", language), states[one], one == screen)
-        for place, one in enumerate(STEPS, start=1)
-        if work is None or one in work.screens
+        for place, one in enumerate(ALL_STEPS, start=1)
+        if one in (STEPS if work is None else work.screens)
     ]
 
 
 def _states(work: Work, language: str) -> dict[str, str]:
     learned = len(work.schema.learned)
     tried = len((work.compared or {}).get("settings", ()))
-    return {
+    found: dict[str, str] = {
         "columns": say("state_declared", language) if not learned else say("state_read_off", language, count=learned),
         "strength": say("state_chances", language, chances=f"{work.chances:g}"),
         "try": say("state_tried", language, count=tried) if tried else say("state_not_tried", language),
         "release": say("state_released" if work.out else "state_not_released", language),
         "look": say("state_looked" if work.audit else "state_not_looked", language),
+        "push": say("state_pushed" if work.pushed else "state_not_pushed", language),
     }
+    return found if work.site is None else found | dict.fromkeys(("strength", "try"), say("state_settled", language))
 
 
 # 1
@@ -148,6 +153,8 @@ def columns(work: Work, language: str) -> dict[str, Any]:
 
 
 def strength(work: Work, language: str) -> dict[str, Any]:
+    if work.site is not None:
+        return _spelled(work)
     advice = work.advice()
     return {
         "advice": advice,
@@ -178,6 +185,8 @@ def _spent() -> Sequence[Any]:
 
 
 def trials(work: Work, language: str) -> dict[str, Any]:
+    if work.site is not None:
+        return {}
     settings = [_setting(place, one) for place, one in enumerate((work.compared or {}).get("settings", ()))]
     tried = [one for one in settings if not one["refused"]]
     # What was not tried against a whole risk stands outside the axes, never at 0.
@@ -240,6 +249,8 @@ def release(work: Work, language: str) -> dict[str, Any]:
 def understood(work: Work) -> list[str]:
     """What must be ticked before a release: each is a sentence of the page."""
     schema = work.schema
+    if work.site is not None:
+        return _understood_of_study(schema, work.site.terms) + (["looked"] if work.looked else [])
     boxes = []
     if schema.label is not None and work.advice().bound.delta == 0:
         boxes.append("label_exact")
@@ -249,6 +260,16 @@ def understood(work: Work) -> list[str]:
         boxes.append("measured")
     if work.looked:
         boxes.append("looked")
+    return boxes
+
+
+def _understood_of_study(schema: Schema, terms: Terms) -> list[str]:
+    boxes = []
+    if not MECHANISMS[terms.mechanism].made_up:
+        boxes += ["label_exact"] if schema.label is not None else []
+        boxes.append("presence_open")
+    if terms.epsilon_record is None and terms.presence is None:
+        boxes.append("study_unproved")
     return boxes
 
 
@@ -327,10 +348,24 @@ def audit_asked(work: Work) -> tuple[Any, dict[str, Any], str]:
     return str(work.out), {"original": work.as_asked()} | outside, str(work.out)
 
 
+# 6
+
+
+def push(work: Work, language: str) -> dict[str, Any]:  # noqa: ARG001
+    """The same as a command; Python users push by the command too."""
+    site = work.site
+    assert site is not None
+    said = {"study": site.study, "to": site.to, "token_file": site.token_file, "insecure_http": site.insecure_http}
+    said |= {"study_hash": site.terms.hash}
+    given = {name: value for name, value in said.items() if value}
+    return {"command": as_command("study push", str(work.out), given), "python": ""}
+
+
 SHOWN: dict[str, Callable[[Work, str], dict[str, Any]]] = {
     "columns": columns,
     "strength": strength,
     "try": trials,
     "release": release,
     "look": look,
+    "push": push,
 }

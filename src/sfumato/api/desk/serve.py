@@ -18,7 +18,9 @@ from urllib.parse import parse_qs, urlsplit
 
 from sfumato.api.desk.desk import Desk
 from sfumato.api.desk.door import Door, RefusedError
+from sfumato.api.desk.forms import FORMS
 from sfumato.api.desk.pages import Answer, entry_page, refusal_page, static_file
+from sfumato.api.desk.site import Site
 from sfumato.api.desk.upload import FormError, Part, parts
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.core.files import write_whole
@@ -41,13 +43,21 @@ def open_desk(
     port: int = 0,
     browser: bool = True,
     say: Callable[[str], None] = print,
+    site: Site | None = None,
 ) -> None:
-    """Serve the desk until it is ended: by Ctrl-C, SIGTERM, its own button, or ten minutes after the last page."""
+    """Serve the desk until it is ended: by Ctrl-C, SIGTERM, its own button, or ten minutes after the last page.
+    `site`: of a consortium, whose release is made for a study and pushed to it."""
     if table is not None and not table.exists():
         raise UsageError(f"There is no table {table}.")
+    if site is not None:
+        site.check()
     server = _listening(port)
     server.door = Door(server.server_address[1])
-    with Desk.begun(table, server.door) as desk, _ended_by_signals(server), _shown(server.door.address, browser):
+    with (
+        Desk.begun(table, server.door, FORMS, site) as desk,
+        _ended_by_signals(server),
+        _shown(server.door.address, browser),
+    ):
         server.desk = desk
         say(server.door.address)
         if browser:

@@ -19,7 +19,7 @@ TABLES = ("original", "holdout")
 def as_command(job: str, first: str | None, keywords: Mapping[str, Any], written: Dialect = PLAIN) -> str:
     """One line for a terminal; `written` is how the owner's files are."""
     said = {one.name: flag_of(one, one.metadata["asked"]) for one in fields(SanitizeAsked) if "asked" in one.metadata}
-    parts = ["sfumato", job, *([] if first is None else [first])]
+    parts = ["sfumato", *job.split(), *([] if first is None else [first])]
     for name, value in keywords.items():
         flag = said.get(name, f"--{name.replace('_', '-')}").partition("/")[0]
         parts += [flag] if value is True else [flag, str(value)]

@@ -42,6 +42,10 @@ WORDS: dict[str, tuple[str, str]] = {
     "step_try": ("Try", "Ausprobieren"),
     "step_release": ("Release", "Freigeben"),
     "step_look": ("Look", "Ansehen"),
+    "step_push": ("Send", "Senden"),
+    "state_settled": ("settled by the study", "von der Studie festgelegt"),
+    "state_not_pushed": ("nothing sent", "nichts gesendet"),
+    "state_pushed": ("sent", "gesendet"),
     "state_declared": ("all ranges declared", "alle Bereiche erklärt"),
     "state_read_off": ("{count} ranges read off your data", "{count} Bereiche aus Ihren Daten abgelesen"),
     "state_chances": ("at most {chances} in 10", "höchstens {chances} von 10"),
@@ -64,6 +68,12 @@ WORDS: dict[str, tuple[str, str]] = {
         "bewirkt; so ist der Stand.",
     ),
     "stopped": ("Stopped. Nothing of it was left behind.", "Angehalten. Davon ist nichts zurückgeblieben."),
+    "stopped_push": (
+        "Stopped. It may have arrived before: look again at what would leave. Sending the same release again does "
+        "nothing.",
+        "Angehalten. Vielleicht war es schon angekommen: Sehen Sie noch einmal an, was gesendet würde. Dieselbe "
+        "Freigabe noch einmal zu senden bewirkt nichts.",
+    ),
     # the way in
     "entry_title": ("Open your desk", "Ihren Tisch öffnen"),
     "entry_text": (
@@ -299,6 +309,10 @@ WORDS: dict[str, tuple[str, str]] = {
     "leaves": ("May leave this computer", "Darf den Rechner verlassen"),
     "stays": ("Stays with you", "Bleibt bei Ihnen"),
     "leaves_files": ("release.parquet, card.json, certificate.html", "release.parquet, card.json, certificate.html"),
+    "leaves_site": (
+        "what step 6 shows before it sends it: released rows or noisy counts, and the card",
+        "was Schritt 6 zeigt, bevor er es sendet: freigegebene Zeilen oder verrauschte Zählungen, und die Karte",
+    ),
     "stays_files": (
         "your table, report.html, and a key or a private match file where the method needs them",
         "Ihre Tabelle, report.html und ein Schlüssel oder eine private Zuordnung, wo das Verfahren sie braucht",
@@ -390,7 +404,48 @@ WORDS: dict[str, tuple[str, str]] = {
         "This answer is gone when you load or leave the page.",
         "Diese Antwort ist fort, wenn Sie die Seite neu laden oder verlassen.",
     ),
+    # 6: for a consortium's site
+    "settled": (
+        "The study “{name}” settles columns, ranges and method; this is by your own copy of its file.",
+        "Die Studie „{name}“ legt Spalten, Bereiche und Verfahren fest; so steht es in Ihrer eigenen Studiendatei.",
+    ),
+    "settled_weakest": ("Weakest proof it takes", "Schwächster Beweis, den sie annimmt"),
+    "settled_presence": (
+        "epsilon {epsilon}, delta {delta}, for who is in the table too",
+        "Epsilon {epsilon}, Delta {delta}, auch dafür, wer in der Tabelle steht",
+    ),
+    "settled_record": ("epsilon {epsilon} for a row", "Epsilon {epsilon} für eine Zeile"),
+    "settled_none": ("none: nothing need be proved", "keiner: Es muss nichts bewiesen sein"),
+    "settled_hash": ("Hash, to be told by other means", "Prüfsumme, auf anderem Weg zu vergleichen"),
+    "box_study_unproved": (
+        "Nothing is proved of this release: the study does not ask for it.",
+        "Von dieser Freigabe ist nichts bewiesen: Die Studie verlangt es nicht.",
+    ),
+    "push_title": ("Send the release to the study?", "Die Freigabe an die Studie senden?"),
+    "push_first": (
+        "Release first: only a release is sent, never your table.",
+        "Geben Sie zuerst frei: Gesendet wird nur die Freigabe, nie Ihre Tabelle.",
+    ),
+    "push_text": (
+        "First see what would leave. The coordinator is asked which study this is, and is sent nothing yet.",
+        "Sehen Sie zuerst, was gesendet würde. Der Koordinator wird gefragt, welche Studie es ist, und bekommt noch "
+        "nichts.",
+    ),
+    "push_show": ("Show what would leave", "Zeigen, was gesendet würde"),
+    "push_shown": ("What would leave", "Was gesendet würde"),
+    "push_objections": ("The study would not take it:", "Die Studie würde es nicht annehmen:"),
+    "push_agreed": (
+        "“{study}” is the study that we agreed to, and this may leave.",
+        "„{study}“ ist die Studie, der wir zugestimmt haben, und dies darf das Haus verlassen.",
+    ),
+    "push_button": ("Send it to {to}", "An {to} senden"),
+    "pushed": (
+        "Sent, as {site}: {bytes} bytes. The receipt lies beside the release.",
+        "Gesendet, als {site}: {bytes} Bytes. Die Quittung liegt neben der Freigabe.",
+    ),
     # jobs
+    "job_show": ("Asking the coordinator which study it is", "Der Koordinator wird nach der Studie gefragt"),
+    "job_push": ("Sending", "Wird gesendet"),
     "job_find": ("Looking for one person", "Eine Person wird gesucht"),
     "job_read": ("Reading the table", "Die Tabelle wird gelesen"),
     "job_release": ("Releasing", "Wird freigegeben"),

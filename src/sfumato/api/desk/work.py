@@ -14,6 +14,7 @@ from typing import Any
 from sfumato.advising.advice import Advice, Known, advise
 from sfumato.advising.exposure import Exposure, exposure
 from sfumato.advising.wish import Wish
+from sfumato.api.desk.site import Site
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.core.files import write_whole
 from sfumato.release.asked import OWNER, TRUSTS
@@ -41,7 +42,8 @@ TRIED = (1.2, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 9.0)
 USUAL = 2.0
 COPIED = "copied"
 """A mistake that the page has its own words for, and a box beside them."""
-STEPS = ("columns", "strength", "try", "release", "look")
+LOOK, PUSH = "look", "push"
+STEPS = ("columns", "strength", "try", "release", LOOK)
 NOTE = "work.json"
 KEPT = (
     "name",
@@ -55,6 +57,7 @@ KEPT = (
     "chosen",
     "compared",
     "released",
+    "pushed",
 )
 CHOSEN = "by its owner, who looked at what settings do to this table"
 
@@ -83,6 +86,9 @@ class Work:
     foreign_written: Dialect = PLAIN
     match: str | None = None
     """The column that says whose row of another tool's release is whose."""
+    site: Site | None = None
+    pushed: Mapping[str, Any] | None = None
+    """What the coordinator of the site's study has received."""
     outside: str = ""
     """A file of people who are not in the table."""
     chosen: tuple[str, Mapping[str, Any]] | None = None
@@ -99,7 +105,9 @@ class Work:
     @property
     def screens(self) -> tuple[str, ...]:
         """The steps that lead through it; a release of another tool is only looked at."""
-        return STEPS if self.foreign is None else STEPS[-1:]
+        if self.foreign is not None:
+            return (LOOK,)
+        return STEPS if self.site is None else (*STEPS, PUSH)
 
     @property
     def first_screen(self) -> str:
@@ -157,6 +165,8 @@ class Work:
         self.mistakes = {}
         if not self.is_read:
             raise UsageError("The table is not read yet.")
+        if self.site is not None:
+            return
         declaring = Declaring(self.schema_file)
         for place, column in enumerate(declaring.schema.columns):
             given = {name: sent.get(f"{name}-{place}", "").strip() for name in FIELDS}
@@ -260,10 +270,12 @@ class Work:
     def keywords(self, out: Path, *, measured_only: bool = False) -> dict[str, Any]:
         """What `sf.sanitize` is asked, so that the page can show the same as a command."""
         asked: dict[str, Any] = {"schema": str(self.schema_file)}
+        if self.site is not None:
+            asked = {"study": str(self.site.file)}
         if self.chosen is not None or self.looked:
             self.config().save(self.private / CONFIG)
             asked["config"] = str(self.private / CONFIG)
-        else:
+        elif self.site is None:
             asked |= {"max_posterior": self.chances / 10, "trust": self.trust}
         if self.rows_per_person > 1:
             asked["max_rows_per_person"] = self.rows_per_person
@@ -273,6 +285,8 @@ class Work:
 
     def config(self) -> Config:
         """The setting as a file, which says that rows were looked at."""
+        if self.site is not None:
+            return Config(self.site.terms.mechanism, {}, CHOSEN, TABLE)
         advice = self.advice()
         mechanism, parameters = self.chosen or (advice.mechanism, advice.parameters)
         return Config(mechanism, dict(parameters), CHOSEN, TABLE if self.looked else "nothing")

@@ -1,0 +1,223 @@
+"""What each form of the desk does; it names the screen that comes next, or gives the page itself."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sfumato.api.demo import example_table
+from sfumato.api.desk import screens
+from sfumato.api.desk.desk import SCREENS, Desk, Take
+from sfumato.api.desk.pages import Answer, page
+from sfumato.api.desk.site import Site
+from sfumato.api.desk.words import ENGLISH, LANGUAGES
+from sfumato.api.desk.work import PUSH, Work
+from sfumato.core.errors import UsageError
+from sfumato.table import write_table
+
+
+def _example(desk: Desk, sent: Mapping[str, str]) -> str:  # noqa: ARG001
+    private = Path(tempfile.mkdtemp(prefix="dropped-", dir=desk.folder))
+    file = private / "patients.csv"
+    write_table(example_table(), file)
+    file.chmod(0o600)
+    desk.begin_work(file, file.name)
+    return "columns"
+
+
+def _written(desk: Desk, sent: Mapping[str, str]) -> str:
+    """How the file is written: it is read again."""
+    work = _work(desk)
+    work.take_written(sent)
+    work.schema_file.unlink(missing_ok=True)
+    desk.read(work)
+    return work.first_screen
+
+
+def _columns(desk: Desk, sent: Mapping[str, str]) -> str:
+    work = _work(desk)
+    work.take_columns(sent)
+    if work.site is not None:
+        return "columns" if "next" not in sent else "strength"
+    roles = sent.get("label") or None, sent.get("person") or None
+    if roles != (work.label, work.person):
+        desk.read(work, *roles)
+        return "columns"
+    return "columns" if work.mistakes or "next" not in sent else "strength"
+
+
+def _strength(desk: Desk, sent: Mapping[str, str]) -> str:
+    work = _work(desk)
+    work.take_strength(sent)
+    return "release" if "next" in sent else "strength"
+
+
+def _release(desk: Desk, sent: Mapping[str, str]) -> str:
+    work = _work(desk)
+    missing = [box for box in screens.understood(work) if box not in sent]
+    if missing:
+        raise UsageError("Tick what you have read before you release.")
+    out = Path(sent.get("folder", "").strip() or screens.proposed_folder(work)).expanduser()
+    if not out.is_absolute():
+        raise UsageError("Give the whole path of the folder.")
+    keywords = work.keywords(out, measured_only="measured" in sent)
+
+    def then(found: Mapping[str, Any]) -> None:
+        work.out, work.released, work.pushed, desk.push_shown = out, found, None, None
+
+    desk.begin("release", {"table": work.as_asked(), "keywords": keywords}, then)
+    return "release"
+
+
+def _look(desk: Desk, sent: Mapping[str, str]) -> str:
+    """Attack the release; from here on the table was looked at."""
+    work = _work(desk)
+    if work.out is None and work.foreign is None:
+        raise UsageError("There is no release yet. Release first.")
+    work.take_look(sent)
+    release, keywords, folder = screens.audit_asked(work)
+
+    def then(found: Mapping[str, Any]) -> None:
+        work.audit, work.sides = found["audit"], found["sides"]
+        work.out = work.out or work.private
+
+    desk.begin("audit", {"release": release, "keywords": keywords, "folder": folder}, then)
+    return "look"
+
+
+def _find(desk: Desk, sent: Mapping[str, str]) -> str:
+    """Look for one person; whoever sees the answer and chooses anew has looked at private rows."""
+    work = _work(desk)
+    if work.out is None and work.foreign is None:
+        raise UsageError("Release first. Then attackers can look for a person in it.")
+    work.take_look(sent)
+    release, keywords, _ = screens.audit_asked(work)
+    keywords.pop("match", None)
+    person = {name: sent.get(f"value-{place}", "") for place, name in screens.person_fields(work)}
+
+    def then(found: Mapping[str, Any]) -> None:
+        desk.person_found = found
+
+    desk.begin("find", {"release": release, "keywords": keywords, "person": person}, then)
+    return "look"
+
+
+def _try(desk: Desk, sent: Mapping[str, str]) -> str:  # noqa: ARG001
+    """Try settings on the table itself: whoever chooses by them has looked at private rows."""
+    work = _work(desk)
+    work.looked = True
+    out = work.private / "compare"
+    schema = work.schema
+    keywords = {"schema": str(work.schema_file), "label": None if schema.label is None else schema.label.name}
+
+    def then(found: Mapping[str, Any]) -> None:
+        work.compared = found["compared"]
+
+    desk.begin("compare", {"table": work.as_asked(), "out": str(out), "keywords": keywords}, then)
+    return "try"
+
+
+def _choose(desk: Desk, sent: Mapping[str, str]) -> str:
+    work = _work(desk)
+    work.choose(sent.get("setting", ""))
+    return "release"
+
+
+def _push(desk: Desk, sent: Mapping[str, str]) -> str:  # noqa: ARG001
+    """Show what would leave the site; the coordinator is asked about its study, and gets nothing."""
+    site, out = _pushed(desk)
+
+    def then(found: Mapping[str, Any]) -> None:
+        desk.push_shown = found["shown"]
+
+    desk.push_shown = None
+    desk.begin("show", site.as_asked(out), then)
+    return PUSH
+
+
+def _send(desk: Desk, sent: Mapping[str, str]) -> str:
+    """Send what was shown, and nothing else."""
+    (site, out), shown = _pushed(desk), desk.push_shown
+    work = _work(desk)
+    if shown is None or shown["objections"]:
+        raise UsageError("Look first at what would leave.")
+    if "agreed" not in sent:
+        raise UsageError("Say first that this is the study that you agreed to, and that this may leave.")
+
+    def then(found: Mapping[str, Any]) -> None:
+        work.pushed = found["receipt"]
+        work.keep()
+
+    desk.push_shown = None
+    desk.begin("push", {**site.as_asked(out), "sent": shown["sha256"]}, then)
+    return PUSH
+
+
+def _pushed(desk: Desk) -> tuple[Site, Path]:
+    work = _work(desk)
+    if work.site is None:
+        raise UsageError("The desk was not opened for a study.")
+    if work.out is None:
+        raise UsageError("There is no release yet. Release first.")
+    return work.site, work.out
+
+
+def _stop(desk: Desk, sent: Mapping[str, str]) -> str:  # noqa: ARG001
+    if desk.job is not None and desk.job.running:
+        desk.job.stop()
+        desk.notice = "stopped_push" if desk.job.name == "push" else "stopped"
+    return desk.first_screen
+
+
+def _language(desk: Desk, sent: Mapping[str, str]) -> str:
+    desk.language = sent.get("language") if sent.get("language") in LANGUAGES else None
+    return sent.get("screen", "") if sent.get("screen", "") in SCREENS else desk.first_screen
+
+
+def _end(desk: Desk, sent: Mapping[str, str]) -> Answer:  # noqa: ARG001
+    desk.ended.set()
+    return page("ended", desk.language or ENGLISH, {})
+
+
+def _go_on(desk: Desk, sent: Mapping[str, str]) -> str:
+    """Take up the work of a desk that was killed, or remove what is left of it."""
+    found, desk.left_behind = desk.left_behind, None
+    if found is None or "go-on" not in sent:
+        if found is not None:
+            shutil.rmtree(found.private.parent, ignore_errors=True)
+        return desk.first_screen
+    private = Path(tempfile.mkdtemp(prefix="work-", dir=desk.folder))
+    shutil.copytree(found.private, private, dirs_exist_ok=True)
+    shutil.rmtree(found.private.parent, ignore_errors=True)
+    desk.work = Work.kept(private)
+    if desk.work is not None:
+        desk.work.site = desk.site
+    return "columns"
+
+
+def _work(desk: Desk) -> Work:
+    if desk.work is None:
+        raise UsageError("There is no table. Begin with one.")
+    return desk.work
+
+
+FORMS: dict[str, Take] = {
+    "start-example": _example,
+    "start-go-on": _go_on,
+    "columns": _columns,
+    "columns-written": _written,
+    "strength": _strength,
+    "try": _try,
+    "try-choose": _choose,
+    "release": _release,
+    "look": _look,
+    "look-person": _find,
+    "push": _push,
+    "push-send": _send,
+    "stop": _stop,
+    "language": _language,
+    "end": _end,
+}
