@@ -10,7 +10,6 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.stats import binom
 
 from sfumato.channels.recipe import Measurement
 from sfumato.core.errors import UsageError
@@ -475,6 +474,8 @@ def shuffled_delta(local: float, people: int, epsilon: float, at: float = DELTA)
     looked at, but charged."""
     if epsilon >= local:
         return 0.0
+    from scipy.stats import binom  # slow to load
+
     others, clone = people - 1, math.exp(-local)
     left_out = at * _LEFT_OUT
     first = max(0, int(binom.ppf(left_out / 2, others, clone)) - 1)

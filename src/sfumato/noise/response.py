@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import optimize
 from scipy.special import ndtr, ndtri
 
 from sfumato.core.array_types import Codes, Floats, Matrix
@@ -272,6 +271,8 @@ def best_tail(epsilon: float, dimension: int) -> float:
 
     grid = np.linspace(-1.0, 7.0, 161)
     start = float(grid[np.argmin([spread(float(tail)) for tail in grid])])
+    from scipy import optimize  # slow to load
+
     return float(optimize.minimize_scalar(spread, bounds=(start - 0.05, start + 0.05), method="bounded").x)
 
 
