@@ -71,8 +71,19 @@ def all_mechanisms():
             yield from (mechanism(**{parameter: value}) for value in values)
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("mechanism", list(all_mechanisms()), ids=called)
+def every_check():
+    """Each mechanism with each check. That another law, kernel or bandwidth draws as stated takes a second or more: it
+    waits for `make test-all`; tests of laws and channels look at them every day."""
+    for mechanism in all_mechanisms():
+        usual = type(mechanism)().get_params()
+        other = {name for name in usual if mechanism.get_params()[name] != usual[name]}
+        for check in CHECKS:
+            slow = check is check_noise_is_as_stated and other & {"law", "noise", "kernel", "bandwidth"}
+            marks = pytest.mark.system if slow else ()
+            yield pytest.param(mechanism, check, marks=marks, id=f"{called(mechanism)}-{check.__name__}")
+
+
+@pytest.mark.parametrize(("mechanism", "check"), list(every_check()))
 def test_contract(mechanism, check):
     check(mechanism)
 

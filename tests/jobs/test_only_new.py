@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from daily import first_daily
 from sfumato.core.errors import CardError, NothingNewError, PrivacyLeakWarning, TableError, UsageError
 from sfumato.ledger import Ledger
 from sfumato.ledger.row_memory import RowHash
@@ -288,7 +289,7 @@ def killed(tmp_path):
 
 
 @pytest.mark.parametrize("schema", [SCHEMA, PERSONS], ids=["rows", "people"])
-@pytest.mark.parametrize("moment", ["before the announcement", "before the rename"])
+@pytest.mark.parametrize("moment", first_daily(["before the rename", "before the announcement"]))
 def test_rows_of_a_run_that_was_killed_before_its_release_stood_are_not_lost(release, killed, tmp_path, moment, schema):
     killed(moment, schema)
     assert not (tmp_path / "a").exists()

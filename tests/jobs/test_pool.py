@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 from sklearn.datasets import load_wine
 
+from daily import first_daily
 from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.guarantee.cost import shuffled_epsilon
 from sfumato.learn.classifiers import CLASSIFIERS
@@ -64,7 +65,9 @@ def sites(tmp_path_factory):
     return made, rows.iloc[140:]
 
 
-@pytest.mark.parametrize("name", [name for name in CLASSIFIERS if name not in (*SLOW, *ON_BITS, *OF_ONE_RELEASE)])
+@pytest.mark.parametrize(
+    "name", first_daily((name for name in CLASSIFIERS if name not in (*SLOW, *ON_BITS, *OF_ONE_RELEASE)), 4)
+)
 def test_every_classifier_is_trained_measured_and_saved(sites, tmp_path, name, monkeypatch):
     monkeypatch.setattr(
         "sfumato.learn.classifiers.auto.THROUGH_NOISE", ("noise-aware-lda", "noise-aware-qda")
@@ -410,7 +413,7 @@ def honest(sites, tmp_path_factory):
 
 
 @pytest.mark.parametrize("card", [None, wide], ids=["received long ago", "the site's own noise"])
-@pytest.mark.parametrize("value", [1e6, 1e308])
+@pytest.mark.parametrize("value", first_daily([1e308, 1e6]))
 def test_one_cell_does_not_ruin_a_model(sites, honest, tmp_path, value, card):
     """One of 140 rows: naive Bayes and the svm do as well as without it, and the results say what was done."""
     releases, rest = sites

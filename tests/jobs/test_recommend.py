@@ -359,6 +359,7 @@ def test_a_choice_on_a_release_proves_nothing_where_the_ledger_did_not_charge_it
     assert kinds == ["local-dp", "empirical-only"]
 
 
+@pytest.mark.system
 def test_what_cannot_be_kept_is_said_and_no_config_is_written(ledger, tmp_path):  # noqa: ARG001
     out = tmp_path / "config.yaml"
     found = sf.recommend(people(), schema=SCHEMA, max_loss=0.0, max_risk=0.0, use_table=True, tries=1, out=out)

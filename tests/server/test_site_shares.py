@@ -12,6 +12,7 @@ import pytest
 from consortium import sha
 from fastapi.testclient import TestClient
 
+from daily import first_daily
 from sfumato.core.errors import SchemaError
 from sfumato.release.check_rows import read_card
 from sfumato.release.noise_evidence import NoiseEvidence
@@ -122,7 +123,7 @@ def quoted(tmp_path):
         yield make
 
 
-@pytest.mark.parametrize(("name", "most"), [("rows", 100), ("bytes", 20_000), ("releases", 1)])
+@pytest.mark.parametrize(("name", "most"), first_daily([("rows", 100), ("bytes", 20_000), ("releases", 1)]))
 def test_a_site_keeps_no_more_than_its_quota(quoted, tmp_path, body, name, most):
     assert 10_000 < len(body) < 20_000
     study = quoted(**{name: most})

@@ -210,6 +210,7 @@ def other_process(place, *, lease, unfinished=False):
     return subprocess.Popen([sys.executable, "-c", code])
 
 
+@pytest.mark.system
 def test_the_job_of_a_killed_server_is_taken_up_again(place):
     model = place.queue()
     process = other_process(place, lease=1.0, unfinished=True)
@@ -224,6 +225,7 @@ def test_the_job_of_a_killed_server_is_taken_up_again(place):
     worker.stop()
 
 
+@pytest.mark.system
 def test_several_processes_train_each_model_once(tmp_path, bodies, postgres_url):
     place = Place(tmp_path / "data", postgres_url)
     for number, body in enumerate(bodies[:2]):

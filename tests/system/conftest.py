@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from seen import ARGUMENTS, CHROMIUM
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "server"))
 sys.path.append(str(Path(__file__).resolve().parent.parent / "desk"))
@@ -27,3 +28,13 @@ def a_cluster():
 @pytest.fixture
 def a_database(a_cluster):
     return a_cluster.new_database()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if not CHROMIUM.exists():
+        pytest.skip("Debian's chromium is not installed")
+    with pytest.importorskip("playwright.sync_api").sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        yield found
+        found.close()

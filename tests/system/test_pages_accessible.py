@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from seen import BROKEN, DESKTOP, UNFOLD, faults, looked_at
 
 import sfumato as sf
 from sfumato.auditing.report import write_report
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.system
 
-CHROMIUM = Path("/usr/bin/chromium")
-SIZES = ({"width": 1280, "height": 900}, {"width": 390, "height": 844}, {"width": 640, "height": 450})
-"""A desk, a telephone, and the desk at 200%."""
 KNOWN = {"source": "public", "reason": "the form"}
 SCHEMA = sf.Schema(
     (
@@ -34,27 +31,6 @@ SCHEMA = sf.Schema(
         sf.Column("ill", "categorical", role="label", categories=("no", "yes"), **KNOWN),
     )
 )
-RULES = {
-    # What WCAG 2.2 added is off unless it is asked for. Figures and signs of one character are text here.
-    "rules": {"target-size": {"enabled": True}},
-    "checks": {"color-contrast": {"options": {"ignoreLength": True, "ignoreUnicode": False}}},
-}
-UNFOLD = "document.querySelectorAll('details').forEach(one => { one.open = true; })"
-BROKEN = """() => {
-  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), broken = [];
-  for (let text = texts.nextNode(); text; text = texts.nextNode()) {
-    const parent = text.parentElement;
-    if (parent.closest("svg, .hash") || getComputedStyle(parent).writingMode !== "horizontal-tb") continue;
-    for (const word of text.data.matchAll(/(?<![\\p{L}\\p{N}])\\p{L}{2,20}(?![\\p{L}\\p{N}])/gu)) {
-      const range = document.createRange();
-      range.setStart(text, word.index);
-      range.setEnd(text, word.index + word[0].length);
-      const lines = [...range.getClientRects()].filter(box => box.width > 0).map(box => Math.round(box.top));
-      if (new Set(lines).size > 1) broken.push(word[0]);
-    }
-  }
-  return broken;
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -95,30 +71,11 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[sync_api.Browser]:
-    if not CHROMIUM.exists():
-        pytest.skip("Debian's chromium is not installed")
-    playwright_api = pytest.importorskip("playwright.sync_api")
-    with playwright_api.sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"])
-        yield found
-        found.close()
-
-
 def test_axe_finds_nothing_and_no_page_is_wider_than_its_window(pages, browser):
     wrong = []
     for name, path in pages.items():
         page = shown(browser, path)
-        for size in SIZES:
-            page.set_viewport_size(size)
-            for scheme in ("light", "dark"):
-                page.emulate_media(color_scheme=scheme)
-                where = f"{name}, {size['width']}, {scheme}"
-                wrong += [f"{where}: {one['id']} {one['nodes'][0]['html']}" for one in looked_at(page)["violations"]]
-            if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-                wrong.append(f"{name}, {size['width']}: wider than the window")
-            wrong += [f"{name}, {size['width']}: {word} is broken" for word in page.evaluate(BROKEN)]
+        wrong += faults(page, name)
         page.context.close()
     assert wrong == []
 
@@ -159,12 +116,7 @@ def test_what_is_wrong_is_found(pages, browser):
 
 def shown(browser: sync_api.Browser, path: Path) -> sync_api.Page:
     """The page with everything unfolded; its own policy would keep axe out."""
-    page = browser.new_context(viewport=SIZES[0], bypass_csp=True).new_page()
+    page = browser.new_context(viewport=DESKTOP, bypass_csp=True).new_page()
     page.goto(path.as_uri())
     page.evaluate(UNFOLD)
     return page
-
-
-def looked_at(page: sync_api.Page) -> dict[str, list[dict]]:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    return axe.run(page, options={**RULES, "resultTypes": ["violations", "incomplete"]}).response
