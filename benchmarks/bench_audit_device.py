@@ -26,7 +26,8 @@ from sfumato.auditing import audit as job
 from sfumato.auditing import utility as learning
 from sfumato.auditing.open_case import open_case
 from sfumato.auditing.options import Options
-from sfumato.table.neighbours import on_device, radius_votes
+from sfumato.table.neighbours.nearest import on_device
+from sfumato.table.neighbours.votes import radius_votes
 
 NUMBERS, CATEGORIES, FEW = 16, 4, 2_000
 BEGAN = time.perf_counter()

@@ -19,7 +19,7 @@ import numpy as np
 from scipy import stats
 
 from sfumato.noise import OperatorNoise, make_law, make_operator
-from sfumato.reconstruction import reconstruct
+from sfumato.reconstruction.reconstruct import reconstruct
 
 SUPPORT = (1.0, 11.0)
 

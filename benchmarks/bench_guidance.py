@@ -15,8 +15,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # matrices of a few hundred 
 import numpy as np
 from side_by_side import in_turns, ratio
 
-from sfumato.channels.guidance import AnswerSpace, Guidance, SurveyCounts, SurveyRules, bit_probabilities, simulate
-from sfumato.channels.guidance.guidance import class_difference
+from sfumato.channels.guidance.disclosure import simulate
+from sfumato.channels.guidance.guidance import Guidance, SurveyCounts, SurveyRules, class_difference
+from sfumato.channels.guidance.space import AnswerSpace, bit_probabilities
 
 HUNDRED = AnswerSpace([2] * 100)
 NINE = AnswerSpace([4] * 7 + [5, 9])

@@ -43,7 +43,7 @@ def scaled(original: np.ndarray, release: np.ndarray) -> tuple[np.ndarray, np.nd
 
 def our_links(original: np.ndarray, release: np.ndarray) -> np.ndarray:
     """Which people are linked: both halves of their columns point to one released row."""
-    from sfumato.table.neighbours import nearest
+    from sfumato.table.neighbours.nearest import nearest
 
     original, release = scaled(original, release)
     first, second = (nearest(original[:, half], release[:, half])[1][:, 0] for half in HALVES)

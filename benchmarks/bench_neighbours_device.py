@@ -23,7 +23,7 @@ CHECKED = 50
 
 
 def neighbours():
-    """The modules that are needed, without the packages around them."""
+    """The module that is needed, without the packages around them."""
     sys.path.insert(0, str(SOURCE))
     for name in ("sfumato", "sfumato.table.neighbours"):
         package = types.ModuleType(name)
@@ -35,9 +35,7 @@ def neighbours():
         stand_in = types.ModuleType("threadpoolctl")
         stand_in.ThreadpoolController = lambda: types.SimpleNamespace(limit=lambda **_: contextlib.nullcontext())
         sys.modules["threadpoolctl"] = stand_in
-    return importlib.import_module("sfumato.table.neighbours.nearest"), importlib.import_module(
-        "sfumato.table.neighbours.nearest"
-    )
+    return importlib.import_module("sfumato.table.neighbours.nearest")
 
 
 def plain_prototype(torch, a, b, device):
@@ -75,18 +73,18 @@ def main() -> None:
     if given.device.startswith("cuda") and not torch.cuda.is_available():
         print("left out: there is no card here")
         return
-    device, nearest = neighbours()
+    nearest = neighbours()
     name = torch.cuda.get_device_name() if given.device.startswith("cuda") else "the processor"
     print(f"{name}; torch {torch.__version__}; {CHECKED} queries of each size are checked in double precision")
     for rows, columns in [(n, 20) for n in given.rows] if given.rows else SIZES:
         rng = np.random.default_rng(0)
         b = rng.normal(size=(rows, columns))
         a = b + 0.3 * rng.normal(size=b.shape)
-        with device.on_device(given.device, given.memory):
+        with nearest.on_device(given.device, given.memory):
             nearest.nearest(a[:2000], b[:2000])  # the first product loads the library
             taken, (_, index) = clocked(torch, lambda a=a, b=b: nearest.nearest(a, b), given.device)
-        arrays = device.arrays_for(given.device)
-        settled = device.nearest_on_device((arrays, given.memory), a[:20_000], b, 1)[2].mean()
+        arrays = nearest.arrays_for(given.device)
+        settled = nearest.nearest_on_device((arrays, given.memory), a[:20_000], b, 1)[2].mean()
         plain, guess = clocked(torch, lambda a=a, b=b: plain_prototype(torch, a, b, given.device), given.device)
         some = rng.integers(rows, size=CHECKED)
         right = [int(((b - a[i]) ** 2).sum(axis=1).argmin()) for i in some]

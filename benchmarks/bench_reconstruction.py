@@ -20,7 +20,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from sfumato.noise import OperatorNoise, make_law, make_operator
-from sfumato.reconstruction import Bins, LeaveOneOut, leave_one_out_width, reconstruct
+from sfumato.reconstruction.evidence import Bins
+from sfumato.reconstruction.parzen_program import LeaveOneOut, leave_one_out_width
+from sfumato.reconstruction.reconstruct import reconstruct
 
 NOISE = OperatorNoise(make_operator("multiplicative"), make_law("uniform", low=1, high=3))
 SUPPORT = (1.0, 30.0)

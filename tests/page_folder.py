@@ -118,7 +118,8 @@ def counties(folder: Path) -> dict[str, Any]:
 
 
 def surveyed(folder: Path) -> dict[str, Any]:
-    from sfumato.channels.guidance import AnswerSpace, SurveyCounts
+    from sfumato.channels.guidance.guidance import SurveyCounts
+    from sfumato.channels.guidance.space import AnswerSpace
 
     page = ROOT / "docs" / "survey.md"
     described = next(block.text for block in blocks(page) if block.language == "yaml")

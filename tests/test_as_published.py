@@ -15,8 +15,7 @@ from sfumato.learn.classifiers.factory import CLASSIFIERS
 from sfumato.learn.trade_off import OwnValues, measured
 from sfumato.mechanisms import MECHANISMS
 from sfumato.noise import OperatorNoise, Uniform, make_operator
-from sfumato.reconstruction import reconstruct
-from sfumato.reconstruction.reconstruct import make_method
+from sfumato.reconstruction.reconstruct import make_method, reconstruct
 from sfumato.study.protocol.study_file import study_from_dict
 
 pytestmark = pytest.mark.filterwarnings("ignore::sfumato.core.errors.PrivacyLeakWarning")

@@ -11,7 +11,7 @@ from sfumato.auditing.audit import audit
 from sfumato.learn.model import Model, load_model
 from sfumato.learn.train import train
 from sfumato.mechanisms import GuidedProjection, PrincipalLaplace, RandomRotation
-from sfumato.reconstruction import reconstruct
+from sfumato.reconstruction.reconstruct import reconstruct
 from sfumato.release.release import Release
 from sfumato.release.sanitize import Options, sanitize
 

@@ -15,15 +15,10 @@ from scipy.optimize import minimize_scalar
 from sfumato.attacks.metrics.information import half_distance, information_loss
 from sfumato.core.errors import SfumatoError
 from sfumato.noise import Operator, OperatorNoise, make_law, make_operator
-from sfumato.reconstruction import (
-    Bins,
-    Cells,
-    ExpectationMaximization,
-    LeaveOneOut,
-    ParzenProgram,
-    leave_one_out_width,
-    reconstruct,
-)
+from sfumato.reconstruction.evidence import Bins, Cells
+from sfumato.reconstruction.expectation_maximization import ExpectationMaximization
+from sfumato.reconstruction.parzen_program import LeaveOneOut, ParzenProgram, leave_one_out_width
+from sfumato.reconstruction.reconstruct import reconstruct
 
 X_BINS = (25, 50, 75, 100, 150)
 RATIOS = (1.0, 1.5, 2.5, 5.0)

@@ -20,15 +20,11 @@ from sfumato.attacks.metrics.information import (
     privacy_loss,
 )
 from sfumato.noise import OperatorNoise, make_law, make_operator
-from sfumato.reconstruction import (
-    Bins,
-    Density,
-    ExpectationMaximization,
-    ParzenProgram,
-    leave_one_out_width,
-    reconstruct,
-)
-from sfumato.reconstruction.evidence import Method
+from sfumato.reconstruction.density import Density
+from sfumato.reconstruction.evidence import Bins, Method
+from sfumato.reconstruction.expectation_maximization import ExpectationMaximization
+from sfumato.reconstruction.parzen_program import ParzenProgram, leave_one_out_width
+from sfumato.reconstruction.reconstruct import reconstruct
 from sfumato.table import open_table
 
 Floats = NDArray[np.float64]

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.noise import OperatorNoise
-from sfumato.reconstruction import Bins, Cells, leave_one_out_width, simplex_program
+from sfumato.reconstruction.evidence import Bins, Cells
+from sfumato.reconstruction.parzen_program import leave_one_out_width, simplex_program
 
 Floats = NDArray[np.float64]
 

@@ -7,14 +7,9 @@ from typing import Any
 import numpy as np
 
 from sfumato.attacks.malicious_miner import MaliciousMiner
-from sfumato.channels.guidance import (
-    AnswerSpace,
-    Guidance,
-    SurveyCounts,
-    SurveyRules,
-    disclosure,
-    published_disclosure_estimate,
-)
+from sfumato.channels.guidance.disclosure import disclosure, published_disclosure_estimate
+from sfumato.channels.guidance.guidance import Guidance, SurveyCounts, SurveyRules
+from sfumato.channels.guidance.space import AnswerSpace
 
 SPACE = AnswerSpace([2] * 16)
 FLOORS = (0.0, 0.1, 0.25)

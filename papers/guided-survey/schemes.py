@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.channels.guidance import AnswerSpace, SurveyCounts, SurveyRules, SurveyRun, disclosure, simulate
+from sfumato.channels.guidance.disclosure import SurveyRun, disclosure, simulate
+from sfumato.channels.guidance.guidance import SurveyCounts, SurveyRules
+from sfumato.channels.guidance.space import AnswerSpace
 from sfumato.learn.classifiers.survey_bits import SurveyClassifier
 
 

@@ -28,12 +28,8 @@ import uvicorn  # noqa: E402
 from schemes import SCHEMES, start_up  # noqa: E402
 from votes import SPACE, START, TRAIN, people  # noqa: E402
 
-from sfumato.channels.guidance import (  # noqa: E402
-    SurveyCounts,
-    SurveyRules,
-    disclosure,
-    simulate,
-)
+from sfumato.channels.guidance.disclosure import disclosure, simulate  # noqa: E402
+from sfumato.channels.guidance.guidance import SurveyCounts, SurveyRules  # noqa: E402
 from sfumato.learn.classifiers.survey_bits import SurveyClassifier  # noqa: E402
 from sfumato.release.release import Release  # noqa: E402
 from sfumato.study.asked import RespondAsked  # noqa: E402

@@ -9,25 +9,20 @@ from papers.data import load
 from published import LEVELS
 from schemes import SCHEMES, classifier, mean_disclosure, start_up, surveyed
 
-from sfumato.channels.guidance import (
-    AnswerSpace,
-    Guidance,
-    SurveyCounts,
-    SurveyRules,
-    degree_of_error,
+from sfumato.channels.guidance.disclosure import (
     disclosure,
     mixed_limits,
-    most_bits,
-    most_disclosure,
-    perturb_bits,
     published_disclosure_estimate,
     published_error_estimate,
     random_startup,
     simulate,
-    survey_epsilon,
     whole_tuple_disclosure,
     whole_tuple_response,
 )
+from sfumato.channels.guidance.epsilon import survey_epsilon
+from sfumato.channels.guidance.guidance import Guidance, SurveyCounts, SurveyRules
+from sfumato.channels.guidance.most_disclosure import degree_of_error, most_bits, most_disclosure
+from sfumato.channels.guidance.space import AnswerSpace, perturb_bits
 from sfumato.learn.classifiers.survey_bits import SurveyClassifier
 
 SPACE = AnswerSpace([2] * 16)

@@ -20,7 +20,7 @@ from trials import STRONGEST, as_published, radius_vote
 from sfumato.auditing.figures.generators import gaussian_clusters
 from sfumato.mechanisms import PrincipalLaplace
 from sfumato.table import Column, Encoding, Schema, open_table, write_table
-from sfumato.table.neighbours import nearest
+from sfumato.table.neighbours.nearest import nearest
 
 REPEATS = 5
 QUERIES = 1000

@@ -26,7 +26,7 @@ from sfumato.auditing.figures.voting import neighbour_accuracies
 from sfumato.channels.affine_bound import affine_epsilons
 from sfumato.mechanisms import PrincipalLaplace
 from sfumato.table import Encoding
-from sfumato.table.neighbours import nearest
+from sfumato.table.neighbours.nearest import nearest
 
 Found = dict[str, float]
 

@@ -19,7 +19,8 @@ from sfumato.attacks.singling_out import FEW, Predicates
 from sfumato.channels import Additive, OrMissing, RandomizedResponse, Sampled, SquareWave, draw
 from sfumato.noise import Laplace, Normal, Uniform
 from sfumato.table import Column, Encoding, Schema
-from sfumato.table.neighbours import DeviceMemoryWarning, NumpyArrays, on_device
+from sfumato.table.neighbours.arrays import NumpyArrays
+from sfumato.table.neighbours.nearest import DeviceMemoryWarning, on_device
 
 
 def arrays():

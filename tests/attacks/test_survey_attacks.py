@@ -15,7 +15,8 @@ from sfumato.attacks.posterior_guess import PosteriorGuess
 from sfumato.attacks.rogue_respondent import RogueRespondent
 from sfumato.attacks.row_ratios import Membership
 from sfumato.channels import Bit, Guided
-from sfumato.channels.guidance import AnswerSpace, Guidance, SurveyCounts, SurveyRules, check_guidance, perturb_bits
+from sfumato.channels.guidance.guidance import Guidance, SurveyCounts, SurveyRules, check_guidance
+from sfumato.channels.guidance.space import AnswerSpace, perturb_bits
 from sfumato.core.errors import UsageError
 
 SPACE = AnswerSpace([2] * 16)

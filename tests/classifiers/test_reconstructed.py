@@ -16,7 +16,9 @@ from sfumato.learn.classifiers.on_reconstruction import Assignment, by_rank, mov
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.release_columns import columns_of
 from sfumato.mechanisms import AdditiveNoise, MultiplicativeNoise, RandomRotation
-from sfumato.reconstruction import Cells, ConvergenceError, ExpectationMaximization
+from sfumato.reconstruction.evidence import Cells
+from sfumato.reconstruction.expectation_maximization import ExpectationMaximization
+from sfumato.reconstruction.parzen_program import ConvergenceError
 from sfumato.table import Column, Encoding, Schema
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))

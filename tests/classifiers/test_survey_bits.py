@@ -5,7 +5,9 @@ import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from sfumato.channels.guidance import AnswerSpace, SurveyRules, bit_probabilities, simulate
+from sfumato.channels.guidance.disclosure import simulate
+from sfumato.channels.guidance.guidance import SurveyRules
+from sfumato.channels.guidance.space import AnswerSpace, bit_probabilities
 from sfumato.core.errors import TableError, UsageError
 from sfumato.learn.classifiers.survey_bits import SurveyClassifier, accuracy_on_received
 

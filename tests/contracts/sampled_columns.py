@@ -20,12 +20,9 @@ class SampledColumns(Mechanism):
     rests_on = ("Which columns a row reports is drawn without looking at it.",)
     not_protected = ("Which columns a row reports is public.",)
 
-    def __init__(self, columns=2, scale=0.3):
-        self.columns, self.scale = columns, scale
-
-    @property
-    def needs_statistics(self):
-        return False
+    learns = False
+    columns: int = 2
+    scale: float = 0.3
 
     def fit_statistics(self, statistics, encoding, key=None):  # noqa: ARG002
         self.encoding_ = encoding

@@ -10,19 +10,9 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import binomtest
 
-from sfumato.channels.guidance import (
-    AnswerSpace,
-    answer_epsilons,
-    bit_probabilities,
-    decode_matrix,
-    encode_matrix,
-    hash_matrix,
-    perturb_bits,
-    survey_epsilon,
-    uniforms_from_bytes,
-)
-from sfumato.channels.guidance.epsilon import HALF, _largest_ratio
-from sfumato.channels.guidance.space import floored
+from sfumato.channels.guidance.epsilon import HALF, _largest_ratio, answer_epsilons, survey_epsilon
+from sfumato.channels.guidance.guidance import decode_matrix, encode_matrix, hash_matrix
+from sfumato.channels.guidance.space import AnswerSpace, bit_probabilities, floored, perturb_bits, uniforms_from_bytes
 from sfumato.core.errors import UsageError
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "guided.json").read_text())

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sfumato.channels.guidance import AnswerSpace, SurveyCounts
+from sfumato.channels.guidance.guidance import SurveyCounts
+from sfumato.channels.guidance.space import AnswerSpace
 from sfumato.core.errors import TableError
 
 ROWS = st.integers(0, 30).flatmap(lambda m: arrays(np.uint8, (m, 5), elements=st.integers(0, 1)))

@@ -5,7 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from sfumato.channels.guidance import AnswerSpace, SurveyCounts, class_difference, degree_of_error, perturb_bits
+from sfumato.channels.guidance.guidance import SurveyCounts, class_difference
+from sfumato.channels.guidance.most_disclosure import degree_of_error
+from sfumato.channels.guidance.space import AnswerSpace, perturb_bits
 from sfumato.core.errors import TableError
 
 SPACE = AnswerSpace((2, 3, 2, 2))

@@ -6,26 +6,18 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from sfumato.channels.guidance import (
-    AnswerSpace,
-    Guidance,
-    SurveyCounts,
-    SurveyRules,
-    answer_posteriors,
-    bit_probabilities,
-    class_difference,
-    disclosure,
-    exact_disclosure,
-    perturb_bits,
-    sureness,
-    told_by,
-)
 from sfumato.channels.guidance.disclosure import (
     answer_entropy,
+    disclosure,
+    exact_disclosure,
     joint_entropy,
     published_disclosure_estimate,
     published_error_estimate,
+    sureness,
+    told_by,
 )
+from sfumato.channels.guidance.guidance import Guidance, SurveyCounts, SurveyRules, class_difference
+from sfumato.channels.guidance.space import AnswerSpace, answer_posteriors, bit_probabilities, perturb_bits
 from sfumato.core.errors import TableError, UsageError
 
 SPACE = AnswerSpace((2, 3, 2))

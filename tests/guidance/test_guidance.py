@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from sfumato.channels.guidance import (
-    AnswerSpace,
+from sfumato.channels.guidance.guidance import (
     Guidance,
     GuidanceError,
     SurveyCounts,
@@ -16,8 +15,8 @@ from sfumato.channels.guidance import (
     encode_matrix,
     hash_matrix,
     least_level,
-    perturb_bits,
 )
+from sfumato.channels.guidance.space import AnswerSpace, perturb_bits
 from sfumato.core.errors import UsageError
 
 

@@ -4,15 +4,10 @@ import numpy as np
 import pytest
 
 from daily import first_daily
-from sfumato.channels.guidance import (
-    AnswerSpace,
-    Guidance,
-    SurveyCounts,
-    SurveyRules,
-    exact_disclosure,
-    most_bits,
-    most_disclosure,
-)
+from sfumato.channels.guidance.disclosure import exact_disclosure
+from sfumato.channels.guidance.guidance import Guidance, SurveyCounts, SurveyRules
+from sfumato.channels.guidance.most_disclosure import most_bits, most_disclosure
+from sfumato.channels.guidance.space import AnswerSpace
 from sfumato.core.errors import UsageError
 
 SPACE = AnswerSpace((2, 3, 2))

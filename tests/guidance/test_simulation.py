@@ -3,15 +3,9 @@
 import numpy as np
 import pytest
 
-from sfumato.channels.guidance import (
-    AnswerSpace,
-    Guidance,
-    SurveyCounts,
-    SurveyRules,
-    mixed_limits,
-    random_startup,
-    simulate,
-)
+from sfumato.channels.guidance.disclosure import mixed_limits, random_startup, simulate
+from sfumato.channels.guidance.guidance import Guidance, SurveyCounts, SurveyRules
+from sfumato.channels.guidance.space import AnswerSpace
 from sfumato.core.errors import TableError, UsageError
 
 SPACE = AnswerSpace([2] * 8)

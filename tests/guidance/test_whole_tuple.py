@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sfumato.channels.guidance import AnswerSpace, whole_tuple_disclosure, whole_tuple_response
-from sfumato.channels.guidance.disclosure import joint_entropy
+from sfumato.channels.guidance.disclosure import joint_entropy, whole_tuple_disclosure, whole_tuple_response
+from sfumato.channels.guidance.space import AnswerSpace
 from sfumato.core.errors import UsageError
 
 SPACE = AnswerSpace([2] * 4)

@@ -3,16 +3,9 @@
 import numpy as np
 import pytest
 
-from sfumato.channels.guidance import (
-    AnswerSpace,
-    Guidance,
-    SurveyCounts,
-    SurveyRules,
-    bit_probabilities,
-    record_epsilon,
-    survey_epsilon,
-)
-from sfumato.channels.guidance.epsilon import TO_CHECK, WORK, _Search
+from sfumato.channels.guidance.epsilon import TO_CHECK, WORK, _Search, record_epsilon, survey_epsilon
+from sfumato.channels.guidance.guidance import Guidance, SurveyCounts, SurveyRules
+from sfumato.channels.guidance.space import AnswerSpace, bit_probabilities
 
 
 def orthonormal(width, k, seed=0):

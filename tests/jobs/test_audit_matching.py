@@ -14,7 +14,7 @@ from sfumato.auditing.report.comparison_parts import copied_rows
 from sfumato.auditing.report.strongest import strongest
 from sfumato.core.errors import TableError, UsageError
 from sfumato.table import open_table, write_table
-from sfumato.table.neighbours import nearest
+from sfumato.table.neighbours.nearest import nearest
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from sfumato.channels.guidance import AnswerSpace, SurveyCounts, SurveyRules
+from sfumato.channels.guidance.guidance import SurveyCounts, SurveyRules
+from sfumato.channels.guidance.space import AnswerSpace
 from sfumato.core.errors import TableError, UsageError
 from sfumato.study.survey_plan import (
     Plan,

@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from domains import any_records, corner_records, domain
-from sfumato.channels.guidance import Guidance, GuidanceError, SurveyCounts, SurveyRules, decode_matrix, encode_matrix
+from sfumato.channels.guidance.guidance import (
+    Guidance,
+    GuidanceError,
+    SurveyCounts,
+    SurveyRules,
+    decode_matrix,
+    encode_matrix,
+)
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
 from sfumato.mechanisms import GuidedProjection

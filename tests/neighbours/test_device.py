@@ -7,8 +7,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sfumato.core.errors import UsageError
-from sfumato.table.neighbours import Circle, DeviceMemoryWarning, NumpyArrays, nearest, on_device, radius_votes
-from sfumato.table.neighbours.nearest import nearest_on_device
+from sfumato.table.neighbours.arrays import NumpyArrays
+from sfumato.table.neighbours.nearest import DeviceMemoryWarning, nearest, nearest_on_device, on_device
+from sfumato.table.neighbours.votes import Circle, radius_votes
 
 
 def arrays():

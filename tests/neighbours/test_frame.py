@@ -7,8 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.table.neighbours import Frame, distance_blocks, error_bound, pair_squares
-from sfumato.table.neighbours.tiles import as_query
+from sfumato.table.neighbours.tiles import Frame, as_query, error_bound, pair_squares
 
 
 def _hard_points(columns: int, spread: float, offset: float) -> tuple[np.ndarray, np.ndarray]:
@@ -51,19 +50,6 @@ def test_products_never_err_more_than_the_bound(dtype, columns, spread, offset):
 def test_pair_squares_are_zero_only_for_equal_rows():
     rows = np.array([[1e6, 1.0], [1e6 + 1e-9, 1.0]])
     assert pair_squares(rows, rows, np.array([0, 0]), np.array([0, 1])).tolist() == [0.0, (1e6 + 1e-9 - 1e6) ** 2]
-
-
-def test_distance_blocks_cover_every_pair_once_and_are_accurate():
-    rng = np.random.default_rng(1)
-    rows = 1e4 + rng.standard_normal((2_500, 6))
-    queries = np.concatenate([rows[:300], 1e4 + rng.standard_normal((20, 6))])
-    seen = np.full((320, 2_500), np.nan)
-    for q, r, block in distance_blocks(queries, rows):
-        assert np.isnan(seen[q, r]).all()
-        seen[q, r] = block
-    direct = ((queries[:, None, :] - rows[None]) ** 2).sum(axis=2)
-    np.testing.assert_allclose(seen, direct, rtol=1e-8)
-    assert (seen[np.arange(300), np.arange(300)] == 0).all()
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

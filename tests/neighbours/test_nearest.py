@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
-from sfumato.table.neighbours import nearest
+from sfumato.table.neighbours.nearest import nearest
 
 
 def brute_force(queries, rows, k, exclude_self=False):

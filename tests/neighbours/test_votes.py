@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.table.neighbours import pair_squares, radius_votes
+from sfumato.table.neighbours.tiles import pair_squares
+from sfumato.table.neighbours.votes import radius_votes
 
 
 def all_squares(queries, rows):

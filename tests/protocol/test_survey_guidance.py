@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.channels.guidance import Guidance, GuidanceError, SurveyCounts, SurveyRules
+from sfumato.channels.guidance.guidance import Guidance, GuidanceError, SurveyCounts, SurveyRules
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.protocol.survey_guidance import guidance_for, startup_counts, verify_guidance
 

@@ -8,7 +8,8 @@ from scipy.optimize import minimize_scalar
 
 from domains import seeds, steady
 from sfumato.core.errors import UsageError
-from sfumato.reconstruction import Bins, LeaveOneOut, leave_one_out_width
+from sfumato.reconstruction.evidence import Bins
+from sfumato.reconstruction.parzen_program import LeaveOneOut, leave_one_out_width
 
 
 def direct(z):

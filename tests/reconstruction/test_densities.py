@@ -9,10 +9,12 @@ from sfumato.attacks.metrics.information import information_loss
 from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.noise import Branch, Operator, OperatorNoise, make_law, make_operator
 from sfumato.noise.kernel_laws import SumLaw
-from sfumato.reconstruction import Density, ExpectationMaximization, ParzenProgram, reconstruct
+from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.evidence import Cells
+from sfumato.reconstruction.expectation_maximization import ExpectationMaximization
 from sfumato.reconstruction.noise_strength import Described
-from sfumato.reconstruction.reconstruct import check_same_column
+from sfumato.reconstruction.parzen_program import ParzenProgram
+from sfumato.reconstruction.reconstruct import check_same_column, reconstruct
 
 SUPPORT = (1.0, 9.0)
 MULTIPLICATIVE = OperatorNoise(make_operator("multiplicative"), make_law("uniform", low=1, high=3))

@@ -6,8 +6,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from sfumato.reconstruction import Cells, Density, Shares
+from sfumato.reconstruction.density import Density
+from sfumato.reconstruction.evidence import Cells
 from sfumato.reconstruction.picture import WIDE, plain
+from sfumato.reconstruction.shares import Shares
 
 TEXT = re.compile(r'<text x="([-\d.]+)" y="([-\d.]+)"(?: text-anchor="(\w+)")?[^>]*>([^<]*)</text>')
 

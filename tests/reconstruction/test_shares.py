@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.core.errors import TableError, UsageError
-from sfumato.reconstruction import invert_response
-from sfumato.reconstruction.shares import Resampling, counts_of, reconstruct_shares
+from sfumato.reconstruction.shares import Resampling, counts_of, invert_response, reconstruct_shares
 
 TRUTH = np.array([0.45, 0.3, 0.15, 0.1])
 ROWS = 3000

@@ -7,7 +7,9 @@ import pytest
 from daily import first_daily
 from sfumato.attacks.metrics.information import calibrate, information_loss, privacy_loss
 from sfumato.noise import OperatorNoise, make_law, make_operator
-from sfumato.reconstruction import ExpectationMaximization, ParzenProgram, reconstruct
+from sfumato.reconstruction.expectation_maximization import ExpectationMaximization
+from sfumato.reconstruction.parzen_program import ParzenProgram
+from sfumato.reconstruction.reconstruct import reconstruct
 
 RUNS = 8
 MULTIPLICATIVE = OperatorNoise(make_operator("multiplicative"), make_law("uniform", low=1, high=3))

@@ -7,9 +7,9 @@ import sfumato as sf
 from sfumato.core.errors import CardError, UsageError
 from sfumato.learn.asked import ReconstructAsked
 from sfumato.learn.reconstruct import Wish, reconstruct_each, save_each
-from sfumato.reconstruction import make_method
 from sfumato.reconstruction.joint_density import Axis, Pairs, Side, path
 from sfumato.reconstruction.projection import Projection
+from sfumato.reconstruction.reconstruct import make_method
 
 PUBLIC = {"source": "public", "reason": "made up"}
 SCHEMA = sf.Schema.from_dict(

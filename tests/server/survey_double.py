@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import sfumato
-from sfumato.channels.guidance import Guidance, SurveyCounts
+from sfumato.channels.guidance.guidance import Guidance, SurveyCounts
 from sfumato.study.protocol.spelling import canonical_json
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.protocol.survey_guidance import answer_space, guidance_for

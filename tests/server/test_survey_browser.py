@@ -14,7 +14,8 @@ from survey_examples import example_survey
 from survey_visits import EVERY, choose_level, fill_in, heading, kept, sent, waits
 from test_survey_vectors import VECTORS, compare_with_vectors
 
-from sfumato.channels.guidance import Guidance, encode_matrix, hash_matrix, perturb_bits, uniforms_from_bytes
+from sfumato.channels.guidance.guidance import Guidance, encode_matrix, hash_matrix
+from sfumato.channels.guidance.space import perturb_bits, uniforms_from_bytes
 from sfumato.study.server.app import create_app
 from sfumato.study.server.settings import Settings
 

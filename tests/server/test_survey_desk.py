@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from survey_examples import example_survey, message, some_answer, some_bits
 
-from sfumato.channels.guidance import SurveyCounts, decode_matrix
+from sfumato.channels.guidance.guidance import SurveyCounts, decode_matrix
 from sfumato.study.protocol.survey_guidance import verify_guidance
 from sfumato.study.protocol.survey_log import check_chain
 from sfumato.study.server.settings import Settings

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 from survey_examples import example_survey
 
-from sfumato.channels.guidance import GuidanceError, SurveyCounts
+from sfumato.channels.guidance.guidance import GuidanceError, SurveyCounts
 from sfumato.core.errors import CardError, CoordinatorError, UsageError
 from sfumato.study.asked import RespondAsked
 from sfumato.study.client.connection import RefusedError

@@ -19,7 +19,7 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 from survey_examples import example_survey, message, some_bits
 
-from sfumato.channels.guidance import GuidanceError, SurveyCounts, decode_matrix
+from sfumato.channels.guidance.guidance import GuidanceError, SurveyCounts, decode_matrix
 from sfumato.core.errors import CardError, CoordinatorError, SchemaError, UsageError
 from sfumato.learn.model import load_model
 from sfumato.study.asked import RespondAsked

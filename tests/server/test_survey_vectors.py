@@ -13,18 +13,10 @@ import pytest
 from numpy.testing import assert_allclose
 from survey_double import PAGE
 
-from sfumato.channels.guidance import (
-    AnswerSpace,
-    Guidance,
-    SurveyCounts,
-    bit_probabilities,
-    decode_matrix,
-    encode_matrix,
-    perturb_bits,
-    survey_epsilon,
-    uniforms_from_bytes,
-)
 from sfumato.channels.guidance.disclosure import sureness, told_by
+from sfumato.channels.guidance.epsilon import survey_epsilon
+from sfumato.channels.guidance.guidance import Guidance, SurveyCounts, decode_matrix, encode_matrix
+from sfumato.channels.guidance.space import AnswerSpace, bit_probabilities, perturb_bits, uniforms_from_bytes
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.protocol.survey_guidance import answer_space, guidance_for
 

@@ -13,7 +13,7 @@ from served import Served
 from survey_examples import example_survey
 from ticket_holder import Holder
 
-from sfumato.channels.guidance import SurveyCounts
+from sfumato.channels.guidance.guidance import SurveyCounts
 from sfumato.study.protocol.study_file import study_from_dict
 from sfumato.study.protocol.survey_log import check_chain
 from sfumato.study.server.settings import Settings

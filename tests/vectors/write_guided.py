@@ -14,18 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.channels.guidance import (
-    AnswerSpace,
-    Guidance,
-    SurveyCounts,
-    SurveyRules,
-    bit_probabilities,
-    encode_matrix,
-    hash_matrix,
-    perturb_bits,
-    survey_epsilon,
-    uniforms_from_bytes,
-)
+from sfumato.channels.guidance.epsilon import survey_epsilon
+from sfumato.channels.guidance.guidance import Guidance, SurveyCounts, SurveyRules, encode_matrix, hash_matrix
+from sfumato.channels.guidance.space import AnswerSpace, bit_probabilities, perturb_bits, uniforms_from_bytes
 
 SPACES = {
     "two binary questions": AnswerSpace((2, 2)),

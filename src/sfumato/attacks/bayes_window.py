@@ -19,8 +19,8 @@ from sfumato.channels import Channel, Line, NotApplicableError, apart, draw
 from sfumato.core.accepted import Whole
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.table import Encoding, Group
-from sfumato.table.neighbours import chosen, in_blocks
 from sfumato.table.neighbours.arrays import Arrays
+from sfumato.table.neighbours.nearest import chosen, in_blocks
 
 # What is believed of every column behind a release that mixes columns by a known map.
 #

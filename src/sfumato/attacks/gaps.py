@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from sfumato.core.array_types import Codes, Matrix
-from sfumato.table.neighbours import nearest
+from sfumato.table.neighbours.nearest import nearest
 
 BLOCK = 2_000_000
 """Pairs of rows whose distances are computed at a time."""

@@ -22,7 +22,7 @@ from sfumato.attacks.support import Support
 from sfumato.attacks.window import AS_GOOD, best_window, device_window, half_width
 from sfumato.core.accepted import Word
 from sfumato.core.array_types import Codes, Matrix
-from sfumato.table.neighbours import chosen, in_blocks
+from sfumato.table.neighbours.nearest import chosen, in_blocks
 
 
 class LinearEstimate(Attack):

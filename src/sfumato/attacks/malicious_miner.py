@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.channels.guidance import FLOOR, AnswerSpace, Link, answer_posteriors, bit_probabilities, perturb_bits
+from sfumato.channels.guidance.space import FLOOR, AnswerSpace, Link, answer_posteriors, bit_probabilities, perturb_bits
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import UsageError
 

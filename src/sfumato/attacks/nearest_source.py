@@ -21,7 +21,7 @@ from sfumato.attacks.likelihood import (
 from sfumato.attacks.observation import noise_weights
 from sfumato.attacks.row_ratios import EXACT_WIDTH, HERE, has_law
 from sfumato.core.array_types import Codes, Matrix
-from sfumato.table.neighbours import chosen, in_blocks
+from sfumato.table.neighbours.nearest import chosen, in_blocks
 from sfumato.table.statistics import NO_CLASS
 
 MOST_PAIRS_WITH_GAPS = 20_000_000_000

@@ -19,7 +19,7 @@ from sfumato.core.accepted import Share, Whole
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import UsageError
 from sfumato.table import Group
-from sfumato.table.neighbours import chosen, in_blocks
+from sfumato.table.neighbours.nearest import chosen, in_blocks
 
 
 class PosteriorBreach(Attack):

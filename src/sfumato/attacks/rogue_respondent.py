@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.channels.guidance import SurveyCounts
+from sfumato.channels.guidance.guidance import SurveyCounts
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import UsageError
 

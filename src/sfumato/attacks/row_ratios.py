@@ -27,8 +27,8 @@ from sfumato.attacks.likelihood import (
 from sfumato.attacks.observation import noise_weights
 from sfumato.core.accepted import Word
 from sfumato.core.array_types import Codes, Matrix
-from sfumato.table.neighbours import NumpyArrays, chosen, in_blocks
-from sfumato.table.neighbours.arrays import Arrays
+from sfumato.table.neighbours.arrays import Arrays, NumpyArrays
+from sfumato.table.neighbours.nearest import chosen, in_blocks
 from sfumato.table.statistics import NO_CLASS
 
 MOST_COMPARED = 2_000

@@ -15,7 +15,7 @@ from sfumato.attacks.nearest_row import comparable_rows
 from sfumato.core.accepted import Whole
 from sfumato.core.array_types import Codes, Flags, Floats, Matrix
 from sfumato.table import Encoding
-from sfumato.table.neighbours import chosen, in_blocks
+from sfumato.table.neighbours.nearest import chosen, in_blocks
 
 # What an adversary can say who wants to single somebody out: conditions on the columns, joined by "and".
 

@@ -32,7 +32,7 @@ from sfumato.table import Encoding
 from sfumato.table.arrays import is_number, numbers, plain, text
 from sfumato.table.column import nearest
 from sfumato.table.filling import MISSING_INSTEAD
-from sfumato.table.neighbours import nearest as nearest_rows
+from sfumato.table.neighbours.nearest import nearest as nearest_rows
 from sfumato.table.tables import PicksRows
 
 Keys = npt.NDArray[np.uint64]

@@ -22,7 +22,7 @@ from scipy.spatial.distance import cdist
 
 from sfumato.attacks.metrics.privacy import row_codes
 from sfumato.core.array_types import Codes, Flags, Matrix
-from sfumato.table.neighbours import nearest
+from sfumato.table.neighbours.nearest import nearest
 
 # Which release row belongs to whom, where no trace says so.
 

@@ -18,19 +18,16 @@ from numpy.typing import ArrayLike
 from sfumato.attacks.malicious_miner import KINDS, MaliciousMiner, Reading
 from sfumato.auditing.asked import SurveyAuditAsked
 from sfumato.auditing.audit import Audit, audit
-from sfumato.channels.guidance import (
-    AnswerSpace,
+from sfumato.channels.guidance.disclosure import Disclosure, disclosure
+from sfumato.channels.guidance.guidance import SurveyRules, decode_matrix
+from sfumato.channels.guidance.most_disclosure import (
     DegreeOfError,
-    Disclosure,
     MostDisclosure,
-    SurveyRules,
-    decode_matrix,
     degree_of_error,
-    disclosure,
     most_bits,
     most_disclosure,
-    perturb_bits,
 )
+from sfumato.channels.guidance.space import AnswerSpace, perturb_bits
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import TableError
 from sfumato.core.files import new_folder

@@ -26,16 +26,9 @@ from scipy import special
 
 from sfumato.channels.affine_bound import affine_epsilons, component_ranges
 from sfumato.channels.base import Channel, Epsilons, NotApplicableError
-from sfumato.channels.guidance import (
-    AnswerSpace,
-    Guidance,
-    answer_epsilons,
-    decode_matrix,
-    record_epsilon,
-    survey_epsilon,
-)
-from sfumato.channels.guidance.epsilon import projected_range
-from sfumato.channels.guidance.space import projected
+from sfumato.channels.guidance.epsilon import answer_epsilons, projected_range, record_epsilon, survey_epsilon
+from sfumato.channels.guidance.guidance import Guidance, decode_matrix
+from sfumato.channels.guidance.space import AnswerSpace, projected
 from sfumato.core.accepted import Whole
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import CardError, UsageError

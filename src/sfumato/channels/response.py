@@ -10,8 +10,7 @@ from typing import Annotated, Self
 import numpy as np
 
 from sfumato.channels.base import A_COUNT, EXACT_RESPONSE, Around, Channel, Epsilons, Line, Reached, register
-from sfumato.channels.guidance import Link
-from sfumato.channels.guidance.space import check_floor, check_link, floored
+from sfumato.channels.guidance.space import Link, check_floor, check_link, floored
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.records import BRIEF, Key
 from sfumato.noise import as_share, keep_threshold, randomized_response, response_epsilon, uniform_integers

@@ -23,10 +23,9 @@ from sfumato.core.progress import Progress, silent
 from sfumato.learn.asked import ReconstructAsked
 from sfumato.learn.releases import check_apart
 from sfumato.noise import OperatorNoise
-from sfumato.reconstruction import Density, JointDensity, Shares
-from sfumato.reconstruction import reconstruct as density_behind
+from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.evidence import Method
-from sfumato.reconstruction.joint_density import Pairs, Side, axis_of, product_of, reconstruct_pairs
+from sfumato.reconstruction.joint_density import JointDensity, Pairs, Side, axis_of, product_of, reconstruct_pairs
 from sfumato.reconstruction.noise_strength import (
     Described,
     NoiseStrength,
@@ -36,6 +35,8 @@ from sfumato.reconstruction.noise_strength import (
 )
 from sfumato.reconstruction.projection import Projection
 from sfumato.reconstruction.reconstruct import BINS, check_same_column, make_method
+from sfumato.reconstruction.reconstruct import reconstruct as density_behind
+from sfumato.reconstruction.shares import Shares
 from sfumato.release.release import Release, Releases, opened
 from sfumato.table import open_table, write_table
 from sfumato.table.arrays import day_numbers, numbers, plain

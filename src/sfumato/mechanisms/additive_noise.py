@@ -50,6 +50,7 @@ class AdditiveNoise(Mechanism):
     """
 
     name = "additive-noise"
+    learns = False
     columnwise = True
     proves = True
     column_choices = frozenset({"law", "scale", "low", "high", "df", "epsilon_share"})
@@ -63,29 +64,14 @@ class AdditiveNoise(Mechanism):
         "Columns are blurred one by one: where columns are correlated, filtering removes part of the noise.",
     )
 
-    def __init__(
-        self,
-        law: str = "laplace",
-        scale: float | None = None,
-        low: float | None = None,
-        high: float | None = None,
-        df: float | None = None,
-        category_epsilon: float | None = None,
-        noise: str = "exact",
-        epsilon_record: float | None = None,
-    ):
-        self.law = law
-        self.scale = scale
-        self.low = low
-        self.high = high
-        self.df = df
-        self.category_epsilon = category_epsilon
-        self.noise = noise
-        self.epsilon_record = epsilon_record
-
-    @property
-    def needs_statistics(self) -> bool:
-        return False
+    law: str = "laplace"
+    scale: float | None = None
+    low: float | None = None
+    high: float | None = None
+    df: float | None = None
+    category_epsilon: float | None = None
+    noise: str = "exact"
+    epsilon_record: float | None = None
 
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
         self._check_law(self.law)

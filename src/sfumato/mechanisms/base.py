@@ -131,6 +131,8 @@ class Mechanism(Parameters, ABC):
     for_surveys: ClassVar[bool] = False
     """Whether it is made for answers that are blurred one by one, before there is a table."""
 
+    learns: ClassVar[bool] = True
+    """Whether the fit needs statistics of the rows; `needs_statistics` where parameters decide."""
     column_choices: ClassVar[frozenset[str]] = frozenset()
     """What a column of the schema may choose for itself (`noise`); anything else is refused."""
 
@@ -143,12 +145,12 @@ class Mechanism(Parameters, ABC):
     rests_on: ClassVar[tuple[str, ...]] = ()
     """Assumptions behind a stated guarantee, beyond public bounds."""
 
-    encoding_: Encoding
-    recipe_: Recipe
+    encoding_: Encoding = field(init=False)
+    recipe_: Recipe = field(init=False)
     """How rows are released: set by the fit, and everything else that is said about the release follows from it."""
-    borrowed_: bool = False
+    borrowed_: bool = field(default=False, init=False)
     """Whether a basis, guidance or rotation that was given is one that was learned from people's rows."""
-    variances_: Matrix | None = None
+    variances_: Matrix | None = field(default=None, init=False)
     """How much rows vary along all principal components, where the map's directions are such components."""
 
     def fit(
@@ -211,7 +213,7 @@ class Mechanism(Parameters, ABC):
     @property
     def needs_statistics(self) -> bool:
         """Whether anything is learned from the rows; if not, they are read and checked all the same."""
-        return True
+        return self.learns
 
     def statistics(self, X: Matrix, y: Codes | None) -> Statistics:  # noqa: ARG002 (mechanisms may need classes)
         """What the fit adds up over blocks."""

@@ -30,9 +30,9 @@ ENOUGH = 256
 
 def nearest(X: Matrix, Y: Matrix, k: int = 1) -> tuple[Matrix, Codes]:
     """Distances and places of the k rows of Y nearest to each row of X."""
-    from sfumato.table import neighbours  # which no other method needs
+    from sfumato.table.neighbours.nearest import nearest as found  # which no other method needs
 
-    return neighbours.nearest(X, Y, k)
+    return found(X, Y, k)
 
 
 def nearest_groups(X: Matrix, k: int, rng: np.random.Generator) -> list[Codes]:
@@ -106,6 +106,7 @@ class Condensation(Mechanism):
     """
 
     name = "condensation"
+    learns = False
     columnwise = True
     whole_table = True
     papers = ("random-rotation",)
@@ -115,12 +116,7 @@ class Condensation(Mechanism):
         "Every released row lies inside a group of neighbours; the nearest original row is often a close guess.",
     )
 
-    def __init__(self, k: int = 10):
-        self.k = k
-
-    @property
-    def needs_statistics(self) -> bool:
-        return False
+    k: int = 10
 
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
         if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 2:

@@ -12,17 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sfumato.channels import Bit, Guided, Recipe
-from sfumato.channels.guidance import (
-    FLOOR,
-    MU,
-    Guidance,
-    Link,
-    Order,
-    SurveyCounts,
-    SurveyRules,
-    decode_matrix,
-)
-from sfumato.channels.guidance.space import check_floor, check_link
+from sfumato.channels.guidance.guidance import MU, Guidance, Order, SurveyCounts, SurveyRules, decode_matrix
+from sfumato.channels.guidance.space import FLOOR, Link, check_floor, check_link
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee import Key
@@ -69,25 +60,14 @@ class GuidedProjection(Mechanism):
         "there is no limit.",
     )
 
-    def __init__(
-        self,
-        guidance: str | None = None,
-        mu: float = MU,
-        order: Order = "magnitude",
-        k: int | None = None,
-        link: Link = "square",
-        floor: float = FLOOR,
-        balance: bool = True,
-        guidance_reason: str | None = None,
-    ):
-        self.guidance = guidance
-        self.mu = mu
-        self.order = order
-        self.k = k
-        self.link = link
-        self.floor = floor
-        self.balance = balance
-        self.guidance_reason = guidance_reason
+    guidance: str | None = None
+    mu: float = MU
+    order: Order = "magnitude"
+    k: int | None = None
+    link: Link = "square"
+    floor: float = FLOOR
+    balance: bool = True
+    guidance_reason: str | None = None
 
     @property
     def needs_statistics(self) -> bool:

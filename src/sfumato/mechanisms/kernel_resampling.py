@@ -146,17 +146,10 @@ class KernelResampling(RowDrawing):
         "A column that is constant within a class is released unchanged, for everybody in that class.",
     )
 
-    def __init__(
-        self,
-        kernel: str = "epanechnikov",
-        bandwidth: Choice | Sequence[Any] | Mapping[str, Any] = POOLING,
-        rows: float | int | None = None,
-        category_mixing: float | None = None,
-    ):
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.rows = rows
-        self.category_mixing = category_mixing
+    kernel: str = "epanechnikov"
+    bandwidth: Choice | Sequence[Any] | Mapping[str, Any] = POOLING
+    rows: float | int | None = None
+    category_mixing: float | None = None
 
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
         self._check_choice(tuple(KERNELS), kernel=self.kernel)

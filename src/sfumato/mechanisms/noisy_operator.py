@@ -49,6 +49,7 @@ class NoisyOperator(Mechanism):
 
     not_about_zero = True
     name = "noisy-operator"
+    learns = False
     columnwise = True
     column_choices = frozenset({"law", "scale", "low", "high", "df", "operator", "base", "epsilon_share"})
     papers = ("density-reconstruction",)
@@ -58,27 +59,13 @@ class NoisyOperator(Mechanism):
         "Bounded noise gives a hard interval for every record; near the ends of the range it is short.",
     )
 
-    def __init__(
-        self,
-        operator: str | Operator = "additive",
-        law: str = "uniform",
-        scale: float | None = None,
-        low: float | None = None,
-        high: float | None = None,
-        df: float | None = None,
-        category_epsilon: float = 1.0,
-    ):
-        self.operator = operator
-        self.law = law
-        self.scale = scale
-        self.low = low
-        self.high = high
-        self.df = df
-        self.category_epsilon = category_epsilon
-
-    @property
-    def needs_statistics(self) -> bool:
-        return False
+    operator: str | Operator = "additive"
+    law: str = "uniform"
+    scale: float | None = None
+    low: float | None = None
+    high: float | None = None
+    df: float | None = None
+    category_epsilon: float = 1.0
 
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
         self._check_law(self.law)
@@ -225,7 +212,7 @@ class MultiplicativeNoise(NoisyOperator):
     name = "multiplicative-noise"
     own_knob = Knob("scale", 0.01, 3.0, protects=True, beside={"law": "normal", "zero": "additive"})
 
-    def __init__(
+    def __init__(  # it has no `operator`
         self,
         law: str = "uniform",
         low: float | None = None,
@@ -236,14 +223,8 @@ class MultiplicativeNoise(NoisyOperator):
         category_epsilon: float = 1.0,
         zero: str = "refuse",
     ):
-        self.law = law
-        self.low = low
-        self.high = high
-        self.scale = scale
-        self.df = df
-        self.base = base
-        self.category_epsilon = category_epsilon
-        self.zero = zero
+        self.law, self.low, self.high, self.scale, self.df = law, low, high, scale, df
+        self.base, self.category_epsilon, self.zero = base, category_epsilon, zero
 
     def _instead(self, column: Column) -> OperatorNoise:
         self._check_choice(("refuse", "additive"), zero=self.zero)

@@ -7,11 +7,18 @@ nested parameters only ask for these methods.
 from __future__ import annotations
 
 import inspect
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Any, Self, dataclass_transform
 
 
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
 class Parameters:
-    """The constructor's arguments are the parameters; the constructor only stores them."""
+    """A subclass declares its parameters as fields, ``k: int = 10``; a constructor of its own must only store them."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "__init__" not in vars(cls) and inspect.get_annotations(cls):
+            dataclass(eq=False, repr=False)(cls)
 
     @classmethod
     def _get_param_names(cls) -> list[str]:

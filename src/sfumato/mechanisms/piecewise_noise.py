@@ -72,7 +72,7 @@ class ReportsSome(Mechanism):
     """
 
     leaves_cells_out = True
-
+    learns = False
     columnwise = True
     proves = True
     column_choices = frozenset({"epsilon_share"})
@@ -83,13 +83,9 @@ class ReportsSome(Mechanism):
         "report the column, and nothing else; a missing cell is reported as any value, within the epsilon.",
     )
 
-    epsilon_record: float
-    columns: int | None
-    noise: str
-
-    @property
-    def needs_statistics(self) -> bool:
-        return False
+    epsilon_record: float = 4.0
+    columns: int | None = None
+    noise: str = "exact"
 
     @abstractmethod
     def number(self, epsilon: float) -> Channel:
@@ -160,11 +156,6 @@ class SquareWaveColumns(ReportsSome):
         "The mechanism spends its whole epsilon: an adversary who knows the likelihood gets all that it allows.",
     )
 
-    def __init__(self, epsilon_record: float = 4.0, columns: int | None = None, noise: str = "exact"):
-        self.epsilon_record = epsilon_record
-        self.columns = columns
-        self.noise = noise
-
     def number(self, epsilon: float) -> Channel:
         return SquareWave.of_epsilon(epsilon, exact=self.noise == "exact")
 
@@ -194,13 +185,7 @@ class PiecewiseNoise(ReportsSome):
         "The mechanism spends its whole epsilon: an adversary who knows the likelihood gets all that it allows.",
     )
 
-    def __init__(
-        self, epsilon_record: float = 4.0, columns: int | None = None, form: str = "hybrid", noise: str = "exact"
-    ):
-        self.epsilon_record = epsilon_record
-        self.columns = columns
-        self.form = form
-        self.noise = noise
+    form: str = "hybrid"
 
     def number(self, epsilon: float) -> Channel:
         self._check_choice(("hybrid", "piecewise"), form=self.form)

@@ -213,29 +213,16 @@ class PrincipalLaplace(Mechanism):
         "record, not for one column alone.",
     )
 
-    def __init__(
-        self,
-        b: float = 0.3,
-        components: int | float | str | None = None,
-        basis: str | ArrayLike | Basis = "learned",
-        component_bounds: str = "public",
-        noise: str = "exact",
-        epsilon_record: float | None = None,
-        basis_reason: str | None = None,
-        basis_share: float = 0.25,
-        law: str = "laplace",
-        df: float | None = None,
-    ):
-        self.b = b
-        self.components = components
-        self.basis = basis
-        self.component_bounds = component_bounds
-        self.noise = noise
-        self.epsilon_record = epsilon_record
-        self.basis_reason = basis_reason
-        self.basis_share = basis_share
-        self.law = law
-        self.df = df
+    b: float = 0.3
+    components: int | float | str | None = None
+    basis: str | ArrayLike | Basis = "learned"
+    component_bounds: str = "public"
+    noise: str = "exact"
+    epsilon_record: float | None = None
+    basis_reason: str | None = None
+    basis_share: float = 0.25
+    law: str = "laplace"
+    df: float | None = None
 
     @property
     def _learns_basis(self) -> bool:

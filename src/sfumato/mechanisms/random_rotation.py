@@ -83,6 +83,7 @@ class RandomRotation(Mechanism):
     """
 
     name = "random-rotation"
+    learns = False
     needs_key = True
     rotates = True
     proves = True
@@ -97,21 +98,10 @@ class RandomRotation(Mechanism):
         "knows some original rows, the key, or a site that has it, can undo the rotation.",
     )
 
-    def __init__(
-        self,
-        centre: str = "random",
-        noise: str | None = None,
-        scale: float = 0.1,
-        epsilon_record: float | None = None,
-    ):
-        self.centre = centre
-        self.noise = noise
-        self.scale = scale
-        self.epsilon_record = epsilon_record
-
-    @property
-    def needs_statistics(self) -> bool:
-        return False
+    centre: str = "random"
+    noise: str | None = None
+    scale: float = 0.1
+    epsilon_record: float | None = None
 
     def draw_key(self, encoding: Encoding) -> Key:
         return self.key_around(haar_rotation(encoding.width, secret_generator()), encoding)
@@ -225,6 +215,7 @@ class RandomProjection(Mechanism):
     """
 
     name = "random-projection"
+    learns = False
     needs_key = True
     papers = ("principal-laplace",)
     published = MappingProxyType({})
@@ -232,12 +223,7 @@ class RandomProjection(Mechanism):
         "Whoever learns the key, or enough original rows with their images, can undo most of the projection.",
     )
 
-    def __init__(self, components: int | float = 0.5):
-        self.components = components
-
-    @property
-    def needs_statistics(self) -> bool:
-        return False
+    components: int | float = 0.5
 
     def draw_key(self, encoding: Encoding) -> Key:
         count = count_of(self.components, encoding.width, self.name)

@@ -23,6 +23,7 @@ class RandomizedResponse(Mechanism):
 
     only_categories = True
     name = "randomized-response"
+    learns = False
     columnwise = True
     proves = True
     column_choices = frozenset({"epsilon_share"})
@@ -32,13 +33,8 @@ class RandomizedResponse(Mechanism):
         "Columns are randomized one by one: correlated columns together reveal more, up to the record's epsilon.",
     )
 
-    def __init__(self, epsilon: float = 1.0, epsilon_record: float | None = None):
-        self.epsilon = epsilon
-        self.epsilon_record = epsilon_record
-
-    @property
-    def needs_statistics(self) -> bool:
-        return False
+    epsilon: float = 1.0
+    epsilon_record: float | None = None
 
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
         self._check_positive(epsilon=self.epsilon, epsilon_record=self.epsilon_record)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 
 import numpy as np
@@ -49,16 +49,20 @@ class CountedBlocks:
 class RowDrawing(Mechanism):
     """Released rows are draws: a source row may be drawn several times, or never.
 
-    `rows` is how many rows to release: None as many as there are, a whole number so many, any other number so many
-    times what there is (0.5 for half). Classes keep their shares.
+    Classes keep their shares.
     """
 
     redraws = True
-    rows: float | int | None
-    counts_: Counts
-    draws_: Counts
-    shares_: Mapping[int, Counts]
+    counts_: Counts = field(init=False)
+    draws_: Counts = field(init=False)
+    shares_: Mapping[int, Counts] = field(init=False)
     """How many rows are drawn from every block of the table, by class."""
+
+    @property
+    @abstractmethod
+    def rows(self) -> float | int | None:
+        """How many rows to release: None as many as there are, a whole number so many, any other number so many times
+        what there is (0.5 for half)."""
 
     def fitting(self, given: Given) -> Iterator[Phase]:
         """The fit, whose end deals the draws to the blocks."""

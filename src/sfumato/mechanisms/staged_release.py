@@ -165,6 +165,7 @@ class StagedRelease(Mechanism):
     """
 
     name = "staged-release"
+    learns = False
     proves = True
     column_choices = frozenset({"epsilon_share"})
     rounds = 3
@@ -182,14 +183,9 @@ class StagedRelease(Mechanism):
         "The mechanism spends its whole epsilon: an adversary who knows the likelihood gets all that it allows.",
     )
 
-    def __init__(self, epsilon_record: float = 8.0, columns: int | None = None, noise: str = "exact"):
-        self.epsilon_record = epsilon_record
-        self.columns = columns
-        self.noise = noise
-
-    @property
-    def needs_statistics(self) -> bool:
-        return False
+    epsilon_record: float = 8.0
+    columns: int | None = None
+    noise: str = "exact"
 
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
         """Without any guidance yet: as if all values of a column were as likely."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
@@ -134,7 +135,7 @@ class TreeResampling(ModelDrawing):
     """
 
     name = "tree-resampling"
-    plan_: AgreedPlan | None = None
+    plan_: AgreedPlan | None = field(default=None, init=False)
     columnwise = True
     proves = True
     papers = ("mckenna-2021-mst", "canonne-kamath-steinke-2020")
@@ -149,21 +150,12 @@ class TreeResampling(ModelDrawing):
         "Noise is drawn from integers, exactly by its stated law.",
     )
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        rows: int | None = None,
-        forest: bool = True,
-        parents: int = 2,
-        plan: Mapping[str, Any] | Path | str | None = None,
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.rows = rows
-        self.forest = forest
-        self.parents = parents
-        self.plan = plan
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    rows: int | None = None
+    forest: bool = True
+    parents: int = 2
+    plan: Mapping[str, Any] | Path | str | None = None
 
     @property
     def planned(self) -> Central:

@@ -9,18 +9,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import ArrayLike
 
 from sfumato.core.array_types import Codes, Floats
 from sfumato.core.errors import CardError, TableError, UsageError
-from sfumato.guarantee import Card
 from sfumato.reconstruction.density import Density
-from sfumato.reconstruction.evidence import FEWEST, Cells, Method, cell_probabilities
+from sfumato.reconstruction.evidence import FEWEST, Cells, cell_probabilities
 from sfumato.reconstruction.expectation_maximization import successive
 from sfumato.reconstruction.noise_strength import Described, cells_of, z_range
 from sfumato.reconstruction.picture import BOTTOM, LEFT, RIGHT, TOP, Size, fitting, framed, text, ticks
-from sfumato.reconstruction.projection import Projection
-from sfumato.reconstruction.reconstruct import reconstruct
 from sfumato.reconstruction.shares import Shares
 
 # A joint density as an SVG picture: cells that are the darker, the more people lie in them.
@@ -78,61 +74,6 @@ def _marks(places: Sequence[str] | Floats) -> list[tuple[float, str]]:
         return [((number + 0.5) / len(places), fitting(name, _LONGEST)) for number, name in shown]
     low, high = float(places[0]), float(places[-1])
     return [((mark - low) / (high - low), words) for mark, words in ticks(low, high, SIZE.marks)]
-
-
-# Several columns: the product of their marginals, or the density along one direction [density-reconstruction, 3.3].
-#
-# A density over many columns cannot be had cell by cell. The product of the marginals is right where columns are
-# independent; a projection keeps what the columns have in common, one direction at a time. Two columns together are in
-# `pair.py`.
-
-
-@dataclass(frozen=True)
-class Product:
-    """Columns taken as independent: densities multiply."""
-
-    marginals: tuple[Density, ...]
-
-    def pdf(self, X: ArrayLike) -> Floats:
-        """Density at every row of X, whose columns are those of `marginals`."""
-        rows = np.atleast_2d(np.asarray(X, dtype=np.float64))
-        return np.asarray(np.prod([m.pdf(rows[:, j]) for j, m in enumerate(self.marginals)], axis=0))
-
-    @property
-    def mean(self) -> Floats:
-        return np.array([marginal.mean for marginal in self.marginals])
-
-    def sample(self, rng: np.random.Generator, rows: int) -> Floats:
-        return np.column_stack([marginal.sample(rng, rows) for marginal in self.marginals])
-
-
-def reconstruct_product(
-    columns: Mapping[str, Any], card: Card, *, method: str | Method = "parzen-program", **options: Any
-) -> Product:
-    """Reconstruct every column by itself; `columns` maps names to released values."""
-    found = [reconstruct(values, card, column=name, method=method, **options) for name, values in columns.items()]
-    wrong = [one.name for one in found if not isinstance(one, Density)]
-    if wrong:
-        raise UsageError(f"Column {wrong[0]!r} is categorical; a product density takes numbers only.")
-    return Product(tuple(one for one in found if isinstance(one, Density)))
-
-
-def reconstruct_along(
-    columns: Mapping[str, ArrayLike],
-    weights: Mapping[str, float],
-    card: Card,
-    *,
-    method: str | Method = "parzen-program",
-    **options: Any,
-) -> Density:
-    """The density of a weighted sum of columns with additive noise: its noise is the weighted sum of theirs."""
-    projection = Projection.of(weights)
-    noise, low, high = projection.noise(card)
-    values = projection.values({name: np.asarray(found, dtype=np.float64) for name, found in columns.items()})
-    options = {"support": (low, high), **options}
-    found = reconstruct(values, noise, column=projection.title, method=method, **options)
-    assert isinstance(found, Density)
-    return found
 
 
 @dataclass(frozen=True)

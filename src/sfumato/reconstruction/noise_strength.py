@@ -52,18 +52,6 @@ class NoiseStrength:
         return f"The values suggest noise of {self.best:.2g} times this strength ({self.low:.2g} to {self.high:.2g})."
 
 
-def estimate_strength(
-    values: ArrayLike,
-    noise: OperatorNoise,
-    support: tuple[float, float],
-    *,
-    factors: Sequence[float] = FACTORS,
-    bins: int = 150,
-) -> NoiseStrength:
-    """The factor by which `noise` must be stretched to explain released `values` of originals within `support`."""
-    return estimate_common_strength([(values, noise)], support, factors=factors, bins=bins)
-
-
 def estimate_common_strength(
     parts: Sequence[tuple[ArrayLike, OperatorNoise]],
     support: tuple[float, float],
@@ -71,8 +59,8 @@ def estimate_common_strength(
     factors: Sequence[float] = FACTORS,
     bins: int = 150,
 ) -> NoiseStrength:
-    """The same for several releases of one column, each with its values and its noise: one density lies behind all of
-    them, and one factor stretches the noise of each. Their log-likelihoods are added."""
+    """The factor by which the noise of each release of a column must be stretched to explain its values, of originals
+    within `support`: one density lies behind all of them, and their log-likelihoods are added."""
     if len(factors) < 3 or min(factors) <= 0:
         raise UsageError("Give at least three factors above 0 to choose among.")
     released = [_Released.of(values, noise) for values, noise in parts]

@@ -17,7 +17,8 @@ from sfumato.core.array_types import Floats
 from sfumato.core.errors import UsageError
 from sfumato.mechanisms import Mechanism
 from sfumato.noise import OperatorNoise, Uniform
-from sfumato.reconstruction import Cells, Density
+from sfumato.reconstruction.density import Density
+from sfumato.reconstruction.evidence import Cells
 from sfumato.reconstruction.noise_strength import described
 from sfumato.table import Encoding, Schema
 from sfumato.table.statistics import Statistics

@@ -12,20 +12,19 @@ from numpy.typing import ArrayLike
 
 from sfumato.auditing.survey_audit import SurveyMeasures
 from sfumato.auditing.survey_audit import measure_survey as measure_of
-from sfumato.channels.guidance import (
-    AnswerSpace,
-    SurveyCounts,
-    SurveyRules,
+from sfumato.channels.guidance.disclosure import (
+    PUBLIC,
     SurveyRun,
     disclosure,
     mixed_limits,
     random_startup,
-    record_epsilon,
     simulate,
     whole_tuple_disclosure,
     whole_tuple_response,
 )
-from sfumato.channels.guidance.disclosure import PUBLIC
+from sfumato.channels.guidance.epsilon import record_epsilon
+from sfumato.channels.guidance.guidance import SurveyCounts, SurveyRules
+from sfumato.channels.guidance.space import AnswerSpace
 from sfumato.core.array_types import Bits, Codes, Matrix
 from sfumato.core.asked import asks
 from sfumato.core.errors import TableError, UsageError

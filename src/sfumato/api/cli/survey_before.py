@@ -105,7 +105,8 @@ def audit_survey(
     from sfumato.api.cli.audit import attack_lines, wrapped
     from sfumato.auditing.survey_audit import audit_survey as run
     from sfumato.auditing.survey_audit import miner_dict
-    from sfumato.channels.guidance import encode_matrix, simulate
+    from sfumato.channels.guidance.disclosure import simulate
+    from sfumato.channels.guidance.guidance import encode_matrix
     from sfumato.guarantee import Card
     from sfumato.study.protocol.study_file import load_survey
     from sfumato.study.protocol.survey_guidance import answer_space, startup_counts, survey_rules

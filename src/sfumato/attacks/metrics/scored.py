@@ -15,7 +15,7 @@ from sfumato.attacks.metrics.privacy import Interval, breaches, proportion_inter
 from sfumato.attacks.window import TOLERANCE, half_width
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.table import Encoding, Group
-from sfumato.table.neighbours import nearest
+from sfumato.table.neighbours.nearest import nearest
 
 # What released rows tell of the rows they were drawn from.
 

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from sfumato.attacks.metrics.privacy import variance_of_difference
 from sfumato.core.array_types import Matrix
 from sfumato.table import Encoding
-from sfumato.table.neighbours import nearest
+from sfumato.table.neighbours.nearest import nearest
 
 
 class Unified(NamedTuple):

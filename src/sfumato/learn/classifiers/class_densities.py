@@ -18,8 +18,8 @@ from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.core.errors import CardError
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.release_columns import ReleaseColumn, columns_of_part
-from sfumato.reconstruction import Cells, ConvergenceError, Density, Options, invert_response
-from sfumato.reconstruction.evidence import FEWEST, Evidence, Method
+from sfumato.reconstruction.density import Density
+from sfumato.reconstruction.evidence import FEWEST, Cells, Evidence, Method
 from sfumato.reconstruction.noise_strength import (
     Described,
     cells_of,
@@ -28,8 +28,9 @@ from sfumato.reconstruction.noise_strength import (
     part_of,
     possible_range,
 )
-from sfumato.reconstruction.reconstruct import check_same_column, reconstruct_numbers
-from sfumato.reconstruction.shares import onto_simplex
+from sfumato.reconstruction.parzen_program import ConvergenceError
+from sfumato.reconstruction.reconstruct import Options, check_same_column, reconstruct_numbers
+from sfumato.reconstruction.shares import invert_response, onto_simplex
 
 # Smoothed expectation-maximization for all classes of a column at once.
 #

@@ -68,9 +68,9 @@ class NamedClassifier(Parameters, ABC):
     """What every parameter may be."""
 
     def __init_subclass__(cls) -> None:
-        found = fields(dataclass(eq=False, repr=False)(cls))  # type: ignore[arg-type]
-        if found:
-            cls.accepts = MappingProxyType({one.name: one.metadata["accepted"] for one in found})
+        super().__init_subclass__()
+        if hasattr(cls, "__dataclass_fields__"):
+            cls.accepts = MappingProxyType({one.name: one.metadata["accepted"] for one in fields(cls)})
 
     @abstractmethod
     def make(self) -> Any:

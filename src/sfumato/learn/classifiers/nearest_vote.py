@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sfumato.core.array_types import Codes, Floats
 from sfumato.learn.classifiers.reads_noise import GivesProbabilities, matrix_of_rows, rows_and_targets
-from sfumato.table.neighbours import nearest
+from sfumato.table.neighbours.nearest import nearest
 
 BY_VALIDATION = "cross-validation"
 POWERS = {"1": 0, "1/d": 1, "1/d^2": 2}

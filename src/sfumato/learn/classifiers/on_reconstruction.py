@@ -23,8 +23,9 @@ from threadpoolctl import threadpool_limits
 from sfumato.core.array_types import Codes, Floats
 from sfumato.learn.classifiers.class_densities import ClassDensities, Slice, class_densities, slices
 from sfumato.learn.classifiers.reads_noise import Part, ReadsNoise
-from sfumato.reconstruction import Cells, Density, make_method
-from sfumato.reconstruction.evidence import Method
+from sfumato.reconstruction.density import Density
+from sfumato.reconstruction.evidence import Cells, Method
+from sfumato.reconstruction.reconstruct import make_method
 
 WAYS = ("by-class", "global")
 

@@ -21,8 +21,9 @@ from sfumato.core.array_types import Codes, Floats
 from sfumato.learn.classifiers.distortion import NoiseSummary
 from sfumato.learn.classifiers.reads_noise import GivesProbabilities, matrix_of_rows, rows_and_targets
 from sfumato.learn.classifiers.vote_evidence import Heard, VoteEvidence, worse_than_prior
-from sfumato.table.neighbours import Circle, Frame, Votes, nearest, radius_votes
-from sfumato.table.neighbours.tiles import pair_squares
+from sfumato.table.neighbours.nearest import nearest
+from sfumato.table.neighbours.tiles import Frame, pair_squares
+from sfumato.table.neighbours.votes import Circle, Votes, radius_votes
 
 # The rows that vote, part by part, and what a query hears from them.
 

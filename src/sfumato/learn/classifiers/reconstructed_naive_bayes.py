@@ -17,8 +17,8 @@ from sfumato.learn.classifiers.reads_noise import AnswersForReleased, Part, reci
 from sfumato.learn.classifiers.release_columns import ReleaseColumn, columns_of
 from sfumato.mechanisms import Mechanism
 from sfumato.noise import NumberNoise
-from sfumato.reconstruction import Cells, make_method
-from sfumato.reconstruction.evidence import cell_probabilities
+from sfumato.reconstruction.evidence import Cells, cell_probabilities
+from sfumato.reconstruction.reconstruct import make_method
 
 _GRID = 2000
 _TINY = 1e-300

@@ -11,7 +11,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import BernoulliNB
 from sklearn.tree import DecisionTreeClassifier
 
-from sfumato.channels.guidance import FLOOR, Link, bit_probabilities
+from sfumato.channels.guidance.space import FLOOR, Link, bit_probabilities
 from sfumato.core.array_types import Matrix
 from sfumato.core.errors import TableError, UsageError
 

@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.channels.guidance import perturb_bits, survey_epsilon, uniforms_from_bytes
+from sfumato.channels.guidance.epsilon import survey_epsilon
+from sfumato.channels.guidance.space import perturb_bits, uniforms_from_bytes
 from sfumato.core.array_types import Codes
 from sfumato.core.errors import CoordinatorError, NothingNewError, SchemaError, UsageError
 from sfumato.core.files import exclusive, write_whole

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 from urllib.parse import parse_qs, urlsplit
 
-from sfumato.channels.guidance import GuidanceError, SurveyCounts, decode_matrix, hash_matrix
+from sfumato.channels.guidance.guidance import GuidanceError, SurveyCounts, decode_matrix, hash_matrix
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import CardError, CoordinatorError, SfumatoError, UsageError
 from sfumato.core.files import write_whole

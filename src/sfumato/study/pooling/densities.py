@@ -19,10 +19,11 @@ from sfumato.core.progress import Progress, silent
 from sfumato.guarantee import Card
 from sfumato.learn.reconstruct import as_numbers
 from sfumato.learn.releases import check_one_space
-from sfumato.reconstruction import Density, Shares, reconstruct
+from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.evidence import FEWEST
 from sfumato.reconstruction.noise_strength import Described, describe
-from sfumato.reconstruction.reconstruct import make_method
+from sfumato.reconstruction.reconstruct import make_method, reconstruct
+from sfumato.reconstruction.shares import Shares
 from sfumato.study.pooling.gather import Pushed, capped_rows, chosen_rows, embedded_card, picked_blocks, spread
 from sfumato.table import open_table
 

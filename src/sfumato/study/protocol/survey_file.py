@@ -17,7 +17,8 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from sfumato.channels.guidance import FLOOR, LINKS, MU, ORDERS, AnswerSpace, Link, Order, SurveyCounts
+from sfumato.channels.guidance.guidance import MU, ORDERS, Order, SurveyCounts
+from sfumato.channels.guidance.space import FLOOR, LINKS, AnswerSpace, Link
 from sfumato.core.errors import SchemaError, TableError
 from sfumato.core.wording import counted
 from sfumato.study.protocol.spelling import hash_of

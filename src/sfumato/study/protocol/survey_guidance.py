@@ -7,16 +7,17 @@ from functools import lru_cache
 
 import numpy as np
 
-from sfumato.channels.guidance import (
-    AnswerSpace,
+from sfumato.channels.guidance.guidance import (
+    ORTHONORMAL,
     Guidance,
     GuidanceError,
     SurveyCounts,
     SurveyRules,
     check_guidance,
     class_difference,
+    least_level,
 )
-from sfumato.channels.guidance.guidance import ORTHONORMAL, least_level
+from sfumato.channels.guidance.space import AnswerSpace
 from sfumato.core.array_types import Codes, Floats
 from sfumato.study.protocol.survey_file import RANDOM, SurveyStudy
 

@@ -306,30 +306,3 @@ def walk(
                 visit(QueryBlock(block, frame.operand(queries[block], scale), own.room), chunk, scale)
 
             run(work, slices(len(queries), size))
-
-
-def distance_blocks(
-    queries: npt.ArrayLike, rows: npt.ArrayLike, *, frame: Frame | None = None
-) -> Iterator[tuple[slice, slice, Floats]]:
-    """Squared Euclidean distances as `(query slice, row slice, block)`, right to about nine digits, never negative.
-
-    Row tiles vary fastest. Blocks have at most 256 x 1024 entries and are the caller's to keep or change.
-
-    >>> import numpy as np
-    >>> [(q, r, block)] = distance_blocks([[0.0, 0.0]], [[3.0, 4.0], [0.0, 0.0]])
-    >>> block.tolist()
-    [[25.0, 0.0]]
-    """
-    a, b = np.asarray(queries, dtype=np.float64), np.asarray(rows, dtype=np.float64)
-    frame = frame or Frame.of(b)
-    scale = frame.scale_for(a)
-    for at in slices(len(a), QUERY_BLOCK):
-        block = QueryBlock(at, frame.operand(a[at], scale), Room())
-        for tile in slices(len(b), ROW_TILE):
-            operand = frame.operand(b[tile], scale)
-            chunk = RowChunk(tile.start, operand, np.empty((0, 0), np.float32), float(operand[:, block.columns].max()))
-            product, bound = block.squares(chunk, slice(0, len(operand)), single=False)
-            squares = product / scale**2
-            near_query, near_row = np.nonzero(product <= NEAR * bound)
-            squares[near_query, near_row] = pair_squares(a[at], b[tile], near_query, near_row)
-            yield at, tile, squares

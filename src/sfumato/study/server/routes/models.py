@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.learn.classifiers.factory import CLASSIFIERS, choose_classifier
 from sfumato.mechanisms.central.scoring import NoisyScores
-from sfumato.reconstruction import METHODS
 from sfumato.reconstruction.density import from_plain
+from sfumato.reconstruction.reconstruct import METHODS
 from sfumato.study.pooling.added import add_counts
 from sfumato.study.pooling.gather import Pushed
 from sfumato.study.protocol.messages import ALL_SITES, DONE, TRAINED_ON, AddedCounts, DensityInfo, ModelInfo

@@ -24,11 +24,7 @@ import numpy as np
 from sqlalchemy.exc import SQLAlchemyError
 from threadpoolctl import threadpool_limits
 
-from sfumato.channels.guidance import (
-    Guidance,
-    SurveyCounts,
-    encode_matrix,
-)
+from sfumato.channels.guidance.guidance import Guidance, SurveyCounts, encode_matrix
 from sfumato.study.protocol.study_file import study_from_dict
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.protocol.survey_guidance import guidance_for, inputs_hash

@@ -12,15 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.channels.guidance import (
-    AnswerSpace,
-    Link,
-    decode_matrix,
-    disclosure,
-    encode_matrix,
-    most_bits,
-    survey_epsilon,
-)
+from sfumato.channels.guidance.disclosure import disclosure
+from sfumato.channels.guidance.epsilon import survey_epsilon
+from sfumato.channels.guidance.guidance import decode_matrix, encode_matrix
+from sfumato.channels.guidance.most_disclosure import most_bits
+from sfumato.channels.guidance.space import AnswerSpace, Link
 from sfumato.core.array_types import Matrix
 from sfumato.guarantee import Card
 from sfumato.mechanisms.guided_projection import FROM_A_SURVEY, GuidedProjection

@@ -13,8 +13,7 @@ from markupsafe import Markup
 from sfumato.core.errors import CardError
 from sfumato.core.wording import counted
 from sfumato.learn.classifiers.factory import CLASSIFIERS, choose_classifier
-from sfumato.reconstruction import Density
-from sfumato.reconstruction.density import from_plain
+from sfumato.reconstruction.density import Density, from_plain
 from sfumato.reconstruction.picture import SMALL, plain
 from sfumato.study.protocol.messages import DONE, FAILED, QUEUED, RUNNING, DensityInfo
 from sfumato.study.protocol.pool_study import PoolStudy, trains
