@@ -7,7 +7,7 @@ import pytest
 from sfumato.api.cli.audit import attack_lines, wrapped
 from sfumato.attacks import all_attacks
 from sfumato.auditing.report.guarantee import shown_guarantee
-from sfumato.auditing.report.markup import breakable, short_name, tag, trimmed
+from sfumato.auditing.report.markup import breakable, short_name
 from sfumato.auditing.report.page import told
 from sfumato.auditing.report.strongest import share_of_what_was_left
 from sfumato.auditing.report.wording import (
@@ -19,6 +19,7 @@ from sfumato.auditing.report.wording import (
     quantity,
     setting_rows,
 )
+from sfumato.core.svg import tag, trimmed
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from sfumato.core.array_types import Codes, Floats
 from sfumato.core.errors import CardError, TableError, UsageError
+from sfumato.core.svg import tag
 from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.evidence import FEWEST, Cells, cell_probabilities
 from sfumato.reconstruction.expectation_maximization import successive
@@ -38,10 +39,8 @@ def heat_picture(title: str, names: Sequence[str], places: Sequence[Sequence[str
     for i in range(mass.shape[0]):
         for j in range(mass.shape[1]):
             colour = "".join(f"{int(c):02x}" for c in _LIGHT + shade[i, j] * (_DARK - _LIGHT))
-            shapes.append(
-                f'<rect x="{x[i]:.1f}" y="{y[j + 1]:.1f}" width="{x[i + 1] - x[i] + 0.3:.1f}" '
-                f'height="{y[j] - y[j + 1] + 0.3:.1f}" fill="#{colour}"/>'
-            )
+            sides = {"width": float(x[i + 1] - x[i] + 0.3), "height": float(y[j] - y[j + 1] + 0.3)}
+            shapes.append(tag("rect", x=float(x[i]), y=float(y[j + 1]), **sides, fill=f"#{colour}"))
     for at, words in _marks(places[0]):
         shapes.append(text(LEFT + width * at, SIZE.height - BOTTOM + 18, words, "middle"))
     for at, words in _marks(places[1]):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
-from xml.sax.saxutils import escape
+from typing import Any, NamedTuple
 
 import numpy as np
+from markupsafe import Markup
 
 from sfumato.core.array_types import Floats
+from sfumato.core.svg import EMPTY, tag
 
 
 class Band(NamedTuple):
@@ -60,13 +61,13 @@ def steps_picture(
         ends = zip(edges[:-1], edges[1:], values, strict=True)
         return [f"{across(x):.1f},{_up(value, top, base):.1f}" for low, high, value in ends for x in (low, high)]
 
-    shapes, legend = [], [(_stroke(LINE), "estimate")]
+    shapes, legend = [], [("estimate", stroke(LINE))]
     if band is not None:
-        shapes.append(f'<polygon points="{" ".join(steps(band.high) + steps(band.low)[::-1])}" fill="{BAND}"/>')
-        legend.append((_stroke(BAND, 10), band.words))
-    shapes.append(f'<polyline points="{" ".join(steps(height))}" fill="none" {_stroke(LINE)}/>')
-    shapes.append(f'<path d="M{across(mean):.1f} {base}V{TOP}" {_stroke(INK, 1)} stroke-dasharray="4 4"/>')
-    legend.append((f'{_stroke(INK, 1)} stroke-dasharray="4 4"', f"mean {plain(mean)}"))
+        shapes.append(tag("polygon", points=" ".join(steps(band.high) + steps(band.low)[::-1]), fill=BAND))
+        legend.append((band.words, stroke(BAND, 10)))
+    shapes.append(tag("polyline", points=" ".join(steps(height)), fill="none", **stroke(LINE)))
+    shapes.append(tag("path", d=f"M{across(mean):.1f} {base}V{TOP}", **stroke(INK, 1, "4 4")))
+    legend.append((f"mean {plain(mean)}", stroke(INK, 1, "4 4")))
     for tick, words in ticks(x0, x1, size.marks):
         half = 0.5 * _LETTER * len(words)
         shapes.append(text(min(across(tick), size.width - 2 - half), base + 18, words, "middle"))
@@ -82,23 +83,20 @@ def bars_picture(title: str, names: Sequence[str], height: Floats, band: Band | 
     turned = _LETTER * max(map(len, words)) > step - 4
     base = size.height - BOTTOM - (48 if turned else 0)
     every = math.ceil(13 / step) if turned else 1  # names of hundreds of categories: the table has them all
-    shapes, legend = [], [(_stroke(BAND, 10), "estimate")]
+    shapes, legend = [], [("estimate", stroke(BAND, 10))]
     for number, mass in enumerate(height):
         middle = LEFT + (number + 0.5) * step
         y = _up(mass, top, base)
-        shapes.append(
-            f'<rect x="{middle - 0.35 * step:.1f}" y="{y:.1f}" width="{0.7 * step:.1f}" height="{base - y:.1f}" '
-            f'fill="{BAND}"/>'
-        )
+        shapes.append(tag("rect", x=middle - 0.35 * step, y=y, width=0.7 * step, height=base - y, fill=BAND))
         if band is not None:
             ends = [_up(end[number], top, base) for end in (band.low, band.high)]
-            shapes.append(f'<path d="M{middle:.1f} {ends[0]:.1f}V{ends[1]:.1f}" {_stroke(INK)}/>')
+            shapes.append(tag("path", d=f"M{middle:.1f} {ends[0]:.1f}V{ends[1]:.1f}", **stroke(INK)))
         if turned and number % every == 0:
             shapes.append(text(middle + 4, base + 14, words[number], "end", turn=-60))
         elif not turned:
             shapes.append(text(middle, base + 18, words[number], "middle"))
     if band is not None:
-        legend.append((_stroke(INK), band.words))
+        legend.append((band.words, stroke(INK)))
     return framed(title, "share", [*shapes, *_heights(top, base), *_legend(legend)], base, size)
 
 
@@ -128,20 +126,19 @@ def _up(value: float, top: float, base: float) -> float:
     return base - value / top * (base - TOP)
 
 
-def _heights(top: float, base: float) -> list[str]:
-    return [text(LEFT - 6, _up(tick, top, base) + 4, words, "end") for tick, words in ticks(0.0, top)]
+def _heights(top: float, base: float, wanted: int = 6) -> list[Markup]:
+    return [text(LEFT - 6, _up(tick, top, base) + 4, words, "end") for tick, words in ticks(0.0, top, wanted)]
 
 
-def _stroke(colour: str, width: int = 2) -> str:
-    return f'stroke="{colour}" stroke-width="{width}"'
+def stroke(colour: str, width: int = 2, dashes: str | None = None) -> dict[str, Any]:
+    return {"stroke": colour, "stroke_width": width, "stroke_dasharray": dashes}
 
 
-def _legend(entries: Sequence[tuple[str, str]]) -> list[str]:
+def _legend(entries: Sequence[tuple[str, dict[str, Any]]]) -> list[Markup]:
     """In one line under the title."""
     shapes, x = [], float(LEFT)
-    for stroke, words in entries:
-        shapes.append(f'<path d="M{x:.0f} 44H{x + 24:.0f}" {stroke}/>')
-        shapes.append(text(x + 30, 48, words, "start"))
+    for words, stroke in entries:
+        shapes += [tag("path", d=f"M{x:.0f} 44H{x + 24:.0f}", **stroke), text(x + 30, 48, words, "start")]
         x += 30 + _LETTER * len(words) + 20
     return shapes
 
@@ -150,29 +147,37 @@ def fitting(words: str, longest: int) -> str:
     return words if len(words) <= longest else f"{words[: longest - 1]}…"
 
 
-def text(x: float, y: float, words: str, anchor: str, turn: int = 0) -> str:
-    turned = f' transform="rotate({turn} {x:.1f} {y:.1f})"' if turn else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{turned}>{escape(words)}</text>'
+def text(x: float, y: float, words: str, anchor: str, turn: int = 0) -> Markup:
+    turned = f"rotate({turn} {x:.1f} {y:.1f})" if turn else None
+    return tag("text", words, x=float(x), y=float(y), text_anchor=anchor, transform=turned)
 
 
-def framed(title: str, measure: str, shapes: list[str], base: float, size: Size) -> str:
-    body, (width, height, _) = "\n".join(shapes), size
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-        f'role="img" font-family="sans-serif" font-size="12" fill="{INK}">\n<title>{escape(title)}</title>\n'
-        f'<rect width="{width}" height="{height}" fill="#fff"/>\n'
-        f'<text x="{LEFT}" y="24" font-size="15">{escape(fitting(title, width // 10))}</text>\n'
-        f"{text(LEFT - 6, TOP - 10, measure, 'end')}\n{body}\n"
-        f'<path d="M{LEFT} {TOP}V{base}H{width - RIGHT}" fill="none" {_stroke(INK, 1)}/>\n</svg>\n'
-    )
+def framed(title: str, measure: str, shapes: Sequence[Markup], base: float, size: Size) -> Markup:
+    width, height, _ = size
+    inside = [
+        tag("title", title),
+        tag("rect", width=width, height=height, fill="#fff"),
+        tag("text", fitting(title, width // 10), x=LEFT, y=24, font_size=15),
+        text(LEFT - 6, TOP - 10, measure, "end"),
+        *shapes,
+        tag("path", d=f"M{LEFT} {TOP}V{base}H{width - RIGHT}", fill="none", **stroke(INK, 1)),
+    ]
+    return svg(width, height, inside)
+
+
+def svg(width: int, height: int, inside: Sequence[Markup]) -> Markup:
+    """The picture as a file of its own."""
+    words = {"role": "img", "font_family": "sans-serif", "font_size": 12, "fill": INK}
+    size = {"width": width, "height": height, "viewBox": f"0 0 {width} {height}"}
+    lines = Markup("\n").join([EMPTY, *inside, EMPTY])
+    return tag("svg", lines, xmlns="http://www.w3.org/2000/svg", **size, **words) + "\n"
 
 
 # Information loss against privacy loss as an SVG picture [density-reconstruction, Fig. 3].
 
 
 COLOURS = ("#1f5f8b", "#b3391f", "#1d6a54", "#7d4b94")
-DASHES = ("", "7 4", "2 3", "9 3 2 3")
-_LETTER_HEIGHT = 6.8
+DASHES = (None, "7 4", "2 3", "9 3 2 3")
 Point = tuple[float, float, float]
 """Privacy loss, mean information loss, and its standard deviation."""
 
@@ -188,25 +193,20 @@ def trade_off_picture(title: str, lines: Mapping[str, Sequence[Point]], mark: tu
     def at(privacy: float, loss: float) -> tuple[float, float]:
         return LEFT + privacy * (size.width - LEFT - RIGHT), base - loss / top * (base - TOP)
 
-    shapes, x = [], float(LEFT)
+    shapes, legend = [], []
     for (name, points), colour, dash in zip(lines.items(), COLOURS, DASHES, strict=False):
-        stroke = f'stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"'
         places = " ".join("{:.1f},{:.1f}".format(*at(privacy, mean)) for privacy, mean, _ in points)
-        shapes.append(f'<polyline points="{places}" fill="none" {stroke}/>')
+        shapes.append(tag("polyline", points=places, fill="none", **stroke(colour, 2, dash)))
         for privacy, mean, spread in points:
             (across, low), (_, high) = at(privacy, max(0.0, mean - spread)), at(privacy, mean + spread)
-            shapes.append(f'<path d="M{across:.1f} {low:.1f}V{high:.1f}" stroke="{colour}" stroke-width="1"/>')
-        shapes.append(f'<path d="M{x:.0f} 44H{x + 24:.0f}" {stroke}/>')
-        shapes.append(text(x + 30, 48, name, "start"))
-        x += 30 + _LETTER_HEIGHT * len(name) + 14
+            shapes.append(tag("path", d=f"M{across:.1f} {low:.1f}V{high:.1f}", **stroke(colour, 1)))
+        legend.append((name, stroke(colour, 2, dash)))
     if mark is not None:
         across, up = at(*mark)
-        shapes.append(f'<circle cx="{across:.1f}" cy="{up:.1f}" r="6" fill="none" stroke="{INK}" stroke-width="2"/>')
+        shapes.append(tag("circle", cx=across, cy=up, r=6, fill="none", **stroke(INK)))
         shapes.append(text(across + 10, up - 8, "this release", "start"))
     for tick, words in ticks(0.0, 1.0, 5):
         shapes.append(text(at(tick, 0.0)[0], base + 18, words, "middle"))
-    for tick, words in ticks(0.0, top, 5):
-        shapes.append(text(LEFT - 6, at(0.0, tick)[1] + 4, words, "end"))
     words = "privacy loss: 0 tells nothing of a value, 1 tells it"
     shapes.append(text(0.5 * (LEFT + size.width - RIGHT), size.height - 10, words, "middle"))
-    return framed(title, "info loss", shapes, base, size)
+    return framed(title, "info loss", [*shapes, *_heights(top, base, 5), *_legend(legend)], base, size)

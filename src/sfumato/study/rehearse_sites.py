@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from markupsafe import Markup
 
 from sfumato.attacks.base import Knowledge, MembershipScores
 from sfumato.attacks.metrics import RowDensity, auc, dapl, source_hit_rate
@@ -23,11 +24,12 @@ from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.asked import asks
 from sfumato.core.errors import TableError, UsageError
 from sfumato.core.progress import silent
+from sfumato.core.svg import tag
 from sfumato.learn.classifiers.factory import choose_classifier, make_classifier
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts, public_map
 from sfumato.mechanisms import Mechanism, make_mechanism
-from sfumato.reconstruction.picture import BOTTOM, LEFT, TOP, Size, framed, text, ticks
+from sfumato.reconstruction.picture import BOTTOM, LEFT, TOP, Size, framed, stroke, svg, text, ticks
 from sfumato.study.asked import RehearseAsked
 from sfumato.table import Encoding, Schema, open_table
 from sfumato.table.cell_sets import as_frame, kind_of
@@ -295,14 +297,10 @@ def rehearsal_picture(found: Sequence[AtSites]) -> str:
     sites = [one.sites for one in found]
     upper = _panel("What it costs: error on other people", "error", sites, errors)
     lower = _panel("What it shows: exposure, and the gap of densities", "share", sites, shown)
-    width, height = SIZE.width, SIZE.height
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{2 * height}" '
-        f'viewBox="0 0 {width} {2 * height}">\n{upper}<g transform="translate(0 {height})">\n{lower}</g>\n</svg>\n'
-    )
+    return svg(SIZE.width, 2 * SIZE.height, [upper, tag("g", lower, transform=f"translate(0 {SIZE.height})")])
 
 
-def _panel(title: str, measure: str, sites: Sequence[int], lines: dict[str, list[float]]) -> str:
+def _panel(title: str, measure: str, sites: Sequence[int], lines: dict[str, list[float]]) -> Markup:
     base, right = SIZE.height - BOTTOM, SIZE.width - NAMES_WIDTH
     top = max(1e-9, *(max(values) for values in lines.values())) * 1.05
     step = (right - LEFT) / max(1, len(sites) - 1)
@@ -317,9 +315,9 @@ def _panel(title: str, measure: str, sites: Sequence[int], lines: dict[str, list
     ordered = sorted(lines.items(), key=lambda line: line[1][-1])
     for number, (name, values) in enumerate(ordered):
         at = [(LEFT + place * step, up(value)) for place, value in enumerate(values)]
-        style = f'stroke="{COLOURS[number]}" stroke-width="2" stroke-dasharray="{DASHES[number]}"'
-        shapes.append(f'<polyline points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in at)}" fill="none" {style}/>')
-        shapes += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{COLOURS[number]}"/>' for x, y in at]
+        places = " ".join(f"{x:.1f},{y:.1f}" for x, y in at)
+        shapes.append(tag("polyline", points=places, fill="none", **stroke(COLOURS[number], 2, DASHES[number])))
+        shapes += [tag("circle", cx=x, cy=y, r=3.5, fill=COLOURS[number]) for x, y in at]
         lowest = min(at[-1][1] + 4, lowest - 15)
-        shapes.append(f'<g fill="{COLOURS[number]}">{text(right + 10, lowest, name, "start")}</g>')
+        shapes.append(tag("g", text(right + 10, lowest, name, "start"), fill=COLOURS[number]))
     return framed(title, measure, shapes, base, SIZE)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from sfumato.api.desk.words import say
-from sfumato.auditing.report.markup import joined, tag
+from sfumato.core.svg import joined, tag
 
 WIDTH, HEIGHT, LEFT, RIGHT, ABOVE, BELOW = 620, 320, 70, 130, 15, 45
 TICKS = 5

@@ -8,8 +8,9 @@ from typing import Any
 from markupsafe import Markup
 
 from sfumato.auditing.extra import shown_points
-from sfumato.auditing.report.markup import at, share, tag
+from sfumato.auditing.report.markup import at, share
 from sfumato.auditing.report.wording import ends, of_100
+from sfumato.core.svg import tag
 
 MIDDLE, HEIGHT = 13, 26
 

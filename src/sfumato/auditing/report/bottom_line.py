@@ -15,8 +15,8 @@ from markupsafe import Markup
 
 from sfumato.attacks.base import LINKABILITY
 from sfumato.auditing.extra import NOT_WITHIN, UNKNOWN, Points, Risk, state_of, three_risks
-from sfumato.auditing.report.markup import tag
 from sfumato.auditing.utility import HOLDOUT
+from sfumato.core.svg import tag
 from sfumato.core.wording import NO_BETTER, QUESTIONS, WORSE, counted, listed, own_words, quoted, right_of_100, to_type
 from sfumato.guarantee import AllReleases
 from sfumato.guarantee.guarantee import CENTRAL_DP, summarized

@@ -11,8 +11,9 @@ from markupsafe import Markup
 
 from sfumato.auditing.report.bars import MIDDLE, chart_row, interval_mark, sign, whisker
 from sfumato.auditing.report.bottom_line import asked_about, is_private, use
-from sfumato.auditing.report.markup import Section, at, drawn, share, tag, trimmed
+from sfumato.auditing.report.markup import Section, at, drawn, share
 from sfumato.auditing.report.wording import DASH, ends, figure, of_100, quantity, signed
+from sfumato.core.svg import tag, trimmed
 from sfumato.core.wording import NO_BETTER, WORSE
 from sfumato.table.column import iso_date
 

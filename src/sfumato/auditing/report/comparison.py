@@ -20,9 +20,10 @@ from sfumato.attacks import ATTACKS
 from sfumato.attacks.base import INFERENCE
 from sfumato.auditing.attacking import story_of
 from sfumato.auditing.extra import RISKS
-from sfumato.auditing.report.markup import EMPTY, report_template, report_text, tag
+from sfumato.auditing.report.markup import report_template, report_text
 from sfumato.auditing.report.page import CLOSED
 from sfumato.core.files import write_whole
+from sfumato.core.svg import EMPTY, tag
 from sfumato.core.wording import MEASURED, PROVED, QUESTIONS
 
 # Use against extra: how often a learner is right, and how many more of 100 an attacker gets right by the release.

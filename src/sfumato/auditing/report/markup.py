@@ -1,8 +1,8 @@
-"""Templates and small pieces of SVG and HTML, every text and attribute escaped."""
+"""Templates, sections of pages, and names that may be broken."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -10,7 +10,8 @@ from importlib.resources import files
 import jinja2
 from markupsafe import Markup, escape
 
-EMPTY = Markup("")
+from sfumato.core.svg import EMPTY, tag, trimmed
+
 LONGEST = 64
 """Characters of a name; the list of all columns has it in full."""
 
@@ -53,39 +54,6 @@ def report_template(name: str) -> jinja2.Template:
 def drawn(name: str, title: str, **parts: object) -> Section:
     """A section by its own template."""
     return Section(name, title, Markup(report_template(f"{name}.html.j2").render(parts)))
-
-
-def tag(name: str, *children: object, **attributes: object) -> Markup:
-    """One element; `class_` and `stroke_width` become `class` and `stroke-width`; what is None is left out.
-
-    >>> tag("text", "a < b", x=1.50, class_="name")
-    Markup('<text x="1.5" class="name">a &lt; b</text>')
-    """
-    parts = [
-        f' {key.rstrip("_").replace("_", "-")}="{escape(short(value))}"'
-        for key, value in attributes.items()
-        if value is not None
-    ]
-    opening = f"<{name}{''.join(parts)}"
-    if not children:
-        return Markup(opening + "/>")
-    return Markup(f"{opening}>{joined(children)}</{name}>")
-
-
-def joined(children: Iterable[object]) -> Markup:
-    """One after the other; plain strings are escaped, markup is not."""
-    return EMPTY.join(escape(child) for child in children)
-
-
-def short(value: object) -> str:
-    """Numbers with at most two decimals: a hundredth of a pixel cannot be seen, and pages stay small."""
-    return trimmed(value) if isinstance(value, float) else str(value)
-
-
-def trimmed(value: float) -> str:
-    """Two decimals without trailing zeros."""
-    text = f"{value:.2f}".rstrip("0").rstrip(".")
-    return "0" if text == "-0" else text
 
 
 def breakable(text: object) -> Markup:

@@ -14,7 +14,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from sfumato.auditing.report.markup import tag, trimmed
+from sfumato.core.svg import tag, trimmed
 from sfumato.learn.classifiers.factory import CLASSIFIERS
 
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2)
