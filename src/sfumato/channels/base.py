@@ -2,8 +2,8 @@
 
 A channel is the law of what is released given what was true, for one column or a group of columns. It speaks of
 *encoded* values (see `Encoding`): numbers between 0 and 1, one-hot slots, "missing" indicators, or the components that
-a map made of them. Nobody asks for a channel's class. They ask what it can do, and a channel that cannot do a thing
-says so (`NotApplicableError`), which the audit and the learners pass on as "not applicable".
+a map made of them. Readers ask what a channel can do, never for its class, and one that cannot do a thing says so
+(`NotApplicableError`), which the audit and the learners pass on as "not applicable".
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FLOAT_NOISE, NO_NOISE = "float-noise", "none"
 """How noise is drawn. A formal guarantee holds for the exact paths only: floating-point noise leaks."""
 EXACT_PATHS = (EXACT_CAP, EXACT_GRID, EXACT_WINDOW, EXACT_RESPONSE)
 EXACT_COUNTS = "exact-counts"
-"""Rows that belong to nobody: what was counted has exact noise."""
+"""Made-up rows: what was counted has exact noise."""
 _WITHIN = (np.arange(8) + 0.5) / 8
 """Places within a cell at which its density is looked at."""
 
@@ -41,7 +41,7 @@ A_COUNT = Whole(1, MOST_COLUMNS)
 
 
 class NotApplicableError(SfumatoError):
-    """Somebody asked a channel for something that its law does not have; the message is the reason."""
+    """A channel was asked for something that its law does not have; the message is the reason."""
 
 
 class Line(NamedTuple):
@@ -232,7 +232,7 @@ class Channel(Record, ABC):
     def blurred(self, width: float) -> Channel:  # noqa: ARG002
         """The same with normal noise of this width on a number that is released as it is.
 
-        Somebody who compares with a finite list of people needs it: nobody on the list fits exactly.
+        An attacker who compares with a finite list of people needs it: no one on the list fits exactly.
         """
         return self
 

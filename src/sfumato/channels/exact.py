@@ -1,4 +1,4 @@
-"""Channels without noise of their own: released as it is, or changed in a way that nobody states."""
+"""Channels without noise of their own: released as it is, or changed in a way that is not stated."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ class Map(ABC):
         """Refuse released rows that report other cells than they should."""
 
     def in_the_way(self, channels: Sequence[Channel], encoding: Encoding) -> list[str]:  # noqa: ARG002
-        """What may have been learned from the rows, and nobody said why it is public."""
+        """What may have been learned from the rows, where no reason says that it is public."""
         return []
 
     def undeclared(self) -> Map:
@@ -287,7 +287,7 @@ class Affine(Map):
             return NOTHING
         low, high = component_ranges(self.matrix, encoding.groups)
         clipped = np.array([channel.interval for channel in channels])
-        # nobody moves further than the domain reaches, nor than values are clipped to
+        # no row moves further than the domain reaches, nor than values are clipped to
         widths = np.minimum(high - low, clipped[:, 1] - clipped[:, 0])
         components = np.array([channel.moved(float(w)) for channel, w in zip(channels, widths, strict=True)])
         rounding = math.fsum(channel.rounding for channel in channels)

@@ -1,4 +1,4 @@
-"""What was measured of a table, with which noise, before rows that belong to nobody were drawn from the answers.
+"""What was measured of a table, with which noise, before made-up rows were drawn from the answers.
 
 Every figure of a `central-dp` claim follows from this list. A measurement is a set of counts (one record changes one
 count of each by 1) or a choice by scores (one record changes every score by at most 1).
@@ -93,14 +93,14 @@ class Measurement(Record):
 
 
 Rows = Literal["perturbed", "drawn", "nobody"]
-"""Each released row is one person's; or was drawn from some person's; or belongs to nobody."""
+"""Each released row is one person's; or was drawn from some person's; or is made up ("nobody")."""
 
 
 @dataclass(frozen=True)
 class Recipe:
     """`channels` in the order of the release matrix. `by_class`: a class's own channels, where they differ by class;
     `channels` are then those that blur most. `reports`: of the channels that leave cells out, every row reports exactly
-    so many, each with its own rate, whatever the row holds. `measured`: of rows that belong to nobody, what was
+    so many, each with its own rate, whatever the row holds. `measured`: of made-up rows, what was
     measured of the table; `delta` belongs to it, and `model` is the digest of what rows are drawn from."""
 
     encoding: Encoding
@@ -260,7 +260,7 @@ class Recipe:
         return math.fsum([*(epsilon for sampled, epsilon in told if not sampled), *chosen])
 
     def in_the_way(self) -> list[str]:
-        """What the map may have learned from the rows, as long as nobody says why it is public."""
+        """What the map may have learned from the rows, as long as no reason says that it is public."""
         return self.map.in_the_way(self.channels, self.encoding)
 
     # On the card

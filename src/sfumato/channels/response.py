@@ -93,7 +93,7 @@ class RandomizedResponse(Channel):
         return out
 
     def log_likelihood(self, z: Matrix, x: Matrix) -> Matrix:
-        """Somebody whose category is none of these has equal slots, and is as far from all of them."""
+        """A person whose category is none of these has equal slots, and is as far from all of them."""
         same = np.eye(self.categories)[z.argmax(axis=1)] @ x.T
         if self.other == 0:
             return np.where(same > 0.5, 0.0, -np.inf)
@@ -220,7 +220,7 @@ class HidesMissing(Around):
     def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:
         missing = x[:, -1] > 0.5
         shown = self.inner.draw(np.array(x[:, :-1]), rng)
-        anything = self.inner.draw_anything(len(x), rng)  # for everybody: the time tells nobody who is missing
+        anything = self.inner.draw_anything(len(x), rng)  # for everybody: the time does not tell who is missing
         return np.column_stack([np.where(missing[:, None], anything, shown), np.zeros(len(x))])
 
     def log_likelihood(self, z: Matrix, x: Matrix) -> Matrix:

@@ -27,7 +27,7 @@ from sfumato.table import Group
 COARSEST, FINEST, FEWEST_CELLS = 20, 40, 256
 """log2 of the steps to the unit: as few as give the window so many cells."""
 LEAST, MOST = 1e-6, 20.0
-"""Epsilons of one column between which a window can be made: below nothing is told, above nobody is protected."""
+"""Epsilons of one column between which a window can be made: below nothing is told, above little is protected."""
 
 
 class InRange(Channel):

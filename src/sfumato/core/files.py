@@ -123,7 +123,7 @@ def new_folder(
 def _swap(aside: Path, path: Path, force: bool) -> None:
     """Put `aside` where `path` is; the old folder is removed only once the new one stands."""
     if not path.exists() or not force:
-        # Somebody else may have written here meanwhile: a rename onto a folder that holds anything is refused.
+        # Another program may have written here meanwhile: a rename onto a folder that holds anything is refused.
         try:
             aside.rename(path)
         except OSError as error:
@@ -194,7 +194,7 @@ def locked(file: IO[str], *, wait: bool) -> bool:
 
 
 def _locked_on_windows(file: IO[str], wait: bool) -> bool:
-    """The first byte, which nobody reads, is locked; its lock cannot be waited for, so it is asked for again."""
+    """The first byte, which is never read, is locked; its lock cannot be waited for, so it is asked for again."""
     windows = importlib.import_module("msvcrt")
     while True:
         try:

@@ -33,7 +33,7 @@ def in_processes(
     """Yield every item with `work(item, *given)`, in the order in which they are finished.
 
     `work` must be a function of a module; what it is given and returns must be fit for pickle. Items are taken one by
-    one when somebody is free, so that an iterable may stop early. With one worker all is done here.
+    one when a process is free, so that an iterable may stop early. With one worker all is done here.
     """
     source, lock = iter(items), threading.Lock()
     done: queue.SimpleQueue[tuple[In, Any]] = queue.SimpleQueue()
@@ -117,7 +117,7 @@ class _Other:
 
 
 def serve() -> None:
-    """In the other process: work until nobody asks any more. What is printed meanwhile goes to standard error."""
+    """In the other process: work until the pipe is closed. What is printed meanwhile goes to standard error."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asked is interrupted, and ends this one
     warnings.simplefilter("ignore")
     answers = os.fdopen(os.dup(1), "wb")

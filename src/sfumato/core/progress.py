@@ -9,4 +9,4 @@ Progress = Callable[[str, int, int | None], None]
 
 
 def silent(step: str, done: int, total: int | None) -> None:
-    """Nobody listens."""
+    """Say nothing."""

@@ -89,7 +89,7 @@ def label_state(keep: float | None, made_up: bool) -> str:
 
 
 def _wrong_total(stated: Mapping[str, Any], earlier: Mapping[str, Any]) -> str | None:
-    """All releases together prove no more than this one alone; without earlier ones nobody reads the total."""
+    """All releases together prove no more than this one alone; without earlier ones the total is not read."""
     total, proved = earlier["total_epsilon_record"], stated["epsilon_record"]
     if stated.get("central"):
         return None  # its own cost is kept apart from the total, which is of records that were perturbed

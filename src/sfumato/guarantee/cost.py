@@ -28,8 +28,8 @@ from sfumato.guarantee.rounding import of_100, rounded_up, sum_up
 # sqrt(rho ln(1 / delta)) with probability at most delta [Bun & Steinke 2016, Proposition 1.3], so beliefs are bounded
 # by that in place of epsilon, except with probability delta.
 #
-# Somebody who is shown two people, and told that one of them is in the table, is right in (1 + t) / 2 of all pairs at
-# most, where t is the total variation between the releases of both tables: tanh(epsilon / 2) under a pure epsilon, and
+# An attacker who is shown two people, and told that one of them is in the table, is right in (1 + t) / 2 of all pairs
+# at most, where t is the total variation between the releases of both tables: tanh(epsilon / 2) under a pure epsilon, and
 # under rho at most sqrt(rho / 2) (Pinsker: the divergence of order 1 is at most rho) and sqrt(1 - e^-rho) (Bretagnolle
 # & Huber). If both people are in it and rows are blurred one by one, exchanging them changes two records: 2 epsilon.
 
@@ -446,7 +446,7 @@ _BISECTIONS = 50
 
 
 NO_CLONES = 50.0
-"""Above this local epsilon nobody looks like anybody else: no crowd is large enough to gain from."""
+"""Above this local epsilon no one looks like anybody else: no crowd is large enough to gain from."""
 
 
 @lru_cache(maxsize=1024)

@@ -29,7 +29,7 @@ from sfumato.release.release import Release, Releases
 from sfumato.table import open_table
 
 TRIED = range(2, 9)
-"""How many clusters are tried where nobody says how many there are."""
+"""How many clusters are tried where their number is not given."""
 
 ROWS_PER_CLUSTER = 5
 """Fewer rows tell nothing of a cluster's spread."""

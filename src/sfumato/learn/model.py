@@ -126,7 +126,7 @@ class Model:
             raise CardError(f"{path} {error}. It was not loaded.") from None
         except UnsoundModelError as error:
             raise CardError(f"{path} {NOT_OURS}: {error}. It was not used.") from None
-        except Exception as error:  # whatever a file that somebody else wrote makes of its readers
+        except Exception as error:  # whatever a file that a stranger wrote makes of its readers
             raise CardError(f"{path} {NOT_OURS}.") from error
 
     @classmethod

@@ -1,6 +1,6 @@
 """The inside of a model file, looked at before anything of it is built.
 
-A skops file is a zip archive: `schema.json` describes objects, `*.npy` hold their arrays. Both may come from somebody
+A skops file is a zip archive: `schema.json` describes objects, `*.npy` hold their arrays. Both may come from a stranger
 who wants the reader to crash. So sizes come from the archive's own list, before a byte is unpacked; every object must
 be of a type that a model of ours can have; and decision trees, whose C code follows whatever numbers it is given, are
 checked before scikit-learn gets them. Other classifiers are plain arrays until they are asked: `check_structure` looks

@@ -196,7 +196,7 @@ class Wish:
 
 @asks(ReconstructAsked)
 def reconstruct(releases: Releases, column: str | None = None, options: ReconstructAsked = USUAL) -> Found:
-    """The distribution of a column behind its noise. Nobody's value is recovered, only the distribution.
+    """The distribution of a column behind its noise. No person's value is recovered, only the distribution.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ from sfumato.table import Encoding, Group
 # How well learners predict a released number from the other released columns: kernel smoother, linear models, a tree.
 #
 # Rows are learned from and asked as they were released, noise and all, each left out of what answers for it. That is
-# what somebody can measure who holds the release alone. A rotation of the explaining columns would change nothing of it
+# what a holder of the release alone can measure. A rotation of the explaining columns would change nothing of it
 # for the kernel smoother and linear models (`sfumato invariance --target`).
 
 

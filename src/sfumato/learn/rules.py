@@ -182,7 +182,7 @@ def _products(answers: Answers, sets: Sequence[Sequence[Item]]) -> tuple[list[li
 
 
 def _estimate(value: float, rows: Sequence[Floats], weights: Floats, confidence: float) -> Estimate:
-    # never surer than one person more or less: answers that nobody gave would have no variance
+    # never surer than one person more or less: answers that no one gave would have no variance
     least = 1.0 / sum(len(one) for one in rows)
     variance = sum(w**2 * float(one.var(ddof=1)) / len(one) for w, one in zip(weights, rows, strict=True))
     error = max(math.sqrt(variance), least)

@@ -42,7 +42,7 @@ class Noted:
     totals: PeopleTotals | None = None
     """What all releases, later ones included, come to for its people."""
     table: Central | None = None
-    """Of rows that belong to nobody: what all such releases come to for presence, unless they are of other cohorts."""
+    """Of made-up rows: what all such releases come to for presence, unless they are of other cohorts."""
     values: Values | None = None
     """What all releases of both kinds come to for the values of anybody in this one, with all of their rows."""
     cohort: str | None = None
@@ -120,7 +120,7 @@ def ledger_budget(
     epsilon : float or None
         The limit, above 0; None removes it.
     delta : float, optional
-        The largest delta of a release of rows that belong to nobody.
+        The largest delta of a release of made-up rows.
     ledger : path, optional
         The owner's ledger, if not the usual one.
 
@@ -218,7 +218,7 @@ def _noted(
     kind = EMPIRICAL if not math.isfinite(epsilon) else CENTRAL_DP if drawn else LOCAL_DP
     known = None if roll is None else len(roll.people() if roll.has_people else roll.rows())
     one = Noted(number + 1, when, mechanism, kind, finite(epsilon), 0.0 if cost is None else cost.delta, known)
-    beside = [one for one in ledger.earlier("", nobodys=True, cohort=entry.get("cohort")).entries if one is not entry]
+    beside = [one for one in ledger.earlier("", made_up=True, cohort=entry.get("cohort")).entries if one is not entry]
     if drawn:
         others = Earlier(tuple(beside))
     elif people and roll is not None:
@@ -254,7 +254,7 @@ def _tallied(
 
 
 def _seen(own: KeptRoll, other: KeptRoll) -> Flags | None:
-    """Who of one release is in another: by name, or by their rows where nobody is found by name. A roll does not keep
+    """Who of one release is in another: by name, or by their rows where no one is found by name. A roll does not keep
     which row is whose: where people are named and some row came again, anybody may be the one whose it is."""
     rows: Over = lambda tags: [own.over(tags)]  # noqa: E731
     if not own.has_people:

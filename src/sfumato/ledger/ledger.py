@@ -116,7 +116,7 @@ def new_roll_name(roll: Roll) -> dict[str, Any]:
 class Note(Record):
     """A release as it is noted. What is usual is not written down: an entry of an earlier version lacks it too.
 
-    `named`: a column says whose row each is. `cohort`: the owner's name for these people, of whom nobody is in another
+    `named`: a column says whose row each is. `cohort`: the owner's name for these people, none of whom is in another
     cohort. `roll` says where their fingerprints are kept, `run` names a run that can be killed and go on, `memory` what
     `--only-new` remembers of it.
     """
@@ -331,17 +331,17 @@ class Ledger:
         return Roll(self.people_hash, columns, people=people, beside=beside)
 
     def earlier(
-        self, fingerprint: str, *, nobodys: bool = False, cohort: str | None = None, roll: Roll | None = None
+        self, fingerprint: str, *, made_up: bool = False, cohort: str | None = None, roll: Roll | None = None
     ) -> Earlier:
         """What was released of these people before, and all that was drawn from models of tables.
 
-        People are known by the `roll`, or where an entry has none by the fingerprint of the whole table. Of rows that
-        belong to `nobodys` nothing may be compared: that some came again is an exact fact about the table. So they add
-        up with every release of this ledger, however its columns are called, unless the owner said that these people
-        (`cohort`) are others.
+        People are known by the `roll`, or where an entry has none by the fingerprint of the whole table. Of `made_up`
+        rows nothing may be compared: that some came again is an exact fact about the table. So they add up with every
+        release of this ledger, however its columns are called, unless the owner said that these people (`cohort`) are
+        others.
         """
         alike = [(found, entry) for found, entry in self.entries() if not _set_apart(entry, cohort)]
-        if nobodys:
+        if made_up:
             return Earlier(tuple(entry for _, entry in alike), apart=self.releases - len(alike))
         drawn = [entry for _, entry in alike if is_drawn(entry)]
         apart = sum(is_drawn(entry) for _, entry in self.entries()) - len(drawn)
@@ -383,7 +383,7 @@ class Ledger:
                 self._notes_of_unended(entry["run"])
                 self._take_back(fingerprint, lambda one: one.get("run") == entry["run"])
             cohort = entry.get("cohort")
-            earlier = self.earlier(fingerprint, nobodys=is_drawn(entry), cohort=cohort, roll=people)
+            earlier = self.earlier(fingerprint, made_up=is_drawn(entry), cohort=cohort, roll=people)
             self.check_budget(earlier, entry)
             if people is not None and "roll" in entry:
                 people.save(self.people_folder, entry["roll"]["name"])
@@ -391,7 +391,7 @@ class Ledger:
         return earlier
 
     def end_run(self, run: str) -> None:
-        """What this run drew is about to be seen: it is spent, and nobody goes on with it, whatever was restored."""
+        """What this run drew is about to be seen: it is spent, and no run goes on with it, whatever was restored."""
         with self._changed():
             for entry in self._notes_of_unended(run):
                 entry[ENDED] = True

@@ -4,7 +4,7 @@ The smallest and the largest value of a column are two people's values. Copied i
 bounds, and so do their roundings. A file beside the ledger (mode 0600, with a key of its own) keeps keyed hashes of
 both, which tell nothing without the key. A schema holds no trace of it, since schemas travel.
 
-This finds what was copied, rounded, or nudged in digits that nobody writes. Bounds that somebody read and then moved by
+This finds what was copied, rounded, or nudged in digits that no person writes. Bounds that were read and then moved by
 more are not found: that a range is public remains the owner's word.
 """
 
@@ -80,7 +80,7 @@ class ReadOff:
             write_whole(self.path, json.dumps(kept, indent=0), private=True)
 
     def was_shown(self, column: Column) -> bool:
-        """Whether the range of a column of this name was read off a table, for somebody to see."""
+        """Whether the range of a column of this name was read off a table, for the owner to see."""
         return self._hash(column.name, "shown") in self._hashes
 
     def can_compare(self, column: Column) -> bool:
@@ -88,7 +88,7 @@ class ReadOff:
         return self._hash(column.name, "compared") in self._hashes
 
     def equal_ends(self, column: Column) -> list[str]:
-        """The ends ("low", "high") that are what was read, but for a nudge in digits that nobody writes."""
+        """The ends ("low", "high") that are what was read, but for a nudge in digits that no person writes."""
         return [
             end
             for end, bound in _ends(column).items()
@@ -144,7 +144,7 @@ def shared_ends(schema: Schema, own: Mapping[str, Column]) -> dict[str, list[str
 
 
 def about_equal(column: Column, own: Column, end: str) -> bool:
-    """Whether they differ by less than a thousandth of the range, which nobody declares."""
+    """Whether they differ by less than a thousandth of the range, which no owner declares."""
     one, other = getattr(column, end), getattr(own, end)
     if column.kind == "date" or one is None or other is None:
         return bool(one == other)

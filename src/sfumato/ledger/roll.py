@@ -253,7 +253,7 @@ Over = Callable[[Sequence[str]], Iterable[Prints]]
 def rows_known(tags: tuple[str, ...], over: Over, kept: KeptRoll) -> Flags | None:
     """Which rows with these columns the kept roll has as well, compared over the columns that both have.
 
-    Where both have columns of their own, what they share may tell nobody apart. Then nothing says who is who.
+    Where both have columns of their own, what they share may not tell people apart. Then nothing says who is who.
     """
     theirs = _comparable(tags, kept)
     if theirs is None:

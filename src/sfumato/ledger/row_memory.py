@@ -173,7 +173,7 @@ class RowMemory:
         self._pending = None
 
     def _settle_earlier(self) -> None:
-        """Runs that were killed left their hashes pending; nobody else is at work here now."""
+        """Runs that were killed left their hashes pending; no other run is at work here now."""
         for pending in self.folder.glob("*" + PENDING):
             self._decide(pending, at_once=False)
         for about in self.folder.glob("*" + ANNOUNCED):  # its hashes were settled, then the run was killed
@@ -237,7 +237,7 @@ def memory_folder(ledger: Ledger, series: str) -> Path:
 
 
 def _stands(note: Path, pending: Path, *, at_once: bool) -> bool:
-    """Whether the announced release was renamed into place; `at_once`, nobody can have moved it away since."""
+    """Whether the announced release was renamed into place; `at_once`, no one can have moved it away since."""
     try:
         about = json.loads(note.read_text())
         here, target, digest = Path(about["from"]), Path(about["to"]), about["release"]

@@ -1,6 +1,6 @@
 """Mechanisms: one family a file, found by looking through this folder.
 
-That is done when somebody asks for all of them, or for a class: whoever releases by one method loads no other.
+That is done when all of them are asked for, or a class: whoever releases by one method loads no other.
 """
 
 import re

@@ -93,7 +93,7 @@ def correlated_root(covariance: Matrix, sigma: Floats) -> Matrix:
 
 
 def is_matrix(given: Any) -> bool:
-    """Whether somebody gave H itself: a list of lists."""
+    """Whether H itself was given: a list of lists."""
     if isinstance(given, np.ndarray):
         return given.ndim == 2
     listed = isinstance(given, Sequence) and not isinstance(given, str) and len(given) > 0
@@ -101,7 +101,7 @@ def is_matrix(given: Any) -> bool:
 
 
 def given_root(given: Any, columns: int) -> Matrix:
-    """B of a matrix H that somebody gave, in shares of the columns' ranges: its symmetric root."""
+    """B of a matrix H that was given, in shares of the columns' ranges: its symmetric root."""
     try:
         H = np.array(given, dtype=np.float64)
     except (TypeError, ValueError):
@@ -255,7 +255,7 @@ def log_likelihoods(rows: Matrix, sigma: Matrix) -> Matrix:
 
 Choice = str | float
 GIVEN = "given matrix"
-"""What a column has where H itself is given; nobody can ask for it by name."""
+"""What a column has where H itself is given; it cannot be asked for by name."""
 BY_CLASS = "by_class"
 
 

@@ -84,7 +84,7 @@ ROUNDING = 1e-12
 class Block:
     """Released rows: matrix, class codes, and for every row the number of the source row it came from.
 
-    `source` is kept only in the owner's private trace, for the audit; -1 where rows belong to nobody. Rows may be
+    `source` is kept only in the owner's private trace, for the audit; -1 where rows are made up. Rows may be
     fewer, more or reordered.
     """
 
@@ -115,7 +115,7 @@ class Mechanism(Parameters, ABC):
     """What the paper does where our default differs, by parameter; empty where it does not; None: in no paper."""
     not_protected: ClassVar[tuple[str, ...]] = ()
     made_up: ClassVar[bool] = False
-    """Whether rows are drawn from a noisy model of the table, and are nobody's."""
+    """Whether rows are drawn from a noisy model of the table."""
     redraws: ClassVar[bool] = False
     """Whether a row of the table may be released several times, or never."""
     estimates_density: ClassVar[bool] = False

@@ -55,7 +55,7 @@ def reporting_rates(shares: Sequence[float], wanted: int) -> tuple[float, ...]:
 
 
 def check_choices(mechanism: str, able: Collection[str], encoding: Encoding) -> None:
-    """Refuse what a column asks for and the mechanism cannot do: nobody may believe that it was done."""
+    """Refuse what a column asks for and the mechanism cannot do, or the owner would believe that it was done."""
     for group in encoding.groups:
         for choice in group.column.choices.chosen:
             if choice not in able:

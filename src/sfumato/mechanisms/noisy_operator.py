@@ -75,7 +75,7 @@ class NoisyOperator(Mechanism):
         self.noises_ = {group.start: self._noise_of(group.column) for group in self._numeric()}
         for group in self._numeric():
             low, high = (float(bound) for bound in group.column.bounds)
-            # Learned bounds are somebody's values: an error must not tell them.
+            # Learned bounds are values of people: an error must not tell them.
             told = "" if group.column.source == "learned" else f" (range {low:g} to {high:g})"
             self.noises_[group.start].check(low, high, where=f"Column {group.column.name!r}{told}")
         pairs = zip(encoding.groups, epsilon_shares(encoding.groups), strict=True)
@@ -180,7 +180,7 @@ class NoisyOperator(Mechanism):
 
 
 def _usual_scale(operator: str, column: Column) -> float:
-    """Of noise whose strength nobody chose: 0.3 of the column's range, or a factor that is off by 0.3."""
+    """Of noise whose strength was not chosen: 0.3 of the column's range, or a factor that is off by 0.3."""
     low, high = column.bounds
     return USUAL * (high - low) if operator == "additive" else USUAL
 

@@ -1,6 +1,6 @@
 """Parameters as scikit-learn has them (`get_params`, `set_params`, `clone`), without importing scikit-learn.
 
-Importing it takes seconds, and somebody who sanitizes a table trains nothing. `sklearn.base.clone`, `GridSearchCV` and
+Importing it takes seconds, and an owner who sanitizes a table trains nothing. `sklearn.base.clone`, `GridSearchCV` and
 nested parameters only ask for these methods.
 """
 
@@ -45,7 +45,7 @@ class Parameters:
 
 
 LONGEST = 60
-"""Letters of a parameter's value; a basis or guidance has thousands, which nobody reads in a message."""
+"""Letters of a parameter's value; a basis or guidance has thousands, which do not belong in a message."""
 
 
 def _short(value: object) -> str:

@@ -32,7 +32,7 @@ PER_COLUMN = 2.5
 ROUND_DOWN = 1 - 1e-14
 """k times a k-th must not round above the whole."""
 SELDOM = 1e-6
-"""Nobody learns anything of a column that is reported less often."""
+"""Nothing can be learned of a column that is reported less often."""
 
 
 class Plan(NamedTuple):

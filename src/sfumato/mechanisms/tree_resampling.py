@@ -1,4 +1,4 @@
-"""Rows that belong to nobody: drawn from a noisy model of the table, with central differential privacy."""
+"""Made-up rows: drawn from a noisy model of the table, with central differential privacy."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from sfumato.table.statistics import Counts, Statistics
 # Mechanisms that fit a noisy model of the whole table and draw rows from it; no released row is anybody's.
 
 
-NOBODY = -1
+NO_SOURCE = -1
 """Where others say which source row a released row came from."""
 
 
@@ -103,12 +103,12 @@ LEARNED_PLAN = "the plan of what is counted, which does not say where its {} com
 
 
 class TreeResampling(ModelDrawing):
-    """Measure a table with noise and draw new rows from the measurements: rows that belong to nobody.
+    """Measure a table with noise and draw new rows from the measurements: made-up rows.
 
     For every class a tree says which column depends on which. Measured are the number of rows, edges of the numbers'
     bins (halving at private medians), every column by class, the pairs that the tree chose, and in a large table the
     threes that say more than pairs do. All noise is drawn exactly, from integers, at the fit. What follows (smoothing,
-    drawing) never touches the table, so any number of rows may be drawn. The whole release hides whether somebody was
+    drawing) never touches the table, so any number of rows may be drawn. The whole release hides whether a person was
     in the table: see `central-dp`.
 
     Bounds, categories and classes must be public. A cell that can be missing has a category of its own for it.
@@ -309,7 +309,7 @@ class TreeResampling(ModelDrawing):
     def needs_counts(self) -> bool:
         return not self.measured_columns_ or self.model_.needs_tables
 
-    def released(self, rows: int) -> int:  # noqa: ARG002 (the true number is nobody's business)
+    def released(self, rows: int) -> int:  # noqa: ARG002 (the true number is private)
         return self.drawn_.rows if self.rows is None else int(self.rows)
 
     def notes(self) -> dict[str, Any]:
@@ -333,7 +333,7 @@ class TreeResampling(ModelDrawing):
 
     def draw_rows(self, rows: int, rng: np.random.Generator) -> Block:
         X, classes = self.drawn_.draw(rows, rng)
-        return Block(X, classes if self.labelled_ else None, np.full(rows, NOBODY))
+        return Block(X, classes if self.labelled_ else None, np.full(rows, NO_SOURCE))
 
     def fit(
         self,

@@ -1,7 +1,7 @@
 """Arithmetic that a user types, such as ``x * e + x^2 * e^4``: read by a small parser of our own, never run as Python.
 
 Only numbers, the variables that the caller names, + - * / ^ (or **), comparisons inside ``where`` and the functions of
-``FUNCTIONS`` exist. So a text from a study file or from somebody else's card can be read without harm. Its size and
+``FUNCTIONS`` exist. So a text from a study file or from a stranger's card can be read without harm. Its size and
 depth are bounded. All is real arithmetic on doubles: outside the domain of a function the value is not a number.
 """
 

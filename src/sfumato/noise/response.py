@@ -90,7 +90,7 @@ def randomized_response(rng: np.random.Generator, codes: ArrayLike, categories: 
     if categories == 1:
         return truth
     keep = exact_bernoulli(rng, threshold, truth.shape)
-    other = uniform_integers(rng, categories - 1, truth.shape)  # drawn for all: the time tells nobody who was kept
+    other = uniform_integers(rng, categories - 1, truth.shape)  # drawn for all: the time does not tell who was kept
     other += other >= truth
     return np.where(keep, truth, other)
 

@@ -1,4 +1,4 @@
-"""A noise law as somebody states it: one of ours, a distribution of scipy.stats, or a density as an expression in x."""
+"""A noise law as a user states it: one of ours, a distribution of scipy.stats, or a density as an expression in x."""
 
 from __future__ import annotations
 

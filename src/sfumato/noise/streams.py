@@ -166,7 +166,7 @@ class Streams:
         """A keyed hash of a block's values, shapes and types, for `generator`; it stays inside the program.
 
         Two contents of n bytes share a hash with probability n / 2^132 at most, for whoever does not know the run key:
-        GMAC is a polynomial hash under a secret point. It costs a tenth of SHA-256, which nobody here has need of:
+        GMAC is a polynomial hash under a secret point. It costs a tenth of SHA-256, which is not needed here:
         whoever knows the run key knows the noise, and need not look for collisions.
         """
         mac = Cipher(algorithms.AES(self._derived(_CONTENT)), modes.GCM(bytes(12))).encryptor()
@@ -184,7 +184,7 @@ class Streams:
         return bytes(self._key())
 
     def destroy(self) -> None:
-        """Overwrite and forget the run key, once the release is committed: nobody can derive the noise again."""
+        """Overwrite and forget the run key, once the release is committed: the owner cannot derive the noise again."""
         if self._run_key is not None:
             self._run_key[:] = bytes(RUN_KEY_BYTES)
             self._run_key = None

@@ -104,7 +104,7 @@ class Density:
         return float(self.mass @ ((self.cells.middles - self.mean) ** 2 + within))
 
     def sample(self, rng: np.random.Generator, rows: int) -> Floats:
-        """New values of this distribution; they belong to nobody."""
+        """New values of this distribution; they are made up."""
         return self.quantiles(rng.random(rows))
 
     def shares_of(self, values: ArrayLike) -> Floats:

@@ -229,7 +229,7 @@ class Described:
 
     `whole`: only whole numbers occur. `missing_keep`: how often "missing" was told truly, None where nothing can be
     missing. `grid`: step to which released values were rounded. `noise` None: released as it is. `left_out`: not every
-    row reports it, so that an empty cell is nobody's value.
+    row reports it, so that an empty cell is no value.
     """
 
     name: str

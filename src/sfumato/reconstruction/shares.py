@@ -183,7 +183,7 @@ def draw_masses(model: LogDensity, fits: Sequence[Fitted], count: int, rng: np.r
 def draw_shares(model: LogDensity, masses: Floats, rng: np.random.Generator) -> Floats:
     """For every draw of the distribution, a draw of the shares that the people of this table have in it.
 
-    With r_ij the probability that somebody with a value in z-cell j belongs to cell i, their number in i has the mean
+    With r_ij the probability that a person with a value in z-cell j belongs to cell i, their number in i has the mean
     sum_j n_j r_ij and the variance sum_j n_j r_ij (1 - r_ij): what chance made of the distribution in this very table.
     """
     found = np.empty_like(masses)

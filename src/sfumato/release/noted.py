@@ -135,8 +135,8 @@ class Account:
         entry = Note(**{name: value for name, value in note.items() if name != "fingerprint"}).to_dict()
         if not options.leaves_no_mark:
             return ledger.record(**note, people=self.roll).to_dict(entry)
-        nobodys = is_drawn(entry)
-        earlier = ledger.earlier(note["fingerprint"], nobodys=nobodys, cohort=options.cohort, roll=self.roll)
+        made_up = is_drawn(entry)
+        earlier = ledger.earlier(note["fingerprint"], made_up=made_up, cohort=options.cohort, roll=self.roll)
         if options.trial is None:
             ledger.check_budget(earlier, entry)
         return earlier.to_dict(entry)

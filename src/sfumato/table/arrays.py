@@ -202,7 +202,7 @@ OTHER_DATE = (
 BLANKS = frozenset(
     ("?", "-", "--", ".", "*", "n/a", "#n/a", "n.a.", "na", "null", "none", "missing", "unknown", "empty", "blank")
 )
-"""Words that stand for no value wherever they are met, so that a message may say them; other cells are somebody's."""
+"""Words that stand for no value wherever they are met, so that a message may say them; other cells are private."""
 
 
 def if_blank(words: Iterable[str]) -> str:

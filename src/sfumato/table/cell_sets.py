@@ -37,7 +37,7 @@ PANDAS, POLARS, ARROW = "pandas", "polars", "pyarrow"
 
 
 def kind_of(source: Any) -> str:
-    """As what to answer somebody who gave this: in kind; for paths and the like as pandas where it is installed.
+    """In which form to answer a caller who gave this: in kind; for paths and the like as pandas where it is installed.
 
     >>> kind_of(pa.table({"a": [1]}))
     'pyarrow'

@@ -173,7 +173,7 @@ class Column(Record):
         Of a categorical or ordinal column whose cells are numbers: where they are cut. Categories are then the
         intervals, and need not be named. An edge belongs to the upper interval.
     quasi_identifier : bool, default False
-        Whether others may know it of a person already, so that it can single somebody out: an audit counts how many
+        Whether others may know it of a person already, so that it can single a person out: an audit counts how many
         people are alike in all such columns.
     """
 

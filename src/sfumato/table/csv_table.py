@@ -113,7 +113,7 @@ def _casts(column: pa.Array, kind: pa.DataType) -> bool:
 
 
 EMPTY_CELLS = ["", "NA", "N/A", "NaN", "nan", "NAN", "null", "NULL"]
-"""What counts as an empty cell. Words such as none or ? are categories to somebody: --missing names them."""
+"""What counts as an empty cell. Words such as none or ? can be categories: --missing names them."""
 
 BYTES_PER_READ = 1 << 24
 
@@ -185,7 +185,7 @@ class CsvTable(Table):
         try:
             yield from self._parsed(types)
         except TableError:
-            if self._mark is not None:  # damage has an explanation if somebody is writing
+            if self._mark is not None:  # damage has an explanation if another program is writing
                 self._mark.check()
             raise
         if self._mark is not None:

@@ -391,5 +391,5 @@ def _raw(group: Group, array: pa.Array, first_row: int, ranks: bool) -> Values:
 
 
 def _codes(group: Group, array: pa.Array, first_row: int) -> Codes:
-    """Positions of released categories; one that nobody lists is refused, an empty cell is `NOT_TOLD`."""
+    """Positions of released categories; one that is not listed is refused, an empty cell is `NOT_TOLD`."""
     return codes_of(group.column, array, first_row, may_be_empty=True)[0]

@@ -25,7 +25,7 @@ REFUSING = " To refuse them instead: --unknown refuse."
 
 
 class UnknownCategoryWarning(TableWarning):
-    """Rows hold categories or classes that nobody has seen before."""
+    """Rows hold categories or classes that were not there before."""
 
 
 def unfit_in_words(unfit: Mapping[str, int], whose: str) -> str:

@@ -22,7 +22,7 @@ NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
 def is_pattern(given: str) -> bool:
-    """Whether somebody gave a glob and not a path."""
+    """Whether a glob was given and not a path."""
     return any(mark in given for mark in MARKS) and not Path(given).exists()
 
 
@@ -139,7 +139,7 @@ class PartsTable(Table):
         if self._schema is None:
             types = {name: self._type_of(name) for name in self._selected}
             for part in self.parts:
-                if isinstance(part, CsvTable):  # its cells are text until somebody says otherwise
+                if isinstance(part, CsvTable):  # its cells are text until the caller says otherwise
                     part.read_as({name: kind for name, kind in types.items() if name in part.names})
             self._schema = pa.schema([pa.field(name, kind) for name, kind in types.items()])
         return self._schema

@@ -157,7 +157,7 @@ HEADER = """\
 
 
 MOST_BYTES = 16 << 20
-"""Of a YAML file: larger ones were given by mistake, or by somebody who wants us to be busy."""
+"""Of a YAML file: larger ones were given by mistake, or to keep the reader busy."""
 MOST_REPEATED = 100_000
 """Values that the aliases of a file (*name) may stand for: ten lines of them can mean a hundred million."""
 

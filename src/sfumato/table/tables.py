@@ -113,7 +113,7 @@ class Table(ABC):
         finish: Callable[[Found], Found],
     ) -> Found:
         """What `observe` finds in all blocks. A table that lies in several places observes each, merges what was found
-        in their order, and finishes there, so that `finish` can leave behind what is nobody else's business."""
+        in their order, and finishes there, so that `finish` can leave private things behind."""
         return finish(observe(self.blocks()))
 
     def read(self) -> pa.Table:

@@ -322,7 +322,7 @@ def simulate(
         versions.append(Version(sent, guidance))
         who, waited = queue.take(rules.batch, guidance.k)
         if not len(who):
-            break  # nobody who is left accepts this level, and nothing will change it any more
+            break  # no one who is left accepts this level, and nothing will change it any more
         answers = space.onehot(people[who])
         bits = perturb_bits(answers, guidance.V, rng.random(answers.shape), rules.floor, rules.link)
         received += SurveyCounts.of(bits, labels[who])

@@ -150,7 +150,7 @@ def _sums(parts: list[Matrix]) -> Matrix:
 
 WORK = 1_000_000
 """Bits of beginnings that are looked at: two tenths of a second. Who checks a figure allows `TO_CHECK` times as much,
-so that an order of beginnings that rounding changed accuses nobody."""
+so that an order of beginnings that rounding changed accuses no collector."""
 TO_CHECK = 2
 AT_A_TIME = 1 << 13
 """Bits of beginnings that are continued together."""

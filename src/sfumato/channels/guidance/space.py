@@ -342,7 +342,7 @@ def posterior(
 def answer_posteriors(
     bits: ArrayLike, codes: ArrayLike, space: AnswerSpace, V: Matrix, floor: float = FLOOR, link: Link = "square"
 ) -> list[Matrix]:
-    """Per question, P(choice | R) of every row, for somebody who takes the population to be the rows `codes`."""
+    """Per question, P(choice | R) of every row, for an attacker who takes the population to be the rows `codes`."""
     people, weights = np.unique(np.atleast_2d(codes), axis=0, return_counts=True)
     p = posterior(bits, space.onehot(people), weights / weights.sum(), V, floor, link)
     chosen = space.onehot(people).astype(np.float64)

@@ -158,7 +158,7 @@ class KernelSmoother(GivesProbabilities, _Smoother):
     ----------
     width : lambda of Eq. 2, a distance; "cross-validation" takes the one with the least squared error of up to 500
         rows, each left out in turn.
-    kernel : D of Eq. 2, "gaussian" or "epanechnikov" (1 - t^2, nobody beyond one width).
+    kernel : D of Eq. 2, "gaussian" or "epanechnikov" (1 - t^2, no row beyond one width).
 
     Attributes
     ----------

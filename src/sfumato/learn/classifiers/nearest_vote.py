@@ -83,7 +83,7 @@ class NearestVote(GivesProbabilities):
         return np.where(distance[:, :1] > 0, weight, distance == 0)
 
     def _best_k(self) -> int:
-        """The rows left out are as noisy as the others: all that somebody can do who holds the release alone."""
+        """The rows left out are as noisy as the others: all that a holder of the release alone can do."""
         ladder = [k for k in LADDER if k < len(self.rows_)]
         if not ladder:
             return 1

@@ -90,7 +90,7 @@ def class_moments(parts: Sequence[Part], classes: int) -> ClassMoments:
 def _part_sums(part: Part, classes: int, centre: Floats) -> _Sums:
     columns, recipe = columns_of_part(part, ranges=False), recipe_of(part.source)
     noises = [_Noise.of(column) for column in columns]
-    W = part.Z.copy()  # a slot for "missing" that nobody reports belongs to no column
+    W = part.Z.copy()  # a slot for "missing" that no row reports belongs to no column
     for noise in noises:
         noise.unbias(part.Z, W)
     W -= centre

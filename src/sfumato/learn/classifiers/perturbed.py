@@ -94,7 +94,7 @@ def _bounded(column: Column, bounds: Any) -> Column:
 MOST_CLIPPED = 0.01
 """Share of a column's values outside its bounds that needs no word."""
 EXACTLY = 1e-7
-"""Of a standard deviation. The mean of n rows that nobody centred comes that near with probability 1e-7 sqrt(n)."""
+"""Of a standard deviation. The mean of n rows that were not centred comes that near with probability 1e-7 sqrt(n)."""
 FEW_VALUES = 20
 """A scale of marks often shows its lowest and its highest; a measurement hardly ever does."""
 CENTRED = "a step before it that was fitted on the same rows: every column has mean 0"

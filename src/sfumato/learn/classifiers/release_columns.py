@@ -135,7 +135,7 @@ def clean_columns(X: Matrix) -> ReleaseColumns:
 
 
 def _placed(group: Group, described: Described | None, stop: int) -> ReleaseColumn:
-    """Up to `stop`: a slot or indicator for "missing" that nobody reports is no part of the column."""
+    """Up to `stop`: a slot or indicator for "missing" that no row reports is no part of the column."""
     if described is None or group.is_onehot:
         return ReleaseColumn(group.start, stop, described)
     low, high = (float(bound) for bound in group.column.bounds)

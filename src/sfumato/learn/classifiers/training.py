@@ -24,7 +24,7 @@ from sfumato.learn.classifiers.reads_noise import Part, ReadsNoise, mean_keep
 
 @contextmanager
 def heeding_interrupts() -> Iterator[None]:
-    """Whatever a signal's handler raised inside of the block, and somebody caught, is raised at its end.
+    """Whatever a signal's handler raised inside of the block, and a learner caught, is raised at its end.
 
     scikit-learn's network ends its training at Ctrl-C and returns as if it were done: a half-trained model would be
     written. Signals reach the main thread only, so there is nothing to heed in others.

@@ -109,7 +109,7 @@ def _within(votes: Floats, codes: Codes) -> tuple[Floats, Floats]:
 
 
 def _beliefs(means: Floats, of_means: Floats, counts: Codes, commonest: int) -> Floats:
-    """h of every class; 0 for the commonest, which has nobody to be told from, and for classes that nobody was of.
+    """h of every class; 0 for the commonest, which has none to be told from, and for classes without rows.
 
     Between a class and the commonest, rows of the one should vote for it rather than for the other, more than rows of
     the other do. `of_means`: variance of mean votes in one direction; a difference of two votes has twice as much.

@@ -197,7 +197,7 @@ def _moments(parts: Sequence[Unbiased], used: Codes, dealt: Codes, groups: int) 
             rows = mine == group
             both = reported[rows].T @ reported[rows]
             seen = known[rows].T @ known[rows]
-            plain = np.where(apart, 0.0, seen)  # nobody is in two slots of one column
+            plain = np.where(apart, 0.0, seen)  # no row is in two slots of one column
             plain[1:, 1:] -= np.diag(np.where(there[rows], extra[rows], 0.0).sum(axis=0))
             plain[1:, 1:] -= part.together[np.ix_(used, used)] * both[1:, 1:]
             sums[group] += plain

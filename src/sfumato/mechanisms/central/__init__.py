@@ -1,1 +1,1 @@
-"""Rows that belong to nobody: a noisy model of a table, and new rows drawn from it."""
+"""Made-up rows: a noisy model of a table, and new rows drawn from it."""

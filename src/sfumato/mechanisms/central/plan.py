@@ -124,7 +124,7 @@ class Plan:
 
     @property
     def origins(self) -> dict[str, Origin]:
-        """Where every part comes from that somebody chose: columns by name, and the pairs."""
+        """Where every part comes from that was chosen: columns by name, and the pairs."""
         bins = {f"bins of {one.name}": one.origin for one in self.columns}
         return {**bins, "pairs of columns": self.pairs} if self.joined else bins
 

@@ -118,7 +118,7 @@ def _by_chance(scores: NoisyScores, sites: int, first: int, second: int) -> floa
 
 
 def public_plan(encoding: Encoding, pairs: Sequence[tuple[str, str]] = (), reason: str = "") -> Plan:
-    """Bins of equal width, and the pairs of columns that somebody names who knows the subject, and says how."""
+    """Bins of equal width, and the pairs of columns that an expert names, and says how they are known."""
     fine = [FineColumn.of(group) for group in encoding.groups]
     names = [one.group.column.name for one in fine]
     for name in (name for pair in pairs for name in pair):
