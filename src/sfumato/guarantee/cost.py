@@ -29,9 +29,10 @@ from sfumato.guarantee.rounding import of_100, rounded_up, sum_up
 # by that in place of epsilon, except with probability delta.
 #
 # An attacker who is shown two people, and told that one of them is in the table, is right in (1 + t) / 2 of all pairs
-# at most, where t is the total variation between the releases of both tables: tanh(epsilon / 2) under a pure epsilon, and
-# under rho at most sqrt(rho / 2) (Pinsker: the divergence of order 1 is at most rho) and sqrt(1 - e^-rho) (Bretagnolle
-# & Huber). If both people are in it and rows are blurred one by one, exchanging them changes two records: 2 epsilon.
+# at most, where t is the total variation between the releases of both tables: tanh(epsilon / 2) under a pure epsilon,
+# and under rho at most sqrt(rho / 2) (Pinsker: the divergence of order 1 is at most rho) and sqrt(1 - e^-rho)
+# (Bretagnolle & Huber). If both people are in it and rows are blurred one by one, exchanging them changes two records:
+# 2 epsilon.
 
 
 PRIOR = 0.1

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup
+
+from sfumato.core.svg import tag
 from sfumato.reconstruction.picture import (
     BOTTOM,
     COLOURS,
@@ -17,6 +20,7 @@ from sfumato.reconstruction.picture import (
     Size,
     fitting,
     framed,
+    stroke,
     text,
     ticks,
 )
@@ -76,17 +80,17 @@ def _lines(title: str, axis: str, values: Sequence[Value]) -> str:
     shapes = []
     for number, name in enumerate(names):
         colour, dash = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
-        stroke = f'stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"'
         line = [one for one in values if one.name[0] == name]
         places = " ".join(f"{_at(float(one.name[1]), across):.1f},{_at(one.reached, up):.1f}" for one in line)
-        shapes.append(f'<polyline points="{places}" fill="none" {stroke}/>')
+        shapes.append(tag("polyline", points=places, fill="none", **stroke(colour, 2, dash)))
         for one in line:
             x, (low, high) = _at(float(one.name[1]), across), _reach(one)
-            shapes.append(f'<path d="M{x:.1f} {_at(low, up):.1f}V{_at(high, up):.1f}" stroke="{colour}"/>')
+            shapes.append(tag("path", d=f"M{x:.1f} {_at(low, up):.1f}V{_at(high, up):.1f}", **stroke(colour, 1)))
             if one.printed is not None:
                 shapes.append(_cross(x, _at(one.printed, up)))
         x, y = LEFT + number % 3 * 255, 44 + 18 * (number // 3)
-        shapes += [f'<path d="M{x} {y}H{x + 24}" {stroke}/>', text(x + 30, y + 4, fitting(name, 32), "start")]
+        shapes.append(tag("path", d=f"M{x} {y}H{x + 24}", **stroke(colour, 2, dash)))
+        shapes.append(text(x + 30, y + 4, fitting(name, 32), "start"))
     shapes += [text(_at(tick, across), base + 18, words, "middle") for tick, words in ticks(*across[:2])]
     shapes += [text(LEFT - 6, _at(tick, up) + 4, words, "end") for tick, words in ticks(*up[:2])]
     shapes.append(text(0.5 * (LEFT + WIDTH - RIGHT), tall - 10, f"{axis} (a cross is what the paper prints)", "middle"))
@@ -102,11 +106,9 @@ def _rows(title: str, values: Sequence[Value]) -> str:
     for number, one in enumerate(values):
         y = TOP + ROW * (number + 0.5)
         low, high = (_at(end, across) for end in _reach(one))
-        shapes += [
-            text(NAMES, y + 4, fitting(one.what, 56), "end"),
-            f'<path d="M{low:.1f} {y}H{high:.1f}" stroke="{INK}"/>',
-        ]
-        shapes.append(f'<circle cx="{_at(one.reached, across):.1f}" cy="{y}" r="4" fill="{COLOURS[0]}"/>')
+        shapes.append(text(NAMES, y + 4, fitting(one.what, 56), "end"))
+        shapes.append(tag("path", d=f"M{low:.1f} {y}H{high:.1f}", **stroke(INK, 1)))
+        shapes.append(tag("circle", cx=_at(one.reached, across), cy=y, r=4, fill=COLOURS[0]))
         if one.printed is not None:
             shapes.append(_cross(_at(one.printed, across), y))
     shapes += [text(_at(tick, across), base + 18, words, "middle") for tick, words in ticks(*across[:2])]
@@ -114,5 +116,5 @@ def _rows(title: str, values: Sequence[Value]) -> str:
     return framed(title, "", shapes, base, Size(WIDTH, base + BOTTOM, 6))
 
 
-def _cross(x: float, y: float) -> str:
-    return f'<path d="M{x - 5:.1f} {y - 5:.1f}l10 10m0 -10l-10 10" stroke="{COLOURS[1]}" stroke-width="2"/>'
+def _cross(x: float, y: float) -> Markup:
+    return tag("path", d=f"M{x - 5:.1f} {y - 5:.1f}l10 10m0 -10l-10 10", **stroke(COLOURS[1]))
