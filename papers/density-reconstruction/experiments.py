@@ -7,41 +7,25 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from papers.data import DataMissingError, data_folder
-from published import BINS, FACTORS, PRIVACY_LOSS
 
 from sfumato.attacks.metrics.information import (
-    calibrate,
     collapsed_share,
     half_distance,
     information_loss,
     posterior_interval,
     privacy_loss,
 )
-from sfumato.noise import OperatorNoise, make_law, make_operator
-from sfumato.reconstruction.density import Density
+from sfumato.auditing.figures.density_reconstruction import BINS, METHODS, PRIVACY_LOSS, calibrated, factors
+from sfumato.auditing.figures.density_reconstruction import found_again as found
+from sfumato.auditing.figures.generators import two_lumps
+from sfumato.auditing.figures.kernel_resampling import SEVEN
+from sfumato.core.array_types import Floats
+from sfumato.noise import OperatorNoise
 from sfumato.reconstruction.evidence import Bins, Method
-from sfumato.reconstruction.expectation_maximization import ExpectationMaximization
-from sfumato.reconstruction.parzen_program import ParzenProgram, leave_one_out_width
-from sfumato.reconstruction.reconstruct import reconstruct
+from sfumato.reconstruction.parzen_program import leave_one_out_width
 from sfumato.table import open_table
 
-Floats = NDArray[np.float64]
-
-METHODS: dict[str, Method] = {
-    "PQP": ParzenProgram.as_published(),
-    "PQP, 0.01": ParzenProgram.as_published(1e-2),
-    "PQP, ours": ParzenProgram(),
-    "EM, 20": ExpectationMaximization(20),
-    "EM, 50": ExpectationMaximization(50),
-    "EM, 100": ExpectationMaximization(100),
-    "EM, successive": ExpectationMaximization("successive"),
-    "EM, discrepancy": ExpectationMaximization("discrepancy"),
-    "EM, ours": ExpectationMaximization(),
-    "EM, smoothed": ExpectationMaximization(smooth=True),
-}
-"""`ours` are the product's defaults: automatic penalty, and rounds of EM chosen by trial on simulated samples."""
 NOISES = ("Mul", "Add")
 SIMULATED = "two lumps"
 
@@ -49,33 +33,17 @@ SIMULATED = "two lumps"
 def original(data: str) -> Floats:
     """County incomes, or 3,000 values in two lumps (the paper does not say what Fig. 3 was drawn from)."""
     if data == SIMULATED:
-        rng = np.random.default_rng(2007)
-        return np.concatenate([rng.normal(20.0, 3.0, 1800), rng.normal(40.0, 5.0, 1200)]).clip(5.0, 60.0)
+        return two_lumps(np.random.default_rng(2007))[0][:, 0]
     path = data_folder() / f"{data}.csv"
     if not path.is_file():
         raise DataMissingError(f"{data}: there is no {path.name} in the data folder. Name one in SFUMATO_DATA.")
     return np.asarray(open_table(path, columns=["income"]).read()["income"].to_numpy(), dtype=np.float64)
 
 
-def factors(low: float = FACTORS[0], high: float = FACTORS[1]) -> OperatorNoise:
-    return OperatorNoise(make_operator("multiplicative"), make_law("uniform", low=low, high=high))
-
-
+@cache
 def noises(data: str, wanted: float = PRIVACY_LOSS) -> dict[str, OperatorNoise]:
     """Factors around 2 and additive noise around 0, both uniform, with the same privacy loss (Eq. 19)."""
-    return _calibrated(data, wanted)
-
-
-@cache
-def _calibrated(data: str, wanted: float) -> dict[str, OperatorNoise]:
-    x = original(data)
-    added = OperatorNoise(make_operator("additive"), make_law("uniform", low=-x.std(), high=x.std()))
-    return {"Mul": calibrate(factors(), x, wanted), "Add": calibrate(added, x, wanted)}
-
-
-def found(x: Floats, noise: OperatorNoise, z: Floats, method: Method, bins: int = BINS) -> Density:
-    """One reconstruction over the range of the original values, as the paper's D_X, which knows no point masses."""
-    return reconstruct(z, noise, support=(x.min(), x.max()), method=method, bins=bins, atoms=False, resamples=0)
+    return calibrated(original(data), wanted)
 
 
 def losses(
@@ -161,9 +129,7 @@ def figure_4(data: str) -> dict[str, Any]:
 
 def figure_1(data: str) -> dict[str, Any]:  # noqa: ARG001 - the same illustration for every data set
     """Seven values, the leave-one-out width, and the Parzen estimate at that width, a third and three times it."""
-    z = np.array([-2.1, -2.0, -1.6, 0.2, 2.0, 2.3, 2.5])
-    width = leave_one_out_width(Bins.over(-4.0, 4.0).of(z))
-    return {"values": list(z), "width": width}
+    return {"values": list(SEVEN), "width": leave_one_out_width(Bins.over(-4.0, 4.0).of(SEVEN))}
 
 
 def large(data: str, runs: int) -> dict[str, Any]:

@@ -5,20 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from published import DISCLOSURE
-from schemes import SCHEMES, classifier, mean_disclosure, surveyed
-from scipy.integrate import quad
-from scipy.optimize import brentq
-from scipy.stats import norm
 
 from sfumato.auditing.figures.generators import ATTRIBUTES, agrawal_srikant
+from sfumato.auditing.figures.guided_survey import (
+    CATEGORIES,
+    SCHEMES,
+    Answers,
+    classifier,
+    level_of,
+    mean_disclosure,
+    surveyed,
+)
+from sfumato.auditing.figures.guided_survey import by_class as by_class_on
 from sfumato.channels.guidance.space import Binning, quantile_edges, supervised_edges
-from sfumato.learn.classifiers.on_reconstruction import ReconstructedTree
 from sfumato.learn.classifiers.survey_bits import SurveyClassifier
-from sfumato.mechanisms import AdditiveNoise
 
-CATEGORIES = {"elevel": 5, "zipcode": 9}
-LEVELS = (2, 4, 6, 8, 10, 12)
 ELSEWHERE = 5_000
 """Other people from whom edges are learned: edges must be public."""
 
@@ -65,14 +66,8 @@ def guided(function: int, kind: str, scheme: str, start: int, rows: int) -> dict
     X_test, y_test = people(function, 5_000, 1)
     codes = binning.codes(X)
     search = chosen if chosen.rules.floor == 0 else SCHEMES["repaired"]
-    few, shares = min(5_000, rows), {}
-    for k in LEVELS:
-        run = surveyed(search, codes[:few], y[:few], space, k=k, start=start, seed=k)
-        shares[k] = mean_disclosure(codes[:2_000], space, run, 200, points=3)
-        if shares[k] > DISCLOSURE + 0.05:
-            break
-    level = min(shares, key=lambda k: abs(shares[k] - DISCLOSURE))
-    run = surveyed(chosen, codes, y, space, k=level, start=start, seed=7)
+    level = level_of(search, Answers(codes[:5_000], y[:5_000], space), start)
+    run = surveyed(chosen, Answers(codes, y, space), k=level, start=start, seed=7)
     T = space.onehot(codes[:start])
     tree = classifier(chosen, "id3", run, T, y[:start], start)
     return {
@@ -87,31 +82,6 @@ def guided(function: int, kind: str, scheme: str, start: int, rows: int) -> dict
 def by_class(function: int, rows: int) -> dict[str, Any]:
     """Gaussian noise of 25% disclosure on every attribute, ByClass reconstruction, a tree."""
     low, high = np.array(list(ATTRIBUTES.values())).T
-    X, y = people(function, rows, 0)
-    X_test, y_test = people(function, 5_000, 1)
-    noise = AdditiveNoise(law="normal", scale=noise_of_disclosure(DISCLOSURE), noise="float")
-    block = noise.release((X - low) / (high - low), y, rng=np.random.default_rng(5))
-    tree = ReconstructedTree().fit(block.X, y, noise)
-    return {"accuracy": float(tree.score((X_test - low) / (high - low), y_test)), "scale": float(noise.scale)}
-
-
-def noise_of_disclosure(share: float) -> float:
-    """Standard deviation of normal noise, in ranges, at which I(quartile; X + noise) is `share` of its two bits."""
-    return float(brentq(lambda scale: quartile_information(scale) - 2 * share, 0.05, 5.0))
-
-
-def quartile_information(scale: float) -> float:
-    """I(quartile of X; X + noise) in bits, X uniform on [0, 1]: the entropy of a mixture minus that of its parts."""
-
-    def density(z: float, a: float, b: float) -> float:
-        return float((norm.cdf((z - a) / scale) - norm.cdf((z - b) / scale)) / (b - a))
-
-    def entropy(a: float, b: float) -> float:
-        def minus_plogp(z: float) -> float:
-            p = density(z, a, b)
-            return -p * np.log2(p) if p > 0 else 0.0
-
-        return float(quad(minus_plogp, a - 8 * scale, b + 8 * scale, limit=200)[0])
-
-    quarters = [entropy(i / 4, (i + 1) / 4) for i in range(4)]
-    return entropy(0.0, 1.0) - float(np.mean(quarters))
+    train, test = (((X - low) / (high - low), y) for X, y in (people(function, rows, 0), people(function, 5_000, 1)))
+    accuracy, scale = by_class_on(train, test, np.random.default_rng(5))
+    return {"accuracy": accuracy, "scale": scale}

@@ -8,8 +8,9 @@ import numpy as np
 from matplotlib import pyplot as plt
 from papers.figures import BLUE, GREEN, GREY, ORANGE, RED, Makers
 from published import FUNCTIONS, ORIGINAL, REACHED_AT
-from schemes import SCHEMES
 from tasks import FIG_5, Results
+
+from sfumato.auditing.figures.guided_survey import SCHEMES
 
 
 def figures(results: Results) -> Makers:

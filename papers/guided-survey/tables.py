@@ -6,8 +6,9 @@ import math
 
 from papers.page import table
 from published import DISCLOSURE, FUNCTIONS, K_AFTER_50, LEVELS, ORIGINAL, REACHED_AT
-from schemes import SCHEMES
 from tasks import DEFINITION_2, FIG_3, FIG_4, FIG_5, MIXED, RUNS, THETAS, Results
+
+from sfumato.auditing.figures.guided_survey import SCHEMES
 
 INTRODUCTION = """# guided-survey: published and reached
 

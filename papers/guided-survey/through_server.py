@@ -25,9 +25,9 @@ sys.path[:0] = [str(HERE), str(HERE.parent.parent)]
 
 import numpy as np  # noqa: E402
 import uvicorn  # noqa: E402
-from schemes import SCHEMES, start_up  # noqa: E402
 from votes import SPACE, START, TRAIN, people  # noqa: E402
 
+from sfumato.auditing.figures.guided_survey import SCHEMES, start_up  # noqa: E402
 from sfumato.channels.guidance.disclosure import disclosure, simulate  # noqa: E402
 from sfumato.channels.guidance.guidance import SurveyCounts, SurveyRules  # noqa: E402
 from sfumato.learn.classifiers.survey_bits import SurveyClassifier  # noqa: E402

@@ -7,14 +7,21 @@ from typing import Any
 import numpy as np
 from papers.data import load
 from published import LEVELS
-from schemes import SCHEMES, classifier, mean_disclosure, start_up, surveyed
 
+from sfumato.auditing.figures.guided_survey import (
+    SCHEMES,
+    Answers,
+    classifier,
+    mean_disclosure,
+    start_up,
+    surveyed,
+)
+from sfumato.auditing.figures.guided_survey import arriving as arrivals
 from sfumato.channels.guidance.disclosure import (
     disclosure,
     mixed_limits,
     published_disclosure_estimate,
     published_error_estimate,
-    random_startup,
     simulate,
     whole_tuple_disclosure,
     whole_tuple_response,
@@ -60,7 +67,7 @@ def levels(scheme: str, runs: int) -> dict[str, Any]:
         for seed in range(runs):
             codes, y = people(seed)
             T = SPACE.onehot(codes)
-            run = surveyed(chosen, codes[:TRAIN], y[:TRAIN], SPACE, k=k, start=START, seed=seed)
+            run = surveyed(chosen, Answers(codes[:TRAIN], y[:TRAIN], SPACE), k=k, start=START, seed=seed)
             hits.append(classifier(chosen, "naive-bayes", run, T, y, START).score(T[TRAIN:], y[TRAIN:]))
             shares.append(mean_disclosure(codes, SPACE, run, 300, points=3))
             V = run.versions[-1].guidance.V
@@ -86,13 +93,10 @@ def whole_tuple(theta: float, runs: int) -> dict[str, Any]:
 
 def arriving(scheme: str, mu: float, start: str, runs: int) -> dict[str, Any]:
     """Fig. 5: k* after every ten answers, the mean over orders of arrival."""
-    rules = SurveyRules(**{**vars(SCHEMES[scheme].rules), "mu": mu, "batch": 10})
     traces = []
     for seed in range(runs):
         codes, y = people(seed)
-        first = random_startup(SPACE, 2, seed=seed) if start == "random" else start_up(SPACE.onehot(codes), y, START)
-        run = simulate(codes[START:], y[START:], SPACE, rules, startup=first, seed=seed)
-        traces.append(run.levels[:42])
+        traces.append(arrivals(Answers(codes, y, SPACE), scheme, mu, start, seed)[:42])
     return {"received": list(range(0, 420, 10)), "k": np.mean(traces, axis=0).tolist()}
 
 

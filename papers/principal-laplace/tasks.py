@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from splits import SYNTHETIC, TITLES, table
 from threadpoolctl import threadpool_limits
-from timing import mining_times, sanitize_times
 from trials import TRIALS
 
+from sfumato.auditing.figures.timing import mining_times, sanitize_times
 from sfumato.guarantee import amplification, posterior_bound
 
 B = (0.1, 0.2, 0.3)

@@ -10,7 +10,7 @@ from sklearn.datasets import load_wine
 import sfumato as sf
 from sfumato.api.cli.app import app
 from sfumato.api.cli.console import run_guarded
-from sfumato.auditing.figures.item import PAPERS, find_item, items
+from sfumato.auditing.figures.item import PAPERS, _jackknife, find_item, items
 from sfumato.auditing.figures.sets import BUNDLED, GENERATED, SHAPES, SPLIT, generated
 from sfumato.core.errors import UsageError
 
@@ -132,3 +132,13 @@ def test_on_the_command_line(tmp_path, capsys):
     assert (tmp_path / "six.svg").read_text().startswith("<svg")
     assert run_guarded(app, ["figure", "kernel-resampling/figure-99"]) == 2
     assert "kernel-resampling/figure-" in capsys.readouterr().err
+
+
+def test_the_error_of_what_follows_from_means_is_that_of_the_mean():
+    """Of a plain mean the jackknife is the usual standard error, and not one 30% off."""
+    drawn = np.random.default_rng(0).normal(size=12)
+    found = _jackknife(lambda means: {"twice": 2 * means["x"]}, [{"x": one} for one in drawn])
+    usual = 2 * drawn.std(ddof=1) / math.sqrt(12)
+    assert found["twice"] == pytest.approx(usual)
+    assert found["twice"] != pytest.approx(1.3 * usual)
+    assert _jackknife(dict, [{"x": 1.0}]) == {}

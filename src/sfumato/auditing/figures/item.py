@@ -169,9 +169,22 @@ def _values(which: Item, found: Sequence[Found], printed: Mapping[Name, float]) 
         if len(drawn):
             error = round(float(drawn.std(ddof=1) / math.sqrt(len(drawn))), 12) if len(drawn) > 1 else None
             values.append(Value(which.in_words(name), printed.get(name), float(drawn.mean()), error, name))
-    over = {} if which.over is None else which.over({one.name: one.reached for one in values})
-    values += [Value(which.in_words(name), printed.get(name), float(x), None, name) for name, x in over.items()]
+    if which.over is not None:
+        over = which.over({one.name: one.reached for one in values})
+        errors = _jackknife(which.over, found)
+        values += [Value(which.in_words(n), printed.get(n), float(x), errors.get(n), n) for n, x in over.items()]
     return tuple(values)
+
+
+def _jackknife(over: Callable[[Found], Found], found: Sequence[Found]) -> dict[Name, float]:
+    """Standard errors of what is computed from means: each repeat left out once."""
+    if len(found) < 2:
+        return {}
+    left = []
+    for number in range(len(found)):
+        others = [*found[:number], *found[number + 1 :]]
+        left.append(over({name: float(np.mean([one[name] for one in others])) for name in others[0]}))
+    return {name: float(np.sqrt((len(left) - 1) * np.var([one[name] for one in left]))) for name in left[0]}
 
 
 def _rows(which: Item, table: Any, options: ItemAsked) -> DataSet:
@@ -180,7 +193,7 @@ def _rows(which: Item, table: Any, options: ItemAsked) -> DataSet:
         if table is not None or options.set is not None:
             raise UsageError(f"{which.name} is computed from no table. Leave the table and --set out.")
         return DataSet(ANY, np.empty((0, 0)), np.empty(0, dtype=np.int64), "no table")
-    name = options.set or (which.sets[0] if table is None else ANY)
+    name = options.set or (ANY if table is not None else _at_hand(which))
     if name and name not in which.sets:
         raise UsageError(f"{which.name} is about {', '.join(which.sets)}. Got --set {name!r} instead.")
     most = options.max_rows
@@ -192,3 +205,8 @@ def _rows(which: Item, table: Any, options: ItemAsked) -> DataSet:
         return sets.coded(opened, name, options.label or "label").sample(most, options.seed)
     data = sets.encoded(opened, sets.schema_of(opened, options.schema, options.label), "your table")
     return data.sample(most, options.seed)
+
+
+def _at_hand(which: Item) -> str:
+    """The first of its sets that comes with the product."""
+    return next(name for name in which.sets if name in sets.BUNDLED or name in sets.GENERATED)

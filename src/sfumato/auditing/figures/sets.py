@@ -83,7 +83,7 @@ class DataMissingError(UsageError):
     """A data set that is in none of the places looked at; the message says what to do."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DataSet:
     """Rows in raw units, class codes 0, 1, ..., and where they came from. The first `given` rows are for training where
     the split is given; `onehot` are the slots of each category."""

@@ -8,29 +8,33 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from papers.data import DataSet
-from splits import generator
-from trials import STRONGEST, as_published, radius_vote
 
 from sfumato.auditing.figures.generators import gaussian_clusters
+from sfumato.auditing.figures.item import Found, item
+from sfumato.auditing.figures.principal_laplace import STRONGEST, as_published, radius_vote
+from sfumato.auditing.figures.sets import DataSet
+from sfumato.core.array_types import Matrix
 from sfumato.mechanisms import PrincipalLaplace
 from sfumato.table import Column, Encoding, Schema, open_table, write_table
 from sfumato.table.neighbours.nearest import nearest
 
 REPEATS = 5
 QUERIES = 1000
+ROWS, COLUMNS = 20_000, 100
+"""The default size; the paper's rows are 100,000."""
 ALONE = 20
 """Queries that are also asked one at a time, as the paper did."""
 
 
 def sanitize_times(rows: int, columns: int) -> dict[str, float]:
     """Core seconds to load, learn components, add noise and save, the least of a few repeats [Fig. 10]."""
-    X, _ = gaussian_clusters(generator("time", rows, columns), rows, columns, sigma=2.0)
+    X, _ = gaussian_clusters(generator(rows, columns), rows, columns, sigma=2.0)
     names = [f"x{number:03d}" for number in range(columns)]
     bounds = zip(names, X.min(axis=0), X.max(axis=0), strict=True)
     schema = Schema(tuple(Column(name, "numeric", low=float(low), high=float(high)) for name, low, high in bounds))
@@ -43,25 +47,25 @@ def sanitize_times(rows: int, columns: int) -> dict[str, float]:
         found = {}
         encoded = np.empty(0)
         for kind, path in paths.items():
-            found[f"load_{kind}"], encoded = least(lambda path=path: _read(path, encoding))
+            found[f"load_{kind}"], encoded = least(partial(_read, path, encoding))
         found["pca"], mechanism = least(lambda: as_published(STRONGEST).fit(encoded, encoding=encoding))
-        rng = generator("time", "noise")
+        rng = generator(1)
         found["noise"], block = least(lambda: mechanism.perturb(encoded, None, rng))
         exact = PrincipalLaplace(b=STRONGEST).fit(encoded, encoding=encoding)
         found["exact_noise"], _ = least(lambda: exact.perturb(encoded, None, rng))
         release = pa.table({f"c{number:03d}": column for number, column in enumerate(block.X.T)})
         for kind in paths:
             target = Path(folder) / f"release.{kind}"
-            found[f"save_{kind}"], _ = least(lambda target=target: write_table(release, target))
+            found[f"save_{kind}"], _ = least(partial(write_table, release, target))
     return found
 
 
 def mining_times(rows: int, columns: int) -> dict[str, float]:
     """Core seconds per query of the radius vote and of the five nearest rows, b = .3 [Fig. 11]."""
-    X, y = gaussian_clusters(generator("time", rows, columns), rows, columns, sigma=2.0)
+    X, y = gaussian_clusters(generator(rows, columns), rows, columns, sigma=2.0)
     X = DataSet("time", X, y, "").unit()
     mechanism = as_published(STRONGEST)
-    Z = mechanism.release(X, y, generator("time", "mining")).X
+    Z = mechanism.release(X, y, generator(2)).X
     asked = mechanism.embed(gaussian_like(X, QUERIES))
     vote = radius_vote(mechanism, Z, y, asked[:1], False)[0]
     together, _ = least(lambda: vote.predict(asked))
@@ -70,9 +74,14 @@ def mining_times(rows: int, columns: int) -> dict[str, float]:
     return {"radius": together / QUERIES, "k5": five / QUERIES, "alone": alone / ALONE}
 
 
-def gaussian_like(X: np.ndarray, count: int) -> np.ndarray:
+def generator(*numbers: int) -> np.random.Generator:
+    """The same rows for the same size."""
+    return np.random.default_rng([2008, *numbers])
+
+
+def gaussian_like(X: Matrix, count: int) -> Matrix:
     """Queries: rows of the table, moved a little."""
-    rng = generator("time", "queries")
+    rng = generator(3)
     picked = X[rng.integers(len(X), size=count)]
     return np.clip(picked + rng.normal(scale=0.02, size=picked.shape), 0, 1)
 
@@ -87,5 +96,35 @@ def least(work: Callable[[], Any]) -> tuple[float, Any]:
     return min(seconds), result
 
 
-def _read(path: Path, encoding: Encoding) -> np.ndarray:
+def _read(path: Path, encoding: Encoding) -> Matrix:
     return np.concatenate([encoding.encode(batch).X for batch in open_table(path).blocks()])
+
+
+def _sanitizing(rows: int, columns: int, at: float) -> Found:
+    times = sanitize_times(rows, columns)
+    both = {"load and save": times["load_csv"] + times["save_csv"], "components": times["pca"], "noise": times["noise"]}
+    return {(title, at): seconds for title, seconds in both.items()}
+
+
+def _mining(rows: int, columns: int, at: float) -> Found:
+    times = mining_times(rows, columns)
+    return {("PCA-Radius", at): times["alone"], ("k = 5", at): times["k5"]}
+
+
+def _declare(number: int, what: str, measure: Callable[[int, int, float], Found]) -> None:
+    """Against columns (a) and against rows (b)."""
+
+    def against_columns(data: DataSet, rng: np.random.Generator) -> Found:  # noqa: ARG001 - clusters of its own
+        return {k: x for columns in (20, 40, 60, 80, 100) for k, x in measure(ROWS, columns, float(columns)).items()}
+
+    def against_rows(data: DataSet, rng: np.random.Generator) -> Found:  # noqa: ARG001 - clusters of its own
+        sizes = (ROWS // 5 * part for part in (1, 2, 3, 4, 5))
+        return {k: x for rows in sizes for k, x in measure(rows, COLUMNS, float(rows)).items()}
+
+    shows = f"{what}, in seconds of the cores; {ROWS:,} rows or {COLUMNS} columns, clusters of standard deviation 2"
+    item(f"principal-laplace/figure-{number}a", shows, axis="columns", repeats=0)(against_columns)
+    item(f"principal-laplace/figure-{number}b", shows, axis="rows", repeats=0)(against_rows)
+
+
+_declare(10, "Time to sanitize a table", _sanitizing)
+_declare(11, "Time to classify one record", _mining)
