@@ -37,6 +37,7 @@ def declared(opened, patients):
     visitor = opened(patients)
     visitor.enter()
     visitor.send("columns", "columns", label="ill", save="1")
+    assert 'role="alert"' not in visitor.page("columns")  # it was read again
     assert visitor.send("columns", "columns", next="1", **DECLARED) == "strength"
     return visitor
 

@@ -25,7 +25,7 @@ BROKEN = """() => {
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), broken = [];
   for (let text = texts.nextNode(); text; text = texts.nextNode()) {
     const parent = text.parentElement;
-    if (parent.closest("svg, .hash") || getComputedStyle(parent).writingMode !== "horizontal-tb") continue;
+    if (parent.closest("svg, .hash, pre") || getComputedStyle(parent).writingMode !== "horizontal-tb") continue;
     for (const word of text.data.matchAll(/(?<![\\p{L}\\p{N}])\\p{L}{2,20}(?![\\p{L}\\p{N}])/gu)) {
       const range = document.createRange();
       range.setStart(text, word.index);

@@ -108,6 +108,8 @@ def _read(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
 
 def _as_declared(schema: Schema, before: Schema) -> Schema:
     """What the owner had said of the columns stays, of those that are of the same kind and role."""
+    from sfumato.table import Schema
+
     said = {one.name: one for one in before.columns if one.source == "public" or one.role == "identifier"}
     columns = []
     for one in schema.columns:
