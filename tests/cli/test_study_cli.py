@@ -14,6 +14,8 @@ import pytest
 from example_study import STUDY
 
 from sfumato.study.client.coordinator import until_done
+from sfumato.study.server.settings import Settings
+from sfumato.study.server.store import Store
 
 
 def mode(path):
@@ -200,3 +202,35 @@ def test_a_token_that_cannot_be_written_does_not_lose_the_study(command, tmp_pat
     assert list(data.glob("*.token")) == []
     assert command("study", "owner-token", identity, "--data", data)[0] == 0
     assert [path.name for path in data.glob("*.token")] == [f"owner-{identity}.token"]
+
+
+def test_keys_of_a_site(command, tmp_path):
+    (tmp_path / "study.yaml").write_text(STUDY)
+    data = tmp_path / "data"
+    made = json.loads(command("study", "new", tmp_path / "study.yaml", "--data", data, "--json")[1])["id"]
+    key = "Abbot acorn " * 8
+    assert "No key is enrolled" in command("study", "keys", made, "--data", data)[1]
+    assert command("study", "keys", made, "--data", data, "--enroll", key)[0] == 2
+    assert "no site with this name" in command("study", "keys", made, "--data", data, "--site", "N", "--enroll", key)[2]
+    store = Store.open(Settings(data))
+    store.sites.invite(made, "N")
+    store.close()
+    assert command("study", "keys", made, "--data", data, "--site", "N", "--enroll", "abbot")[0] == 2
+    code, out, err = command("study", "keys", made, "--data", data, "--site", "N", "--enroll", key, "--json")
+    assert code == 0, err
+    assert json.loads(out)["keys"][0]["fingerprint"] == "-".join(["abbot", "acorn"] * 8)
+    assert "N: abbot-acorn" in command("study", "keys", made, "--data", data)[1]
+    assert "No key" in command("study", "keys", made, "--data", data, "--site", "N", "--remove", key)[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--certificate", "none.pem"), "needs both files"),
+        (("--certificate", "none.pem", "--certificate-key", "none.key"), "no file none.pem"),
+        (("--self-made-certificate", "--certificate", "none.pem"), "Choose one"),
+    ],
+)
+def test_serve_says_what_is_wrong_with_a_certificate(command, tmp_path, words, why):
+    code, _, err = command("serve", "--data", tmp_path / "data", "--port", "0", *words)
+    assert (code, why in err) == (2, True), err

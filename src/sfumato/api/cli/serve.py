@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,19 +19,51 @@ if TYPE_CHECKING:
     from sfumato.api.desk.site import Site
 
 
+@dataclass(frozen=True)
+class Encryption:
+    """How the server speaks TLS, where no proxy does it."""
+
+    certificate: Annotated[Path | None, typer.Option(metavar="FILE", help="Speak TLS with this certificate (PEM).")] = (
+        None
+    )
+    certificate_key: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate's key (PEM).")] = None
+    self_made: Annotated[
+        bool,
+        typer.Option(
+            "--self-made-certificate",
+            help="Speak TLS with a certificate of its own; its fingerprint is in the address.",
+        ),
+    ] = False
+
+    def within(self, settings: Any) -> Any:
+        """The settings, with what was typed."""
+        typed = {"tls_certificate": self.certificate, "tls_key": self.certificate_key}
+        given = {name: str(path) for name, path in typed.items() if path is not None}
+        return replace(settings, **given, **({"tls_self_made": True} if self.self_made else {}))
+
+
+PLAIN = (
+    "Other machines reach this server without encryption, and their programs refuse to push that way. Add "
+    "--self-made-certificate, or give --certificate, unless a proxy in front speaks TLS."
+)
+
+
 @with_blocks
 def serve(
     server: AtServer,
+    encryption: Encryption,
     host: Annotated[str, typer.Option(help="Address to listen on; behind a proxy, keep the default.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.")] = 8000,
     quiet: Quiet = False,
 ) -> None:
     """Serve studies until interrupted; requests in progress are finished first.
 
-    Prints its address and writes it to DIR/address. Sites reach it over HTTPS through a proxy: see docs/consortium.md.
-    Other settings are variables, SFUMATO_MAX_PUSH_BYTES and the like: see docs/operations.md.
+    Prints its address and writes it to DIR/address. Sites reach it over HTTPS: through a proxy, or directly with a
+    certificate. Other settings are variables, SFUMATO_MAX_PUSH_BYTES and the like: see docs/operations.md.
 
-    Example: sfumato serve --data server
+    Examples:
+      sfumato serve --data server
+      sfumato serve --data server --host 0.0.0.0 --self-made-certificate
     """
     if not 0 <= port <= 65535:
         raise UsageError(f"--port must be between 0 and 65535. Got {port} instead.")
@@ -42,7 +74,10 @@ def serve(
 
     console = Console(quiet)
     run = server_part("app").serve
-    settings = server.settings()
+    settings = encryption.within(server.settings())
+    plain = not (settings.tls_certificate or settings.tls_self_made or settings.trust_proxy)
+    if plain and host not in ("localhost", "::1") and not host.startswith("127."):
+        print(f"sfumato: {PLAIN}", file=sys.stderr)
     announced = data / "address"
 
     def ready(address: str) -> None:

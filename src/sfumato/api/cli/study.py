@@ -163,13 +163,58 @@ def invite(
         raise OutputError(f"{out} exists already. Choose another name.")
     with at.connected(console) as connected:
         invited = connected.invite(study, site, days)
+        address = connected.address
     check_token(invited.token, "The coordinator's answer")
     if out is not None:
         write_whole(out, invited.token + "\n", private=True)
     where = f"in {out}" if out is not None else invited.token
     console.say(f"Invited {plain(invited.name)} until {plain(invited.expires)}. Token: {where}")
+    if address.certificate is not None:
+        console.say(f"Its address, with the certificate that the server must show: {address.link}")
     shown = {"name": invited.name, "expires": invited.expires, "token_file": None if out is None else str(out)}
+    shown |= {} if address.certificate is None else {"address": address.link}
     console.result({**shown, **({"token": invited.token} if out is None else {})})
+
+
+@app.command()
+@with_blocks
+def keys(
+    study: StudyId,
+    server: AtServer,
+    console: Console,
+    site: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the site.")] = None,
+    enroll: Annotated[
+        str | None, typer.Option(metavar="FINGERPRINT", help="Take what this key signs, and nothing unsigned any more.")
+    ] = None,
+    remove: Annotated[
+        str | None, typer.Option(metavar="FINGERPRINT", help="Take what this key signs no longer.")
+    ] = None,
+) -> None:
+    """List, enroll or remove the keys that sign a site's pushes. Run it on the server.
+
+    A site with a key pushes and withdraws signed requests only: its token alone is worth nothing to a thief. The site
+    tells you its fingerprint by telephone or on paper (`sfumato signer show`).
+
+    Example: sfumato study keys k3f9abcd2345 --data server --site North --enroll acorn-river-...
+    """
+    from sfumato.guarantee.fingerprint import from_words
+
+    if (enroll or remove) and site is None:
+        raise UsageError("Say whose key it is: --site NAME.")
+    store = server.store()
+    try:
+        if enroll is not None and site is not None:
+            store.keys.enroll(study, site, from_words(enroll))
+        if remove is not None and site is not None:
+            store.keys.remove(study, site, from_words(remove))
+        found = store.keys.all(study, site)
+    finally:
+        store.close()
+    if not found:
+        console.say("No key is enrolled: whoever has a site's token can push.")
+    for one in found:
+        console.say(f"{one.site}: {one.fingerprint}, since {one.enrolled}")
+    console.result({"study": study, "keys": [one.to_dict() for one in found]})
 
 
 @app.command()

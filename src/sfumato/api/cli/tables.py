@@ -45,7 +45,9 @@ class AtServer:
 # How commands are told which coordinator to talk to: one block of options.
 
 
-To = Annotated[str, typer.Option("--to", metavar="URL", help="The coordinator's address, https://...")]
+To = Annotated[
+    str, typer.Option("--to", metavar="URL", help="The coordinator's address, https://..., as the invitation has it.")
+]
 TokenFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="File with the token; otherwise the variable SFUMATO_TOKEN is read.")
 ]
@@ -61,12 +63,13 @@ class AtCoordinator:
     insecure_http: InsecureHttp = False
 
     def connected(self, console: Console) -> Coordinator:
-        """The coordinator; warnings about the token's file are shown."""
-        from sfumato.study.client import Coordinator
+        """The coordinator; warnings about the token's file are shown. Pushes are signed where this user has a key."""
         from sfumato.study.client.connection import read_token
+        from sfumato.study.client.coordinator import Coordinator, site_signer
 
         with console.listening():
-            return Coordinator(self.to, read_token(self.token_file), insecure_http=self.insecure_http)
+            token = read_token(self.token_file)
+            return Coordinator(self.to, token, insecure_http=self.insecure_http, signer=site_signer())
 
 
 @dataclass(frozen=True)

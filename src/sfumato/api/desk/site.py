@@ -44,9 +44,9 @@ class Site:
         self.connected(read_token(self.token_file)).__exit__()
 
     def connected(self, token: str) -> Coordinator:
-        from sfumato.study.client import Coordinator
+        from sfumato.study.client.coordinator import Coordinator, site_signer
 
-        return Coordinator(self.to, token, insecure_http=self.insecure_http)
+        return Coordinator(self.to, token, insecure_http=self.insecure_http, signer=site_signer())
 
     def as_asked(self, folder: Path) -> dict[str, Any]:
         """As a job is asked to push."""

@@ -5,15 +5,18 @@ are read with suspicion: bounded, of the expected shape, and printable.
 from __future__ import annotations
 
 import email.utils
+import hashlib
+import hmac
 import ipaddress
 import json
 import os
 import random
 import re
 import socket
+import ssl
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,13 +135,23 @@ TOKEN_VARIABLE = "SFUMATO_TOKEN"
 _TOKEN = re.compile(r"sfu_[a-z]+_[A-Za-z0-9_-]{20,200}")
 
 
+PINNED = re.compile(r"sha256:[0-9a-f]{64}")
+
+
 @dataclass(frozen=True)
 class Address:
-    """The base of all addresses of a coordinator, without a slash at its end."""
+    """The base of all addresses of a coordinator, without a slash at its end. `certificate` is the fingerprint of the
+    one that it must show, where the address says so: https://host#sha256:..."""
 
     base: str
     host: str
     loopback: bool
+    certificate: str | None = None
+
+    @property
+    def link(self) -> str:
+        """As a site is told it."""
+        return self.base if self.certificate is None else f"{self.base}#{self.certificate}"
 
     @classmethod
     def read(cls, url: str, *, insecure_http: bool = False) -> Address:
@@ -152,10 +165,21 @@ class Address:
             ) from None
         if parts.scheme not in ("http", "https") or not host:
             raise UsageError("The coordinator's address must begin with https:// and name a host.")
-        if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        pinned = parts.fragment or None
+        if parts.username is not None or parts.password is not None or parts.query:
             raise UsageError(
                 "The coordinator's address must be https://host[:port][/path] alone. A token goes into "
                 f"{TOKEN_VARIABLE} or --token-file, never into an address."
+            )
+        if pinned is not None and not PINNED.fullmatch(pinned):
+            raise UsageError(
+                "After # an address has the fingerprint of the server's certificate, sha256: and 64 letters, as the "
+                "invitation has it. This one is not whole: copy it again."
+            )
+        if pinned is not None and parts.scheme == "http":
+            raise UsageError(
+                f"The address names a certificate, and http://{host} shows none: nothing was sent. Write https://, as "
+                "the invitation has it."
             )
         loopback = _is_loopback(host)
         if parts.scheme == "http" and not loopback and not insecure_http:
@@ -166,7 +190,34 @@ class Address:
             )
         shown = f"[{host}]" if ":" in host else host
         netloc = shown if port is None else f"{shown}:{port}"
-        return cls(f"{parts.scheme}://{netloc}{parts.path.rstrip('/')}", host, loopback)
+        return cls(f"{parts.scheme}://{netloc}{parts.path.rstrip('/')}", host, loopback, pinned)
+
+
+class PinnedContext(ssl.SSLContext):
+    """TLS with the one server whose certificate has this fingerprint, whoever issued it and whatever name it bears.
+
+    The handshake proves that the server has the certificate's key; nothing is sent before the fingerprint was compared.
+    """
+
+    certificate: str
+
+    @classmethod
+    def to(cls, certificate: str) -> PinnedContext:
+        made = cls(ssl.PROTOCOL_TLS_CLIENT)
+        made.check_hostname, made.verify_mode, made.certificate = False, ssl.CERT_NONE, certificate
+        return made
+
+    def wrap_socket(self, *given: Any, **words: Any) -> ssl.SSLSocket:
+        wrapped = super().wrap_socket(*given, **words)
+        shown = wrapped.getpeercert(binary_form=True) or b""
+        if not hmac.compare_digest(f"sha256:{hashlib.sha256(shown).hexdigest()}", self.certificate):
+            wrapped.close()
+            raise ssl.SSLCertVerificationError("the certificate is another one")
+        return wrapped
+
+    def wrap_bio(self, *_: Any, **__: Any) -> ssl.SSLObject:
+        """Through a proxy that is reached by TLS itself the certificate could not be compared in time."""
+        raise ssl.SSLCertVerificationError("the certificate cannot be compared through this proxy")
 
 
 def _is_loopback(host: str) -> bool:
@@ -207,6 +258,8 @@ def check_token(token: str, where: str = "The token") -> str:
 
 Content = Callable[[], Iterator[bytes]]
 """Makes the body from its beginning, once for every attempt."""
+Signed = Callable[[], Mapping[str, str]]
+"""Makes the headers of a signature, anew for every attempt: none is taken twice."""
 
 AGAIN = {408, 500, 502, 503, 504}
 NOT_DONE = {429, 503}
@@ -250,6 +303,7 @@ class Connection:
             timeout=httpx.Timeout(60.0, connect=15.0, read=900.0),
             follow_redirects=False,  # a token or a release never goes where the user did not send it
             trust_env=not address.loopback,  # proxies and certificates of the environment; none to reach ourselves
+            verify=True if address.certificate is None else PinnedContext.to(address.certificate),
             transport=transport,
         )
 
@@ -271,16 +325,25 @@ class Connection:
 
     @contextmanager
     def answer(
-        self, method: str, path: str, *, content: Content | None = None, once: bool = False, **words: Any
+        self,
+        method: str,
+        path: str,
+        *,
+        content: Content | None = None,
+        signed: Signed | None = None,
+        once: bool = False,
+        **words: Any,
     ) -> Iterator[httpx.Response]:
         """The first answer that is not to be tried again, if it is a good one; its body is not read yet.
 
-        `content` is asked for anew for every attempt; `words` are those of a request: json, headers, params.
+        `content` and `signed` are asked for anew for every attempt; `words` are those of a request: json, headers,
+        params.
         """
         for attempt in range(self._patience.attempts):
             last = attempt == self._patience.attempts - 1
             body = content() if content else None
             request = self._client.build_request(method, self.address.base + path, content=body, **words)
+            request.headers.update(signed() if signed else {})
             response = self._send(request, once, last)
             if response is None:
                 self._patience.wait(attempt, None)
@@ -328,10 +391,16 @@ class Connection:
             return None
 
     def _words(self, error: Exception, certificate: bool, absent: str | None) -> str:
+        if certificate and self.address.certificate is not None:
+            return (
+                f"The certificate of {self.address.base} is not the one that its address names, so nothing was sent. "
+                "Ask the study's owner whether the server has a new one; if not, someone else answers in its place."
+            )
         if certificate:
             return (
-                f"The certificate of {self.address.base} is not trusted, so nothing was sent. If your organization has "
-                "its own authority, name its file in SSL_CERT_FILE."
+                f"The certificate of {self.address.base} is not trusted, so nothing was sent. If the invitation has an "
+                "address with #sha256:..., give it whole. If your organization has its own authority, name its file in "
+                "SSL_CERT_FILE."
             )
         if absent:
             return f"{self.address.base} cannot be reached: {absent}. Nothing was sent. Check the address and the port."

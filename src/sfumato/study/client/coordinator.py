@@ -19,8 +19,10 @@ from sfumato.core.errors import CardError, CoordinatorError, TableError, UsageEr
 from sfumato.core.files import check_free, file_digest, new_file, new_folder
 from sfumato.core.progress import Progress
 from sfumato.guarantee import Card
+from sfumato.guarantee.signer import Signer, signer_beside
 from sfumato.learn.classifiers.factory import read_choice
 from sfumato.ledger.commitment import commitment_entry
+from sfumato.ledger.ledger import default_ledger
 from sfumato.release.counts_file import read_cells
 from sfumato.release.release import card_inside, carries_more
 from sfumato.release.write_release import COUNTS
@@ -30,6 +32,7 @@ from sfumato.study.client.connection import (
     Connection,
     Patience,
     RefusedError,
+    Signed,
     UnansweredError,
     json_of,
     message_of,
@@ -55,6 +58,7 @@ from sfumato.study.protocol.messages import (
     StudyInfo,
     Training,
 )
+from sfumato.study.protocol.signed_request import push_wish, signed_header, withdraw_wish
 
 # What leaves a site in a push: one file, whose content is fully described by the card inside it.
 
@@ -124,6 +128,11 @@ def _check_inside(embedded: bytes | None, more: bool, card: Card, folder: Path) 
 # Every call of the server's interface.
 
 
+def site_signer() -> Signer | None:
+    """The key that this user's releases are signed with, if there is one: pushes are signed with it too."""
+    return Signer.known(signer_beside(default_ledger()))
+
+
 PIECE = 1 << 20
 PAGE = 100
 """Releases that are asked for at a time; a server may give fewer, and gives none when there are no more."""
@@ -134,7 +143,9 @@ UNACKNOWLEDGED = (
 
 
 class Coordinator:
-    """Speaks to the coordinator at `url` with a site's or an owner's `token`.
+    """Speaks to the coordinator at `url` with a site's or an owner's `token`; `signer` signs what a site pushes.
+
+    A `url` that ends with #sha256:... names the certificate that the coordinator must show.
 
     >>> with Coordinator("http://127.0.0.1:8000", token) as coordinator:            # doctest: +SKIP
     ...     coordinator.push("k3f9", Parcel.open("release"))
@@ -146,9 +157,11 @@ class Coordinator:
         token: str | None = None,
         *,
         insecure_http: bool = False,
+        signer: Signer | None = None,
         patience: Patience | None = None,
         transport: Any = None,
     ):
+        self._signer = signer
         self.address = Address.read(url, insecure_http=insecure_http)
         self._connection = Connection(self.address, token, patience=patience, transport=transport)
 
@@ -181,6 +194,7 @@ class Coordinator:
                 "PUT",
                 path,
                 content=lambda: _pieces(parcel.file, parcel.bytes, progress),
+                signed=self._signing(push_wish(study, parcel.sha256, purpose)),
                 headers=headers,
                 params={"purpose": purpose},
             )
@@ -219,7 +233,12 @@ class Coordinator:
 
     def withdraw(self, study: str, sha256: str) -> None:
         """Take a release back: the server removes its file and marks the models that used it."""
-        self._connection.ask("DELETE", _path(study, "releases", sha256))
+        signed = self._signing(withdraw_wish(study, sha256))
+        self._connection.ask("DELETE", _path(study, "releases", sha256), signed=signed)
+
+    def _signing(self, wish: Mapping[str, str]) -> Signed | None:
+        signer = self._signer
+        return None if signer is None else lambda: signed_header(signer, wish)
 
     def commit(self, commitment: Mapping[str, str]) -> LogReceipt:
         """Have a commitment, signed by its owner, written to the public log."""

@@ -18,7 +18,8 @@ class LogReader:
     """Reads the log of the coordinator at `url`; nothing is sent that tells who asks."""
 
     def __init__(self, url: str, *, insecure_http: bool = False, transport: Any = None) -> None:
-        address = Address.read(url.rstrip("/").removesuffix(LOG), insecure_http=insecure_http)
+        base, mark, pinned = url.partition("#")
+        address = Address.read(base.rstrip("/").removesuffix(LOG) + mark + pinned, insecure_http=insecure_http)
         self._connection = Connection(address, None, transport=transport)
 
     def __enter__(self) -> LogReader:

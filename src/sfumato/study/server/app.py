@@ -22,6 +22,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from sfumato import __version__
 from sfumato.core.errors import OutputError, SfumatoError
 from sfumato.study.protocol.messages import ErrorMessage
+from sfumato.study.server.certificate import Certificate
 from sfumato.study.server.context import Context
 from sfumato.study.server.logs import configure_logs, fault, log
 from sfumato.study.server.problems import ApiError, disk_full, not_found, unavailable, wrong_method
@@ -243,14 +244,19 @@ def serve(
     """Listen until SIGINT or SIGTERM. `ready` is called with the address; port 0 takes any free one."""
     configure_logs()
     gc.set_threshold(YOUNG_OBJECTS)
+    certificate = Certificate.of(settings)
     listening = _listen(host, port)
     shown = f"[{host}]" if ":" in host else host
-    address = f"http://{shown}:{listening.getsockname()[1]}"
+    address = f"{'https' if certificate else 'http'}://{shown}:{listening.getsockname()[1]}"
+    if certificate and certificate.fingerprint:
+        address += f"#{certificate.fingerprint}"
     try:
         app = create_app(settings)
         config = uvicorn.Config(
             app,
             http=BoundedHttp,
+            ssl_certfile=certificate.certificate if certificate else None,
+            ssl_keyfile=certificate.key if certificate else None,
             log_config=None,
             access_log=False,
             server_header=False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,9 @@ from anyio import CapacityLimiter
 from fastapi import Depends, Path, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from sfumato.core.errors import CardError
 from sfumato.study.protocol.messages import ModelInfo
+from sfumato.study.protocol.signed_request import signed_by
 from sfumato.study.server.fair_use import Buckets, FairTurns
 from sfumato.study.server.folder import DataFolder
 from sfumato.study.server.logs import Metrics, log
@@ -156,6 +159,28 @@ def site(found: Annotated[Caller, Depends(caller)]) -> SiteOfStudy:
     if found.role != SITE or found.site is None:
         raise forbidden("a site")
     return SiteOfStudy(found.study, found.site)
+
+
+UNSIGNED = (
+    "A key is enrolled for this site, and the request is not signed by it. Push with a version newer than 0.2, as the "
+    "user whose `sfumato signer show` says that fingerprint. If you pushed nothing, someone has your token: have it "
+    "replaced."
+)
+
+
+def check_signed(context: Context, caller: SiteOfStudy, wish: Mapping[str, str], header: str | None) -> None:
+    """Where a key is enrolled for the site, a token alone is not enough; a signature is taken once."""
+    enrolled = {one.fingerprint for one in context.store.keys.all(caller.study, caller.site)}
+    if not enrolled:
+        return
+    try:
+        key, once = signed_by(header or "", wish)
+    except CardError:
+        raise ApiError(403, "unsigned", UNSIGNED) from None
+    if key.fingerprint not in enrolled:
+        raise ApiError(403, "unsigned", UNSIGNED)
+    if not context.store.keys.first_use(caller.study, caller.site, once):
+        raise ApiError(403, "replayed", "This signed request was sent before. Sign it again: each one is taken once.")
 
 
 def seen_by(caller: Caller, model: ModelInfo) -> ModelInfo:

@@ -44,6 +44,7 @@ class Settings:
     a row add to them. `hosts` are the names that the server goes by, with commas between them; empty for any. The
     public log is called `log_name` from its first entry on, for example study.example/log; by default the first of
     `hosts` names it. `witnesses` are the keys of those whose word on the log is shown, with commas between them.
+    The server speaks TLS with the files `tls_certificate` and `tls_key`, or with a certificate that it makes.
     """
 
     data: Path
@@ -72,6 +73,9 @@ class Settings:
     trust_proxy: bool = False
     proxy_hops: int = 1
     hosts: str = ""
+    tls_certificate: str = ""
+    tls_key: str = ""
+    tls_self_made: bool = False
     log_name: str = ""
     witnesses: str = ""
     worker: bool = True

@@ -10,6 +10,7 @@ from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Resp
 
 from sfumato.core.errors import SfumatoError
 from sfumato.study.protocol.messages import ALL_SITES
+from sfumato.study.server.certificate import Certificate
 from sfumato.study.server.context import Context, Ctx, authenticate
 from sfumato.study.server.problems import ApiError, not_found
 from sfumato.study.server.routes.models import (
@@ -164,7 +165,9 @@ def invite(visit: OwnersVisit, sent: Form) -> Response:
         invited = visit.context.store.sites.invite(visit.caller.study, name, int(days) if days.isdigit() else 365)
     except SfumatoError as error:
         return study_page(visit, Flash("bad", str(error)), 422)
-    return visit.page("invited", invited=invited, address=str(visit.request.base_url).rstrip("/"))
+    certificate = Certificate.of(visit.context.settings)
+    pinned = f"#{certificate.fingerprint}" if certificate and certificate.fingerprint else ""
+    return visit.page("invited", invited=invited, address=str(visit.request.base_url).rstrip("/") + pinned)
 
 
 @router.post("/studies/{study_id}/revoke")

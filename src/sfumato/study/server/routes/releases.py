@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from anyio import to_thread
+from fastapi import APIRouter, Header, Query, Request, Response
 
 from sfumato.study.protocol.messages import Receipt, ReleaseInfo, SharedRows
+from sfumato.study.protocol.signed_request import LONGEST, push_wish, withdraw_wish
 from sfumato.study.server.accept_push import Push, keep_test_table
-from sfumato.study.server.context import AnyCaller, Ctx, Owner, Sha256, SiteCaller
+from sfumato.study.server.context import AnyCaller, Ctx, Owner, Sha256, SiteCaller, SiteOfStudy, check_signed
 from sfumato.study.server.problems import USUAL, declared, not_found
 from sfumato.study.server.store import TestTable
 
@@ -26,6 +28,9 @@ PARQUET, CSV = "application/vnd.apache.parquet", "text/csv"
 _AGAIN: dict[int | str, dict[str, Any]] = {
     200: {"model": Receipt, "description": "The release was pushed before; the receipt is the same."}
 }
+Signature = Annotated[
+    str | None, Header(max_length=LONGEST, description="Where a key is enrolled for the site: its signature.")
+]
 _PUSH = declared(400, 403, 408, 409, 410, 413, 507)
 
 
@@ -42,8 +47,11 @@ async def push_release(
     request: Request,
     response: Response,
     purpose: Annotated[Literal["train", "test"], Query()] = "train",
+    sfumato_signed: Signature = None,
 ) -> Receipt:
     """Push release.parquet, its card inside. Repeating a push is safe; the receipt means that it is durable."""
+    wish = push_wish(caller.study, sha256, purpose)
+    await to_thread.run_sync(check_signed, context, caller, wish, sfumato_signed)
     response.status_code, receipt = await Push(caller.study, caller.site, sha256, purpose).run(request, context)
     return receipt
 
@@ -77,9 +85,12 @@ def read_release(sha256: Sha256, caller: AnyCaller, context: Ctx) -> ReleaseInfo
     return found
 
 
-@router.delete("/releases/{sha256}", status_code=204)
-def withdraw_release(sha256: Sha256, caller: AnyCaller, context: Ctx) -> None:
+@router.delete("/releases/{sha256}", status_code=204, responses=declared(403))
+def withdraw_release(sha256: Sha256, caller: AnyCaller, context: Ctx, sfumato_signed: Signature = None) -> None:
     """Withdraw a release: its rows are deleted, and models that used it are marked."""
+    if caller.site is not None:
+        site = SiteOfStudy(caller.study, caller.site)
+        check_signed(context, site, withdraw_wish(caller.study, sha256), sfumato_signed)
     if not context.store.releases.withdraw(caller.study, sha256, caller.site):
         raise not_found("release")
     context.folder.release(caller.study, sha256).unlink(missing_ok=True)

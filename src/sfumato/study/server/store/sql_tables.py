@@ -232,3 +232,19 @@ log_cosignatures = Table(
     Column("name", String(200), primary_key=True),
     Column("line", Text, nullable=False),
 )
+
+site_keys = Table(
+    "site_keys",
+    metadata,
+    Column("study", String(32), primary_key=True),
+    Column("site", String(60), primary_key=True),
+    Column("fingerprint", String(200), primary_key=True),
+    Column("enrolled", String(10), nullable=False),
+    ForeignKeyConstraint(["study", "site"], ["sites.study", "sites.name"], name="fk_site_keys_site"),
+)
+
+signed_requests = Table(
+    "signed_requests",
+    metadata,
+    Column("hash", LargeBinary(32), primary_key=True),
+)

@@ -17,6 +17,7 @@ from sfumato.study.protocol.study_file import Study
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.server.settings import Settings
 from sfumato.study.server.store.database import Database, open_engine, told
+from sfumato.study.server.store.key_store import KeyStore
 from sfumato.study.server.store.log_store import LogStore
 from sfumato.study.server.store.model_store import ModelStore
 from sfumato.study.server.store.release_store import ReleaseStore, SharedRowStore, guarantee_words, presence_of
@@ -203,6 +204,7 @@ class Store:
         self.studies = StudyStore(database)
         self.tokens = TokenStore(database)
         self.sites = SiteStore(database)
+        self.keys = KeyStore(database)
         self.releases = ReleaseStore(database, self.log)
         self.shared_rows = SharedRowStore(database)
         self.models = ModelStore(database)
