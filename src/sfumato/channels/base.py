@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from sfumato.core.accepted import Whole
-from sfumato.core.array_types import Floats, Matrix
+from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import CardError, SfumatoError
 from sfumato.core.records import Record
 from sfumato.noise import NumberNoise, Operator
@@ -34,6 +34,8 @@ _WITHIN = (np.arange(8) + 0.5) / 8
 """Places within a cell at which its density is looked at."""
 
 
+TRUTHS = 65
+"""Numbers that stand for a range, where laws are compared."""
 MOST_COLUMNS = 1 << 24
 """No card speaks of more."""
 A_COUNT = Whole(1, MOST_COLUMNS)
@@ -187,6 +189,32 @@ class Channel(Record, ABC):
         density = np.exp(self.log_likelihood(z, x)).reshape(len(widths), len(_WITHIN), -1).mean(axis=1)
         return np.asarray(density * widths[:, None])
 
+    # What all that it can release has in common, for those who look for what it cannot have released
+
+    def truths(self, low: float, high: float, steps: int = TRUTHS - 1) -> Matrix:
+        """Source values whose laws stand for those of all between `low` and `high`."""
+        first, last = self.interval
+        return np.linspace(min(max(low, first), last), min(max(high, first), last), steps + 1)[:, None]
+
+    def sorted_by(self, z: Matrix) -> Floats:
+        """The number of each released row by which rows are sorted into cells."""
+        return np.asarray(z[:, 0])
+
+    def shown(self, z: Matrix, edges: Floats) -> Codes:
+        """Which outcome each released row shows: by default the cell between `edges`."""
+        return np.searchsorted(edges, self.sorted_by(z)).astype(np.int64)
+
+    def below(self, edges: Floats, x: Matrix, share: float = 1.0) -> Matrix:
+        """P(the first released number is at most each edge | x), with this share of the noise that is stated."""
+        noise = self.raw_noise(1.0)
+        if noise is None:
+            raise NotApplicableError("its cells have no noise")
+        return np.asarray(noise.cdf(x[:, 0] + (edges[:, None] - x[:, 0]) / share, x[:, 0]))
+
+    def chances(self, edges: Floats, x: Matrix, share: float = 1.0) -> Matrix:
+        """P(outcome | x), outcomes x truths; with a `share` of the noise, so much closer to x."""
+        return np.diff(self.below(edges, x, share), axis=0, prepend=0.0, append=1.0)
+
     def draw_anything(self, rows: int, rng: np.random.Generator) -> Matrix:  # noqa: ARG002
         """Outcomes that say nothing of any truth: each is as likely."""
         raise NotApplicableError(f"the outcomes of {self.tag} cells cannot all be as likely")
@@ -330,6 +358,18 @@ class Around(Channel):
 
     def reach(self, low: float, high: float, chance: float) -> Reached:
         return self.inner.reach(low, high, chance)
+
+    def sorted_by(self, z: Matrix) -> Floats:
+        return self.inner.sorted_by(z)
+
+    def shown(self, z: Matrix, edges: Floats) -> Codes:
+        return self.inner.shown(z, edges)
+
+    def truths(self, low: float, high: float, steps: int = TRUTHS - 1) -> Matrix:
+        return self.inner.truths(low, high, steps)
+
+    def chances(self, edges: Floats, x: Matrix, share: float = 1.0) -> Matrix:
+        return self.inner.chances(edges, x, share)
 
     @property
     def added_moments(self) -> tuple[float, float]:

@@ -23,7 +23,7 @@ from sfumato.channels.base import (
     register,
 )
 from sfumato.core.accepted import Listed, Number, Positive
-from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import CardError, UsageError
 from sfumato.core.records import APART, Key
 from sfumato.noise import A_LAW, CUSTOM, Law, Normal, Operator, OperatorNoise, make_law, make_operator
@@ -242,6 +242,10 @@ class Carried(Channel):
             density = self.noise.pdf(self.raw(z[:, 0, None]), self.raw(x[None, :, 0]))
             return np.asarray(np.log(density * self.range))
 
+    def below(self, edges: Floats, x: Matrix, share: float = 1.0) -> Matrix:
+        z = x[:, 0] + (edges[:, None] - x[:, 0]) / share
+        return np.asarray(self.noise.cdf(self.raw(z), self.raw(x[:, 0])))
+
     def line(self, values: Matrix) -> Line:
         u, noise = values[:, 0], self.noise
         if noise.operator.name != "multiplicative" and len(u) > _VALUES:
@@ -332,6 +336,11 @@ class Mixed(Additive):
             law = terms[0] if len(terms) == 1 else SumLaw.of(terms, STEPS)
         object.__setattr__(self, "law", law)  # the only door into a frozen dataclass
         super().__post_init__()
+
+    def below(self, edges: Floats, x: Matrix, share: float = 1.0) -> Matrix:
+        if self.source.name != "normal":
+            raise NotApplicableError("the law of sums is computed in steps, which is too rough to judge rows by")
+        return super().below(edges, x, share)
 
 
 class Apart(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Annotated, Self
 
 import numpy as np
 
-from sfumato.channels.base import A_COUNT, EXACT_RESPONSE, Around, Channel, Epsilons, Line, Reached, register
+from sfumato.channels.base import A_COUNT, EXACT_RESPONSE, TRUTHS, Around, Channel, Epsilons, Line, Reached, register
 from sfumato.channels.guidance.space import Link, check_floor, check_link, floored
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.records import BRIEF, Key
@@ -100,6 +100,17 @@ class RandomizedResponse(Channel):
         other = math.log(self.other)
         return np.asarray(other + (math.log(self.keep) - other) * same)
 
+    def truths(self, low: float, high: float, steps: int = 0) -> Matrix:  # noqa: ARG002
+        return np.eye(self.categories)
+
+    def shown(self, z: Matrix, edges: Floats) -> Codes:  # noqa: ARG002
+        return np.asarray(z.argmax(axis=1), dtype=np.int64)
+
+    def chances(self, edges: Floats, x: Matrix, share: float = 1.0) -> Matrix:  # noqa: ARG002
+        kept = 1.0 - share * (1.0 - self.keep)
+        other = (1.0 - kept) / max(self.categories - 1, 1)
+        return np.asarray(other + (kept - other) * x.T)
+
     def draw_anything(self, rows: int, rng: np.random.Generator) -> Matrix:
         return np.asarray(np.eye(self.categories)[uniform_integers(rng, self.categories, rows)])
 
@@ -172,6 +183,16 @@ class Bit(Channel):
         q = floored(x[None, :, 0], self.floor, self.link)
         with np.errstate(divide="ignore"):
             return np.where(z[:, 0, None] > 0.5, np.log(q), np.log1p(-q))
+
+    def truths(self, low: float, high: float, steps: int = 0) -> Matrix:  # noqa: ARG002
+        return np.array([[-1.0], [0.0], [1.0]])  # of either link the least and the greatest chance
+
+    def shown(self, z: Matrix, edges: Floats) -> Codes:  # noqa: ARG002
+        return np.asarray(z[:, 0] > 0.5, dtype=np.int64)
+
+    def chances(self, edges: Floats, x: Matrix, share: float = 1.0) -> Matrix:  # noqa: ARG002
+        one = floored(x[:, 0], share * self.floor, self.link)
+        return np.array([1.0 - one, one])
 
     def reach(self, low: float, high: float, chance: float) -> Reached:  # noqa: ARG002
         return Reached(0.0, 1.0)
@@ -262,6 +283,17 @@ class HidesMissing(Around):
 
     def possible(self, z: Matrix) -> tuple[Matrix, Matrix]:
         return np.zeros(z.shape), np.ones(z.shape)  # it may always have been missing
+
+    def truths(self, low: float, high: float, steps: int = TRUTHS - 1) -> Matrix:
+        return _or_missing(self.inner.truths(low, high, steps))
+
+    def chances(self, edges: Floats, x: Matrix, share: float = 1.0) -> Matrix:
+        found = self.inner.chances(edges, x[:, :-1], share)
+        low, high, _ = self.inner.reach(0.0, 1.0, 0.0)
+        even = np.diff(np.clip((edges - low) / (high - low), 0.0, 1.0), prepend=0.0, append=1.0)
+        anything = even if self.inner.numbers else np.full(len(found), 1.0 / len(found))
+        found[:, x[:, -1] > 0.5] = anything[:, None]
+        return found
 
     @property
     def least_share(self) -> float:
@@ -354,6 +386,24 @@ class OrMissing(Around):
             found[:, x[:, 1] > 0.5] = np.where((z >= 0) & (z <= 1), 0.0, -np.inf)
         return found
 
+    def sorted_by(self, z: Matrix) -> Floats:
+        return self.inner.sorted_by(z[:, :1])
+
+    def truths(self, low: float, high: float, steps: int = TRUTHS - 1) -> Matrix:
+        return _or_missing(self.inner.truths(low, high, steps))
+
+    def shown(self, z: Matrix, edges: Floats) -> Codes:
+        """Missing first, then the cells of the number."""
+        return np.where(z[:, 1] > 0.5, 0, 1 + self.inner.shown(z[:, :1], edges))
+
+    def chances(self, edges: Floats, x: Matrix, share: float = 1.0) -> Matrix:
+        missing = x[:, 1] > 0.5
+        value = self.inner.chances(edges, x[:, :1], share)
+        if self.anywhere:
+            value[:, missing] = np.diff(np.clip(edges, 0.0, 1.0), prepend=0.0, append=1.0)[:, None]
+        empty = self.response.chances(edges, _slots(x[:, 1]), share)[1]
+        return np.vstack([empty, (1.0 - empty) * value])
+
     def line(self, values: Matrix) -> Line:
         """The number and the indicator are described apart, as if every number were there and shown."""
         value, share = self.inner.line(values[:, :1]), float(values[:, 1].mean())
@@ -386,6 +436,12 @@ class OrMissing(Around):
             half = np.inf  # what lies in the range or beyond it can be told from a number with noise
         column = max(across, half + self.response.epsilon)
         return Epsilons(max(across, self.response.epsilon), column, column)
+
+
+def _or_missing(present: Matrix) -> Matrix:
+    """The same truths with an indicator that is 0, and one that is missing, which stands at the middle."""
+    missing = np.append(np.full(present.shape[1], 0.5), 1.0)
+    return np.vstack([np.column_stack([present, np.zeros(len(present))]), missing])
 
 
 def _slots(indicator: Matrix) -> Matrix:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Annotated, Any, Self
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import chdtr, ndtr, ndtri
 
 from sfumato.channels.base import A_COUNT, EXACT_CAP, FLOAT_NOISE, Channel, Epsilons, Line, Reached, register
 from sfumato.channels.maps import NOTHING, Map, places
@@ -35,6 +35,8 @@ from sfumato.noise.response import (
 from sfumato.noise.streams import keyed_generator
 from sfumato.table import Encoding, Group
 
+_PLACES, _FARTHEST = 4000, 10.0
+"""Where a law is averaged over one coordinate."""
 LEAST, MOST = 1e-3, 40.0
 """Epsilons between which a cap can be made."""
 
@@ -114,6 +116,23 @@ class UnitVector(Channel):
         g = np.rint(z * (2.0**self.bits / self.scale))  # integers below 2^53 are exact in doubles, and so are
         s, tau = directions(x, self.tail, self.bits)  # their products as long as they stay below
         return g @ s.T.astype(np.float64) >= tau
+
+    def truths(self, low: float, high: float, steps: int = 0) -> Matrix:  # noqa: ARG002
+        return np.eye(1, self.dimension)  # of lengths, all directions are alike
+
+    def sorted_by(self, z: Matrix) -> Floats:
+        """The squared length, in standard deviations: one coordinate from the cap or not, the others normal."""
+        return np.asarray((z**2).sum(axis=1) / self.scale**2)
+
+    def below(self, edges: Floats, x: Matrix, share: float = 1.0) -> Matrix:
+        """Of squared lengths; with a share of the noise, vectors are so much closer to their mean."""
+        u = (np.arange(_PLACES) + 0.5) / _PLACES * 2 * _FARTHEST - _FARTHEST
+        mass = float(ndtr(-self.tail))
+        density = np.exp(-0.5 * u**2) * np.where(u >= self.tail, self.near / mass, (1 - self.near) / (1 - mass))
+        along = share * u + (1.0 - share) * mean_length(self.near, self.tail)
+        rest = np.maximum(edges[:, None] - along**2, 0.0) / share**2
+        found = chdtr(self.dimension - 1, rest) @ (density / density.sum())
+        return np.repeat(found[:, None], len(x), axis=1)
 
     def mean_line(self) -> tuple[float, float]:
         return self.radius, 0.0

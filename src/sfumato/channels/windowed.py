@@ -371,6 +371,13 @@ class Hybrid(InRange):
         at_end = math.log((1.0 - self.often) / POINT) + np.log(np.where(high[:, None], upper, 1.0 - upper))
         return np.where((low | high)[:, None], at_end, found)
 
+    def below(self, edges: Floats, x: Matrix, share: float = 1.0) -> Matrix:
+        """With all of an end's mass at its point."""
+        z = x[:, 0] + (edges[:, None] - x[:, 0]) / share
+        (low, high), upper = self.ends, self._upper(x[:, 0])
+        at_ends = (1.0 - upper) * (z >= low) + upper * (z >= high)
+        return np.asarray(self.often * self.window.raw_noise(1.0).cdf(z, x[:, 0]) + (1.0 - self.often) * at_ends)
+
     def raw_noise(self, width: float, low: float = 0.0) -> HybridNoise:
         return HybridNoise(self.window.raw_noise(width, low), self.often, self.least)
 

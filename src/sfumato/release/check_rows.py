@@ -25,6 +25,7 @@ from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import CardError, SfumatoError, TableError
 from sfumato.guarantee import Card
 from sfumato.mechanisms.staged_release import OutcomeCounts, ReleasedRows, guides_fit
+from sfumato.release.noise_evidence import FALSE_ALARMS as NOISE_ALARMS
 from sfumato.release.noise_evidence import NoiseEvidence
 from sfumato.release.release import card_inside, carries_more, matrix_of
 
@@ -166,8 +167,8 @@ class RowChecks:
     guides: OutcomeCounts | None = field(default=None, init=False)
 
     @classmethod
-    def of(cls, card: Card) -> RowChecks:
-        return cls(card, CellCheck.of(card), NoiseEvidence.of(card))
+    def of(cls, card: Card, false_alarms: float = NOISE_ALARMS) -> RowChecks:
+        return cls(card, CellCheck.of(card), NoiseEvidence.of(card, false_alarms))
 
     def add(self, table: pa.Table) -> tuple[Matrix, Codes | None]:
         """Check one block cell by cell, and give it back as numbers."""
@@ -193,10 +194,13 @@ class RowChecks:
 
 
 def check_rows(
-    blocks: Iterable[pa.Table], card: Card, also: Callable[[Matrix, Codes | None], None] | None = None
+    blocks: Iterable[pa.Table],
+    card: Card,
+    also: Callable[[Matrix, Codes | None], None] | None = None,
+    false_alarms: float = NOISE_ALARMS,
 ) -> RowChecks:
     """Go through all rows, and raise what contradicts the card; `also` is shown every block."""
-    checks = RowChecks.of(card)
+    checks = RowChecks.of(card, false_alarms)
     for number, block in enumerate(blocks, start=1):
         matrix, codes = checks.add(block)
         if also is not None:

@@ -9,12 +9,14 @@ independent rows exceed a share `p` by so much with probability at most ``exp(-n
 all comparisons of one release together do so less often than `FALSE_ALARMS`. Where noise differs between classes, as
 kernels do, the least of it counts: most rows may be of the class that has it. Where not every row reports a column,
 the rows that do are looked at, and they are as many as the card says, give or take chance.
+
+What intervals cannot show, bets do: see `bets`.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ import numpy as np
 from sfumato.channels import Channel, Recipe
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.guarantee import Card
+from sfumato.release.bets import Bets
 
 FALSE_ALARMS = 1e-12
 """Honest releases that are accused, at most: of one in each of a thousand studies' pushes, less than 1e-9 in all."""
@@ -55,10 +58,13 @@ class NoiseEvidence:
     stated_rows: int
     reported: Matrix
     """The share of rows that report each encoded column."""
+    false_alarms: float = FALSE_ALARMS
+    """Honest releases that are accused, at most: half of it for the counts, half for the bets."""
+    bets: Bets = field(default_factory=lambda: Bets([], 1))
     rows: int = 0
 
     @classmethod
-    def of(cls, card: Card) -> NoiseEvidence:
+    def of(cls, card: Card, false_alarms: float = FALSE_ALARMS) -> NoiseEvidence:
         recipe, classes = card.made_by(), len(card.classes)
         return cls(
             reach=_reaches(recipe),
@@ -67,6 +73,8 @@ class NoiseEvidence:
             label_floor=(1 - card.label_keep) / max(classes - 1, 1),
             stated_rows=card.rows,
             reported=_reported(recipe),
+            false_alarms=false_alarms,
+            bets=Bets.of(card),
         )
 
     def __post_init__(self) -> None:
@@ -82,6 +90,7 @@ class NoiseEvidence:
         if len(matrix) == 0:
             return
         self.rows += len(matrix)
+        self.bets.add(matrix, codes)
         there = ~np.isnan(matrix)
         self._there += there.sum(axis=0)
         self._counts += (matrix > 0.5).sum(axis=0)
@@ -101,7 +110,7 @@ class NoiseEvidence:
         sampled = self.reported < 1
         comparisons = self.reach.size + sum(part.stop - part.start for part, _ in self.floors) + self.classes
         comparisons += 2 * int(sampled.sum())
-        doubt = math.log(comparisons / (FALSE_ALARMS * surer))
+        doubt = math.log(2 * comparisons / (self.false_alarms * surer))
         most = np.array(CLOSE)[:, None] * (1 + ROUNDING)
         crowded = exceeds(self._close, self._looked, most, doubt) & (self.reach > 0)
         rare = [_rare(self._counts[part], self._there[part], floor, doubt) for part, floor in self.floors]
@@ -111,7 +120,8 @@ class NoiseEvidence:
         seldom = exceeds(self.rows - self._there, self.rows, 1 - self.reported, doubt) & sampled
         if often.any() or seldom.any():
             return WRONG_GAPS
-        return WRONG if crowded.any() or any(rare) else None
+        lost = self.bets.log_won > math.log(2 / (self.false_alarms * surer))
+        return WRONG if lost or crowded.any() or any(rare) else None
 
 
 def _rare(counts: Codes, rows: Any, floor: float, doubt: float) -> bool:

@@ -1,0 +1,309 @@
+"""Bets against a card: what its rows would show if less noise was added than it says.
+
+A gambler sees the first half of the rows, and then bets on each of the others. What he gets for an outcome is fixed
+before; if the card is true no bet is worth more than its stake on average, whatever the table held: the odds are
+divided by the most that any true value lets him expect. So he multiplies his stake by 1 / a with probability a at most
+[Ville 1939], for every number of rows, and without an assumption about the table. If less noise was added he has seen
+outcomes pile up as no table with that noise would, and wins more with every row.
+
+For a column the outcomes are cells between quantiles of the first rows, or the categories; q are the shares of the
+first rows, p those that come nearest to q of all that tables with the stated noise can give, and the odds are q / p: no
+other bet grows faster [Grunwald, de Heide and Koolen 2024]. Noise of different columns is independent, so winnings of
+one column are the stakes of the next; half of the money goes into columns alone, for one that was left without noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.optimize import nnls
+from scipy.special import logsumexp
+
+from sfumato.channels import Channel, Mixed, NotApplicableError, RandomizedResponse, Recipe
+from sfumato.core.array_types import Codes, Floats, Matrix
+from sfumato.guarantee import Card
+from sfumato.table import Group
+from sfumato.table.arrays import FIRST_DAY, LAST_DAY
+
+MOST_LEARNED = 1 << 15
+"""Rows that are seen before the first bet, at most; else half of them."""
+FEWEST_CELLS, MOST_CELLS = 6, 48
+NEXT = 1e-12
+"""So far from a number begins the next cell, where no grid says it."""
+OUT = (0.3, 0.6, 0.8, 0.9, 0.97)
+"""Shares of noise that lie within cells about the middle."""
+LEAST_SHARE = 1e-8
+"""Odds are no higher than if an outcome had this probability: differences of cumulated ones tell no less apart."""
+FINER, FINEST, MANY = 8, 4096, 64
+"""What any true value lets the gambler expect is looked for on so many times finer steps, at least; on so many steps in
+all where there are not many columns."""
+CLOSE_TO = 1e-7
+"""A projection has converged when no truth gains more than this."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """What bets on a column know before they see a row: its channels (several where classes have their own), where true
+    values lie, and between which ends released ones are cut off."""
+
+    place: slice
+    channels: tuple[Channel, ...]
+    low: float
+    high: float
+    ends: tuple[float, float]
+    independent: bool = True
+    finest: int = FINEST
+
+    def cells(self, z: Matrix) -> Floats:
+        """Edges of cells that hold about as many of these rows each, and others as far out as noise alone would carry
+        some; where several rows have one value, a cell for it."""
+        numbers = np.sort(self.channels[0].sorted_by(z))
+        cells = int(np.clip(2 * len(numbers) ** (1 / 3), FEWEST_CELLS, MOST_CELLS))
+        some = numbers[(np.arange(1, cells) * len(numbers)) // cells]
+        half = max(0.5 * self.channels[0].step, NEXT * max(1.0, float(np.abs(numbers).max())))
+        again = some[np.searchsorted(numbers, some, "right") - np.searchsorted(numbers, some) > 1]
+        middle, far = float(np.median(numbers)), np.array([self.channels[0].central(share) for share in OUT])
+        edges = np.unique(np.concatenate([some + half, again - half, middle - far, middle + far]))
+        return np.asarray(edges[(edges > self.ends[0]) & (edges < self.ends[1])])
+
+    def chances(self, edges: Floats, steps: int, share: float = 1.0) -> list[Matrix]:
+        """P(outcome | truth) for every truth, class by class; raises where a channel's law is not stated."""
+        return [one.chances(edges, one.truths(self.low, self.high, steps), share) for one in self.channels]
+
+    @property
+    def steps(self) -> int:
+        """As many as tell laws of neighbouring truths hardly apart."""
+        scale = min((one.central(0.5) for one in self.channels), default=0.0)
+        return int(np.clip(8 * (self.high - self.low) / scale, 32, 512)) if scale > 0 else 128
+
+
+@dataclass(frozen=True)
+class Laws:
+    """P(outcome | truth): for truths that bets are made with, and class by class for `finer` steps of numbers, `grid`
+    of them, behind which single truths may stand."""
+
+    coarse: Matrix
+    finer: tuple[Matrix, ...]
+    grid: int
+
+    @classmethod
+    def of(cls, column: Column, edges: Floats, share: float = 1.0) -> Laws:
+        coarse = column.chances(edges, column.steps, share)
+        steps = max(column.steps * FINER, column.finest)
+        finer = column.chances(edges, steps, share)
+        grid = 0 if coarse[0].shape == finer[0].shape else steps + 1
+        found = cls(np.hstack(coarse), tuple(finer), grid)
+        if not all(np.isfinite(one).all() for one in (found.coarse, *finer)):
+            raise NotApplicableError("its law cannot be computed for all values")
+        return found
+
+    def merged(self, groups: Codes) -> Laws:
+        """Of outcomes in groups."""
+        return Laws(_summed(self.coarse, groups), tuple(_summed(one, groups) for one in self.finer), self.grid)
+
+    def most(self, odds: Floats) -> float:
+        """The most that any truth expects of these odds. Between two steps a bend can add no more than half of the
+        second differences beside it."""
+        found = []
+        for one in self.finer:
+            expected = odds @ one
+            found.append(float(expected.max()))
+            if self.grid:
+                steps = expected[: self.grid]
+                bend = np.abs(np.diff(steps, n=2))
+                bend = np.concatenate([bend[:1], bend, bend[-1:]])
+                found.append(float((np.maximum(steps[:-1], steps[1:]) + np.maximum(bend[:-1], bend[1:]) / 2).max()))
+        return max(found)
+
+
+@dataclass
+class Bet:
+    """The logarithm of what each outcome multiplies the stake by; outcomes are `merged` into fewer."""
+
+    column: Column
+    edges: Floats
+    merged: Codes
+    seen: Codes
+    gains: Floats
+    counts: Codes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.counts = np.zeros(len(self.gains), dtype=np.int64)
+
+    @classmethod
+    def after(cls, column: Column, z: Matrix) -> Bet | None:
+        """What to bet on a column after these rows; None where nothing can be said of it."""
+        try:
+            edges = column.cells(z)
+            laws = Laws.of(column, edges)
+        except NotApplicableError:
+            return None
+        seen = np.bincount(column.channels[0].shown(z, edges), minlength=len(laws.coarse))
+        merged = _merged(seen)
+        seen = np.bincount(merged, weights=seen).astype(np.int64)
+        return cls(column, edges, merged, seen, gains_after(seen, laws.merged(merged)))
+
+    def laws(self, share: float = 1.0) -> Laws:
+        """What the bet was made by, with all of the noise or a share of it; not kept, since columns may be many."""
+        return Laws.of(self.column, self.edges, share).merged(self.merged)
+
+    def add(self, z: Matrix) -> None:
+        """Bet on these rows."""
+        shown = self.merged[self.column.channels[0].shown(z, self.edges)]
+        self.counts += np.bincount(shown, minlength=len(self.counts))
+
+    @property
+    def log_won(self) -> float:
+        return float(self.counts @ self.gains)
+
+
+def gains_after(seen: Codes, laws: Laws) -> Floats:
+    """Logarithms of the odds that grow fastest after these counts, divided by the most that any truth expects of them.
+
+    The fewer rows were seen, the nearer to what the card allows are the shares that are bet on.
+    """
+    rows, prior = int(seen.sum()), 2 * len(seen)
+    near = projected(np.asarray((seen + 0.5) / (rows + 0.5 * len(seen))), laws.coarse)
+    q = (seen + prior * near) / (rows + prior)
+    odds = q / np.maximum(projected(q, laws.coarse), LEAST_SHARE)
+    return np.asarray(np.log(np.maximum(odds, 1e-300)) - math.log(laws.most(odds)))
+
+
+def projected(q: Floats, laws: Matrix) -> Floats:
+    """Of all mixtures of columns of `laws` the one with the least KL(q, mixture)."""
+    return np.asarray(np.maximum(laws @ mixture(q, laws), 1e-300))
+
+
+def mixture(q: Floats, laws: Matrix) -> Floats:
+    """Its shares, by constrained Newton steps [Wang 2007]: a quadratic model of the likelihood, a least-squares problem
+    without negative shares, and a line search."""
+    shares = np.full(laws.shape[1], 1.0 / laws.shape[1])
+    p, root = np.maximum(laws @ shares, 1e-300), np.sqrt(q)
+    for _ in range(40):
+        ratio = laws / p[:, None]
+        slope = q @ ratio
+        if slope.max() - 1.0 < CLOSE_TO:
+            break
+        system = np.vstack([root[:, None] * ratio, np.full((1, len(shares)), 1e3)])
+        wanted, _ = nnls(system, np.append(2.0 * root, 1e3), maxiter=50 * len(shares))
+        step = wanted / wanted.sum() - shares
+        length, before, climb = 1.0, q @ np.log(p), float(slope @ step)
+        while length > 1e-10 and q @ np.log(np.maximum(laws @ (shares + length * step), 1e-300)) < (
+            before + 1e-4 * length * climb
+        ):
+            length /= 2
+        if length <= 1e-10:
+            break
+        shares = np.maximum(shares + length * step, 0.0)
+        p = np.maximum(laws @ shares, 1e-300)
+    return np.asarray(shares / shares.sum())
+
+
+def _merged(seen: Codes) -> Codes:
+    """Which group each outcome is put into, so that there are few: neighbours in how often they were seen."""
+    if len(seen) <= 2 * MOST_CELLS:
+        return np.arange(len(seen))
+    found = np.empty(len(seen), dtype=np.int64)
+    found[np.argsort(seen, kind="stable")] = np.arange(len(seen)) * MOST_CELLS // len(seen)
+    return found
+
+
+def _summed(values: Matrix, merged: Codes) -> Matrix:
+    found = np.zeros((int(merged.max()) + 1, values.shape[1]))
+    np.add.at(found, merged, values)
+    return found
+
+
+@dataclass
+class Bets:
+    """All bets on one release. The first `learning` rows are kept until they are enough."""
+
+    columns: list[Column]
+    learning: int
+    label: Column | None = None
+    placed: list[Bet] = field(default_factory=list, init=False)
+    _waiting: list[tuple[Matrix, Codes | None]] = field(default_factory=list, init=False)
+    _open: bool = field(default=True, init=False)
+
+    @classmethod
+    def of(cls, card: Card) -> Bets:
+        recipe, label = card.made_by(), None
+        if card.label_keep < 1:
+            response = RandomizedResponse(card.label_keep, len(card.classes))
+            label = Column(slice(0, 0), (response,), 0.0, 1.0, (-math.inf, math.inf))
+        return cls(list(columns_of(recipe)), max(1, min(MOST_LEARNED, card.rows // 2)), label)
+
+    def add(self, matrix: Matrix, codes: Codes | None) -> None:
+        """One block of rows."""
+        if not self._open:
+            self._bet(matrix, codes)
+            return
+        self._waiting.append((matrix, codes))
+        if sum(len(block) for block, _ in self._waiting) > self.learning:
+            self._begin()
+
+    def _begin(self) -> None:
+        matrix = np.concatenate([block for block, _ in self._waiting])
+        codes = np.concatenate([some for _, some in self._waiting]) if self._waiting[0][1] is not None else None
+        self._waiting, self._open = [], False
+        first, left = matrix[: self.learning], matrix[self.learning :]
+        bets = [Bet.after(column, z) for column, z in self._columns(first, _part(codes, slice(self.learning)))]
+        self.placed = [bet for bet in bets if bet is not None]
+        self._bet(left, _part(codes, slice(self.learning, None)))
+
+    def _bet(self, matrix: Matrix, codes: Codes | None) -> None:
+        shown = {id(column): z for column, z in self._columns(matrix, codes)}
+        for bet in self.placed:
+            if (z := shown.get(id(bet.column))) is not None:
+                bet.add(z)
+
+    def _columns(self, matrix: Matrix, codes: Codes | None) -> Iterator[tuple[Column, Matrix]]:
+        """Every column with the rows that report it."""
+        for column in self.columns:
+            z = matrix[:, column.place]
+            there = ~np.isnan(z[:, 0])
+            if there.any():
+                yield column, z[there]
+        if self.label is not None and codes is not None and len(codes):
+            yield self.label, np.eye(self.label.channels[0].width)[codes]
+
+    @property
+    def log_won(self) -> float:
+        """The logarithm of what a stake of 1 has become: a half on all columns together, a half on each alone."""
+        return together([bet.log_won for bet in self.placed], [bet.column.independent for bet in self.placed])
+
+
+def together(won: Sequence[float], independent: Sequence[bool]) -> float:
+    """A half is staked on one column after the other, as far as their noise is independent, a half on each alone."""
+    if not won:
+        return 0.0
+    chain = math.fsum(one for one, apart in zip(won, independent, strict=True) if apart)
+    alone = float(logsumexp(won)) - math.log(len(won))
+    return float(np.logaddexp(chain, alone)) - math.log(2.0)
+
+
+def _part(codes: Codes | None, rows: slice) -> Codes | None:
+    return None if codes is None else codes[rows]
+
+
+def columns_of(recipe: Recipe) -> Iterator[Column]:
+    """Every column, or group of them, that noise was stated for."""
+    low, high = recipe.map.ranges(recipe.encoding, 1e-9)
+    for number, (place, channel) in enumerate(zip(recipe.places, recipe.channels, strict=True)):
+        if channel.is_exact or not channel.is_stated:
+            continue
+        channels = tuple(dict.fromkeys([channel, *(some[number] for some in recipe.by_class.values())]))
+        ends = (-math.inf, math.inf)
+        if recipe.is_columnwise and (group := _group(recipe, place.start)).column.kind == "date":
+            began, width = group.column.bounds[0], group.column.bounds[1] - group.column.bounds[0]
+            ends = (FIRST_DAY - began) / width, (LAST_DAY - began) / width
+        first, last = float(low[place.start]), float(high[place.start])
+        finest = FINEST if len(recipe.channels) <= MANY else 0
+        yield Column(place, channels, first, last, ends, not isinstance(channel, Mixed), finest)
+
+
+def _group(recipe: Recipe, start: int) -> Group:
+    return next(group for group in recipe.encoding.groups if group.start <= start < group.stop)
