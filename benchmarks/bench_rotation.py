@@ -18,8 +18,7 @@ from scipy.optimize import linear_sum_assignment
 from side_by_side import in_turns, ratio
 
 from sfumato.mechanisms import Condensation, RandomRotation
-from sfumato.mechanisms.row_permutation import best_order, bottleneck
-from sfumato.release.rotation_search import find_key
+from sfumato.release.rotation_search import best_order, bottleneck, find_key
 
 
 def rotation(repeats: int) -> None:

@@ -7,7 +7,7 @@ from sklearn.datasets import load_wine
 import sfumato as sf
 from sfumato.attacks import ATTACKS
 from sfumato.attacks.metrics.information import information_loss
-from sfumato.core.as_published import follows
+from sfumato.core.accepted import follows
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee.words import card_in_words
 from sfumato.learn.asked import TradeOffAsked

@@ -31,7 +31,7 @@ from tasks import _encoded, scores  # noqa: E402
 
 from sfumato.guarantee.cost import epsilon_of, rho_for  # noqa: E402
 from sfumato.mechanisms.central.planning import plan_from_model, plan_from_scores, public_plan  # noqa: E402
-from sfumato.mechanisms.central.scoring_plan import ScoringPlan  # noqa: E402
+from sfumato.mechanisms.central.scoring import ScoringPlan  # noqa: E402
 from sfumato.mechanisms.tree_resampling import TreeResampling  # noqa: E402
 from sfumato.study.plan_counts import FOR_SCORES  # noqa: E402
 from sfumato.table import Encoding  # noqa: E402

@@ -19,8 +19,7 @@ from sfumato.attacks.metrics.unified import column_privacy
 from sfumato.auditing.figures.random_rotation import classifiers, folds, ica_search, iteration, lop_search, rotated
 from sfumato.mechanisms import Condensation
 from sfumato.mechanisms.random_rotation import haar_rotation
-from sfumato.mechanisms.row_permutation import vod_matrix
-from sfumato.release.rotation_search import sample_of, search_rotation
+from sfumato.release.rotation_search import sample_of, search_rotation, vod_matrix
 from sfumato.table import Encoding
 from sfumato.table.statistics import Moments
 

@@ -12,8 +12,7 @@ from sfumato.guarantee.cost import Central, rho_for
 from sfumato.mechanisms.central.agreed import agreed_plan, planned_measurements
 from sfumato.mechanisms.central.column_codes import Budget, Chooser, halved, quantiles
 from sfumato.mechanisms.central.planning import plan_from_scores
-from sfumato.mechanisms.central.scoring import NoisyScores, ScoringModel, distance
-from sfumato.mechanisms.central.scoring_plan import ScoringPlan
+from sfumato.mechanisms.central.scoring import NoisyScores, ScoringModel, ScoringPlan, distance
 from sfumato.mechanisms.tree_resampling import TreeResampling
 
 PLAN = ScoringPlan(MIXED)

@@ -17,8 +17,15 @@ from sfumato.core.errors import TableError, UsageError
 from sfumato.guarantee import Card, Key
 from sfumato.mechanisms import RandomRotation
 from sfumato.mechanisms.random_rotation import haar_rotation
-from sfumato.mechanisms.row_permutation import best_order, bottleneck, vod_matrix
-from sfumato.release.rotation_search import Sample, find_key, ica_trial, search_rotation
+from sfumato.release.rotation_search import (
+    Sample,
+    best_order,
+    bottleneck,
+    find_key,
+    ica_trial,
+    search_rotation,
+    vod_matrix,
+)
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.release.search_result import WeakRotationWarning
 from sfumato.table import Column, Encoding, Schema

@@ -9,7 +9,7 @@ from typing import Any
 from sfumato.attacks import ATTACKS, Attack
 from sfumato.auditing.asked import AuditAsked
 from sfumato.auditing.extra import check_limit
-from sfumato.core.as_published import as_published
+from sfumato.core.accepted import as_published
 from sfumato.core.errors import UsageError
 from sfumato.release.asked import ENGINES
 from sfumato.release.config import Config

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from sfumato.channels.staged import Staged
+from sfumato.core.accepted import follows
 from sfumato.core.array_types import Matrix
-from sfumato.core.as_published import follows
 from sfumato.core.asked import asks
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.core.wording import to_type

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sfumato.core.as_published import as_published
+from sfumato.core.accepted import as_published
 from sfumato.core.asked import asked_fields
 from sfumato.core.errors import PrivacyLeakWarning, SchemaError, TableError, UsageError
 from sfumato.guarantee import Key

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from sfumato import __version__
 from sfumato.channels import Channel, HidesMissing, Identity, Recipe, Sampled, Unstated
+from sfumato.core.accepted import follows
 from sfumato.core.array_types import Codes, Matrix
-from sfumato.core.as_published import follows
 from sfumato.core.errors import InterruptedRunError, OutputError, UsageError
 from sfumato.core.files import check_folder, explained, new_folder, sole_writer, sync_file, write_whole
 from sfumato.guarantee import Card, Guarantee, Key, ThreatModel, space_of

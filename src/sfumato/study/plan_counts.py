@@ -22,8 +22,7 @@ from sfumato.guarantee.guarantee import CENTRAL_DP
 from sfumato.mechanisms.central.model_file import model_from_dict
 from sfumato.mechanisms.central.plan import Plan
 from sfumato.mechanisms.central.planning import plan_from_model, plan_from_scores, public_plan
-from sfumato.mechanisms.central.scoring import NoisyScores
-from sfumato.mechanisms.central.scoring_plan import ScoringPlan
+from sfumato.mechanisms.central.scoring import NoisyScores, ScoringPlan
 from sfumato.mechanisms.tree_resampling import TreeResampling
 from sfumato.release.asked import Presence
 from sfumato.release.check_rows import read_card

@@ -31,8 +31,7 @@ from sfumato.core.errors import UsageError
 from sfumato.guarantee import Key
 from sfumato.mechanisms import Condensation, RandomRotation
 from sfumato.mechanisms.random_rotation import haar_rotation
-from sfumato.mechanisms.row_permutation import best_order, bottleneck, vod_matrix
-from sfumato.release.rotation_search import ica_trial, sample_of, search_rotation
+from sfumato.release.rotation_search import best_order, bottleneck, ica_trial, sample_of, search_rotation, vod_matrix
 from sfumato.table import Encoding
 from sfumato.table.statistics import Moments
 

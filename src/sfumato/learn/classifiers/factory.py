@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, ClassVar, dataclass_transform
 
-from sfumato.core.accepted import Accepted
-from sfumato.core.as_published import as_published
+from sfumato.core.accepted import Accepted, as_published
 from sfumato.core.errors import UsageError
 from sfumato.core.registry import discover
 from sfumato.mechanisms.parameters import Parameters

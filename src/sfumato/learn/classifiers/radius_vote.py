@@ -18,9 +18,8 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from sfumato.core.array_types import Codes, Floats
-from sfumato.learn.classifiers.distortion import NoiseSummary
+from sfumato.learn.classifiers.distortion import Heard, NoiseSummary, VoteEvidence, worse_than_prior
 from sfumato.learn.classifiers.reads_noise import GivesProbabilities, matrix_of_rows, rows_and_targets
-from sfumato.learn.classifiers.vote_evidence import Heard, VoteEvidence, worse_than_prior
 from sfumato.table.neighbours.nearest import nearest
 from sfumato.table.neighbours.tiles import Frame, pair_squares
 from sfumato.table.neighbours.votes import Circle, Votes, radius_votes

@@ -8,12 +8,11 @@ from typing import Any
 from sfumato.channels.recipe import Measurement
 from sfumato.core.array_types import Codes
 from sfumato.core.errors import SchemaError
-from sfumato.mechanisms.central import noisy_counts, scoring, scoring_plan
+from sfumato.mechanisms.central import noisy_counts, scoring
 from sfumato.mechanisms.central.column_codes import Budget
 from sfumato.mechanisms.central.noisy_counts import NoisyCounts, PlannedModel
 from sfumato.mechanisms.central.plan import MOST_CELLS, Plan
-from sfumato.mechanisms.central.scoring import NoisyScores, ScoringModel
-from sfumato.mechanisms.central.scoring_plan import ScoringPlan
+from sfumato.mechanisms.central.scoring import NoisyScores, ScoringModel, ScoringPlan
 from sfumato.table import Encoding
 
 AgreedPlan = Plan | ScoringPlan
@@ -21,7 +20,7 @@ AgreedPlan = Plan | ScoringPlan
 
 def agreed_plan(found: Any, encoding: Encoding) -> AgreedPlan:
     """Read a plan of either kind for the columns of a schema; whatever does not fit is refused."""
-    if not isinstance(found, Mapping) or found.get("format") != scoring_plan.FORMAT:
+    if not isinstance(found, Mapping) or found.get("format") != scoring.FORMAT:
         return Plan.from_dict(found, encoding)
     plan = ScoringPlan(encoding)
     if dict(found) != plan.to_dict():

@@ -24,7 +24,7 @@ from sfumato.core.errors import SchemaError, UsageError
 from sfumato.mechanisms.central.column_codes import Bins, FineColumn, merged
 from sfumato.mechanisms.central.drawing import Node
 from sfumato.mechanisms.central.model import MOST_BINS
-from sfumato.mechanisms.central.scoring_plan import FORMAT as SCORING
+from sfumato.mechanisms.central.scoring import FORMAT as SCORING
 from sfumato.table import Encoding
 
 FORMAT, VERSION = "sfumato-plan", 1

@@ -31,8 +31,7 @@ from sfumato.mechanisms.central.plan import (
     PlannedColumn,
     even_column,
 )
-from sfumato.mechanisms.central.scoring import SCALE, SCORED_BINS, NoisyScores
-from sfumato.mechanisms.central.scoring_plan import SCORES
+from sfumato.mechanisms.central.scoring import SCALE, SCORED_BINS, SCORES, NoisyScores
 from sfumato.table import Encoding
 
 DIGITS = 16

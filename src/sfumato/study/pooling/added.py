@@ -18,8 +18,7 @@ from sfumato.guarantee import Card
 from sfumato.mechanisms.central.agreed import AgreedPlan
 from sfumato.mechanisms.central.model_file import model_as_dict, model_digest
 from sfumato.mechanisms.central.noisy_counts import NoisyCounts
-from sfumato.mechanisms.central.scoring import NoisyScores
-from sfumato.mechanisms.central.scoring_plan import ScoringPlan
+from sfumato.mechanisms.central.scoring import NoisyScores, ScoringPlan
 from sfumato.release.asked import RedrawAsked
 from sfumato.release.counts_file import noisy_counts, read_cells
 from sfumato.release.redraw import draw_from

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from sfumato.core.as_published import as_published
+from sfumato.core.accepted import as_published
 from sfumato.core.errors import SchemaError, SfumatoError, UsageError
 from sfumato.core.files import other_version
 from sfumato.learn.classifiers.factory import CLASSIFIERS, choose_classifier, read_choice
