@@ -35,6 +35,7 @@ class Additive(Channel):
     low: Annotated[float, BRIEF] = -math.inf
     high: Annotated[float, BRIEF] = math.inf
     tag = "additive"
+    adds = True
 
     def __post_init__(self) -> None:
         if not self.low <= self.high:
@@ -52,10 +53,6 @@ class Additive(Channel):
     def bits(self) -> int:
         """log2 of the steps in one scale."""
         return round(math.log2(self._scale / self.grid))
-
-    @property
-    def adds(self) -> bool:
-        return True
 
     @property
     def path(self) -> str:

@@ -39,6 +39,8 @@ class Exact(Channel):
 
     columns: Annotated[int, A_COUNT] = 1
     tag = "exact"
+    is_exact = True
+    kept = 1.0
 
     @property
     def width(self) -> int:
@@ -47,10 +49,6 @@ class Exact(Channel):
     @property
     def numbers(self) -> int:
         return self.columns
-
-    @property
-    def is_exact(self) -> bool:
-        return True
 
     def fits(self, groups: Sequence[Group]) -> bool:
         return bool(groups)
@@ -66,10 +64,6 @@ class Exact(Channel):
 
     def mean_line(self) -> tuple[float, float]:
         return 1.0, 0.0
-
-    @property
-    def kept(self) -> float:
-        return 1.0
 
     def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:  # noqa: ARG002
         return x
@@ -114,6 +108,7 @@ class Unstated(Channel):
     low: float = 0.0
     high: float = 1.0
     tag = "unstated"
+    is_stated = False
 
     def __post_init__(self) -> None:
         if not self.low <= self.high:
@@ -121,10 +116,6 @@ class Unstated(Channel):
 
     def fits(self, groups: Sequence[Group]) -> bool:
         return bool(groups)
-
-    @property
-    def is_stated(self) -> bool:
-        return False
 
     @property
     def numbers(self) -> int:
@@ -176,6 +167,7 @@ class Carried(Channel):
     range: Annotated[float, Positive(math.inf)]
     own: Annotated[Operator | None, APART] = field(default=None, compare=False)
     tag = "carried"
+    path = FLOAT_NOISE
 
     def __post_init__(self) -> None:
         if self.operator != CUSTOM:
@@ -221,10 +213,6 @@ class Carried(Channel):
     @property
     def is_stated(self) -> bool:
         return self.operator != CUSTOM or self.own is not None
-
-    @property
-    def path(self) -> str:
-        return FLOAT_NOISE
 
     def raw(self, u: Matrix) -> Matrix:
         return np.asarray(self.low + self.range * u)

@@ -31,6 +31,8 @@ class RandomizedResponse(Channel):
     keep: float
     categories: Annotated[int, A_COUNT]
     tag = "randomized-response"
+    numbers = 0
+    path = EXACT_RESPONSE
 
     def __post_init__(self) -> None:
         if self.categories < 1 or not 0 < self.keep <= 1:
@@ -66,14 +68,6 @@ class RandomizedResponse(Channel):
     @property
     def width(self) -> int:
         return self.categories
-
-    @property
-    def numbers(self) -> int:
-        return 0
-
-    @property
-    def path(self) -> str:
-        return EXACT_RESPONSE
 
     @property
     def is_exact(self) -> bool:
@@ -162,18 +156,12 @@ class Bit(Channel):
     floor: float
     link: Link
     tag = "bit"
+    numbers = 0
+    path = EXACT_RESPONSE
 
     def __post_init__(self) -> None:
         check_floor(self.floor)
         check_link(self.link)
-
-    @property
-    def numbers(self) -> int:
-        return 0
-
-    @property
-    def path(self) -> str:
-        return EXACT_RESPONSE
 
     def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:
         # numpy's doubles are 53 random bits times 2^-53, as a respondent's are
@@ -215,6 +203,8 @@ class HidesMissing(Around):
     """
 
     tag = "hides-missing"
+    hides_missing = True
+    adds = False
 
     def __post_init__(self) -> None:
         if self.inner.leaves_out or self.inner.hides_missing:
@@ -222,14 +212,6 @@ class HidesMissing(Around):
 
     def fits(self, groups: Sequence[Group]) -> bool:
         return len(groups) == 1 and groups[0].column.missing and groups[0].width == self.width
-
-    @property
-    def hides_missing(self) -> bool:
-        return True
-
-    @property
-    def adds(self) -> bool:
-        return False
 
     def blurred(self, width: float) -> Channel:  # noqa: ARG002 (what is shown for "missing" would stand out)
         return self
@@ -329,6 +311,7 @@ class OrMissing(Around):
     keep: float
     anywhere: Annotated[bool, BRIEF] = False
     tag = "or-missing"
+    width = 2
 
     def __post_init__(self) -> None:
         if self.inner.width != 1 or not 0 < self.keep <= 1:
@@ -344,10 +327,6 @@ class OrMissing(Around):
     @property
     def kept(self) -> float:
         return self.keep
-
-    @property
-    def width(self) -> int:
-        return 2
 
     @property
     def path(self) -> str:

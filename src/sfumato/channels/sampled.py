@@ -27,6 +27,7 @@ class Sampled(Around):
 
     rate: float
     tag = "sampled"
+    leaves_out = True
 
     def __post_init__(self) -> None:
         if not 0 < self.rate <= 1 or self.inner.leaves_out:
@@ -46,10 +47,6 @@ class Sampled(Around):
     @property
     def width(self) -> int:
         return self.inner.width
-
-    @property
-    def leaves_out(self) -> bool:
-        return True
 
     @property
     def reported(self) -> float:

@@ -33,6 +33,8 @@ LEAST, MOST = 1e-6, 20.0
 class InRange(Channel):
     """A number in [0, 1], where any two numbers are told apart by the same `epsilon` at most."""
 
+    interval = 0.0, 1.0
+
     @property
     @abstractmethod
     def epsilon(self) -> float:
@@ -40,10 +42,6 @@ class InRange(Channel):
 
     @abstractmethod
     def raw_noise(self, width: float, low: float = 0.0) -> WindowNoise | HybridNoise: ...
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        return 0.0, 1.0
 
     def transition(self, edges: Floats, x: Matrix) -> Matrix:
         return np.asarray(np.diff(self.raw_noise(1.0).cdf(edges[:, None], x[None, :, 0]), axis=0))

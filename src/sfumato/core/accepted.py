@@ -36,12 +36,10 @@ class Accepted(ABC):
 class AnyWhole(Accepted):
     """A whole number."""
 
+    words = "a whole number"
+
     def allows(self, value: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool)
-
-    @property
-    def words(self) -> str:
-        return "a whole number"
 
 
 @dataclass(frozen=True)
@@ -62,12 +60,12 @@ class Whole(Accepted):
 class Number(Accepted):
     """A finite number; whole ones are read as such."""
 
-    def allows(self, value: Any) -> bool:
-        return _is_number(value)
-
     @property
     def words(self) -> str:
         return "a finite number"
+
+    def allows(self, value: Any) -> bool:
+        return _is_number(value)
 
     def read(self, value: Any) -> float:
         return float(super().read(value))
@@ -121,12 +119,10 @@ class Word(Accepted):
 class OrInfinite(Number):
     """A number from 0 on, where null stands for infinity, which JSON does not have."""
 
+    words = "a number from 0 on, or null"
+
     def allows(self, value: Any) -> bool:
         return value is None or (_is_number(value) and value >= 0)
-
-    @property
-    def words(self) -> str:
-        return "a number from 0 on, or null"
 
     def read(self, value: Any) -> float:
         return math.inf if value is None else super().read(value)
@@ -138,34 +134,28 @@ class OrInfinite(Number):
 class Share(Number):
     """A number between 0 and 1, neither of them."""
 
+    words = "a number between 0 and 1"
+
     def allows(self, value: Any) -> bool:
         return _is_number(value) and 0 < value < 1
-
-    @property
-    def words(self) -> str:
-        return "a number between 0 and 1"
 
 
 class Flag(Accepted):
     """true or false."""
 
+    words = "true or false"
+
     def allows(self, value: Any) -> bool:
         return isinstance(value, bool)
-
-    @property
-    def words(self) -> str:
-        return "true or false"
 
 
 class Nothing(Accepted):
     """null: left to the classifier."""
 
+    words = "null"
+
     def allows(self, value: Any) -> bool:
         return value is None
-
-    @property
-    def words(self) -> str:
-        return "null"
 
 
 @dataclass(frozen=True)

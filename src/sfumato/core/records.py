@@ -180,13 +180,10 @@ class Nested(Accepted):
     """A record, or whatever else has `to_dict` and a function that reads it again."""
 
     of: Callable[[Any], Any]
+    words = "a mapping"
 
     def allows(self, value: Any) -> bool:
         return isinstance(value, Mapping)
-
-    @property
-    def words(self) -> str:
-        return "a mapping"
 
     def read(self, value: Any) -> Any:
         return self.of(super().read(value))
@@ -198,9 +195,7 @@ class Nested(Accepted):
 class Anything(Accepted):
     """What is not looked at."""
 
+    words = "anything"
+
     def allows(self, value: Any) -> bool:  # noqa: ARG002
         return True
-
-    @property
-    def words(self) -> str:
-        return "anything"

@@ -152,6 +152,7 @@ class Epanechnikov(BoundedKernel):
     """
 
     name: ClassVar[str] = "epanechnikov"
+    second, fourth = (1.0, 5.0), (3.0, 35.0)
     height, inner, outer = 0.75, 2, 1
 
     def cdf(self, z: ArrayLike) -> Floats:
@@ -161,14 +162,6 @@ class Epanechnikov(BoundedKernel):
     def ppf(self, p: ArrayLike) -> Floats:
         with np.errstate(invalid="ignore"):
             return floats(self.scale * 2.0 * np.sin(np.arcsin(2.0 * floats(p) - 1.0) / 3.0))
-
-    @property
-    def variance(self) -> float:
-        return self.scale**2 / 5.0
-
-    @property
-    def fourth_moment(self) -> float:
-        return 3.0 * self.scale**4 / 35.0
 
     def sample(self, rng: np.random.Generator, shape: Shape) -> Floats:
         noise = np.empty(shape)
@@ -190,6 +183,7 @@ class Triangular(BoundedKernel):
     """f(z) = (1 - |z/h|) / h on [-h, h], h = `scale`: the sum of two uniform variables on [-h/2, h/2]."""
 
     name: ClassVar[str] = "triangular"
+    second, fourth = (1.0, 6.0), (1.0, 15.0)
     height, inner, outer = 1.0, 1, 1
 
     def cdf(self, z: ArrayLike) -> Floats:
@@ -202,14 +196,6 @@ class Triangular(BoundedKernel):
         with np.errstate(invalid="ignore"):
             low, high = np.sqrt(2.0 * q) - 1.0, 1.0 - np.sqrt(2.0 * (1.0 - q))
         return floats(np.where((q >= 0) & (q <= 1), self.scale * np.where(q < 0.5, low, high), math.nan))
-
-    @property
-    def variance(self) -> float:
-        return self.scale**2 / 6.0
-
-    @property
-    def fourth_moment(self) -> float:
-        return self.scale**4 / 15.0
 
     def sample(self, rng: np.random.Generator, shape: Shape) -> Floats:
         noise = rng.random(shape)
@@ -224,6 +210,7 @@ class Biweight(BoundedKernel):
     """f(z) = 15 (1 - (z/h)^2)^2 / (16 h) on [-h, h], h = `scale`: a Beta(3, 3) variable stretched over [-h, h]."""
 
     name: ClassVar[str] = "biweight"
+    second, fourth = (1.0, 7.0), (1.0, 21.0)
     height, inner, outer = 0.9375, 2, 2
 
     def cdf(self, z: ArrayLike) -> Floats:
@@ -232,14 +219,6 @@ class Biweight(BoundedKernel):
 
     def ppf(self, p: ArrayLike) -> Floats:
         return floats(self.scale * (2.0 * special.betaincinv(3.0, 3.0, floats(p)) - 1.0))
-
-    @property
-    def variance(self) -> float:
-        return self.scale**2 / 7.0
-
-    @property
-    def fourth_moment(self) -> float:
-        return self.scale**4 / 21.0
 
     def sample(self, rng: np.random.Generator, shape: Shape) -> Floats:
         return floats(self.scale * (2.0 * rng.beta(3.0, 3.0, shape) - 1.0))

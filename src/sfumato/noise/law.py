@@ -103,12 +103,25 @@ class Law(ABC):
 
 @dataclass(frozen=True)
 class ScaleLaw(Law):
-    """A law whose only parameter is its scale."""
+    """A law whose only parameter is its scale.
 
+    A child gives its second and fourth moment at scale 1, as numerator and denominator.
+    """
+
+    second: ClassVar[tuple[float, float]]
+    fourth: ClassVar[tuple[float, float]]
     scale: float
 
     def __post_init__(self) -> None:
         settle(self, scale=check_positive(self, "scale", self.scale))
+
+    @property
+    def variance(self) -> float:
+        return self.second[0] * self.scale**2 / self.second[1]
+
+    @property
+    def fourth_moment(self) -> float:
+        return self.fourth[0] * self.scale**4 / self.fourth[1]
 
 
 FURTHEST = 100.0

@@ -61,6 +61,7 @@ class Laplace(ScaleLaw):
     """f(z) = exp(-|z| / b) / (2 b); amplification exp(width / b) [principal-laplace, Eq. 7]."""
 
     name: ClassVar[str] = "laplace"
+    second, fourth = (2.0, 1.0), (24.0, 1.0)
 
     def logpdf(self, z: ArrayLike) -> Floats:
         return floats(-np.abs(floats(z)) / self.scale - math.log(2.0 * self.scale))
@@ -74,14 +75,6 @@ class Laplace(ScaleLaw):
         q = floats(p)
         with np.errstate(divide="ignore", invalid="ignore"):
             return floats(self.scale * np.where(q < 0.5, np.log(2.0 * q), -np.log(2.0 * (1.0 - q))))
-
-    @property
-    def variance(self) -> float:
-        return 2.0 * self.scale**2
-
-    @property
-    def fourth_moment(self) -> float:
-        return 24.0 * self.scale**4
 
     def log_amplification(self, width: float = 1.0) -> float:
         return check_width(width) / self.scale
@@ -101,6 +94,7 @@ class Normal(ScaleLaw):
     """f(z) = exp(-z^2 / (2 s^2)) / (s sqrt(2 pi)); f(z) / f(z - w) = exp((w^2 - 2 z w) / (2 s^2)) is unbounded."""
 
     name: ClassVar[str] = "normal"
+    second, fourth = (1.0, 1.0), (3.0, 1.0)
 
     def logpdf(self, z: ArrayLike) -> Floats:
         with np.errstate(over="ignore"):  # far away the square is infinite and the density 0, as it should be
@@ -111,14 +105,6 @@ class Normal(ScaleLaw):
 
     def ppf(self, p: ArrayLike) -> Floats:
         return floats(self.scale * special.ndtri(floats(p)))
-
-    @property
-    def variance(self) -> float:
-        return self.scale**2
-
-    @property
-    def fourth_moment(self) -> float:
-        return 3.0 * self.scale**4
 
     def sample(self, rng: np.random.Generator, shape: Shape) -> Floats:
         return floats(self.scale * rng.standard_normal(shape))

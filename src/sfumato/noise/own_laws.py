@@ -70,6 +70,8 @@ def _number(text: str) -> float:
 class OwnLaw(Law):
     """A law that is stated as text. It need not be symmetric about anything."""
 
+    is_symmetric = False
+
     @property
     @abstractmethod
     def text(self) -> str:
@@ -78,10 +80,6 @@ class OwnLaw(Law):
     @property
     def name(self) -> str:  # type: ignore[override]  # each has its own
         return self.text
-
-    @property
-    def is_symmetric(self) -> bool:
-        return False
 
     def to_dict(self) -> dict[str, Any]:
         return {"law": self.text}
