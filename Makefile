@@ -28,13 +28,15 @@ export PYTHON
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-all papers peers-central bench docs set-up lock picture reference clean
+.PHONY: help demo test test-all papers results archive peers-central bench docs set-up lock picture reference clean
 
 help:
 	@echo "make demo       the owner's road on a small table: sanitize, audit, report"
 	@echo "make test       format, lint, types and tests"
 	@echo "make test-all   the same, and the slow checks: tests/system, and what is marked so elsewhere"
 	@echo "make papers     every table and figure of the papers, resumable"
+	@echo "make results    papers/results.json anew: printed and reached (SFUMATO_DATA names the folder of tables)"
+	@echo "make archive    what a citation points at, as of the last commit: figures, errata, the code that gave them"
 	@echo "make peers-central  MST and AIM, for papers/central/run.py --peers"
 	@echo "make bench      speed and memory, side by side with other tools"
 	@echo "make docs       the site of the documentation, offline, every link checked"
@@ -64,6 +66,14 @@ test-all: test $(SPARK)/.ready $(PEERS)/.ready $(DOCS)/.ready
 
 papers: $(READY)
 	@$(BIN)/python papers/run_all.py
+
+results: $(READY)
+	@$(BIN)/python papers/results.py
+
+archive:
+	@mkdir -p dist
+	@git archive --format=tar.gz --prefix=sfumato-results/ -o dist/sfumato-results.tar.gz HEAD CITATION.cff LICENSE docs/errata.md papers src
+	@echo "dist/sfumato-results.tar.gz: $$(git rev-parse HEAD)"
 
 peers-central: $(PEERS_CENTRAL)/.ready
 

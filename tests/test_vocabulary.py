@@ -29,8 +29,8 @@ BESIDE = {one.strip() for word in WORDS.values() for one in word.known_as.split(
 
 # fmt: off
 EXPERTS_PAGES = {
-    "architecture", "as-published", "attacks", "classifiers", "clustering", "guided-survey", "invariance", "mechanisms",
-    "reconstruction", "regression", "rules", "survey-protocol",
+    "architecture", "as-published", "attacks", "classifiers", "clustering", "errata", "guided-survey", "invariance",
+    "mechanisms", "reconstruction", "regression", "rules", "survey-protocol",
 }
 """For those who read papers or code; docs/decisions, docs/reference/python.md and papers/ are theirs too."""
 PAGES = {

@@ -104,3 +104,13 @@ def test_on_the_command_line(capsys):
     out = capsys.readouterr().out
     assert "no worst-case guarantee rests on this noise" in out
     assert "keeps growing towards" in out
+
+
+def test_a_prior_of_ones_own_gives_figure_6b(capsys):
+    """rho_2 for rho_1 = .001 at b = .3: at most 2.8% in print."""
+    words = ["law", "laplace", "--param", "scale=0.3", "--prior", "0.001"]
+    assert run_guarded(app, [*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["beliefs"] == {"0.001": pytest.approx(0.0273, abs=1e-4)}
+    assert run_guarded(app, words) == 0
+    assert "0.1% to at most 2.73%" in capsys.readouterr().out
+    assert run_guarded(app, [*words[:-1], "1.5"]) == 2

@@ -32,6 +32,9 @@ def law(
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter of a law by name; repeatable.")
     ] = None,
     log: Annotated[bool, typer.Option("--log", help="The expression is the logarithm of a density.")] = False,
+    prior: Annotated[
+        list[float] | None, typer.Option(metavar="P", help="How likely a fact was before; repeatable.")
+    ] = None,
 ) -> None:
     """Say whether additive noise of a law bounds what an attacker can learn, with the bound, or why there is none.
 
@@ -39,6 +42,7 @@ def law(
 
     Examples:
       sfumato law laplace --param scale=0.25
+      sfumato law laplace --param scale=0.3 --prior 0.001
       sfumato law student-t --param scale=0.2 --param df=3 --width 2
       sfumato law dweibull --param c=0.5
       sfumato law "exp(-abs(x) / 0.3)"
@@ -48,14 +52,17 @@ def law(
     from sfumato.auditing.law import BELIEFS
     from sfumato.auditing.law import law as run
 
+    priors = tuple(prior or BELIEFS)
+    if not all(0 < one < 1 for one in priors):
+        raise UsageError("--prior is how likely a fact was before: between 0 and 1, for example 0.001.")
     found = run(text, width=width, parameters=parse_parameters(param or []), log=log)
     console.say(f"{found.law}: {found.in_words()}")
     if found.epsilon is not None:
-        told = ", ".join(f"{prior:.0%} to at most {found.posterior(prior):.2%}" for prior in BELIEFS)
+        told = ", ".join(f"{100 * one:.3g}% to at most {found.posterior(one):.2%}" for one in priors)
         console.say(f"A belief can grow from {told}.")
     for line in found.conditions:
         console.say(f"  {line}")
-    console.result(found.to_dict())
+    console.result({**found.to_dict(), "beliefs": {f"{one:g}": found.posterior(one) for one in priors}})
 
 
 # invariance: which learners answer the same after a rotation of a table.
