@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 import sfumato as sf
 from sfumato.advising.asked import CompareAsked, RecommendAsked
 from sfumato.api.cli import app
-from sfumato.api.cli.blocks import keywords, typed_again, with_blocks
-from sfumato.api.cli.grouped import GroupedCommand
+from sfumato.api.cli.blocks import GroupedCommand, keywords, typed_again, with_blocks
 from sfumato.auditing.asked import AuditAsked, CanaryAsked, InvarianceAsked
 from sfumato.core.asked import NOT_TYPED, Read, asked, asked_fields, asks, check_asked, flag_of
 from sfumato.core.errors import UsageError

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from sfumato.advising.exposure import exposure
     from sfumato.advising.recommend import recommend
     from sfumato.advising.recommendation import Recommendation
-    from sfumato.api.redraw import redraw
-    from sfumato.api.sanitize import certificate, sanitize, show
+    from sfumato.api.sanitize import certificate, redraw, sanitize, show
     from sfumato.api.verify import Verification, verify
     from sfumato.auditing.audit import Audit, audit
     from sfumato.auditing.canary import canary
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
     from sfumato.auditing.figures.principal_laplace import figure_filtering
     from sfumato.auditing.figures.random_rotation import figure_condensation
     from sfumato.auditing.find_person import find_person
-    from sfumato.auditing.invariance import invariance
-    from sfumato.auditing.law import law
+    from sfumato.auditing.invariance import invariance, law
     from sfumato.core.errors import PrivacyLeakWarning, SfumatoError
     from sfumato.learn.cluster import cluster
     from sfumato.learn.model import Model, evaluate, load_model, predict
@@ -50,7 +48,7 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "sanitize": "sfumato.api.sanitize",
-    "redraw": "sfumato.api.redraw",
+    "redraw": "sfumato.api.sanitize",
     "show": "sfumato.api.sanitize",
     **dict.fromkeys(("show_ledger", "ledger_budget", "ledger_keep", "export_ledger"), "sfumato.ledger.asked"),
     "ledger_forget": "sfumato.release.only_new",
@@ -68,7 +66,7 @@ _WHERE = {
     "measure_survey": "sfumato.study.survey_plan",
     "survey_edges": "sfumato.study.number_edges",
     "cluster": "sfumato.learn.cluster",
-    "law": "sfumato.auditing.law",
+    "law": "sfumato.auditing.invariance",
     "rules": "sfumato.learn.rules",
     "invariance": "sfumato.auditing.invariance",
     "figure": "sfumato.auditing.figures.item",

@@ -7,14 +7,13 @@ from numpy.testing import assert_allclose
 
 from sfumato.attacks import Abstain, ColumnMoments, Knowledge, Transform, all_attacks
 from sfumato.attacks.attribute_inference import AttributeInference
-from sfumato.attacks.gaps import nearest_reported, patterns, reported_mean
-from sfumato.attacks.linear_estimate import LinearEstimate
+from sfumato.attacks.linear_estimate import HardInterval, KnownTransform, LinearEstimate, NaiveEstimate
 from sfumato.attacks.metrics import auc
-from sfumato.attacks.naive_estimate import HardInterval, KnownTransform, NaiveEstimate
 from sfumato.attacks.nearest_row import NearestRow
 from sfumato.attacks.observation import covariance_of
 from sfumato.attacks.posterior_breach import PosteriorBreach
 from sfumato.attacks.row_ratios import Membership
+from sfumato.attacks.support import nearest_reported, patterns, reported_mean
 from sfumato.channels import Additive, Exact, RandomizedResponse, Sampled, draw
 from sfumato.noise import Laplace, Normal, Uniform
 

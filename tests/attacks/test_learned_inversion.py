@@ -11,8 +11,8 @@ import sfumato as sf
 from sfumato.attacks import Abstain, Knowledge, KnownNoise, Values
 from sfumato.attacks.base import Simulated
 from sfumato.attacks.learned_inversion import LearnedInversion, simulated_pairs
+from sfumato.attacks.linear_estimate import NaiveEstimate
 from sfumato.attacks.metrics import Truth, score_guess
-from sfumato.attacks.naive_estimate import NaiveEstimate
 from sfumato.auditing.audit import audit
 from sfumato.channels import Additive, Sampled
 from sfumato.noise import Laplace

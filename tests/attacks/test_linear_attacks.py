@@ -4,10 +4,17 @@ from knowing import told
 from numpy.testing import assert_allclose
 
 from sfumato.attacks import Abstain, ColumnMoments, Knowledge, Transform
-from sfumato.attacks.linear_estimate import LinearEstimate, wiener
-from sfumato.attacks.naive_estimate import KnownTransform, NaiveEstimate
+from sfumato.attacks.linear_estimate import (
+    KnownTransform,
+    LinearEstimate,
+    NaiveEstimate,
+    PrincipalFilter,
+    SpectralFilter,
+    above_edge,
+    marchenko_pastur_edge,
+    wiener,
+)
 from sfumato.attacks.observation import Observation, observe
-from sfumato.attacks.spectral_filter import PrincipalFilter, SpectralFilter, above_edge, marchenko_pastur_edge
 from sfumato.channels import RandomizedResponse
 from sfumato.noise import Uniform
 

@@ -8,11 +8,9 @@ from sklearn.metrics import roc_auc_score
 
 from domains import domain
 from sfumato.attacks import Abstain, Knowledge
-from sfumato.attacks.malicious_miner import KINDS, MaliciousMiner, plus_minus, unit_vectors
+from sfumato.attacks.malicious_miner import KINDS, MaliciousMiner, RogueRespondent, plus_minus, unit_vectors
 from sfumato.attacks.metrics import Truth, score_guess
-from sfumato.attacks.posterior_breach import PosteriorBreach
-from sfumato.attacks.posterior_guess import PosteriorGuess
-from sfumato.attacks.rogue_respondent import RogueRespondent
+from sfumato.attacks.posterior_breach import PosteriorBreach, PosteriorGuess
 from sfumato.attacks.row_ratios import Membership
 from sfumato.channels import Bit, Guided
 from sfumato.channels.guidance.guidance import Guidance, SurveyCounts, SurveyRules, check_guidance

@@ -8,7 +8,7 @@ import pytest
 from typer.main import get_command
 
 from sfumato.api.cli.app import BESIDE, GROUPS, app
-from sfumato.api.cli.grouped import OLD_COMMANDS
+from sfumato.api.cli.blocks import OLD_COMMANDS
 
 
 def test_the_first_screen_is_short_and_in_groups(command):

@@ -11,7 +11,7 @@ import pytest
 from daily import first_daily
 from scores import scores_of
 from sfumato.attacks import ATTACKS
-from sfumato.attacks.naive_estimate import NaiveEstimate
+from sfumato.attacks.linear_estimate import NaiveEstimate
 from sfumato.auditing.audit import audit
 from sfumato.auditing.document import audit_validator
 from sfumato.auditing.report import write_report

@@ -6,7 +6,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.attacks import KnownNoise
-from sfumato.attacks.joint_beliefs import JointBeliefs
+from sfumato.attacks.column_beliefs import JointBeliefs
 from sfumato.attacks.like_people import Likely
 from sfumato.channels import Additive
 from sfumato.core.errors import UsageError

@@ -18,8 +18,15 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.advising.comparing.cells import audited_by_canaries, audited_epsilon, run_cell, told_apart, worst_pair
-from sfumato.advising.comparing.summary import settings, tidy
+from sfumato.advising.comparing import (
+    audited_by_canaries,
+    audited_epsilon,
+    run_cell,
+    settings,
+    tidy,
+    told_apart,
+    worst_pair,
+)
 from sfumato.advising.trial import Outcome
 from sfumato.api.cli.recommend import _lines
 from sfumato.auditing.extra import Points

@@ -20,7 +20,7 @@ from sfumato.mechanisms.phases import Given, Phase, Whole
 from sfumato.noise import Streams
 from sfumato.release import source as source_module
 from sfumato.release.engines import shuffle as shuffle_module
-from sfumato.release.engines.fit import play
+from sfumato.release.engines.passes import play
 from sfumato.release.engines.release import Work, release_blocks
 from sfumato.release.engines.shuffle import MemoryShuffle
 from sfumato.release.sanitize import Options, sanitize

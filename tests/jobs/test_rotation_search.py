@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domains import steady
-from sfumato.attacks.metrics.unified import component_privacy
+from sfumato.attacks.metrics.privacy import component_privacy
 from sfumato.core.errors import TableError, UsageError
 from sfumato.guarantee import Card, Key
 from sfumato.mechanisms import RandomRotation

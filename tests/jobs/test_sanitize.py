@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
-from sfumato.auditing.report.certificate import write_certificate
+from sfumato.auditing.report.page import write_certificate
 from sfumato.core.errors import CardError, OutputError, PrivacyLeakWarning, SfumatoError, UsageError
 from sfumato.guarantee import Card, Key
 from sfumato.guarantee.card import recomputed

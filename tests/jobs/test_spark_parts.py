@@ -23,10 +23,9 @@ from sfumato.release.sanitize import Options, sanitize
 from sfumato.release.spark import engine as in_spark
 from sfumato.release.spark import engine as session
 from sfumato.release.spark import engine as spark_files
-from sfumato.release.spark import sealed, spark_release, spark_table
+from sfumato.release.spark import spark_release, spark_table
 from sfumato.release.spark.engine import deal, files_in_spark
-from sfumato.release.spark.sealed import Seal, seal_for
-from sfumato.release.spark.spark_table import SparkTable
+from sfumato.release.spark.spark_table import Seal, SparkTable, seal_for
 from sfumato.table import Column, Schema, open_table
 
 PARTS, ROWS = 40, 50
@@ -62,7 +61,7 @@ def _travels(monkeypatch):
     def unseal(self, closed):
         return drawer[plain_open(self, closed)]
 
-    monkeypatch.setattr(sealed, "_dumps", dumps)
+    monkeypatch.setattr(spark_table, "_dumps", dumps)
     monkeypatch.setattr(Seal, "open", unseal)
     monkeypatch.setattr(spark_release, "spark_schema", lambda schema: schema)
 

@@ -9,7 +9,7 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from sfumato.attacks import Posteriors, Property
-from sfumato.attacks.guesses import truths
+from sfumato.attacks.base import truths
 from sfumato.attacks.metrics import (
     auc,
     auc_interval,

@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from sfumato.auditing.report.bars import bar
 from sfumato.auditing.report.columns import (
     brief,
     category_bars,
@@ -19,9 +18,18 @@ from sfumato.auditing.report.columns import (
     shade,
     steps,
 )
-from sfumato.auditing.report.markup import report_text
+from sfumato.auditing.report.markup import (
+    GAINS,
+    NO_GAIN,
+    POPULATION,
+    UNCLEAR,
+    bar,
+    column_verdict,
+    in_all,
+    report_text,
+    verdict,
+)
 from sfumato.auditing.report.page import exposure
-from sfumato.auditing.report.verdict import GAINS, NO_GAIN, POPULATION, UNCLEAR, column_verdict, in_all, verdict
 
 
 def entry(score, low, high, baseline=0.2, control=None):

@@ -10,7 +10,8 @@ from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError
 from sfumato.guarantee import Card
 from sfumato.ledger.read_off import told_to_the_owner
-from sfumato.release.asked import Terms
+from sfumato.release.asked import RedrawAsked, Terms
+from sfumato.release.redraw import redraw as redraw_release
 from sfumato.release.release import Release
 from sfumato.release.sanitize import Options, sanitize_in_memory
 from sfumato.release.sanitize import sanitize as sanitize_into
@@ -139,6 +140,46 @@ def certificate(
     Path
         The page.
     """
-    from sfumato.auditing.report.certificate import write_certificate
+    from sfumato.auditing.report.page import write_certificate
 
     return write_certificate(Path(folder), None if out is None else Path(out), with_audit=with_audit, force=force)
+
+
+# redraw: more rows from the model of a release, without the table.
+
+
+@asks(RedrawAsked)
+def redraw(release: Release | Path | str, options: RedrawAsked) -> Release:
+    """Draw rows again from the model of a release whose rows belong to nobody. The table is not needed.
+
+    Whatever is drawn from one model rests on the same noisy measurements, so it costs nothing: the card states the
+    claim of the first release. Fitting again (`sanitize`) measures again, and is paid for again.
+
+    Parameters
+    ----------
+    release : Release or path
+        A release by `tree-resampling`, or its folder with `model.json`.
+    {options}
+
+    Returns
+    -------
+    Release
+        New rows. `card.earlier_releases` says that they were redrawn.
+
+    Raises
+    ------
+    UsageError, CardError, OutputError
+        Where the release has no model, or model and card do not belong together.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> known = {"source": "public", "reason": "the admission form"}
+    >>> schema = sf.Schema((sf.Column("age", "integer", low=0, high=120, **known),))
+    >>> people = {"age": [34, 61, 47, 29, 52] * 20}
+    >>> release = sf.sanitize(people, schema=schema, mechanism="tree-resampling", epsilon=1)
+    >>> len(sf.redraw(release, rows=500))
+    500
+    """
+    given = Release.public(release) if isinstance(release, str | Path) else release
+    return redraw_release(given, options)

@@ -7,9 +7,9 @@ from types import MappingProxyType
 import numpy as np
 
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Secrets
-from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.nearest_row import comparable_rows, comparable_weights, held_slots
 from sfumato.attacks.observation import into_domain
+from sfumato.attacks.support import nearest_reported
 from sfumato.core.accepted import Whole
 from sfumato.core.array_types import Matrix
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 
-from sfumato.attacks.base import Attack, ColumnMoments, Knowledge, Values
-from sfumato.attacks.gaps import patterns
+from sfumato.attacks.base import Abstain, Attack, Bounds, ColumnMoments, Guess, Knowledge, Values
 from sfumato.attacks.likelihood import blocks
 from sfumato.attacks.observation import (
     Observation,
@@ -17,12 +17,126 @@ from sfumato.attacks.observation import (
     into_domain,
     observed_with_mean,
     positive_part,
+    reversed_release,
 )
-from sfumato.attacks.support import Support
+from sfumato.attacks.support import Support, patterns, reported_mean
 from sfumato.attacks.window import AS_GOOD, best_window, device_window, half_width
-from sfumato.core.accepted import Word
+from sfumato.core.accepted import Between, Either, Flag, Whole, Word
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.table.neighbours.nearest import chosen, in_blocks
+
+# The adversary who reads the release as if it were the table.
+
+
+# The adversary who got hold of the transform: reverse PCA, the pseudo-inverse of a projection.
+
+
+class KnownTransform(Attack):
+    """The adversary learned the transform (the basis, the projection matrix) and turns it back.
+
+    Noise is ignored: x = m + A^+ (z - c - A m) for a release z ~ A x + c, the least squares solution nearest to the
+    column means m where these are known, else to the middle of the unit cube corrected by the release's own mean. For a
+    release of s principal components this is the reverse PCA of [principal-laplace, 6.3], "No-Filtering"; for a random
+    projection it is the pseudo-inverse of [principal-laplace, 6.1.3].
+
+    `clip=False` leaves the guess as it comes out, as published; an adversary who knows the domain clips to it.
+
+    Parameters
+    ----------
+    clip : bool, default=true
+        Whether guesses are clipped to the domain; false as published.
+    """
+
+    name = "known-transform"
+    published = MappingProxyType({"clip": False})
+    reads_gaps = True
+    knows = frozenset({"release", "transform"})
+    helps = frozenset({"column_moments"})
+    accepts = MappingProxyType({"clip": Flag()})
+
+    def __init__(self, clip: bool = True) -> None:
+        self.clip = clip
+
+    def guess(self, known: Knowledge) -> Values:
+        """Turn the transform back and clip to the domain."""
+        X = reversed_release(known)
+        return Values(into_domain(X) if self.clip else X)
+
+
+# What bounded noise gives away with certainty: values that cannot have led to what was released.
+
+
+class HardInterval(Attack):
+    """The adversary knows which released row is a person's and how far the noise can reach, and rules values out.
+
+    Uniform noise on [a, b] added to x confines it to [z - b, z - a]; a factor between 1 and 3 confines a positive x to
+    [z / 3, z]. Near the ends of the range little is left, and the interval can collapse to a point. This needs no
+    population and no probability: what is ruled out is ruled out. Unbounded noise, and categories behind randomized
+    response, rule nothing out; a column without noise leaves nothing open.
+    """
+
+    name = "hard-interval"
+    reads_gaps = True
+    knows = frozenset({"release", "noise", "images", "secret"})
+
+    def guess(self, known: Knowledge) -> Guess:
+        """An interval for the secret of every target."""
+        assert known.noise is not None
+        assert known.images is not None
+        assert known.secret is not None
+        if not known.columnwise:
+            return Abstain("the release mixes columns: a component does not confine any single column")
+        group = known.encoding.groups[known.secret]
+        for place, channel in zip(known.noise.places, known.noise.channels, strict=True):
+            if place == group.slice:
+                low, high = channel.possible(known.release[known.images, place])
+                return Bounds(*_inside(low, high), known.secret)
+        return Abstain("the channel of this column covers other columns too")
+
+
+def _inside(low: Matrix, high: Matrix) -> tuple[Matrix, Matrix]:
+    """Within [0, 1]; all of it where nothing fits, since the release was changed then."""
+    fits = (low <= 1.0) & (high >= 0.0)
+    return np.where(fits, np.clip(low, 0.0, 1.0), 0.0), np.where(fits, np.clip(high, 0.0, 1.0), 1.0)
+
+
+class NaiveEstimate(Attack):
+    """The adversary takes the release at face value: what is in a column is the person's value.
+
+    A column-wise release is read as it is. A release that mixes columns is read as in [random-rotation]: release
+    column j for source column j, stretched to that column's mean and standard deviation where they are known, else to
+    [0, 1]; source columns beyond the last release column, and cells that are not reported, are guessed by their mean.
+    """
+
+    name = "naive-estimate"
+    reads_gaps = True
+    knows = frozenset({"release"})
+    helps = frozenset({"column_moments"})
+
+    def guess(self, known: Knowledge) -> Values:
+        """The release itself, or its columns stretched over the source columns."""
+        Z, usual = known.release, reported_mean(known.release)
+        if known.columnwise:
+            if known.column_moments is not None:
+                usual = known.column_moments.mean
+            return Values(into_domain(np.where(np.isnan(Z), usual, Z)))
+        Z = np.where(np.isnan(Z), usual, Z)
+        d = known.encoding.width
+        s = min(Z.shape[1], d)
+        X = np.full((len(Z), d), 0.5)
+        if known.column_moments is not None:
+            mean, covariance = known.column_moments
+            X[:] = mean
+            X[:, :s] = mean[:s] + _standardised(Z[:, :s]) * np.sqrt(np.diag(covariance)[:s])
+        else:
+            low, high = Z.min(axis=0)[:s], Z.max(axis=0)[:s]
+            X[:, :s] = (Z[:, :s] - low) / np.where(high > low, high - low, 1.0)
+        return Values(into_domain(X))
+
+
+def _standardised(Z: Matrix) -> Matrix:
+    deviation = Z.std(axis=0)
+    return np.asarray((Z - Z.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0))
 
 
 class LinearEstimate(Attack):
@@ -160,3 +274,140 @@ def wiener(Z: Matrix, model: Observation, mean: Matrix, covariance: Matrix) -> M
         A, offset, noise = model.of(columns)
         found[rows] = mean + (Z[np.ix_(rows, columns)] - offset - A @ mean) @ _gain(A, S, noise)
     return found
+
+
+# Filtering noise by random-matrix theory: what pure noise cannot do must be data (Kargupta et al.).
+
+
+# Filtering noise by correlation: keep the principal components in which the data live [HDC05].
+
+
+class PrincipalFilter(Attack):
+    """The adversary knows the transform and the strength of the noise, and that data are correlated while noise is not.
+
+    He turns the transform back, takes the principal components of what he gets and keeps p of them, hoping that the
+    data are in these and the noise is in all ([HDC05]; [principal-laplace, 6.1.3 and 6.3]).
+
+    `components="best"` is the paper's attack: p is the number for which the result comes closest to the original,
+    which needs the truth. All p are returned as candidates, the score takes the best and is an upper bound. The
+    adversary's own choice is their first guess, and `components="own"` returns nothing else: components of cov(R) - N
+    (R the reversed release, N the noise carried back) whose variance exceeds the noise's in the same direction, since
+    keeping any other adds more noise than data. A whole number keeps that many.
+
+    `clip=False` leaves the guess as it comes out, as published; an adversary who knows the domain clips to it.
+
+    Parameters
+    ----------
+    components : {"best", "own"} or int, default="best"
+        Components that are kept: the best number, the choice of the adversary, or from 1 to 100,000.
+    most_candidates : int, default=20
+        Numbers that are tried for the best, from 1 to 1,000.
+    clip : bool, default=true
+        Whether guesses are clipped to the domain; false as published.
+    """
+
+    name = "principal-filter"
+    published = MappingProxyType({"clip": False})
+    knows = frozenset({"release", "transform", "noise_covariance"})
+    helps = frozenset({"noise", "column_moments"})
+    accepts = MappingProxyType(
+        {
+            "components": Either((Word(("best", "own")), Whole(1, 100_000))),
+            "most_candidates": Whole(1, 1_000),
+            "clip": Flag(),
+        }
+    )
+
+    def __init__(
+        self, components: Literal["best", "own"] | int = "best", most_candidates: int = 20, clip: bool = True
+    ) -> None:
+        self.components, self.most_candidates, self.clip = components, most_candidates, clip
+
+    def guess(self, known: Knowledge) -> Values:
+        """Project the reversed release on its first components."""
+        model, mean = observed_with_mean(known)
+        R = model.reverse(known.release, mean)
+        centre = R.mean(axis=0)
+        noise = model.inverse @ model.noise @ model.inverse.T
+        signal, vectors = np.linalg.eigh(covariance_of(R) - noise)
+        keep = signal > np.einsum("ij,ik,kj->j", vectors, noise, vectors)
+        own = vectors[:, keep]
+        filtered = self._guessed(centre + (R - centre) @ own @ own.T)
+        if self.components == "own":
+            return Values(filtered)
+        # As published: the components of the release itself, from the largest variance down.
+        vectors = np.linalg.eigh(covariance_of(R))[1][:, ::-1]
+        scores = (R - centre) @ vectors
+        if self.components != "best":
+            p = int(self.components)
+            return Values(self._guessed(centre + scores[:, :p] @ vectors[:, :p].T))
+        rank = int(np.linalg.matrix_rank(model.matrix))
+        counts = np.unique(np.linspace(1, rank, min(rank, self.most_candidates)).astype(int))
+        return Values(filtered, tuple(self._projected(centre, scores, vectors, counts)))
+
+    def _projected(self, centre: Matrix, scores: Matrix, vectors: Matrix, counts: Codes) -> Iterator[Matrix]:
+        """The first p components for every p of `counts`: each adds to the one before."""
+        X, done = np.tile(centre, (len(scores), 1)), 0
+        for p in counts:
+            X += scores[:, done:p] @ vectors[:, done:p].T
+            done = p
+            yield self._guessed(X.copy())
+
+    def _guessed(self, X: Matrix) -> Matrix:
+        return into_domain(X) if self.clip else X
+
+
+class SpectralFilter(Attack):
+    """The adversary knows how large the eigenvalues of pure noise can be, and keeps every direction that exceeds them.
+
+    In the release's own space, after whitening by the known noise covariance, n rows of s columns of pure noise have
+    eigenvalues up to the Marchenko-Pastur edge (1 + sqrt(s/n))^2. Directions above it are kept, the others are set to
+    the mean; then the transform is turned back.
+
+    `log=True` is for multiplicative noise z = x e on positive data: the same on logarithms, with `noise_covariance`
+    that of log e and `noise_mean` the mean of log e. It abstains where a released value is not positive.
+
+    Parameters
+    ----------
+    log : bool, default=false
+        Whether to work on logarithms, for multiplicative noise on positive values.
+    noise_mean : float, default=0.0
+        Mean of the logarithm of that noise, from -1e6 to 1e6.
+    """
+
+    name = "spectral-filter"
+    knows = frozenset({"release", "transform", "noise_covariance"})
+    helps = frozenset({"noise", "column_moments"})
+    accepts = MappingProxyType({"log": Flag(), "noise_mean": Between(-1e6, 1e6)})
+
+    def __init__(self, log: bool = False, noise_mean: float = 0.0) -> None:
+        self.log, self.noise_mean = log, noise_mean
+
+    def guess(self, known: Knowledge) -> Guess:
+        """Keep the directions above the edge and turn the transform back."""
+        model, mean = observed_with_mean(known)
+        if not self.log:
+            return Values(into_domain(model.reverse(above_edge(known.release, model.noise), mean)))
+        if np.any(known.release <= 0):
+            return Abstain("logarithms need a release with positive values only")
+        cleaned = np.exp(above_edge(np.log(known.release), model.noise) - self.noise_mean)
+        return Values(into_domain(model.reverse(cleaned, mean)))
+
+
+def marchenko_pastur_edge(rows: int, columns: int) -> float:
+    """Largest eigenvalue of the sample covariance of white noise of variance 1, as rows and columns grow."""
+    return float((1.0 + np.sqrt(columns / max(rows, 1))) ** 2)
+
+
+def above_edge(Z: Matrix, noise: Matrix) -> Matrix:
+    """Z with every direction set to its mean in which it varies no more than noise of this covariance could.
+
+    A speck of variance is added to the noise, so that an exact column is whitened to an enormous one and kept.
+    """
+    values, vectors = np.linalg.eigh(noise)
+    deviations = np.sqrt(np.maximum(values, 0.0) + 1e-12)
+    centre = Z.mean(axis=0)
+    white = (Z - centre) @ vectors / deviations
+    strength, directions = np.linalg.eigh(covariance_of(white))
+    signal = directions[:, strength > marchenko_pastur_edge(*Z.shape)]
+    return np.asarray(centre + (white @ signal @ signal.T * deviations) @ vectors.T)

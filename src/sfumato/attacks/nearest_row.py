@@ -11,10 +11,10 @@ from typing import ClassVar
 import numpy as np
 
 from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Guess, Knowledge, Links, Picks
-from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.likelihood import Suspects, below, embed, log_likelihood
 from sfumato.attacks.observation import noise_weights, own_columns, reversed_release
 from sfumato.attacks.row_ratios import MOST_COMPARED, Ratios, has_law, visit_ratios
+from sfumato.attacks.support import nearest_reported
 from sfumato.channels import NotApplicableError
 from sfumato.core.accepted import Either, Listed, Nothing, Whole
 from sfumato.core.array_types import Codes, Matrix

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Guess, Knowledge, KnownNoise, Sources
-from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.like_people import label_likelihood
 from sfumato.attacks.likelihood import (
     BYTES_OF_A_PAIR,
@@ -20,6 +19,7 @@ from sfumato.attacks.likelihood import (
 )
 from sfumato.attacks.observation import noise_weights
 from sfumato.attacks.row_ratios import EXACT_WIDTH, HERE, has_law
+from sfumato.attacks.support import nearest_reported
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.table.neighbours.nearest import chosen, in_blocks
 from sfumato.table.statistics import NO_CLASS

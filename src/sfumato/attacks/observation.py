@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.attacks.base import Knowledge, Transform
-from sfumato.attacks.gaps import patterns, reported_mean
+from sfumato.attacks.support import patterns, reported_mean
 from sfumato.channels import Line
 from sfumato.core.array_types import Codes, Matrix
 

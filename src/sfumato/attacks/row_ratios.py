@@ -13,7 +13,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Guess, Knowledge, KnownNoise, MembershipScores
-from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.like_people import label_likelihood
 from sfumato.attacks.likelihood import (
     BYTES_OF_A_PAIR,
@@ -25,6 +24,7 @@ from sfumato.attacks.likelihood import (
     log_likelihood,
 )
 from sfumato.attacks.observation import noise_weights
+from sfumato.attacks.support import nearest_reported
 from sfumato.core.accepted import Word
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.table.neighbours.arrays import Arrays, NumpyArrays

@@ -28,14 +28,14 @@ from sfumato.attacks import (
 )
 from sfumato.attacks.known_rows import KnownRows
 from sfumato.attacks.metrics import ScoredGuess, Truth, auc, recovery_curve, score_guess
-from sfumato.attacks.metrics.score_values import score_values
+from sfumato.attacks.metrics.scored import score_values
 from sfumato.auditing.case import Case
 from sfumato.auditing.extra import NO_HOLDOUT
 from sfumato.auditing.options import made_attack
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import TableError
 from sfumato.core.wording import WORSE_THAN_GUESSING, is_worse_than_guessing
-from sfumato.release.engines.workers import all_of, in_order
+from sfumato.release.engines.passes import all_of, in_order
 from sfumato.table import Encoding, Schema, open_table
 from sfumato.table.encoding import recode
 

@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 
 from sfumato.attacks import Knowledge, KnownNoise, Values
 from sfumato.attacks.bayes_window import BayesWindow, Beliefs
-from sfumato.attacks.joint_beliefs import JointBeliefs
+from sfumato.attacks.column_beliefs import JointBeliefs
 from sfumato.attacks.like_people import Likely
 from sfumato.attacks.metrics import score_guess
 from sfumato.attacks.metrics.privacy import auc

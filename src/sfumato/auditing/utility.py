@@ -19,7 +19,7 @@ from sfumato.learn.classifiers.factory import CLASSIFIERS as CLASSIFIERS_BY_NAME
 from sfumato.learn.classifiers.factory import make_classifier
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts, public_map
-from sfumato.release.engines.workers import in_order
+from sfumato.release.engines.passes import in_order
 
 CLASSIFIERS = ("radius-vote", "knn", "naive-bayes", "mlp", "forest")
 WITH_CARD = ("reconstructed-naive-bayes", "reconstructed-tree", "noise-aware-lda", "noise-aware-qda")

@@ -26,7 +26,7 @@ from sklearn.decomposition import FastICA
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from sfumato.attacks.metrics.unified import Unified, component_privacy, unified_privacy
+from sfumato.attacks.metrics.privacy import Unified, component_privacy, unified_privacy
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.core.errors import TableError, UsageError
 from sfumato.core.progress import Progress, silent

@@ -20,7 +20,7 @@ from sfumato.ledger.read_off import ReadOff, shared_ends, table_ends
 from sfumato.ledger.roll import Roll
 from sfumato.mechanisms.phases import Given, Phase
 from sfumato.noise import Streams
-from sfumato.release.engines.fit import play
+from sfumato.release.engines.passes import play
 from sfumato.release.engines.release import Engine, Here, Work, drawn
 from sfumato.release.noted import Account, Sanitized, of_ledger, recognise
 from sfumato.release.only_new import Remembered, remember

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sfumato.attacks.metrics.unified import Unified
+from sfumato.attacks.metrics.privacy import Unified
 
 
 class WeakRotationWarning(UserWarning):

@@ -26,9 +26,8 @@ from sfumato.api.cli import (
     survey_before,
     verify,
 )
-from sfumato.api.cli import mine as mining
+from sfumato.api.cli.blocks import GroupedCommand, GroupedCommands
 from sfumato.api.cli.console import run_guarded
-from sfumato.api.cli.grouped import GroupedCommand, GroupedCommands
 
 app = typer.Typer(
     name="sfumato",
@@ -60,7 +59,7 @@ def sfumato(
 
 
 mine = typer.Typer(no_args_is_help=True, help="What else is behind noise: clusters, rules, linear models.")
-for find in (mining.cluster, mining.regress, mining.rules):
+for find in (learn.cluster, learn.regress, learn.rules):
     mine.command()(find)
 for act in (push.push, push.withdraw, study_counts.plan, study_counts.draw, study_counts.reconstruct):
     study.app.command()(act)

@@ -40,7 +40,7 @@ def wrapped(line: str, width: int) -> list[str]:
 
 def lead_lines(found: Mapping[str, Any]) -> Iterator[str]:
     """Rows that were copied, and on which rows figures rest."""
-    from sfumato.auditing.report.comparison_parts import copied_rows
+    from sfumato.auditing.report.guarantee import copied_rows
     from sfumato.auditing.report.strongest import rows_scored
 
     if copied := copied_rows(found.get("copies")):

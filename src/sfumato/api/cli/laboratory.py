@@ -49,8 +49,8 @@ def law(
       sfumato law "1 / (1 + x^4)"
       sfumato law --log -- "-abs(x) / 0.3"
     """
-    from sfumato.auditing.law import BELIEFS
-    from sfumato.auditing.law import law as run
+    from sfumato.auditing.invariance import BELIEFS
+    from sfumato.auditing.invariance import law as run
 
     priors = tuple(prior or BELIEFS)
     if not all(0 < one < 1 for one in priors):
@@ -116,7 +116,7 @@ def redraw(
 
     Example: sfumato redraw release --rows 100000 --out more
     """
-    from sfumato.api.redraw import redraw as run
+    from sfumato.api.sanitize import redraw as run
 
     out = options.out
     if out is None:

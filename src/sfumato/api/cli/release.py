@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.api.cli.blocks import keywords, with_blocks
+from sfumato.api.cli.blocks import keywords, say_old, with_blocks
 from sfumato.api.cli.console import (
     Console,
     Force,
     LedgerPath,
     Quiet,
 )
-from sfumato.api.cli.grouped import say_old
 from sfumato.api.cli.tables import Query, Tables, TablesArgument
 from sfumato.core.asked import RARE
 from sfumato.core.errors import UsageError

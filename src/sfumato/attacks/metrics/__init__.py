@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from sfumato.attacks.metrics.privacy import (
     Interval,
+    Unified,
     auc,
     auc_interval,
     breaches,
+    column_privacy,
+    component_privacy,
     falls,
     interval_width,
     mean_interval,
+    nearest_row_privacy,
     proportion_interval,
     rises,
     root_mean_square,
+    unified_privacy,
     variance_of_difference,
     worst_records,
 )
@@ -26,13 +31,6 @@ from sfumato.attacks.metrics.scored import (
     recovery_curve,
     source_hit_rate,
     usual_guess,
-)
-from sfumato.attacks.metrics.unified import (
-    Unified,
-    column_privacy,
-    component_privacy,
-    nearest_row_privacy,
-    unified_privacy,
 )
 from sfumato.attacks.metrics.utility import (
     Loss,

@@ -30,8 +30,14 @@ from sfumato.attacks.metrics.privacy import (
     same_rows,
     worst_records,
 )
-from sfumato.attacks.metrics.score_values import score_posteriors, score_secrets, score_values
-from sfumato.attacks.metrics.scored import ScoredGuess, Truth, likely_members
+from sfumato.attacks.metrics.scored import (
+    ScoredGuess,
+    Truth,
+    likely_members,
+    score_posteriors,
+    score_secrets,
+    score_values,
+)
 from sfumato.attacks.singling_out import OPEN, Predicates, Sorted
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.table import Encoding, Group

@@ -14,10 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sfumato.attacks import ColumnMoments, Knowledge, KnownNoise, Transform, Values
-from sfumato.attacks.linear_estimate import LinearEstimate
+from sfumato.attacks.linear_estimate import KnownTransform, LinearEstimate, NaiveEstimate, PrincipalFilter
 from sfumato.attacks.metrics import accuracy, interval_width
-from sfumato.attacks.naive_estimate import KnownTransform, NaiveEstimate
-from sfumato.attacks.spectral_filter import PrincipalFilter
 from sfumato.auditing.asked import FigureAsked, FilteringAsked
 from sfumato.auditing.case import read_people
 from sfumato.auditing.figures.item import ANY, Found, item

@@ -19,7 +19,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from sfumato.attacks.metrics import nearest_row_privacy
-from sfumato.attacks.metrics.unified import Unified
+from sfumato.attacks.metrics.privacy import Unified
 from sfumato.auditing.asked import CondensationAsked
 from sfumato.auditing.figures.item import Found, item
 from sfumato.auditing.figures.picture import Name

@@ -9,9 +9,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from sfumato.auditing.report.bars import MIDDLE, chart_row, interval_mark, sign, whisker
 from sfumato.auditing.report.bottom_line import asked_about, is_private, use
-from sfumato.auditing.report.markup import Section, at, drawn, share
+from sfumato.auditing.report.markup import MIDDLE, Section, at, chart_row, drawn, interval_mark, share, sign, whisker
 from sfumato.auditing.report.wording import DASH, ends, figure, of_100, quantity, signed
 from sfumato.core.svg import tag, trimmed
 from sfumato.core.wording import NO_BETTER, WORSE

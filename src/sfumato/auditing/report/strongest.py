@@ -10,10 +10,20 @@ from typing import Any
 from markupsafe import Markup
 
 from sfumato.auditing.extra import points_of, shown_points, three_risks
-from sfumato.auditing.report.bars import bar, legend
 from sfumato.auditing.report.bottom_line import in_points
-from sfumato.auditing.report.markup import Section, drawn
-from sfumato.auditing.report.verdict import IN_SHORT, IN_WORDS, ORDER, POPULATION, SIGNS, in_all, verdict
+from sfumato.auditing.report.markup import (
+    IN_SHORT,
+    IN_WORDS,
+    ORDER,
+    POPULATION,
+    SIGNS,
+    Section,
+    bar,
+    drawn,
+    in_all,
+    legend,
+    verdict,
+)
 from sfumato.auditing.report.wording import detail_rows, ends, figure, known_words, of_100, quantity
 from sfumato.core.wording import QUESTIONS
 

@@ -11,9 +11,8 @@ from sfumato.channels import RandomizedResponse
 from sfumato.core.progress import Progress
 from sfumato.mechanisms import Block, Mechanism
 from sfumato.noise import Streams
-from sfumato.release.engines.passes import each_block
+from sfumato.release.engines.passes import each_block, in_order
 from sfumato.release.engines.shuffle import Shuffle
-from sfumato.release.engines.workers import in_order
 from sfumato.release.sanitize_options import Options
 from sfumato.release.source import Source, SourceBlock, block_rows_for
 from sfumato.release.write_release import Laid, Landing, Layout

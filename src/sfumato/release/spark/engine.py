@@ -23,9 +23,8 @@ from sfumato.noise import Streams
 from sfumato.release.engines.release import Work, perturber
 from sfumato.release.sanitize_options import Options
 from sfumato.release.source import Source
-from sfumato.release.spark.sealed import Seal, is_one_machine, seal_for
 from sfumato.release.spark.spark_release import SparkSource, carried, release_in_spark
-from sfumato.release.spark.spark_table import SparkTable
+from sfumato.release.spark.spark_table import Seal, SparkTable, is_one_machine, seal_for
 from sfumato.release.write_release import InFolder, Laid
 from sfumato.table import Table, open_table
 from sfumato.table.csv_table import CsvTable

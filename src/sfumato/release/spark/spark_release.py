@@ -19,8 +19,7 @@ from sfumato.mechanisms import Block
 from sfumato.noise import Streams, content_hash
 from sfumato.release.engines.release import Work
 from sfumato.release.source import Piece, Source, SourceBlock, block_rows_for
-from sfumato.release.spark.sealed import Seal
-from sfumato.release.spark.spark_table import Batches, SparkTable, as_it_is, partition_number, tasks_errors
+from sfumato.release.spark.spark_table import Batches, Seal, SparkTable, as_it_is, partition_number, tasks_errors
 from sfumato.release.write_release import Laid
 from sfumato.table import Encoding, Table
 from sfumato.table.tables import resized

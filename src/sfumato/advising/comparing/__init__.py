@@ -1,1 +1,0 @@
-"""Mechanisms at several strengths against every adversary and several learners, cell by cell."""
