@@ -72,7 +72,7 @@ def audited_epsilon(
 def audited_by_canaries(
     mechanism: str, parameters: Mapping[str, Any], schema: Schema, rows: pa.Table, *, seed: int, fits: int = FITS
 ) -> dict[str, Any]:
-    """For rows that belong to nobody: planted records, found again by the noise that is between (`auditing/canary.py`).
+    """For made-up rows: planted records, found again by the noise that is between (`auditing/canary.py`).
 
     k planted records show a mu of at least `low` (99.9%), so that one record costs rho = (low / k)^2 / 2 or more, and
     epsilon follows at the same delta as for the claim. `above`: some part of the measurements tells more than it costs.

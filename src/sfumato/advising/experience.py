@@ -101,7 +101,7 @@ class Forecast:
         return 2 * self.taught_nothing > self.tables
 
     def words(self) -> str:
-        """One sentence, with figures that are nobody's measurement of the table asked about."""
+        """One sentence, with figures that were not measured on the table asked about."""
         return (
             f"On {self.tables} public tables of {self._sizes()} rows: "
             f"{right_of_100(self.accuracy, LEARNER, TESTED_ON, self.majority, self.originals)}; it lost between "
@@ -214,7 +214,7 @@ class Ground:
     """train: the rows that a trial releases. test: others, who are the control of attacks and the queries of learners.
 
     majority: how often the commonest class is right about them. ceiling: what the best usual learner reaches that was
-    trained on the rows as they are. numbers: of the rows of `train` in the private table, where somebody wants them.
+    trained on the rows as they are. numbers: of the rows of `train` in the private table, where they are wanted.
     """
 
     schema: Schema
@@ -310,7 +310,7 @@ class Grounds:
 
     @property
     def private(self) -> bool:
-        """Whether a choice here tells something of private rows that nobody has accounted for."""
+        """Whether a choice here tells something of private rows that no ledger has counted."""
         return self.model is None
 
     @property

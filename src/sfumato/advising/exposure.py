@@ -1,4 +1,4 @@
-"""How much a column could tell about who somebody is: by its name and kind, before any cell is looked at.
+"""How much a column could tell about who a person is: by its name and kind, before any cell is looked at.
 
 Leaving a column out because of its cells would be a choice on private rows, which the release would tell. Names and
 kinds are on the form that everybody filled in.
@@ -50,7 +50,7 @@ _HUMPS = re.compile(r"(?<=[a-zß-ÿ])(?=[A-ZÀ-Þ])")
 
 
 def exposure(schema: Schema) -> list[Exposure]:
-    """What each column could tell of who somebody is, by its name and kind alone.
+    """What each column could tell of who a person is, by its name and kind alone.
 
     Parameters
     ----------

@@ -204,7 +204,7 @@ def recommend(table: Any, options: RecommendAsked) -> Recommendation | Advice:
     Parameters
     ----------
     table : DataFrame, Arrow table, dict of columns, path, SqlQuery or Release
-        The private table; or a release whose rows belong to nobody (or its folder), where a choice costs nothing more
+        The private table; or a release of made-up rows (or its folder), where a choice costs nothing more
         if the ledger charged it with a proof. Of any other release the choice proves nothing.
     {options}
 

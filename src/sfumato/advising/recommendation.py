@@ -1,4 +1,4 @@
-"""What is recommended, with its forecast, in figures and in a paragraph for somebody who answers for the data."""
+"""What is recommended, with its forecast, in figures and in a paragraph for whoever answers for the data."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def certificate(
 
 @asks(RedrawAsked)
 def redraw(release: Release | Path | str, options: RedrawAsked) -> Release:
-    """Draw rows again from the model of a release whose rows belong to nobody. The table is not needed.
+    """Draw rows again from the model of a release of made-up rows. The table is not needed.
 
     Whatever is drawn from one model rests on the same noisy measurements, so it costs nothing: the card states the
     claim of the first release. Fitting again (`sanitize`) measures again, and is paid for again.

@@ -312,7 +312,7 @@ class KnownNoise:
 class Knowledge:
     """Everything an adversary could know; `limited` gives the view that one attack is entitled to.
 
-    An item that nobody has is None. What stands on every card, and how guesses are scored, is always visible.
+    An item that is not known is None. What stands on every card, and how guesses are scored, is always visible.
 
     release: n x s, in the encoded units of the release. labels: n class codes, as released; `label_keep` is the
     probability that one is true. columnwise: every release column is an encoded source column. tolerance: a number
@@ -354,7 +354,7 @@ class Knowledge:
     tolerance: float = TOLERANCE
 
     def missing(self, items: Iterable[str]) -> tuple[str, ...]:
-        """The items among these that nobody has, sorted: the reason for a "not applicable"."""
+        """The items among these that are not known, sorted: the reason for a "not applicable"."""
         return tuple(sorted(item for item in items if getattr(self, item) is None))
 
     def hiding(self, secret: int) -> Knowledge:

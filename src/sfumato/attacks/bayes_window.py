@@ -251,9 +251,9 @@ class ListedBeliefs:
         if without is not None:
             log[without[:, None] == self.after] = -np.inf
         weights = normalised(log)
-        nobody = np.isnan(weights[:, 0])
-        if nobody.any():
-            weights[nobody] = normalised(self.log_prior[None])
+        none_fit = np.isnan(weights[:, 0])
+        if none_fit.any():
+            weights[none_fit] = normalised(self.log_prior[None])
         at_places = self.placed.at_places(np.ascontiguousarray(weights.T, dtype=np.float32))
         return [np.asarray(here @ S) for here, S in zip(at_places, self.smoothing, strict=True)]
 
@@ -355,8 +355,8 @@ def _likelihood(arrays: Arrays, support: Support, channel: Channel, Z: Matrix, l
         one = channel_log(arrays, channel, Z, values)
         log = one if log is None else xp.logaddexp(log, one)
     top = xp.amax(log, axis=1)
-    nobody = ~np.isfinite(arrays.get(top))
-    if nobody.any():  # rare, and the processor knows what to make of it
+    none_fit = ~np.isfinite(arrays.get(top))
+    if none_fit.any():  # rare, and the processor knows what to make of it
         return arrays.put(support.likelihood(channel, Z, line))
     return xp.exp(log - top[:, None])
 

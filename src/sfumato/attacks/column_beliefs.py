@@ -113,7 +113,7 @@ def channels_of_groups(noise: KnownNoise, encoding: Encoding) -> list[tuple[Grou
     return found
 
 
-# What is believed of a column by somebody who has seen two releases of the same person.
+# What is believed of a column by an adversary who has seen two releases of the same person.
 
 
 TINY = 1e-300
@@ -166,7 +166,7 @@ class JointBeliefs(ColumnBeliefs):
         return np.hstack([super().simulated(own, rng), self.other.simulated(own, rng)])
 
     def copied(self, number: int) -> bool:
-        """Only where somebody listens to the first release, whose column it is."""
+        """Only where the first release is listened to, whose column it is."""
         return self.first_tells and super().copied(number)
 
     def same_person(self, first: Matrix, second: Matrix) -> Matrix:

@@ -1,4 +1,4 @@
-"""What kept distances give away: one value of a person from the others and the distance to somebody known."""
+"""What kept distances give away: one value of a person from the others and the distance to a known person."""
 
 from __future__ import annotations
 

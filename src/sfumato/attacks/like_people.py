@@ -123,10 +123,10 @@ class Alike(NamedTuple):
 def made_up(X: Matrix, groups: Sequence[Group], share: float, wanted: int, rng: np.random.Generator) -> Alike:
     """About `wanted` people drawn from the people X, smoothed.
 
-    Each keeps somebody's categories and gaps. Its numbers, as normal scores in their columns, are those that are usual
-    beside the categories, plus sqrt(1 - share^2) of what was this person's own, plus `share` of normal noise with the
-    covariance of what is people's own. So at every share columns are spread as they are among the people, and stay
-    correlated; at 1 they depend on each other as normal scores do.
+    Each keeps the categories and gaps of one of them. Its numbers, as normal scores in their columns, are those that
+    are usual beside the categories, plus sqrt(1 - share^2) of what was this person's own, plus `share` of normal noise
+    with the covariance of what is people's own. So at every share columns are spread as they are among the people, and
+    stay correlated; at 1 they depend on each other as normal scores do.
     """
     numbers = [group for group in groups if not group.is_onehot]
     copies = -(-wanted // len(X)) if numbers else 1

@@ -51,7 +51,7 @@ def log_likelihood(
     """log f(z_i | person j), len(Z) x people, up to a constant per row: the sum over all channels.
 
     A column without noise has a normal kernel of width `exact_width` instead: the adversary's list of people is finite,
-    so that nobody on it fits exactly. Without any knowledge of the noise all columns are taken so. `noise`: that of one
+    so that no one on it fits exactly. Without any knowledge of the noise all columns are taken so. `noise`: that of one
     class, where classes differ.
     """
     total = np.zeros((len(Z), len(people.E)))
@@ -81,7 +81,7 @@ def _distances(Z: Matrix, E: Matrix, scales: dict[int, float], metric: str) -> M
 
 
 def normalised(log_weights: Matrix) -> Matrix:
-    """Each row's weights made to sum to 1; a row of -inf (nobody is possible) gives NaN, for the caller to decide."""
+    """Each row's weights made to sum to 1; a row of -inf (no one is possible) gives NaN, for the caller to decide."""
     top = log_weights.max(axis=1, keepdims=True)
     with np.errstate(invalid="ignore"):
         weights = np.exp(log_weights - top)

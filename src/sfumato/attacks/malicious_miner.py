@@ -23,7 +23,7 @@ class Reading:
     """What the collector gets of one question, over many people; lower is safer.
 
     `identified`: share of people of whose answer it is certain (99.9%) and right. `right`: share whose answer it
-    guesses. `baseline`: the same for somebody who knows only how often each answer occurs. `row_norm`: the longest row
+    guesses. `baseline`: the same for a guesser who knows only how often each answer occurs. `row_norm`: the longest row
     of the guidance: what a bound on row norms would look at.
     """
 
@@ -183,12 +183,12 @@ class Watched:
 
 
 class RogueRespondent:
-    """A respondent (not the collector) wants to know what somebody else sent [guided-survey, 4.1].
+    """A respondent (not the collector) wants to know what another respondent sent [guided-survey, 4.1].
 
     The collector publishes guidance, and here also the counts behind it, so that anybody can check it. Between two
     versions the counts grow by the rows of one batch. If that was one row, its bits are the diagonal of the growth. If
     the rogue itself sent all the other rows of the batch under false names (Sybils), it takes them away first.
-    Somebody who sees only the guidance looks at where the directions moved: (I - V V') W has, for one new row r,
+    A person who sees only the guidance looks at where the directions moved: (I - V V') W has, for one new row r,
     columns along
     (I - V V') r.
 

@@ -188,7 +188,7 @@ class NearestRow(Attack):
 def likeliest_rows(known: Knowledge) -> Links:
     """Per target the row with the largest f(z | x) / f(z), and minus the log of its share of all rows' ratios.
 
-    Somebody who can be behind no row at all is given the first one, in more doubt than anybody else.
+    A person who can be behind no row at all is given the first one, in more doubt than all others.
     """
     assert known.targets is not None
     found = _Likeliest(len(known.targets))

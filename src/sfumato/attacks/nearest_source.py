@@ -32,7 +32,7 @@ class NearestSource(Attack):
     """The adversary holds a register of everybody in the table and asks whose row each released row was.
 
     Where the law of the channels is known, he takes the likeliest person of the released class by that class's own law.
-    Else, and where nobody is possible, he takes the person whose record lies nearest, counting a column for less the
+    Else, and where no one is possible, he takes the person whose record lies nearest, counting a column for less the
     more noise it has. Where rows are drawn (kernel resampling) this is the source-hit rate: positions in the release
     say nothing, and the record still reveals the source. People who were never drawn are in the register too.
     """
@@ -100,13 +100,13 @@ def _likeliest(known: Knowledge, code: int, rows: Codes, people: Codes, told: Ma
     suspects, noise = Suspects.of(known, known.register[people]), known.noise.of_class(code)
     place, doubt = _top(known, rows, suspects, noise, told)
     found = people[place]
-    nobody = ~np.isfinite(doubt)
-    if nobody.any():
-        worst = float(doubt[~nobody].max(initial=0.0))
-        doubt[nobody] = worst + 1.0
+    none_fit = ~np.isfinite(doubt)
+    if none_fit.any():
+        worst = float(doubt[~none_fit].max(initial=0.0))
+        doubt[none_fit] = worst + 1.0
         if known.guided is None:
-            found[nobody], distance = _nearest(known, rows[nobody], people)
-            doubt[nobody] += distance
+            found[none_fit], distance = _nearest(known, rows[none_fit], people)
+            doubt[none_fit] += distance
     return found, doubt
 
 

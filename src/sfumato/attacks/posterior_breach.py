@@ -206,9 +206,9 @@ class PosteriorBreach(Attack):
         for block in blocks(len(known.release), len(E)):
             Z = known.release[block]
             weights = normalised(log_likelihood(known, Z, suspects, width))
-            nobody = np.isnan(weights[:, 0])
-            if nobody.any():
-                weights[nobody] = _nearest_person(Z[nobody], E)
+            none_fit = np.isnan(weights[:, 0])
+            if none_fit.any():
+                weights[none_fit] = _nearest_person(Z[none_fit], E)
             after[block] = weights @ holds
         return Posteriors(holds.mean(axis=0), after, properties, self.rho1, self.rho2)
 
@@ -270,10 +270,10 @@ def posterior(values: ArrayLike, probabilities: ArrayLike | None, channel: Chann
         with np.errstate(divide="ignore"):
             log = log + np.log(np.asarray(probabilities, dtype=np.float64))
     weights = normalised(log)
-    nobody = np.isnan(weights[:, 0])
-    if nobody.any():
+    none_fit = np.isnan(weights[:, 0])
+    if none_fit.any():
         line = channel.line(x)
-        weights[nobody] = _nearest_person(seen[nobody], x @ line.gain.T + line.offset)
+        weights[none_fit] = _nearest_person(seen[none_fit], x @ line.gain.T + line.offset)
     return weights
 
 

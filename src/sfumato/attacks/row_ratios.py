@@ -82,7 +82,7 @@ def visit_ratios(
     """Block by block; reads `noise`, `transform`, `guided`, `labels`, `sample` and `sample_labels`.
 
     `X` are the people asked about, `labels` their classes where they are known. Together with the sample they stand for
-    the population, everybody once: somebody who counted twice would seem to explain less. People whose class the
+    the population, everybody once: a person who counted twice would seem to explain less. People whose class the
     released label rules out are left out of its rows; each class has its own law.
 
     A block that does not fit a device is visited again in parts: `visit` keeps what it found when it is done with it.
@@ -123,11 +123,11 @@ def _visit_class(known: Knowledge, mine: _OfClass, population: int, visit: Calla
 
     def hand_over(here: Codes, log: Any, arrays: Arrays) -> None:
         xp = arrays.namespace
-        somebody = np.isfinite(arrays.get(xp.amax(log, axis=1)))
-        if not somebody.any():
+        possible = np.isfinite(arrays.get(xp.amax(log, axis=1)))
+        if not possible.any():
             return
-        if not somebody.all():
-            here, log = here[somebody], log[arrays.put(np.flatnonzero(somebody))]
+        if not possible.all():
+            here, log = here[possible], log[arrays.put(np.flatnonzero(possible))]
         usual = log_sum(log, axis=1, xp=xp) - np.log(population)
         visit(Ratios(here, asked, log[:, : len(asked)] - usual[:, None], arrays))
 

@@ -17,7 +17,7 @@ from sfumato.core.array_types import Codes, Flags, Floats, Matrix
 from sfumato.table import Encoding
 from sfumato.table.neighbours.nearest import chosen, in_blocks
 
-# What an adversary can say who wants to single somebody out: conditions on the columns, joined by "and".
+# What an adversary can say who wants to single a person out: conditions on the columns, joined by "and".
 
 
 OPEN = 1e9
@@ -64,7 +64,7 @@ class Predicates(Guess):
         return np.array([len(self._met(number, records)) for number in range(len(self))], dtype=np.int64)
 
     def first_true(self, X: Matrix | Sorted, numbers: Codes) -> Codes:
-        """The first record that meets each of these, which somebody does."""
+        """The first record that meets each of these; there is one."""
         records = X if isinstance(X, Sorted) else Sorted(X)
         if len(records) <= FEW:
             blocks = (self._who(records, part) for part in self._parts(len(records), numbers))

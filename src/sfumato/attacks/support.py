@@ -18,7 +18,7 @@ from sfumato.table.neighbours.nearest import nearest
 CELLS = 100
 """Cells of a number's range; a column of whole steps has its own values while they are no more than twice as many."""
 FLOOR = 1e-3
-"""How much of the smoothing goes anywhere: nobody on a finite list fits, and nothing is impossible because of it."""
+"""How much of the smoothing goes anywhere: no one on a finite list fits, and nothing is impossible because of it."""
 WITHIN_CELL = 0.3
 """Standard deviation, over a cell's width, of what is taken to be spread over the cell."""
 PLACES = 9
@@ -87,13 +87,13 @@ class Support:
             return self._read_off(Z)
         log = self._log_likelihood(channel, Z, line)
         top = log.max(axis=1, keepdims=True)
-        nobody = ~np.isfinite(top[:, 0])
+        none_fit = ~np.isfinite(top[:, 0])
         with np.errstate(invalid="ignore"):
             found = np.exp(log - top)
-        if nobody.any():
-            found[nobody] = 1.0
+        if none_fit.any():
+            found[none_fit] = 1.0
             if line is not None and self.numbers and abs(line.gain[0, 0]) > 1e-9:
-                found[nobody] = self._read_off((Z[nobody] - line.offset) / np.diag(line.gain))
+                found[none_fit] = self._read_off((Z[none_fit] - line.offset) / np.diag(line.gain))
         return np.asarray(found)
 
     def _read_off(self, Z: Matrix) -> Matrix:

@@ -188,7 +188,7 @@ def own_choice(attack: Attack, guess: Guesses, case: Case) -> dict[str, float]:
 
 
 def _scope(guess: Guesses, case: Case) -> dict[str, float]:
-    """On how many of the rows success was measured, where some are nobody's."""
+    """On how many of the rows success was measured, where some are no person's."""
     nobodys = case.nobodys
     if not nobodys.any() or isinstance(guess, Predicates | MembershipScores):
         return {}
@@ -236,7 +236,7 @@ def share(value: float | None) -> float | None:
     return min(1.0, max(0.0, value))
 
 
-# Scoring without what cannot be a success: people whom the attacker was given, and rows that are nobody's.
+# Scoring without what cannot be a success: people whom the attacker was given, and rows that are no person's.
 
 
 def scored_apart(
@@ -292,7 +292,7 @@ def _of_targets(guess: Guess, kept: Codes) -> Guess:
     return replace(guess, low=guess.low[kept], high=guess.high[kept]) if isinstance(guess, Bounds) else guess
 
 
-# Somebody else's attack: guesses from a file, scored like all others.
+# Another program's attack: guesses from a file, scored like all others.
 
 
 STORY = "Somebody else's attack: guesses of private values, read from a file."

@@ -55,17 +55,16 @@ class Case:
 
     options: what was asked for. original: the table of all people. Z: the audited release rows (n x s); positions:
     their places among the rows that were read, which are `whole`, with the classes `whole_y`; release_rows: how many
-    the release has. source: of every row of `whole` its row in the original, -1 where it is nobody's, as far as can be
-    told; None where nobody can tell of any. affine: (A, c) as far as card and key tell; key_used: it came from a secret
-    key. released: the cells of a release without a card, as they stand; sets: of its columns whose cells name sets of
-    values, by the number of the group.
-    people: original rows (m x d). behind: of every row of Z the position in `people` of its source, or -1. undrawn:
-    people of the table of whom no row was released, where rows are drawn. noise: what the card says of the channels, or
-    an estimate; None where nothing is known.
-    known: everything that an attacker could know; aside: the same aimed at people who are not in the table.
-    targets, candidates: positions in `people` of those aimed at, and of the members among the candidates (who come
-    first). paired: of the people whose rows are known together with their images. lent: of the people whose rows serve
-    as a sample where there is no holdout.
+    the release has. source: of every row of `whole` its row in the original, -1 where it is no person's, as far as can
+    be told; None where that is unknown of all. affine: (A, c) as far as card and key tell; key_used: it came from a
+    secret key. released: the cells of a release without a card, as they stand; sets: of its columns whose cells name
+    sets of values, by the number of the group. people: original rows (m x d). behind: of every row of Z the position in
+    `people` of its source, or -1. undrawn: people of the table of whom no row was released, where rows are drawn.
+    noise: what the card says of the channels, or an estimate; None where nothing is known. known: everything that an
+    attacker could know; aside: the same aimed at people who are not in the table. targets, candidates: positions in
+    `people` of those aimed at, and of the members among the candidates (who come first). paired: of the people whose
+    rows are known together with their images. lent: of the people whose rows serve as a sample where there is no
+    holdout.
     """
 
     options: Options
@@ -117,14 +116,14 @@ class Case:
 
     @property
     def rows_behind(self) -> Matrix | None:
-        """The encoded source row behind every release row (n x d); no number where the row is nobody's."""
+        """The encoded source row behind every release row (n x d); no number where the row is no person's."""
         if self.behind is None:
             return None
         return np.where(self.behind[:, None] >= 0, self.people.X[self.behind], np.nan)
 
     @property
     def nobodys(self) -> Flags:
-        """Of the audited rows, those that nobody is known to be behind although somebody is behind others."""
+        """Of the audited rows, those without a person behind them, where others have one."""
         return np.zeros(len(self.Z), dtype=bool) if self.behind is None else np.asarray(self.behind < 0)
 
     @property
@@ -251,7 +250,7 @@ def read_holdout(table: Table, encoding: Encoding, unknown: str) -> tuple[People
     """People who are not in the table, and how many of them were left out.
 
     A category that the table does not have is taken as missing and counted (or refused: `unknown`). People are left out
-    whose class nobody in the table has, or who lack a number that nobody in the table lacks.
+    whose class does not occur in the table, or who lack a number that all people in the table have.
     """
     whole = table.read()
     fits = np.ones(whole.num_rows, dtype=bool)

@@ -122,9 +122,9 @@ def row_keys(X: Matrix) -> Keys:
 
 
 def _exact(restored: Matrix, count: Counter, case: Case) -> dict[str, Any]:
-    """Released rows that are identical to a record, and to one that nobody else has.
+    """Released rows that are identical to a record, and to one that is unique.
 
-    What stands for a set of values may happen to be somebody's value: a row with such a cell is no copy.
+    What stands for a set of values may happen to be a person's value: a row with such a cell is no copy.
     """
     released = row_keys(restored)
     times = count(released)

@@ -47,7 +47,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Risk:
-    """One risk by the attacker who gets most extra. Without `points` nobody tried, and `why`.
+    """One risk by the attacker who gets most extra. Without `points` no attacker tried, and `why` says why not.
 
     `tried`: attackers of this risk; `ways`: descriptions that they tried, of those who count them; `found`: people whom
     these fitted alone. `high`: the highest upper end among all who tried.

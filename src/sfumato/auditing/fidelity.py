@@ -298,7 +298,7 @@ def _distribution(case: Case, group: Group, restored: Matrix) -> dict[str, Any]:
     told = ~np.isnan(after[:, 0])
     if not told.all():
         found["reported"] = float(told.mean())
-    learned = case.card is None or group.column.source == "learned"  # then the bounds are somebody's values
+    learned = case.card is None or group.column.source == "learned"  # then the bounds are people's values
     if group.is_onehot:
         return found | _of_categories(case, group, before, after[told], learned)
     return found | _of_numbers(case, group, before, after, learned)
@@ -308,7 +308,7 @@ def _of_categories(case: Case, group: Group, before: Matrix, after: Matrix, lear
     counts, released = _counts(before), _counts(after)
     moved = total_variation(counts / len(before), released / len(after)) if len(after) else None
     keep = np.ones(len(counts), dtype=bool)
-    if case.options.public and learned:  # categories that only the original has are nobody's business
+    if case.options.public and learned:  # categories that only the original has stay private
         keep = released > 0
     return {
         "categories": [slot for slot, shown in zip(group.slots, keep, strict=True) if shown],

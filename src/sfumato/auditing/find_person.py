@@ -65,7 +65,7 @@ CLIPPED = "{} lies outside its declared range, and was taken as the nearer end, 
 
 @dataclass(frozen=True)
 class Found:
-    """One question about the person: how often an attacker is right, of 100, or why nobody tried.
+    """One question about the person: how often an attacker is right, of 100, or why none tried.
 
     right: about this person. without: without the release. outside: about people not in the table, where that has a
     meaning. chance: how likely luck alone does as well; None where that cannot be told, as of presence. columns: what

@@ -30,7 +30,7 @@ from sfumato.noise.amplification import bounded_amplification, open_density
 from sfumato.noise.stated_law import is_a_density, stated_law
 from sfumato.table import Encoding, Schema, open_table
 
-# Theorem 4 for any law: does additive noise of it bound what somebody can learn, by how much, or why not?
+# Theorem 4 for any law: does additive noise of it bound what can be learned, by how much, or why not?
 
 
 BELIEFS = (0.01, 0.1, 0.5)

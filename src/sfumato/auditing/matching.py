@@ -1,4 +1,4 @@
-"""Whose row is whose where nobody says so: found out as an adversary would who holds the original rows.
+"""Whose row is whose where no file says so: found out as an adversary would who holds the original rows.
 
 The model: every release row is one person's, each value changed by normal noise of a strength that is estimated per
 column (the mixture z_i ~ mean over people of N(x_j, s^2), by EM). The best one-to-one match is an assignment problem.
@@ -6,7 +6,7 @@ Scored against it, every attack would look too good: where two people fit a row 
 match that is scored against is *drawn* by its likelihood (Metropolis: two rows exchange their people), which is right
 on average if the model is. Where one person fits far better than all others, both are the same.
 
-Rows that are nobody's could be matched too, and would mean nothing. So rows that fit a person better than anybody of
+Rows that are no person's could be matched too, and would mean nothing. So rows that fit a person better than anyone of
 the holdout are told from the rest, by a margin that chance explains for one in twenty of them; the rest is matched only
 where it lies nearer to the people than strangers' rows do as well.
 """
@@ -113,7 +113,7 @@ COPY = 1e-9
 
 
 class Match(NamedTuple):
-    """For every release row a person, -1 where it is nobody's as far as anybody can tell. exact: the best match was
+    """For every release row a person, -1 where it is no person's as far as can be told. exact: the best match was
     computed exactly before the draw.
 
     sure: share of matched rows for which one person has 90% of the likelihood or more.
@@ -125,7 +125,7 @@ class Match(NamedTuple):
 
 
 def match_people(E: Matrix, Z: Matrix, strangers: Matrix | None, rng: np.random.Generator) -> Match | None:
-    """Match release rows Z to people E (in the release's space); None where nobody can tell whose a row is.
+    """Match release rows Z to people E (in the release's space); None where it cannot be told whose a row is.
 
     strangers: people who are not in the table, where there are any.
     """
@@ -162,7 +162,7 @@ def _matched(people: Matrix, rows: Matrix, rng: np.random.Generator) -> Match:
 def fit_somebody(people: Matrix, rows: Matrix, strangers: Matrix | None, rng: np.random.Generator) -> Flags:
     """Rows that lie nearer to one of the people than to any stranger, by a margin beyond chance.
 
-    Somebody to whom rows of nobody lie near is as likely to be a stranger, by any margin, as one of as many people. So
+    A person to whom made-up rows lie near is as likely to be a stranger, by any margin, as one of as many people. So
     the strangers that rows lie nearer to count the people of whom that holds by chance, and the margin is the least
     that leaves 5% of these [Barber and Candes 2015, knockoffs]. Everybody counts once: hundreds of rows that lie far
     out have the same outlier nearest. More people than strangers come in blocks; each stranger then stands for as many
@@ -223,7 +223,7 @@ def halves_agree(people: Matrix, rows: Matrix, rng: np.random.Generator) -> bool
     """Whether release rows are about these people at all, and not about strangers like them.
 
     Of the people nearest to a row by one half of the columns, is the very nearest also the nearest by the other half?
-    If the row is somebody's: often. For a row of a stranger: hardly more often than chance. How often that is, the
+    If the row is a person's: often. For a row of a stranger: hardly more often than chance. How often that is, the
     people themselves say: each is compared with all the others.
     """
     people, rows = people / people.std(axis=0), rows / people.std(axis=0)

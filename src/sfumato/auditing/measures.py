@@ -248,7 +248,7 @@ def _widths(attack: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _widths_of_mean(case: Case) -> dict[str, float]:
-    """The same for somebody who always guesses the mean: the width of the column's own central 95%, over its range."""
+    """The same for a guesser who always takes the mean: the width of the column's own central 95%, over its range."""
     found = {}
     tail = (1.0 - CONFIDENCE) / 2.0
     for group in case.encoding.groups:

@@ -112,7 +112,7 @@ MOST_ROWS, MOST_PEOPLE = 300, 100
 
 
 def line_up(case: Case, rng: np.random.Generator) -> tuple[Lineups, Codes] | tuple[None, None]:
-    """Line-ups and in each the place of the right one; nothing where nobody can tell whose a row is.
+    """Line-ups and in each the place of the right one; nothing where it is unknown whose a row is.
 
     The others are strangers of the holdout, or of the table where there are too few: people whom the released label,
     which is public, does not tell apart from the right one.
@@ -312,7 +312,7 @@ def _pairs(case: Case, seen: Codes, rng: np.random.Generator) -> tuple[RowPairs 
     order = np.argsort(case.behind, kind="stable")
     row_of = np.zeros(len(people), dtype=np.int64)
     row_of[seen] = order[np.searchsorted(case.behind[order], seen)]
-    # No more than half of the people: somebody must be left to be found out.
+    # No more than half of the people, so that some are left to be found out.
     case.paired = rng.permutation(seen)[: max(1, min(people.shape[1] + 1, len(seen) // 2))]
     if case.holdout is None:
         case.lent = sampled(len(people), min(len(people) // 4, MOST_SAMPLED), rng)

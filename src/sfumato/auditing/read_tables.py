@@ -77,7 +77,7 @@ class RenamedTable(Table):
 
 
 def row_count(table: Table) -> int:
-    """Rows of a table, counted where nobody says."""
+    """Rows of a table, counted where it does not say."""
     return sum(batch.num_rows for batch in table.blocks()) if table.rows is None else table.rows
 
 
@@ -107,7 +107,7 @@ def some_people(original: Table, encoding: Encoding, rows: int, most: int, rng: 
     return read_people(original, encoding, sampled(rows, most, rng))
 
 
-# Which release row is whose, where somebody says so: an id that both tables carry, or a file of row numbers.
+# Which release row is whose, where that is said: by an id that both tables carry, or a file of row numbers.
 
 
 LEAST_PAIRED = 2

@@ -123,7 +123,7 @@ def _by_luck(scored: ScoredGuess) -> float:
 
 
 def told_by_strongest(case: Case, attempts: list[Attempt]) -> Told | None:
-    """What the attack on values that gains most tells; None where there is none, or nobody knows whose a row is."""
+    """What the attack on values that gains most tells; None where there is none, or it is unknown whose a row is."""
     found = [
         (one.scored.score - one.scored.baseline, one.guess, one.kept)
         for one in attempts

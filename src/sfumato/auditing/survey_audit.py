@@ -1,6 +1,6 @@
 """The audit of a survey: simulated respondents answer to given guidance, and every adversary has his turn.
 
-Nobody has the respondents' answers, so that people of a population stand for them. Posteriors are exact all the same:
+The respondents' answers are not known, so people of a population stand for them. Posteriors are exact all the same:
 they follow from the guidance, whoever answers.
 """
 

@@ -93,7 +93,7 @@ class Measurement(Record):
 
 
 Rows = Literal["perturbed", "drawn", "nobody"]
-"""Each released row is one person's; or was drawn from some person's; or is made up ("nobody")."""
+"""Each released row is one person's ("perturbed"), was drawn from some person's ("drawn"), or is made up."""
 
 
 @dataclass(frozen=True)

@@ -219,7 +219,7 @@ EXPERTS = {
 """Words of the experts' part of a page and of the papers' pages; owners do not meet them."""
 
 UNNAMED = ("shall", "nobody", "somebody")
-"""English that hides who acts. Say who does it: the attacker, the owner, the coordinator; and `should`, not `shall`."""
+"""English that hides who acts. Say who does it: the attacker, the owner, the coordinator."""
 
 IRREGULAR = {
     "class": "classes",

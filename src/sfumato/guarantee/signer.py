@@ -41,8 +41,8 @@ def checked(signature: str | bytes, message: bytes, namespace: str = NAMESPACE) 
     Raises
     ------
     CardError
-        Where nobody did: the signature is not in its one spelling, was made of something else, for something else, or
-        with another kind of key.
+        Where no known key did: the signature is not in its one spelling, was made of something else, for something
+        else, or with another kind of key.
     """
     try:
         text = signature if isinstance(signature, str) else signature[: MOST + 1].decode("ascii")

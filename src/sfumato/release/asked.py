@@ -37,7 +37,7 @@ ENGINES = {"memory": Abilities(hold_table=True), "stream": Abilities(resume=True
 
 
 class Presence(NamedTuple):
-    """The weakest guarantee about somebody's presence in a table that a study takes."""
+    """The weakest guarantee about a person's presence in a table that a study takes."""
 
     epsilon: float
     delta: float
@@ -46,7 +46,7 @@ class Presence(NamedTuple):
 @dataclass(frozen=True)
 class Terms:
     """What a study settles for a site that sanitizes, and the weakest guarantee that it takes: for a record that is
-    perturbed, or for somebody's presence in the table."""
+    perturbed, or for a person's presence in the table."""
 
     name: str
     hash: str

@@ -18,7 +18,7 @@ from sfumato.table.schema import read_yaml
 
 FORMAT, VERSION = "sfumato-config", 1
 TABLE = "table"
-"""What a choice rests on that somebody made by looking at the private rows."""
+"""What a choice rests on that was made by looking at the private rows."""
 SIMULATED, RELEASED = "simulated", "released"
 """Tables of the same shape; rows that were released before: whoever chooses by them tells nothing new."""
 LOOKED_AT = ("nothing", SIMULATED, RELEASED, TABLE)

@@ -88,7 +88,7 @@ class Declaring:
 
 
 def _check_typed(names: Sequence[str] | None, reason: str, typed: Typed) -> None:
-    """Refuse a declaration without a reason, and values of which nobody can say to which column they belong."""
+    """Refuse a declaration without a reason, and values that cannot be assigned to a column."""
     if not reason.strip():
         raise UsageError("--reason must say how the bounds are known without this table.")
     if typed.given and (names is None or len(names) != 1):
@@ -96,7 +96,7 @@ def _check_typed(names: Sequence[str] | None, reason: str, typed: Typed) -> None
 
 
 def _learned(schema: Schema) -> list[str]:
-    """Released columns whose ranges or categories are nobody's word yet."""
+    """Released columns whose ranges or categories have not been declared yet."""
     return [one.name for one in schema.columns if one.role in ("private", "label") and one.source == "learned"]
 
 

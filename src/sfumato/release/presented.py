@@ -1,4 +1,4 @@
-"""A release as somebody else handed it over, and what can be told of it without its table: the checks of `verify`.
+"""A release as its reader received it, and what can be told of it without its table: the checks of `verify`.
 
 A check takes what was read and yields findings. It believes nothing that it reads.
 """

@@ -28,7 +28,7 @@ def redraw(release: Release, asked: RedrawAsked) -> Release:
 
 
 def draw_from(release: Release, asked: RedrawAsked) -> Release:
-    """The same for somebody who has no ledger."""
+    """The same for a reader who has no ledger."""
     check_asked(asked)
     mechanism = fitted_of(release, asked.rows)
     card = card_of_redraw(release.card, mechanism)

@@ -115,7 +115,7 @@ class Release:
 
     @property
     def model(self) -> Mapping[str, Any] | None:
-        """Of rows that belong to nobody: what they were drawn from, noisy like them and to be shared like them."""
+        """Of made-up rows: what they were drawn from, noisy like them and to be shared like them."""
         if self._model is None and self.folder is not None and (self.folder / MODEL).is_file():
             from sfumato.mechanisms.central.model_file import model_digest  # a method of its own
 
@@ -232,7 +232,7 @@ class Release:
         Parameters
         ----------
         folder : path
-            Folder to write: release.parquet, card.json and (of rows that belong to nobody) model.json to share;
+            Folder to write: release.parquet, card.json and (of made-up rows) model.json to share;
             trace.parquet and key.json, which only you can read and which are never to be shared.
         format : {"parquet", "csv", "sav", "zsav", "dta", "xpt", "xlsx", "ods"}, default "parquet"
             Of the released rows. All but the first two need the extra `sfumato[statistics]`.
@@ -326,7 +326,7 @@ def card_inside(file: pq.ParquetFile) -> bytes | None:
 
 
 def carries_more(file: pq.ParquetFile) -> bool:
-    """Whether another program has written something beside card and rows, which nobody would look at."""
+    """Whether another program has written something beside card and rows, which no check would look at."""
     words = [file.metadata.metadata, file.schema_arrow.metadata, *(field.metadata for field in file.schema_arrow)]
     return any((found or {}).keys() - _FORMAT_METADATA - {CARD_METADATA} for found in words)
 

@@ -162,8 +162,8 @@ class _Run:
         return told
 
     def _roll(self) -> Roll | None:
-        """Where the first pass tells whose rows these are: not of made-up rows, which are nobody's, nor where nothing
-        is counted; and rows that lie on many machines stay there."""
+        """Where the first pass tells whose rows these are: not of made-up rows, which are no person's, nor where
+        nothing is counted; and rows that lie on many machines stay there."""
         if self.mechanism.made_up or not self.options.is_counted or self.options.engine_can.spread:
             return None
         if not self.options.leaves_no_mark:
@@ -172,7 +172,7 @@ class _Run:
         return self.source.roll
 
     def _remembered(self) -> Remembered | None:
-        """Which rows are new, where somebody asks or the ledger remembers rows of this schema."""
+        """Which rows are new, where an option asks or the ledger remembers rows of this schema."""
         if self.mechanism.made_up or self.options.leaves_no_mark:
             return None
         wanted = {"only_new": self.options.only_new, "again": self.options.again}

@@ -189,11 +189,12 @@ def label_response(encoding: Encoding, plan: Plan) -> RandomizedResponse | None:
 
 
 HIGHEST_UNASKED = 30.0
-"""Epsilon of a record that nobody gets without having asked for it: at 30 nothing is left to protect."""
+"""Epsilon of a record that is refused unless it was asked for: at 30 nothing is left to protect."""
 
 
 def check_asked_for(guarantee: Guarantee, schema: Schema, options: Options) -> None:
-    """Refuse a release whose strength nobody named, and which protects nobody, be its figure proved or conditional."""
+    """Refuse a release whose strength was not named and which protects no person, by its proved or conditional
+    figure."""
     epsilon = guarantee.record
     if not (HIGHEST_UNASKED < epsilon < math.inf) or options.unprotected or not options.is_counted:
         return
@@ -220,6 +221,6 @@ def with_person(schema: Schema, name: str, *, agreed: bool) -> Schema:
 
 
 def check_engine(schema: Schema, options: Options) -> None:
-    """What needs all rows of somebody in one place cannot be asked of many machines."""
+    """What needs all rows of a person in one place cannot be asked of many machines."""
     if options.engine_can.spread and schema.person is not None:
         raise UsageError("--engine spark cannot count the rows of one person yet. Use --engine stream.")

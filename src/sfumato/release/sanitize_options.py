@@ -36,7 +36,7 @@ from sfumato.table.statistics import Moments
 
 
 HARDLY_EVER = 1e-4
-"""How probable an overlap of different people may be at most, to be held against them: 14 rows that nobody repeats."""
+"""How probable an overlap of different people may be at most, to be held against them: 14 different rows."""
 THE_TABLE, RELEASED = "the table itself", "a table that your ledger knows as released"
 
 
@@ -256,7 +256,7 @@ class Options(Wanted):
         return as_published(name, known.published if known else {}, self.parameters, MECHANISMS)
 
     def names_strength(self, schema: Schema) -> bool:
-        """Whether somebody said how strong the noise is to be: by an option, a parameter, a config, a study, or for
+        """Whether the caller said how strong the noise is to be: by an option, a parameter, a config, a study, or for
         every column."""
         wanted = (self.epsilon_record, self.epsilon, self.epsilon_presence, self.max_posterior, self.privacy_loss)
         if (

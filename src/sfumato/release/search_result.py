@@ -1,4 +1,4 @@
-"""What a rotation search tells the owner, and nobody else."""
+"""What a rotation search tells the owner alone."""
 
 from __future__ import annotations
 

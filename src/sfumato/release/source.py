@@ -191,7 +191,7 @@ class Source:
         return (*named, *([label.name] if label is not None and self.labelled else []))
 
     def told(self, piece: Piece) -> Told | None:
-        """Whose rows those of a piece are, where somebody asks."""
+        """Whose rows those of a piece are, where that is asked for."""
         if self.roll is None:
             return None
         words = np.empty((len(self.known_by), piece.batch.num_rows), dtype=np.uint32)  # one large piece of memory

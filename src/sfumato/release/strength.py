@@ -14,14 +14,14 @@ from sfumato.mechanisms import make_mechanism
 from sfumato.release.asked import OWNER, Presence, SanitizeAsked, Terms
 
 MECHANISM = "principal-laplace"
-"""What is used where nobody chooses, and no epsilon is named."""
+"""What is used where no method is chosen and no epsilon is named."""
 MADE_UP, SMALL, LARGE, LARGE_FROM = "tree-resampling", "square-wave", "piecewise-noise", 3.0
 """What a bound alone gets: made-up rows where the owner holds the table; else each row is blurred by itself, by one
 method below this epsilon and by another from it on (docs/decisions/0106-one-epsilon.md)."""
 STRENGTHS = frozenset({"b", "scale", "epsilon", "epsilon_record"})
 """Parameters that settle how strong the noise is; a wanted epsilon replaces them."""
 NAMES_STRENGTH = STRENGTHS | {"category_epsilon", "floor", "high", "k", "low"}
-"""Parameters by which somebody says how strong the noise is, of any mechanism that can state an epsilon."""
+"""Parameters that say how strong the noise is, of any mechanism that can state an epsilon."""
 LABEL_EPSILON = 1.0
 
 

@@ -39,7 +39,7 @@ class Unfinished:
     work: Path
     plan: dict[str, Any] = field(default_factory=dict)
     spend: Callable[[], None] | None = None
-    """Tells the ledger that the run ended, so that nobody goes on with it from a copy of these files."""
+    """Tells the ledger that the run ended, so that it cannot be continued from a copy of these files."""
     _passes: int = 0
 
     @property

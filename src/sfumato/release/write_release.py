@@ -113,7 +113,7 @@ UNSTATED = {
     "reproducible": None,
     "chosen_by": "parameters",
 }
-"""What a card says where nobody says otherwise."""
+"""What a card says by default."""
 
 
 def make_card(
@@ -179,7 +179,7 @@ def learned_classes(schema: Schema) -> list[str]:
 CARD_METADATA = b"sfumato.card"
 """Under this name a Parquet release carries its card."""
 MODEL = "model.json"
-"""What rows that belong to nobody were drawn from: to share, like the release."""
+"""What made-up rows were drawn from: to share, like the release."""
 COUNTS = "counts.parquet"
 """Of a fit under a plan: noisy counts that can be added to those of other sites; to share, like the release."""
 Laid = tuple[pa.Table, Codes | None]
@@ -285,7 +285,7 @@ class InMemory:
 
 @contextmanager
 def release_folder(out: Path, options: Options, table: Table) -> Iterator[InFolder]:
-    """The folder in which a run works, which becomes `out`, and nobody else writes there meanwhile.
+    """The folder in which a run works, which becomes `out`; no other run writes there meanwhile.
 
     That of a streaming run can be gone on with. With `resume` what is finished stays there whenever the run stops;
     without, only if it had no time to clean up.
@@ -323,7 +323,7 @@ def release_folder(out: Path, options: Options, table: Table) -> Iterator[InFold
 
 
 def _remove(folder: Path, unfinished: Unfinished, out: Path, force: bool) -> None:
-    """What a killed run left goes only if somebody says so, or if nothing can be made of it."""
+    """What a killed run left goes only if the caller says so, or if nothing can be made of it."""
     if unfinished.begun and not force:
         raise OutputError(
             f"An earlier run into {out} was killed, and its work lies in {folder}. Go on with it: the same command "

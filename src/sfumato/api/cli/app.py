@@ -24,7 +24,6 @@ from sfumato.api.cli import (
     study_counts,
     survey,
     survey_before,
-    verify,
 )
 from sfumato.api.cli.blocks import GroupedCommand, GroupedCommands
 from sfumato.api.cli.console import run_guarded
@@ -79,7 +78,7 @@ GROUPS: dict[str, dict[str, Any]] = {
         "ledger": ledger.app,
     },
     "Analysts": {
-        "verify": verify.verify,
+        "verify": ledger.verify,
         "train": learn.train,
         "predict": learn.predict,
         "evaluate": learn.evaluate,

@@ -142,7 +142,7 @@ class Console:
 
     @property
     def can_ask(self) -> bool:
-        """Whether somebody sits there: a script is never asked."""
+        """Whether a person sits at the terminal: a script is never asked."""
         return not self.quiet and not self.as_json and sys.stdin.isatty() and sys.stdout.isatty()
 
     def say(self, text: str = "") -> None:
@@ -196,7 +196,7 @@ class Console:
 
 
 class ProgressLines:
-    """Where nobody draws a bar (a log, a pipe): a line on standard error every few seconds."""
+    """Where no bar is drawn (a log, a pipe): a line on standard error every few seconds."""
 
     def __init__(self, every: float = 5.0, clock: Callable[[], float] = time.monotonic):
         self.every, self.clock = every, clock

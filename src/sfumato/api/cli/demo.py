@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
+import shutil
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sfumato.api.cli.blocks import keywords, with_blocks
-from sfumato.api.cli.console import Console
+from sfumato.api.cli.console import Console, Json
 from sfumato.api.cli.tables import Tables
 from sfumato.api.demo import DEMO_FOLDER, DemoAsked
 from sfumato.core.errors import UsageError
@@ -19,12 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.api.demo import Demonstration
-import inspect
-import shutil
-from collections.abc import Mapping
-from enum import StrEnum
 
-from sfumato.api.cli.console import Json
 
 WIDTH = 80
 
@@ -128,7 +126,7 @@ def _to_prove(done: Demonstration, options: DemoAsked) -> list[str]:
 
 
 def side_by_side(before: pa.Table, after: pa.Table) -> list[str]:
-    """The first five rows of both. Made-up rows are nobody's, so no row answers the one beside it."""
+    """The first five rows of both. A made-up row is no person's, so it does not answer the row beside it."""
     common = [name for name in before.column_names if name in after.column_names]
     shown = [*common[:3], *common[3:][-1:]]
     both = [table.select(shown).slice(0, 5).to_pylist() for table in (before, after)]

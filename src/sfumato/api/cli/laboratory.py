@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -17,6 +17,9 @@ from sfumato.core.errors import UsageError
 from sfumato.core.files import check_free, write_whole
 from sfumato.core.wording import counted
 from sfumato.release.asked import RedrawAsked
+
+if TYPE_CHECKING:
+    from sfumato.auditing.figures.item import Reached
 
 # law: does noise of a law bound what an attacker can learn?
 
@@ -184,6 +187,14 @@ def one_item(
     check_free(out, force=force)
     with console.listening() as progress:
         found = figure(name, tables.open_if_given(table), **keywords(options), progress=progress)
+    _say_item(found, console)
+    if out is not None:
+        write_whole(out, found.picture())
+    console.result({**found.to_dict(), "picture": None if out is None else str(out)})
+
+
+def _say_item(found: Reached, console: Console) -> None:
+    """What the item shows, of whose rows, and its values beside the printed ones."""
     console.say(f"{found.item.name}: {found.item.shows}")
     if found.item.sets:
         whose = f"{found.set}: {found.source}" if found.set else found.source
@@ -194,9 +205,6 @@ def one_item(
         printed = "" if one.printed is None else f"{one.printed:g}"
         error = "" if one.standard_error is None else f"{one.standard_error:.3g}"
         console.say(f"{one.what:{width}}  {printed:>9}  {one.reached:>10.5g}  {error:>14}")
-    if out is not None:
-        write_whole(out, found.picture())
-    console.result({**found.to_dict(), "picture": None if out is None else str(out)})
 
 
 @app.command()

@@ -5,24 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.advising.asked import RecommendAsked
+from sfumato.advising.asked import CompareAsked, RecommendAsked
 from sfumato.api.cli.blocks import keywords, typed_again, with_blocks
 from sfumato.api.cli.console import Console, Force
 from sfumato.api.cli.tables import Query, TableArgument, Tables
 from sfumato.core.errors import UnmetWishError
 from sfumato.core.files import check_free
-from sfumato.core.wording import to_type
+from sfumato.core.wording import MEASURED, PROVED, counted, right_of_100, to_type
 
 if TYPE_CHECKING:
     from sfumato.advising.recommendation import Recommendation
-from typing import Annotated
-
-from sfumato.advising.asked import CompareAsked
-from sfumato.core.wording import MEASURED, PROVED, counted, right_of_100
 
 
 @with_blocks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,12 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.api.cli.blocks import keywords, say_old, with_blocks
-from sfumato.api.cli.console import (
-    Console,
-    Force,
-    LedgerPath,
-    Quiet,
-)
+from sfumato.api.cli.console import Console, Force, LedgerPath, Quiet
 from sfumato.api.cli.tables import Query, Tables, TablesArgument
 from sfumato.core.asked import RARE
 from sfumato.core.errors import UsageError
@@ -24,14 +20,11 @@ from sfumato.core.files import check_free
 from sfumato.core.wording import counted
 from sfumato.release.asked import SanitizeAsked
 
-if TYPE_CHECKING:  # help loads no job
-    from sfumato.release.noted import Sanitized
-    from sfumato.release.release import Release
-import csv
-from typing import TYPE_CHECKING
-
 if TYPE_CHECKING:
     from sfumato.release.declare import Typed
+    from sfumato.release.noted import Sanitized
+    from sfumato.release.release import Release
+
 
 Label = Annotated[str | None, typer.Option(metavar="COL", help="The column that classifiers are to predict.")]
 
@@ -180,12 +173,14 @@ def _tell(release: Release, options: SanitizeAsked, out: Path | None, console: C
         console.recite(f"To get a proof: {'; '.join(ways_out(done.card.guarantee['in_the_way']))}.")
     for line in (*_of_the_ledger(done, options), *_of_the_table(release, done, options), *_of_the_run(done)):
         console.say(line)
-    files = [] if out is None else sorted(file.name for file in out.iterdir())
-    private = [name for name in files if name in ("key.json", "trace.parquet")]
-    if files and not options.experiment:
-        console.say(_who_may_see(files, private))
-    about = {"folder": None if out is None else str(out), "dry_run": options.dry_run}
-    console.result({**about, "files": files, "private_files": private, **_told(done)})
+    about: dict[str, Any] = {"folder": None, "dry_run": options.dry_run, "files": [], "private_files": []}
+    if out is not None:
+        files = sorted(file.name for file in out.iterdir())
+        private = [name for name in files if name in ("key.json", "trace.parquet")]
+        about |= {"folder": str(out), "files": files, "private_files": private}
+        if files and not options.experiment:
+            console.say(_who_may_see(files, private))
+    console.result({**about, **_told(done)})
 
 
 def _of_the_ledger(done: Sanitized, options: SanitizeAsked) -> Iterator[str]:

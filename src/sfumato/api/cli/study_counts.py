@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from sfumato.study.protocol.messages import DensityInfo
-
 from sfumato.api.cli.blocks import keywords, with_blocks
 from sfumato.api.cli.console import Console, Force
 from sfumato.api.cli.study import StudyId
@@ -20,6 +17,10 @@ from sfumato.core.errors import CoordinatorError, UsageError
 from sfumato.core.files import check_free, write_whole
 from sfumato.core.wording import counted
 from sfumato.study.asked import CountsAsked, RehearseAsked
+
+if TYPE_CHECKING:
+    from sfumato.study.protocol.messages import DensityInfo
+
 
 # study reconstruct: the coordinator recovers how a column was spread behind the noise of all sites.
 

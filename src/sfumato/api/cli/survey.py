@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import sys
 import tempfile
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sfumato.api.cli.blocks import with_blocks
 from sfumato.api.cli.console import AsPublished, Console, Force, Quiet
+from sfumato.api.cli.push import Yes
 from sfumato.api.cli.study import PublicStartUp, StudyId, make_study, respondents_link
 from sfumato.api.cli.tables import AtCoordinator, AtServer, InsecureHttp, IntoFolder
-from sfumato.core.errors import OutputError, UsageError
+from sfumato.core.errors import NothingNewError, OutputError, UsageError
 from sfumato.core.wording import counted
 from sfumato.study import server_part
-
-if TYPE_CHECKING:  # --help needs none of it
-    from sfumato.study.client.survey_server import SurveyServer
-import os
-import sys
-from contextlib import nullcontext
-from typing import Any
-
-from sfumato.api.cli.push import Yes
-from sfumato.core.errors import NothingNewError
 from sfumato.study.asked import RespondAsked
+
+if TYPE_CHECKING:
+    from sfumato.study.client.survey_server import SurveyServer
+
 
 app = typer.Typer(no_args_is_help=True, help="Surveys whose respondents blur their own answers.")
 

@@ -30,7 +30,7 @@ LEAST_ALPHA = 1e-6
 
 
 class Pitman(NamedTuple):
-    """theta > -alpha and 0 < alpha < 1; uniques: expected share of sample uniques that nobody else is like."""
+    """theta > -alpha and 0 < alpha < 1; uniques: expected share of sample uniques that no one else is like."""
 
     theta: float
     alpha: float
@@ -48,7 +48,7 @@ class LogLinear(NamedTuple):
 
 
 def pitman(sizes: Codes, population: int) -> Pitman | None:
-    """Fit Pitman's formula to crowd sizes by maximum likelihood; None where nobody is unique or all are.
+    """Fit Pitman's formula to crowd sizes by maximum likelihood; None where no row is unique or all are.
 
     With n rows in u crowds, m_j of them of size j, the log-likelihood is up to a constant
     sum_{k=1}^{u-1} log(theta + k alpha) - sum_{i=1}^{n-1} log(theta + i) + sum_j m_j sum_{i=1}^{j-1} log(i - alpha).
@@ -85,7 +85,7 @@ def stays_alone(theta: float, alpha: float, rows: int, population: int) -> float
 
 
 def log_linear(columns: list[Codes], population: int) -> LogLinear | None:
-    """Fit Poisson log-linear models to the table of the columns' codes; None where nobody is unique.
+    """Fit Poisson log-linear models to the table of the columns' codes; None where no row is unique.
 
     With sampling fraction p and expected population counts L of the cells, a sample unique is alone with probability
     exp(-(1 - p) L), and linking it hits with (1 - exp(-(1 - p) L)) / ((1 - p) L), since F - 1 is Poisson. L is fitted

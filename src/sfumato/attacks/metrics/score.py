@@ -53,7 +53,7 @@ def score_bounds(guesses: Sequence[Bounds], truth: Truth) -> ScoredGuess | Absta
 
     The width of a number is a share of its range, of a category the share of its slots that stay open. baseline: the
     interval, the same for everybody of a class, that scores best by what is known of the population. control: None,
-    since nobody outside the table has an image. worst: the mean among the worst 1% of targets. Details: share of
+    since people outside the table have no image. worst: the mean among the worst 1% of targets. Details: share of
     intervals that hold the truth, mean width, and share of the intervals of numbers that collapsed: narrower than what
     counts as a hit, and right.
     """
@@ -183,7 +183,7 @@ def _control(guess: Predicates, counts: Codes, made: int, people: int, strangers
 
 
 def _unseen(guess: Predicates, encoding: Encoding) -> Predicates:
-    """Predicates of the same shape by somebody who knows the columns and their ranges alone."""
+    """Predicates of the same shape by an attacker who knows the columns and their ranges alone."""
     rng = np.random.default_rng(0)  # fixed: scoring twice gives the same figure
     groups = encoding.groups
     shape = guess.slots.shape
@@ -212,9 +212,9 @@ def score_links(guess: Links, truth: Truth, control_guess: Links | None = None) 
     """Share of targets that are linked to their own row; a row of an identical person counts as their own.
 
     baseline: a row of the same class, drawn at random. control: share of people who were not in the table
-    (`control_guess`, of `truth.control_targets`) that are linked to a row of somebody identical to them. worst: share
+    (`control_guess`, of `truth.control_targets`) that are linked to a row of a person identical to them. worst: share
     of right links among the 1% of which the adversary is surest (smallest distance or doubt). Details: its median for
-    both, and `strangers_as_near`: the probability that somebody outside comes nearer to a release row than somebody of
+    both, and `strangers_as_near`: the probability that a person outside comes nearer to a release row than a person of
     the table (.5 is safest, 0 worst).
     """
     if truth.targets is None:
@@ -240,7 +240,7 @@ def score_links(guess: Links, truth: Truth, control_guess: Links | None = None) 
 def score_sources(guess: Sources, truth: Truth) -> ScoredGuess | Abstain:
     """Source-hit rate: share of release rows whose source was found; an identical person counts as the source.
 
-    baseline: somebody of the register at random, of the same class. control: None, since every release row has a
+    baseline: a person of the register at random, of the same class. control: None, since every release row has a
     source. worst: share of hits among the 1% of rows of which the adversary is surest. Details: the rate by its name,
     and the share of the register of whom no row was released.
     """

@@ -1,4 +1,4 @@
-"""What a scored guess is, what it is scored against, and the guess of somebody who never saw the release."""
+"""What a scored guess is, what it is scored against, and the guess of an attacker who never saw the release."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Truth:
     """What the owner knows and the adversary does not. All rows are encoded source rows.
 
     rows: the person behind each release row (n x d), in the order of the release; no number (NaN) where the row is
-    nobody's, and guesses about such rows are not scored. control: people of the same
+    no person's, and guesses about such rows are not scored. control: people of the same
     population who are not in the table. targets, control_targets: whole records of the people that the attack was
     aimed at. members: of each candidate whether it is in the table. register: everybody in the table.
     lineup: of every line-up the place of the person behind the row. labels, target_labels, register_labels,
@@ -131,9 +131,9 @@ class Truth:
 class ScoredGuess:
     """Success of one attack, in [0, 1]; higher is worse for privacy in `score`, `worst` and each column's `score`.
 
-    baseline: the same score for somebody who never saw the release. control: the same score on people who were not in
-    the table (None where it has no meaning). interval: 95%, of `score`. worst: see the scorer. riskiest: positions of
-    the records (release rows, or targets) of whom the release adds most, worst first: private. upper_bound: the best
+    baseline: the same score for an attacker who never saw the release. control: the same score on people who were not
+    in the table (None where it has no meaning). interval: 95%, of `score`. worst: see the scorer. riskiest: positions
+    of the records (release rows, or targets) of whom the release adds most, worst first: private. upper_bound: the best
     of several guesses was taken, for which the adversary would need the truth. chosen: by which of several means, and
     on whom that was decided, in words.
     """

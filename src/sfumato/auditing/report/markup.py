@@ -142,7 +142,7 @@ def interval_mark() -> Markup:
 
 
 def legend(attacks: Iterable[Mapping[str, Any]]) -> Markup:
-    """What the signs mean; the ring only where somebody is compared with people not in the table."""
+    """What the signs mean; the ring only where people not in the table are compared."""
     told = [(interval_mark(), "95% interval"), (without_mark(), "without the release")]
     if any(entry.get("control") is not None for entry in attacks):
         told.append((others_mark(), "about people not in the table"))

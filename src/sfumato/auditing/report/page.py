@@ -75,7 +75,7 @@ class Exposed:
 
 @dataclass(frozen=True)
 class Exposure:
-    """The most exposed columns, how many more there are, and those about which nobody learns anything."""
+    """The most exposed columns, how many more there are, and those about which no attacker learns anything."""
 
     columns: list[Exposed]
     left_out: int

@@ -58,7 +58,7 @@ def strongest_section(audit: Mapping[str, Any]) -> Section:
 
 
 def strongest(attacks: Attacks, limit: float | None = None) -> list[Shown]:
-    """All three, also those that nobody tried."""
+    """All three, also those that no attacker tried."""
     entries = {entry["name"]: entry for entry in attacks}
     shown = []
     for one in three_risks(attacks):
@@ -75,7 +75,7 @@ def strongest(attacks: Attacks, limit: float | None = None) -> list[Shown]:
 
 
 def rows_scored(entry: Mapping[str, Any]) -> Iterator[str]:
-    """On how many rows a figure rests, where others are made up and fit nobody."""
+    """On how many rows a figure rests, where others are made up and fit no person."""
     details = entry.get("details") or {}
     if details.get("rows_of_people") is not None and details.get("rows_in_all") is not None:
         yield f"on {details['rows_of_people']:,.0f} of {details['rows_in_all']:,.0f} rows, which fit a person"

@@ -31,9 +31,9 @@ Out = TypeVar("Out")
 def in_order(items: Iterable[In], work: Callable[[In], Out], threads: int | None = None) -> Iterator[Out]:
     """Yield what `work` makes of every item, in the order of the items.
 
-    Several threads with one BLAS thread each beat one thread with many: blocks are small, and NumPy, Arrow and
-    hashlib let go of the interpreter while they compute. The calling thread reads ahead by one item more than there
-    are threads, so that nobody waits for it. What the caller chose for its context (a device) holds in the threads too.
+    Several threads with one BLAS thread each beat one thread with many: blocks are small, and NumPy, Arrow and hashlib
+    let go of the interpreter while they compute. The calling thread reads ahead by one item more than there are
+    threads, so that no work waits for it. What the caller chose for its context (a device) holds in the threads too.
     """
     threads = threads or min(4, os.cpu_count() or 1)
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:

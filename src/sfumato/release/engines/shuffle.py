@@ -68,7 +68,7 @@ class BlockIndex:
 
 def digest_of(content: bytes | memoryview) -> bytes:
     """SHA-256 of the sum of every page: it tells pages that never reached the disk, at a thirtieth of the cost of
-    SHA-256 of all bytes. Nobody forges a block: whoever can write here has the run key."""
+    SHA-256 of all bytes. No block can be forged: whoever can write here has the run key."""
     words = np.frombuffer(content, dtype="<u8")
     sums = np.add.reduceat(words, np.arange(0, len(words), PAGE_CELLS)) if len(words) else words
     return hashlib.sha256(sums.tobytes()).digest()
