@@ -5,6 +5,7 @@ import json
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import sfumato as sf
@@ -178,6 +179,8 @@ def test_a_killed_run_goes_on_and_makes_the_release_that_it_would_have_made(late
     work = later / "killed" / mechanism
     plan = json.loads((work / ".run" / "plan.json").read_text())
     about = (later / "table.csv").stat()
+    if mechanism == "principal-laplace":
+        del plan["recipe"]  # another processor's eigenvectors have other last digits
     plan["files"] = [[str(later / "table.csv"), about.st_size, about.st_mtime_ns, about.st_ino]]
     (work / ".run" / "plan.json").write_text(json.dumps(plan))
     work.rename(later / "killed" / f".{mechanism}.unfinished")
@@ -190,6 +193,7 @@ def test_a_killed_run_goes_on_and_makes_the_release_that_it_would_have_made(late
         return
     gone_on = sf.sanitize(later / "table.csv", **words, resume=True, ledger=ledger, out=work)
     unbroken = sf.sanitize(later / "table.csv", **words, ledger=later / "other.json", out=later / "unbroken")
-    assert gone_on.arrow.equals(unbroken.arrow)
+    again, exact = unbroken.arrow.to_pandas(), mechanism != "principal-laplace"
+    pd.testing.assert_frame_equal(gone_on.arrow.to_pandas(), again, check_exact=exact, rtol=1e-12)
     assert gone_on.card.earlier_releases["count"] == 0
     assert not list((later / "killed").glob(".*.unfinished"))

@@ -9,10 +9,9 @@ from test_second_parents import fitted
 
 import sfumato.mechanisms.central
 from sfumato.guarantee.cost import Central
-from sfumato.mechanisms.central import column_codes as budget
+from sfumato.mechanisms.central import budget, model
 from sfumato.mechanisms.central import drawing as passes
-from sfumato.mechanisms.central import model
-from sfumato.mechanisms.central.column_codes import Chooser
+from sfumato.mechanisms.central.budget import Chooser
 
 ROOM = Path(sfumato.mechanisms.central.__file__).parent
 PURE = 40.0

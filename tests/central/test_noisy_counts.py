@@ -11,7 +11,7 @@ from test_tree_model import MIXED, people
 
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee.cost import Central, rho_for
-from sfumato.mechanisms.central.column_codes import Budget
+from sfumato.mechanisms.central.budget import Budget
 from sfumato.mechanisms.central.noisy_counts import COLUMNS, PAIRS, ROWS, PlannedModel, planned_measurements
 from sfumato.mechanisms.central.plan import Plan, read_plan
 from sfumato.mechanisms.central.planning import plan_from_model, public_plan

@@ -12,8 +12,7 @@ import sfumato as sf
 from sfumato.auditing.canary import _part
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.ledger import Ledger
-from sfumato.mechanisms.central import column_codes as budget
-from sfumato.mechanisms.central import model
+from sfumato.mechanisms.central import budget, model
 from sfumato.mechanisms.tree_resampling import TreeResampling
 from sfumato.noise import grid as exact_choice
 from sfumato.table import Column, Schema

@@ -19,7 +19,7 @@ from sfumato.guarantee.cost import Central, epsilon_of, rho_for
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.guarantee.words import card_in_words
 from sfumato.ledger import Ledger
-from sfumato.mechanisms.central.column_codes import replacing_costs
+from sfumato.mechanisms.central.budget import replacing_costs
 from sfumato.mechanisms.central.model_file import model_from_dict
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import Column, Schema

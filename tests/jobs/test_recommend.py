@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.advising import experience
+from sfumato.advising import ground
 from sfumato.advising.advice import Known, advise
-from sfumato.advising.experience import Ground, split, trial_schema
+from sfumato.advising.ground import Ground, split, trial_schema
 from sfumato.advising.recommendation import Recommendation, _strongest, refuted
 from sfumato.advising.search import Setting, keeps, proves, search
 from sfumato.advising.trial import Outcome, Trial, averaged, trial
@@ -57,8 +57,8 @@ def people(rows=60, seed=0):
 @pytest.fixture(autouse=True)
 def _ceiling_of_one_learner(monkeypatch):
     """No test asks how good plain rows are: one quick learner tells, not forests and networks."""
-    reached = experience._reached
-    monkeypatch.setattr(experience, "_reached", lambda *given: reached(*given[:4], ("naive-bayes",)))
+    reached = ground._reached
+    monkeypatch.setattr(ground, "_reached", lambda *given: reached(*given[:4], ("naive-bayes",)))
 
 
 def outcome(risk: float, accuracy: float) -> Outcome:
@@ -379,7 +379,7 @@ def test_a_wish_for_a_proof_is_not_kept_by_trials_on_private_rows():
 
 
 def test_without_a_schema_no_trial_is_run_unless_it_is_asked_for(monkeypatch):
-    monkeypatch.setattr("sfumato.advising.recommend.choose_on", lambda *_: pytest.fail("rows were looked at"))
+    monkeypatch.setattr("sfumato.advising.on_rows.choose_on", lambda *_: pytest.fail("rows were looked at"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = sf.recommend(people(), label="ill", max_risk=0.2)
@@ -484,9 +484,9 @@ def test_a_promise_carries_its_interval_and_an_untried_risk_stands_apart():
 def test_epsilon_is_that_for_values_and_presence_stands_beside_it():
     """A release with presence 1 has values of about 1.6: it does not keep a wish for 1."""
     schema = trial_schema(SCHEMA)
-    experience = Ground.of(schema, people(200, 1), people(100, 2), ("naive-bayes",))
+    ground = Ground.of(schema, people(200, 1), people(100, 2), ("naive-bayes",))
     how = Trial(learners=("naive-bayes",), attacks=())
-    found = trial(experience, "tree-resampling", {"epsilon": 1.0, "delta": 1e-6}, 0, how)
+    found = trial(ground, "tree-resampling", {"epsilon": 1.0, "delta": 1e-6}, 0, how)
     assert found.presence == pytest.approx(1.0, rel=1e-6)
     assert 1.5 < found.epsilon < 1.8
     assert not proves(found, Wish(epsilon=1.0))

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sfumato.advising.asked import KEY_HOLDERS, CompareAsked
 from sfumato.advising.comparing import Cell, no_learner, not_compared, run_cell, settings, tidy
-from sfumato.advising.experience import TEST_SHARE, Ground, people_of, sampled, split, trial_schema
+from sfumato.advising.ground import TEST_SHARE, Ground, people_of, sampled, split, trial_schema
 from sfumato.advising.trial import Trial
 from sfumato.advising.wish import Candidate, Wish, candidates
 from sfumato.auditing.options import chosen_attacks

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from scipy import stats
 
-from sfumato.advising.experience import Ground
+from sfumato.advising.ground import Ground
 from sfumato.advising.trial import Outcome, Trial, averaged, trial
 from sfumato.advising.wish import LONGEST_REASON, Candidate
 from sfumato.auditing.asked import CanaryAsked

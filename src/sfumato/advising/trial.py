@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from sfumato.advising.experience import Ground
+from sfumato.advising.ground import Ground
 from sfumato.advising.wish import LONGEST_REASON
 from sfumato.attacks import ATTACKS
 from sfumato.attacks.metrics import proportion_interval

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.advising.advice import Advice, Known, advise
-from sfumato.advising.experience import split
+from sfumato.advising.ground import split
 from sfumato.advising.wish import Wish
+from sfumato.api.asked import DemoAsked
 from sfumato.auditing.audit import Audit, audit
 from sfumato.auditing.report import write_report
-from sfumato.core.asked import Read, asked
 from sfumato.core.errors import PrivacyLeakWarning, TableError
 from sfumato.core.files import new_folder
 from sfumato.core.progress import Progress, silent
@@ -26,26 +26,6 @@ from sfumato.ledger import Ledger
 from sfumato.release.sanitize import Options, sanitize, schema_for
 from sfumato.release.sanitize_checks import read_off
 from sfumato.table import Column, Schema, open_table, write_table
-
-# What can be asked of the demonstration: every option once.
-
-
-DEMO_FOLDER = Path("demo-out")
-
-
-@dataclass(frozen=True, kw_only=True)
-class DemoAsked:
-    """The options of `demo`: where it goes, and a table of one's own."""
-
-    out: Path = asked(DEMO_FOLDER, "Folder to write.", metavar="DIR")
-    table: Any = asked(None, "A table of your own instead.", read=Read.TABLE, metavar="TABLE")
-    label: str | None = asked(None, "The column that classifiers are to predict.", metavar="COL")
-    schema: Path | None = asked(None, "With --table: its schema; otherwise one is inferred.", metavar="FILE")
-    max_rows_per_person: int | None = asked(
-        None, "With --table: the most rows that one person has.", at_least=1, metavar="N"
-    )
-    force: bool = asked(False, "Replace what is at --out.")
-
 
 LABEL = "diagnosis"
 EPSILON = 1.0

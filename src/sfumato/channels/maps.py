@@ -240,6 +240,17 @@ class Identity(Map):
         return {"kind": self.kind}
 
 
+def transformed(X: Matrix, matrix: Matrix, offset: Matrix) -> Matrix:
+    """``A x + c`` for every row x; columns lie together, as noise is drawn and files are written.
+
+    Whoever releases and whoever checks multiply in the same order, so that both get the same last digits.
+    """
+    columns = matrix @ X.T
+    columns += offset[:, None]
+    rows: Matrix = columns.T
+    return rows
+
+
 @dataclass(frozen=True, eq=False)
 class Affine(Map):
     """z = A x + c, public. `variances` are those of all components of a learned basis, kept ones first.
@@ -269,9 +280,7 @@ class Affine(Map):
         return replace(self, reason=None)
 
     def apply(self, X: Matrix) -> Matrix:
-        scores = (self.matrix @ X.T).T  # columns lie together, as noise is drawn and files are written
-        scores += self.offset
-        return np.asarray(scores)
+        return transformed(X, self.matrix, self.offset)
 
     def ranges(self, encoding: Encoding, chance: float) -> tuple[Matrix, Matrix]:  # noqa: ARG002
         low, high = component_ranges(self.matrix, encoding.groups)
@@ -374,7 +383,7 @@ class Secret(Map):
     def apply(self, X: Matrix) -> Matrix:
         if self.matrix is None or self.offset is None:
             raise NotApplicableError("needs the transform, which is a secret key that is not in the folder")
-        return np.asarray(X @ self.matrix.T + self.offset)
+        return transformed(X, self.matrix, self.offset)
 
     def ranges(self, encoding: Encoding, chance: float) -> tuple[Matrix, Matrix]:
         """Of a rotation around a centre in the unit cube, sqrt d. Of a Gaussian projection, the longest row of its

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sfumato.channels import Additive, Channel, Exact, Recipe, Secret, draw, laplace_channels
-from sfumato.channels.maps import diameter
+from sfumato.channels.maps import diameter, transformed
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import CardError, UsageError
 from sfumato.guarantee import Key
@@ -43,14 +43,6 @@ def haar_rotation(width: int, rng: np.random.Generator) -> Matrix:
 def is_orthogonal(matrix: Matrix) -> bool:
     """Whether R R' is the identity up to `ORTHOGONAL` (NaN is not)."""
     return bool(np.abs(matrix @ matrix.T - np.eye(len(matrix))).max() <= ORTHOGONAL)
-
-
-def rotate(X: Matrix, matrix: Matrix, offset: Matrix) -> Matrix:
-    """``A x + c`` for every row x; columns lie together, as noise is drawn and files are written."""
-    columns = matrix @ X.T
-    columns += offset[:, None]
-    rotated: Matrix = columns.T
-    return rotated
 
 
 WITHOUT_NOISE = (
@@ -181,7 +173,7 @@ class RandomRotation(Mechanism):
         return Block(draw(self.recipe_.channels, self.embed(X), rng), y, np.arange(len(X)))
 
     def embed(self, X: ArrayLike) -> Matrix:
-        return rotate(as_matrix(X), self.matrix_, self.offset_)
+        return transformed(as_matrix(X), self.matrix_, self.offset_)
 
     def sentence(self) -> str:
         if self.law_name_ is None:

@@ -20,7 +20,7 @@ from sfumato.guarantee import Key
 from sfumato.guarantee.cost import Central, epsilon_of, rho_for, rho_of_loss
 from sfumato.mechanisms.base import PRESENCE, Block, Mechanism, as_codes, as_matrix
 from sfumato.mechanisms.central.agreed import AgreedPlan, agreed_plan, model_under, planned_measurements
-from sfumato.mechanisms.central.column_codes import Budget, replacing_costs
+from sfumato.mechanisms.central.budget import Budget, replacing_costs
 from sfumato.mechanisms.central.model import TreeModel
 from sfumato.mechanisms.central.model_file import model_as_dict, model_digest, model_from_dict
 from sfumato.mechanisms.central.noisy_counts import PlannedModel

@@ -124,6 +124,16 @@ def response_epsilon(threshold: int, categories: int) -> float:
     return odds_epsilon(threshold, 1, categories - 1)
 
 
+def onto_simplex(points: ArrayLike) -> Floats:
+    """The nearest point of the probability simplex, for every line: what lies above the threshold that leaves 1."""
+    v = np.asarray(points, dtype=np.float64)
+    descending = -np.sort(-v, axis=-1)
+    excess = (np.cumsum(descending, axis=-1) - 1.0) / np.arange(1, v.shape[-1] + 1)
+    last = np.count_nonzero(descending > excess, axis=-1, keepdims=True) - 1
+    nearest = np.maximum(v - np.take_along_axis(excess, last, axis=-1), 0.0)
+    return np.asarray(nearest / nearest.sum(axis=-1, keepdims=True))
+
+
 def _check_categories(categories: int, owner: str) -> None:
     if isinstance(categories, bool) or not isinstance(categories, int | np.integer) or categories < 1:
         raise UsageError(

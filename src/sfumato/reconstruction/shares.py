@@ -16,6 +16,7 @@ from scipy.stats import norm
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import TableError, UsageError
 from sfumato.core.wording import counted
+from sfumato.noise.response import onto_simplex
 from sfumato.reconstruction.atoms import Column, Fitted, LogDensity, log_sum
 from sfumato.reconstruction.evidence import Cells
 from sfumato.reconstruction.picture import WIDE, Band, Size, bars_picture
@@ -112,16 +113,6 @@ def invert_response(counts: Sequence[ArrayLike], keeps: Sequence[float]) -> Floa
         total += (keep - other) * (observed - other * observed.sum())
         weight += (keep - other) ** 2 * observed.sum()
     return onto_simplex(total / weight)
-
-
-def onto_simplex(points: ArrayLike) -> Floats:
-    """The nearest point of the probability simplex, for every line: what lies above the threshold that leaves 1."""
-    v = np.asarray(points, dtype=np.float64)
-    descending = -np.sort(-v, axis=-1)
-    excess = (np.cumsum(descending, axis=-1) - 1.0) / np.arange(1, v.shape[-1] + 1)
-    last = np.count_nonzero(descending > excess, axis=-1, keepdims=True) - 1
-    nearest = np.maximum(v - np.take_along_axis(excess, last, axis=-1), 0.0)
-    return np.asarray(nearest / nearest.sum(axis=-1, keepdims=True))
 
 
 @dataclass(frozen=True)

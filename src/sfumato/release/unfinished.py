@@ -100,7 +100,9 @@ class Unfinished:
         """Blocks of one release have one recipe."""
         digest = hashlib.sha256(json.dumps(recipe, sort_keys=True, default=str).encode()).hexdigest()
         if self.plan.setdefault("recipe", digest) != digest:
-            raise self._hopeless("what was fitted differs, so a file that it rests on changed")
+            raise self._hopeless(
+                "what was fitted differs: a file that it rests on changed, or it was begun on another processor"
+            )
         self._note(self.plan)
 
     def _hopeless(self, why: str) -> UsageError:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sfumato.api.asked import DEMO_FOLDER, DemoAsked
 from sfumato.api.cli.blocks import keywords, with_blocks
 from sfumato.api.cli.console import Console, Json
 from sfumato.api.cli.tables import Tables
-from sfumato.api.demo import DEMO_FOLDER, DemoAsked
 from sfumato.core.errors import UsageError
 from sfumato.core.wording import counted, first_names, to_type
 

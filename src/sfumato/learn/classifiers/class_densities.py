@@ -18,6 +18,7 @@ from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.core.errors import CardError
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.release_columns import ReleaseColumn, columns_of_part
+from sfumato.noise.response import onto_simplex
 from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.evidence import FEWEST, Cells, Evidence, Method
 from sfumato.reconstruction.noise_strength import (
@@ -30,7 +31,7 @@ from sfumato.reconstruction.noise_strength import (
 )
 from sfumato.reconstruction.parzen_program import ConvergenceError
 from sfumato.reconstruction.reconstruct import Options, check_same_column, reconstruct_numbers
-from sfumato.reconstruction.shares import invert_response, onto_simplex
+from sfumato.reconstruction.shares import invert_response
 
 # Smoothed expectation-maximization for all classes of a column at once.
 #

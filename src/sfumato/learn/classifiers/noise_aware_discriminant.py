@@ -24,7 +24,7 @@ from sfumato.learn.classifiers.reads_noise import (
 from sfumato.learn.classifiers.release_columns import ReleaseColumn, columns_of_part
 from sfumato.mechanisms import Mechanism
 from sfumato.noise import OperatorNoise
-from sfumato.reconstruction.shares import onto_simplex
+from sfumato.noise.response import onto_simplex
 
 # First and second moments of the plain rows of every class, from the moments of released rows and the known noise.
 #

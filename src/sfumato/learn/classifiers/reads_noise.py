@@ -24,7 +24,7 @@ from sfumato.channels import Recipe
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.guarantee import Card
 from sfumato.mechanisms import Mechanism
-from sfumato.reconstruction.shares import onto_simplex
+from sfumato.noise.response import onto_simplex
 
 WITHOUT_CELLS = (
     "Complex data not supported",
@@ -371,8 +371,6 @@ class ReadsNoise(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         shares, response = counts / counts.sum(), self._response(parts)
         self.class_prior_ = shares
         if response is not None:
-            from sfumato.reconstruction.shares import onto_simplex
-
             self.class_prior_ = onto_simplex(np.linalg.solve(response, shares))
         return shares, response
 

@@ -9,7 +9,7 @@ from sfumato.channels.recipe import Measurement
 from sfumato.core.array_types import Codes
 from sfumato.core.errors import SchemaError
 from sfumato.mechanisms.central import noisy_counts, scoring
-from sfumato.mechanisms.central.column_codes import Budget
+from sfumato.mechanisms.central.budget import Budget
 from sfumato.mechanisms.central.noisy_counts import NoisyCounts, PlannedModel
 from sfumato.mechanisms.central.plan import MOST_CELLS, Plan
 from sfumato.mechanisms.central.scoring import NoisyScores, ScoringModel, ScoringPlan

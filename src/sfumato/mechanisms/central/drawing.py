@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.core.array_types import Codes, Floats, Matrix
-from sfumato.mechanisms.central.column_codes import Bins, Chooser, FineColumn
+from sfumato.mechanisms.central.budget import Chooser
+from sfumato.mechanisms.central.column_codes import Bins, FineColumn
 from sfumato.table import Encoding
 from sfumato.table.statistics import Columns
 

@@ -16,16 +16,8 @@ import numpy as np
 
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.wording import counted
-from sfumato.mechanisms.central.column_codes import (
-    SHARES,
-    WITH_SECOND,
-    Bins,
-    Budget,
-    Chooser,
-    FineColumn,
-    halved,
-    merged,
-)
+from sfumato.mechanisms.central.budget import SHARES, WITH_SECOND, Budget, Chooser
+from sfumato.mechanisms.central.column_codes import Bins, FineColumn, halved, merged
 from sfumato.mechanisms.central.drawing import (
     DrawnModel,
     ModelColumn,

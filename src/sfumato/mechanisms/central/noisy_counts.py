@@ -16,7 +16,7 @@ import numpy as np
 from sfumato.channels.recipe import Measurement
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.wording import counted
-from sfumato.mechanisms.central.column_codes import SHARES, Budget
+from sfumato.mechanisms.central.budget import SHARES, Budget
 from sfumato.mechanisms.central.drawing import DrawnModel, ModelColumn, Pair, class_sizes, column_shares, pair_shares
 from sfumato.mechanisms.central.plan import Plan
 from sfumato.table import Encoding

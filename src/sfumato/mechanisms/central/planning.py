@@ -15,7 +15,8 @@ import numpy as np
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import UsageError
 from sfumato.core.wording import counted
-from sfumato.mechanisms.central.column_codes import Bins, Budget, FineColumn, merged
+from sfumato.mechanisms.central.budget import Budget
+from sfumato.mechanisms.central.column_codes import Bins, FineColumn, merged
 from sfumato.mechanisms.central.drawing import DrawnModel, ModelColumn, Node, Pair, in_drawing_order
 from sfumato.mechanisms.central.model import FEWEST_PAIR_BINS, MOST_PAIR_BINS, depth_for
 from sfumato.mechanisms.central.model_file import model_as_dict, model_digest

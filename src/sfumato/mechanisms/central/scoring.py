@@ -20,7 +20,8 @@ import numpy as np
 from sfumato.channels.recipe import Measurement
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.wording import counted
-from sfumato.mechanisms.central.column_codes import Bins, Budget, FineColumn, merged, quantiles
+from sfumato.mechanisms.central.budget import Budget
+from sfumato.mechanisms.central.column_codes import Bins, FineColumn, merged, quantiles
 from sfumato.mechanisms.central.drawing import DrawnModel, ModelColumn, Pair, Passes, in_drawing_order
 from sfumato.mechanisms.central.model import fine_counts
 from sfumato.table import Encoding

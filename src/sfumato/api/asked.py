@@ -1,0 +1,25 @@
+"""What can be asked of the demonstration: every option once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sfumato.core.asked import Read, asked
+
+DEMO_FOLDER = Path("demo-out")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoAsked:
+    """The options of `demo`: where it goes, and a table of one's own."""
+
+    out: Path = asked(DEMO_FOLDER, "Folder to write.", metavar="DIR")
+    table: Any = asked(None, "A table of your own instead.", read=Read.TABLE, metavar="TABLE")
+    label: str | None = asked(None, "The column that classifiers are to predict.", metavar="COL")
+    schema: Path | None = asked(None, "With --table: its schema; otherwise one is inferred.", metavar="FILE")
+    max_rows_per_person: int | None = asked(
+        None, "With --table: the most rows that one person has.", at_least=1, metavar="N"
+    )
+    force: bool = asked(False, "Replace what is at --out.")
