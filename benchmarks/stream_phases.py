@@ -78,7 +78,7 @@ def phases_told() -> Iterator[Phases]:
     told = Phases()
     steps = [
         (source.Source, "encode", "encode"),
-        (source.Source, "_told", "ledger"),
+        (source.Source, "told", "ledger"),
         (Roll, "add", "ledger"),
         (Ledger, "record", "ledger"),
         (Fingerprint, "sums", "hash"),

@@ -207,6 +207,11 @@ class PersonHash:
 
     def of_rows(self, words: Sequence[Words], tags: Sequence[str]) -> Prints:
         """Fingerprints over these columns: words (n,) of each, with the tag of its name."""
+        return self._scrambled(self.sums(words, tags))
+
+    def sums(self, words: Sequence[Words], tags: Sequence[str]) -> Prints:
+        """What fingerprints are made of: equal where these are, and of all columns the sum of that of some and of the
+        others. They are never written."""
         rows = len(words[0])
         sums, room, other = np.zeros(rows, dtype=np.uint64), *np.empty((2, min(TILE, rows)), dtype=np.uint64)
         secrets = [self.secrets(tag) for tag in tags]
@@ -220,7 +225,7 @@ class PersonHash:
                     mixed ^= spare
                     mixed *= multiplier
                 total += mixed
-        return self._scrambled(sums)
+        return sums
 
     def of_people(self, hashes: Hashes) -> Prints:
         """Fingerprints of people, from keyed 128-bit hashes of their names."""
@@ -231,9 +236,13 @@ class PersonHash:
         """The key under which names of people are hashed."""
         return hmac.new(self._key, b"name", hashlib.sha256).digest()
 
-    def cipher(self, nonce: bytes) -> Cipher[modes.CTR]:
-        """What the words of rows are sealed with on the disk: nothing but their number can be seen."""
-        return Cipher(algorithms.AES(hmac.new(self._key, b"seal", hashlib.sha256).digest()), modes.CTR(nonce))
+    def cipher(self, nonce: bytes, offset: int = 0) -> CipherContext:
+        """What seals the words of rows on the disk from some byte on, and opens them: only their number shows."""
+        counter = (int.from_bytes(nonce, "big") + offset // NONCE_BYTES) % (1 << 8 * NONCE_BYTES)
+        key = hmac.new(self._key, b"seal", hashlib.sha256).digest()
+        found: CipherContext = Cipher(algorithms.AES(key), modes.CTR(counter.to_bytes(NONCE_BYTES, "big"))).encryptor()
+        found.update(bytes(offset % NONCE_BYTES))
+        return found
 
     def _scrambled(self, sums: Prints) -> Prints:
         # One block, one row: that equal rows give equal words is what is wanted of a fingerprint.
@@ -257,25 +266,43 @@ class SealedWords:
         self._file = file
         nonce = os.urandom(NONCE_BYTES)
         file.write(nonce)
-        self._seal: CipherContext = hasher.cipher(nonce).encryptor()
+        self._seal = hasher.cipher(nonce)
 
-    def write(self, words: Sequence[Words]) -> None:
-        self._file.write(self._seal.update(np.uint32(len(words[0])).tobytes()))
-        room = bytearray(4 * len(words[0]) + 15)  # OpenSSL wants room for most of a block more
-        for column in words:
-            size = self._seal.update_into(np.ascontiguousarray(column).view(np.uint8).data, room)
-            self._file.write(memoryview(room)[:size])
+    @staticmethod
+    def room(columns: int, rows: int) -> Words:
+        """Memory for the words of a block: behind it lies what OpenSSL wants to seal them in place."""
+        return np.empty(columns * rows + 4, dtype=np.uint32)[:-4].reshape(columns, rows)
+
+    def write(self, words: Words) -> None:
+        """Take in the words of a block, column after column. The `room` that they lie in is sealed, and free then."""
+        self._file.write(self._seal.update(np.uint32(words.shape[1]).tobytes()))
+        room = words.base.data.cast("B")  # type: ignore[union-attr]
+        self._seal.update_into(room[: words.nbytes], room)
+        self._file.write(room[: words.nbytes])
 
 
-def unsealed(hasher: PersonHash, file: IO[bytes], columns: int) -> Iterator[Words]:
-    """Yield the blocks of words that `SealedWords` wrote: (columns, rows) each."""
-    opener = hasher.cipher(file.read(NONCE_BYTES)).decryptor()
-    while head := file.read(4):
-        rows = int(np.frombuffer(opener.update(head), dtype="<u4")[0])
-        body = file.read(4 * rows * columns)
-        if len(body) != 4 * rows * columns:
+def unsealed(hasher: PersonHash, file: IO[bytes], columns: int, wanted: Sequence[int]) -> Iterator[list[Words]]:
+    """Yield the `wanted` columns of every block of words that `SealedWords` wrote; nothing else of it is read."""
+    end = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    nonce, place = file.read(NONCE_BYTES), NONCE_BYTES
+
+    def opened(start: int, size: int) -> bytes:
+        file.seek(start)
+        return hasher.cipher(nonce, start - NONCE_BYTES).update(file.read(size))
+
+    while place != end:
+        rows = int.from_bytes(opened(place, 4), "little")
+        place, after = place + 4, place + 4 + 4 * rows * columns
+        if after > end:
             raise EOFError("cut short")
-        yield np.frombuffer(opener.update(body), dtype="<u4").reshape(columns, rows)
+        if len(wanted) < columns:
+            found = [np.frombuffer(opened(place + 4 * rows * j, 4 * rows), dtype="<u4") for j in wanted]
+        else:
+            whole = np.frombuffer(opened(place, after - place), dtype="<u4").reshape(columns, rows)
+            found = [whole[j] for j in wanted]
+        yield found
+        place = after
 
 
 # What all releases come to for each person of one of them: the worst and the median, by kind of guarantee.

@@ -21,7 +21,7 @@ from sfumato.guarantee.guarantee import finite
 from sfumato.guarantee.person_hash import PeopleTotals, Tally
 from sfumato.ledger import Ledger
 from sfumato.ledger.ledger import Budget
-from sfumato.ledger.roll import KeptRoll, Over, among, rows_beyond_chance, rows_known
+from sfumato.ledger.roll import KeptRoll, among, rows_beyond_chance, rows_known
 
 FORMAT = "sfumato-ledger-export"
 MOST_DAYS = 36_500
@@ -38,7 +38,7 @@ class Noted:
     epsilon: float | None
     delta: float
     people: int | None
-    """How many people (or different rows) it is about, where their fingerprints are kept."""
+    """How many people (or rows) it is about, where their fingerprints are kept."""
     totals: PeopleTotals | None = None
     """What all releases, later ones included, come to for its people."""
     table: Central | None = None
@@ -216,7 +216,7 @@ def _noted(
     cost = cost_of(entry) if drawn else None
     epsilon = record_epsilon(entry) if cost is None else cost.epsilon
     kind = EMPIRICAL if not math.isfinite(epsilon) else CENTRAL_DP if drawn else LOCAL_DP
-    known = None if roll is None else len(roll.people() if roll.has_people else roll.rows())
+    known = None if roll is None else len(roll.people()) if roll.has_people else len(roll)
     one = Noted(number + 1, when, mechanism, kind, finite(epsilon), 0.0 if cost is None else cost.delta, known)
     beside = [one for one in ledger.earlier("", made_up=True, cohort=entry.get("cohort")).entries if one is not entry]
     if drawn:
@@ -241,9 +241,8 @@ def _tallied(
     """Which other releases whose fingerprints are kept have people of one release, and which of them."""
     own = rolls[number]
     assert own is not None
-    known = own.people() if own.has_people else own.over(own.tags)
     found: list[dict[str, Any]] = []
-    tally = Tally(len(known), by="person" if own.has_people else "row")
+    tally = Tally(len(own.people()) if own.has_people else len(own), by="person" if own.has_people else "row")
     for other, roll in enumerate(rolls):
         if roll is None or other == number:
             continue
@@ -256,14 +255,11 @@ def _tallied(
 def _seen(own: KeptRoll, other: KeptRoll) -> Flags | None:
     """Who of one release is in another: by name, or by their rows where no one is found by name. A roll does not keep
     which row is whose: where people are named and some row came again, anybody may be the one whose it is."""
-    rows: Over = lambda tags: [own.over(tags)]  # noqa: E731
     if not own.has_people:
-        return rows_known(own.tags, rows, other)
+        return rows_known(own, other)
     named = among(own.people(), other.people()) if other.has_people else np.zeros(len(own.people()), dtype=np.bool_)
     if named.any():
         return named
-    everybody = np.ones(len(own.over(own.tags)), dtype=np.bool_)
-    seen = (
-        rows_beyond_chance(own.tags, rows, other, everybody) if other.has_people else rows_known(own.tags, rows, other)
-    )
+    everybody = np.ones(len(own), dtype=np.bool_)
+    seen = rows_beyond_chance(own, other, everybody) if other.has_people else rows_known(own, other)
     return None if seen is None else named | bool(np.any(seen))

@@ -1,15 +1,18 @@
 """The roll of a release: whom it is about, as fingerprints, while it is made and as the ledger keeps it.
 
-Kept are three files in a private folder beside the ledger: the sorted fingerprints of the rows over all columns, the
-sealed words of their cells (so that rows can be compared over the columns that two releases share), and, where a column
-says whose row each is, the sorted fingerprints of people. They are read in place, so that comparing takes a few bytes
-of memory a row.
+Kept are files in a private folder beside the ledger: the sealed words of all cells (so that rows can be compared over
+the columns that two releases share), where a column says whose row each is the sorted fingerprints of people, and, once
+a comparison has needed them, the sorted fingerprints of the rows over all columns. Comparing takes a few bytes of
+memory a row.
 """
 
 from __future__ import annotations
 
 import errno
+from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -109,45 +112,108 @@ NEARLY_ALL = 0.9
 """Columns without one part count if they tell at least this share of the rows apart."""
 TRIED = 1 << 16
 """Rows of both tables on which it is tried first whether leaving out a part finds anybody."""
+FEW, LOOKED_AT = 4, 1 << 12
+"""Columns that are compared before all are, and rows that say which ones."""
 ASKED_AT_A_TIME = 1 << 18
 """Fingerprints that are looked up together: in order, they meet the known ones in the cache, in little memory."""
 
 
 class Told(NamedTuple):
-    """Whose rows those of a block are: words of every column, fingerprints of the rows, and of people."""
+    """Whose rows those of a block are: words of every column, in the order of the roll's tags, and people."""
 
-    words: tuple[Words, ...]
-    rows: Prints
+    words: Words
     people: Prints | None
 
 
-class Roll:
+class Sealed(ABC):
+    """Rows of which the sealed words of all cells are at hand; whoever needs fingerprints makes them, over any of the
+    columns."""
+
+    hasher: PersonHash
+    tags: tuple[str, ...]
+
+    @abstractmethod
+    def _cells(self) -> AbstractContextManager[IO[bytes]]:
+        """The file that they lie in."""
+
+    def _words(self, tags: Sequence[str]) -> Iterator[list[Words]]:
+        """The words of these columns, block by block."""
+        with self._cells() as file:
+            yield from unsealed(self.hasher, file, len(self.tags), [self.tags.index(tag) for tag in tags])
+
+    def over(self, tags: Sequence[str]) -> Iterator[Prints]:
+        """Fingerprints over some of the columns, in the order of the rows, block by block."""
+        for words in self._words(tags):
+            yield self.hasher.of_rows(words, tags)
+
+    def sorted_over(self, tags: Sequence[str]) -> Prints:
+        """The same in order, of all rows."""
+        found = joined(self.over(tags))
+        found.sort()
+        return found
+
+    def first_without(self, tags: Sequence[str], parts: int) -> list[Prints]:
+        """Of the first rows: what tells them apart over the columns but every `parts`-th one, from each on."""
+        found, rows = [[np.empty(0, dtype=np.uint64)] for _ in range(parts)], 0
+        for words in self._words(tags):
+            of_parts = [self.hasher.sums(words[n::parts], tags[n::parts]) for n in range(parts)]
+            total = np.sum(of_parts, axis=0, dtype=np.uint64)
+            for known, one in zip(found, of_parts, strict=True):
+                known.append(total - one)
+            rows += len(words[0])
+            if rows >= TRIED:
+                break
+        return [np.concatenate(one) for one in found]
+
+    def most_telling(self, tags: Sequence[str]) -> tuple[str, ...]:
+        """Those few of the columns that have the most different words in the first rows."""
+        words = next(self._words(tags), [])
+        spread = {tag: -len(np.unique(one[:LOOKED_AT])) for tag, one in zip(tags, words, strict=False)}
+        return tuple(sorted(spread, key=spread.__getitem__)[:FEW])
+
+
+class Roll(Sealed):
     """The people of a release that is being made: filled block by block, then compared and saved."""
 
     def __init__(self, hasher: PersonHash, columns: Sequence[str], *, people: bool, beside: Path | None = None):
         self.hasher = hasher
-        self.tags = tuple(sorted({hasher.tag(name) for name in columns}))
-        self._order = [columns.index(_first(hasher, columns, tag)) for tag in self.tags]
-        self._spool = Spool(beside)
-        self._words = SealedWords(hasher, self._spool)
+        places = {hasher.tag(name): place for place, name in reversed([*enumerate(columns)])}  # of equals the first
+        self.tags = tuple(sorted(places))
+        self._order = [places[tag] for tag in self.tags]
+        self._beside, self._spool = beside, Spool(beside)
+        self._sealed = SealedWords(hasher, self._spool)
         self._people = SpooledPrints(beside) if people else None
-        self._rows = SpooledPrints(beside)
+        self._rows: SpooledPrints | None = None
+        self._count = 0
+        self._spare: deque[Words] = deque()
 
-    def told(self, words: Sequence[Words], people: Prints | None) -> Told:
-        """What a block tells: words of every column, in the order of the names. Any thread may ask."""
-        ordered = tuple(words[place] for place in self._order)
-        return Told(ordered, self.hasher.of_rows(ordered, self.tags), people)
+    def told(self, rows: int, words: Callable[[int], Words], people: Prints | None) -> Told:
+        """What a block tells: `words` are those of the column at a place among the names. Any thread may ask."""
+        room = self._room(len(self.tags), rows)
+        for line, place in zip(room, self._order, strict=True):
+            line[:] = words(place)
+        return Told(room, people)
+
+    def _room(self, columns: int, rows: int) -> Words:
+        """Memory of a block that was taken in, or new memory, which costs more."""
+        try:
+            found = self._spare.popleft()
+        except IndexError:
+            return SealedWords.room(columns, rows)
+        return found if found.shape == (columns, rows) else SealedWords.room(columns, rows)
 
     def add(self, told: Told) -> None:
         """Take in the rows of a block, in the order of the blocks."""
-        self._words.write(told.words)
-        self._rows.add(told.rows)
+        self._count += told.words.shape[1]
+        self._rows = None
+        self._sealed.write(told.words)
+        self._spare.append(told.words)
         if self._people is not None and told.people is not None:
             self._people.add(told.people)
 
     def __len__(self) -> int:
         """How many rows were taken in."""
-        return len(self._rows)
+        return self._count
 
     @property
     def has_people(self) -> bool:
@@ -158,11 +224,21 @@ class Roll:
         """Whose row each is, where a column says so."""
         return None if self._people is None else self._people.all()
 
+    @contextmanager
+    def _cells(self) -> Iterator[IO[bytes]]:
+        yield self._spool.from_start()
+
     def over(self, tags: Sequence[str]) -> Iterator[Prints]:
-        """Fingerprints over some of the columns, in the order of the rows, a piece at a time."""
-        if tuple(tags) == self.tags:
-            return self._rows.pieces()
-        return prints_over(self.hasher, self._spool.from_start(), self.tags, tags)
+        """Fingerprints over some of the columns; over all of them they are made once, and kept with the roll."""
+        if tuple(tags) != self.tags:
+            yield from super().over(tags)
+            return
+        if self._rows is None:
+            made = SpooledPrints(self._beside)
+            for prints in super().over(tags):
+                made.add(prints)
+            self._rows = made
+        yield from self._rows.pieces()
 
     def known_to(self, kept: KeptRoll) -> Flags | None:
         """Which rows the kept roll has as well, by name or by their cells; None where nothing says whether they do.
@@ -170,19 +246,21 @@ class Roll:
         Names that differ do not make two people of one: equal rows are the same person's, unless strangers are alike.
         """
         if self._people is None or not kept.has_people:
-            return rows_known(self.tags, self.over, kept)
+            return rows_known(self, kept)
         named = all_among(self._people.pieces(), kept.people())
-        return named | rows_beyond_chance(self.tags, self.over, kept, ~named)
+        return named | rows_beyond_chance(self, kept, ~named)
 
     def times_in(self, kept: KeptRoll) -> Codes | None:
         """How often the kept roll has each row; where a column names people, 1 for rows that it knows at all."""
         if self._people is not None:
             known = self.known_to(kept)
             return None if known is None else known.astype(np.int64)
-        if _comparable(self.tags, kept) is None:
+        shared = comparable(self, kept)
+        if not shared:
             return None
-        shared = shared_tags(self.tags, kept)
-        theirs = np.sort(kept.over(shared))  # its other file has equal rows once
+        if not alike_in_a_few(self, kept, shared).any():
+            return np.zeros(len(self), dtype=np.int64)
+        theirs = kept.sorted_over(shared)  # its other file has equal rows once
         pieces = [np.searchsorted(theirs, p, "right") - np.searchsorted(theirs, p, "left") for p in self.over(shared)]
         return np.concatenate([np.empty(0, dtype=np.int64), *pieces])
 
@@ -198,7 +276,7 @@ class Roll:
 
 
 @dataclass(frozen=True)
-class KeptRoll:
+class KeptRoll(Sealed):
     """The roll of an earlier release, on the disk."""
 
     folder: Path
@@ -206,21 +284,28 @@ class KeptRoll:
     tags: tuple[str, ...]
     hasher: PersonHash
 
+    def __len__(self) -> int:
+        """How many rows it has."""
+        return sum(len(words) for (words,) in self._words(self.tags[:1]))
+
     @property
     def has_people(self) -> bool:
         return self._file(PEOPLE).exists()
 
     def rows(self) -> Prints:
-        return self._sorted_file(ROWS)
+        """Fingerprints over all columns, in order and each once: made where no comparison has needed them yet."""
+        if self._file(ROWS).exists():
+            return self._sorted_file(ROWS)
+        return each_once(self.sorted_over(self.tags))
 
     def people(self) -> Prints:
         return self._sorted_file(PEOPLE)
 
-    def over(self, tags: Sequence[str], most: int | None = None) -> Prints:
-        """Fingerprints of its rows, or of the first ones, over some of its columns, in no order."""
+    @contextmanager
+    def _cells(self) -> Iterator[IO[bytes]]:
         try:
             with self._file(CELLS).open("rb") as file:
-                return _first_rows(prints_over(self.hasher, file, self.tags, tags), most)
+                yield file
         except (OSError, EOFError, ValueError) as error:
             raise self._damaged(CELLS) from error
 
@@ -246,78 +331,73 @@ class KeptRoll:
         return CardError(f"The ledger's file {self._file(ending)} is missing or damaged. Take it from a backup.")
 
 
-Over = Callable[[Sequence[str]], Iterable[Prints]]
-"""Fingerprints of a table's rows over some of its columns."""
-
-
-def rows_known(tags: tuple[str, ...], over: Over, kept: KeptRoll) -> Flags | None:
-    """Which rows with these columns the kept roll has as well, compared over the columns that both have.
+def rows_known(ours: Sealed, kept: KeptRoll) -> Flags | None:
+    """Which rows the kept roll has as well, compared over the columns that both have.
 
     Where both have columns of their own, what they share may not tell people apart. Then nothing says who is who.
     """
-    theirs = _comparable(tags, kept)
-    if theirs is None:
+    shared = comparable(ours, kept)
+    if not shared:
         return None
-    known = all_among(over(shared_tags(tags, kept)), theirs)
-    return known | nearly_known(tags, over, kept, ~known)
+    known = _alike(ours, kept, shared)
+    return known | nearly_known(ours, kept, ~known)
 
 
-def rows_beyond_chance(tags: tuple[str, ...], over: Over, kept: KeptRoll, asked: Flags) -> Flags:
+def rows_beyond_chance(ours: Sealed, kept: KeptRoll, asked: Flags) -> Flags:
     """Which of the rows that are asked about the kept roll has as well, where that is more than strangers explain."""
-    shared, known = shared_tags(tags, kept), np.zeros(len(asked), dtype=np.bool_)
-    if (theirs := _comparable(tags, kept)) is not None:
-        ours = np.concatenate([*over(shared)])
-        known = asked & among(ours, theirs)
-        if known.any() and not beyond_chance(ours[asked], kept.over(shared)):
+    known = np.zeros(len(asked), dtype=np.bool_)
+    if shared := comparable(ours, kept):
+        known = asked & _alike(ours, kept, shared)
+        if known.any() and not beyond_chance(joined(ours.over(shared))[asked], joined(kept.over(shared))):
             known[:] = False
-    return known | nearly_known(tags, over, kept, asked & ~known)
+    return known | nearly_known(ours, kept, asked & ~known)
 
 
-def nearly_known(tags: tuple[str, ...], over: Over, kept: KeptRoll, asked: Flags) -> Flags:
+def _alike(ours: Sealed, kept: KeptRoll, shared: tuple[str, ...]) -> Flags:
+    """Which rows equal one of the kept roll over the columns that both have."""
+    found = alike_in_a_few(ours, kept, shared)
+    if len(shared) <= FEW or not found.any():
+        return found
+    return all_among(ours.over(shared), kept.rows() if shared == kept.tags else kept.sorted_over(shared))
+
+
+def alike_in_a_few(ours: Sealed, kept: KeptRoll, shared: tuple[str, ...]) -> Flags:
+    """Which rows equal one of the kept roll over a few columns: all that equal one over all of them, and mostly no
+    others, so that the other columns need not be read."""
+    few = ours.most_telling(shared)
+    return all_among(ours.over(few), kept.sorted_over(few))
+
+
+def nearly_known(ours: Sealed, kept: KeptRoll, asked: Flags) -> Flags:
     """Which of the rows that are asked about equal one of the kept roll but for cells in one part of the columns, such
     as one that was corrected.
 
     That few cells differ says less than that none does. So strangers must be ruled out, however few of them are alike.
     """
     known = np.zeros(len(asked), dtype=np.bool_)
-    for part in _telling_parts(tags, over, kept, asked) if asked.any() else ():
-        known |= asked & all_among(over(part), np.sort(kept.over(part)))
+    for part in _telling_parts(ours, kept, asked) if asked.any() else ():
+        known |= asked & all_among(ours.over(part), kept.sorted_over(part))
     return known
 
 
-def _telling_parts(tags: tuple[str, ...], over: Over, kept: KeptRoll, asked: Flags) -> list[tuple[str, ...]]:
+def _telling_parts(ours: Sealed, kept: KeptRoll, asked: Flags) -> list[tuple[str, ...]]:
     """What is left of the columns without one part, as far as it tells rows apart; none where strangers are alike."""
-    shared = shared_tags(tags, kept)
-    parts = [tuple(tag for tag in shared if tag not in shared[n::PARTS]) for n in range(min(PARTS, len(shared)))]
-    parts = [part for part in parts if part]
-    tried = [(_first_rows(over(part), TRIED), kept.over(part, TRIED)) for part in parts]
-    pairs = [sorted((ours[asked[: len(ours)]], theirs), key=len) for ours, theirs in tried]
+    shared = shared_tags(ours.tags, kept)
+    count = min(PARTS, len(shared)) if len(shared) > 1 else 0
+    tried = zip(ours.first_without(shared, count), kept.first_without(shared, count), strict=True)
+    pairs = [sorted((mine[asked[: len(mine)]], theirs), key=len) for mine, theirs in tried]
     telling = [n for n, (_, more) in enumerate(pairs) if _distinct(np.sort(more)) >= NEARLY_ALL * len(more)]
     if not telling or _chance_of_strangers([pairs[n] for n in telling]) >= HARDLY_EVER:
         return []
-    return [parts[n] for n in telling]
+    return [tuple(tag for tag in shared if tag not in shared[n::count]) for n in telling]
 
 
-def _first_rows(pieces: Iterable[Prints], most: int | None) -> Prints:
-    """As many pieces as make up this number of rows."""
-    found, rows = [np.empty(0, dtype=np.uint64)], 0
-    for piece in pieces:
-        found.append(piece)
-        rows += len(piece)
-        if most is not None and rows >= most:
-            break
-    return np.concatenate(found)
-
-
-def _comparable(tags: tuple[str, ...], kept: KeptRoll) -> Prints | None:
-    """The kept roll over the columns that both have, sorted."""
-    shared = shared_tags(tags, kept)
-    if not shared:
-        return None
-    theirs = kept.rows() if shared == kept.tags else np.sort(kept.over(shared))
-    if shared not in (tags, kept.tags) and _distinct(theirs) < TELLS_APART * len(kept.rows()):
-        return None
-    return theirs
+def comparable(ours: Sealed, kept: KeptRoll) -> tuple[str, ...]:
+    """The columns over which rows are compared: those that both have, where they tell rows apart."""
+    shared = shared_tags(ours.tags, kept)
+    if shared and shared not in (ours.tags, kept.tags):
+        return shared if _distinct(kept.sorted_over(shared)) >= TELLS_APART * len(kept.rows()) else ()
+    return shared
 
 
 def shared_tags(tags: tuple[str, ...], kept: KeptRoll) -> tuple[str, ...]:
@@ -354,16 +434,9 @@ def _repeated(found: Prints) -> Flags:
     return among(found, ordered[1:][ordered[1:] == ordered[:-1]])
 
 
-def prints_over(hasher: PersonHash, file: IO[bytes], tags: Sequence[str], wanted: Sequence[str]) -> Iterator[Prints]:
-    """Fingerprints over the `wanted` columns from the sealed words of all of them, block by block."""
-    places = [tags.index(tag) for tag in wanted]
-    for block in unsealed(hasher, file, len(tags)):
-        yield hasher.of_rows([block[j] for j in places], wanted)
-
-
-def _first(hasher: PersonHash, columns: Sequence[str], tag: str) -> str:
-    """Of columns whose names are spelt alike the first one counts."""
-    return next(name for name in columns if hasher.tag(name) == tag)
+def joined(pieces: Iterable[Prints]) -> Prints:
+    """Fingerprints of all rows."""
+    return np.concatenate([np.empty(0, dtype=np.uint64), *pieces])
 
 
 def _distinct(found: Prints) -> int:

@@ -20,7 +20,7 @@ from sfumato.guarantee.borrowed import is_reason
 from sfumato.guarantee.card import EXPERIMENT, SEEDED
 from sfumato.guarantee.person_hash import Fingerprint, Prints
 from sfumato.ledger import Ledger
-from sfumato.ledger.roll import Roll
+from sfumato.ledger.roll import Roll, joined
 from sfumato.mechanisms import Mechanism, make_mechanism
 from sfumato.release.asked import ENGINES, SCORINGS, Abilities, Terms
 from sfumato.release.source import Source
@@ -111,7 +111,8 @@ class ShapedBy(NamedTuple):
         """How many of the rows are private ones, and whose; None where chance explains what there is."""
         if self.fingerprint == fingerprint.hexdigest():
             return len(self.roll), THE_TABLE
-        if roll is not None and (rows := shared_beyond_chance(self._over(self.roll.tags), _over(roll, self.roll.tags))):
+        tags = self.roll.tags
+        if roll is not None and (rows := shared_beyond_chance(joined(self.roll.over(tags)), joined(roll.over(tags)))):
             return rows, THE_TABLE
         for known, entry in ledger.entries():
             if known == self.fingerprint:
@@ -120,17 +121,10 @@ class ShapedBy(NamedTuple):
             tags = () if kept is None else tuple(tag for tag in self.roll.tags if tag in kept.tags)
             if kept is None or not tags:
                 continue
-            theirs = kept.rows() if tags == kept.tags else kept.over(tags)
-            if rows := shared_beyond_chance(self._over(tags), theirs):
+            theirs = kept.rows() if tags == kept.tags else joined(kept.over(tags))
+            if rows := shared_beyond_chance(joined(self.roll.over(tags)), theirs):
                 return rows, RELEASED
         return None
-
-    def _over(self, tags: tuple[str, ...]) -> Prints:
-        return _over(self.roll, tags)
-
-
-def _over(roll: Roll, tags: tuple[str, ...]) -> Prints:
-    return np.concatenate([np.empty(0, dtype=np.uint64), *roll.over(tags)])
 
 
 def shared_beyond_chance(public: Prints, private: Prints) -> int:

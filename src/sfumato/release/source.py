@@ -194,14 +194,14 @@ class Source:
         """Whose rows those of a piece are, where that is asked for."""
         if self.roll is None:
             return None
-        words = np.empty((len(self.known_by), piece.batch.num_rows), dtype=np.uint32)  # one large piece of memory
-        for column, name in zip(words, self.known_by, strict=True):
-            column[:] = cell_words(column_of(piece.batch, name), name)
-        if self.encoding.schema.person is None:
-            return self.roll.told(list(words), None)
-        hasher = self.roll.hasher
-        hashes, _ = self.encoding.person_hashes(piece.batch, hasher.name_key, first_row=piece.first_row)
-        return self.roll.told(list(words), hasher.of_people(hashes))
+        batch, names, people = piece.batch, self.known_by, None
+        if self.encoding.schema.person is not None:
+            hasher = self.roll.hasher
+            hashes, _ = self.encoding.person_hashes(batch, hasher.name_key, first_row=piece.first_row)
+            people = hasher.of_people(hashes)
+        return self.roll.told(
+            batch.num_rows, lambda place: cell_words(column_of(batch, names[place]), names[place]), people
+        )
 
     def note(self, block: SourceBlock) -> SourceBlock:
         """Count what was clipped, once per pass; keep the block for the next pass where that was asked for."""
