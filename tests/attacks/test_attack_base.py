@@ -68,7 +68,7 @@ def test_every_attack_declares_itself(attack):
     assert "dversary" in attack.__doc__.split("\n\n")[0], "the docstring begins with the adversary's story"
     made = attack()
     assert repr(made).startswith(attack.__name__)
-    assert attack(**made.parameters()).parameters() == made.parameters()
+    assert attack(**made.get_params()).get_params() == made.get_params()
 
 
 def test_a_property_is_a_half_open_interval():

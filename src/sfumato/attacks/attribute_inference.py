@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
 import numpy as np
 
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Secrets
@@ -12,6 +10,7 @@ from sfumato.attacks.observation import into_domain
 from sfumato.attacks.support import nearest_reported
 from sfumato.core.accepted import Whole
 from sfumato.core.array_types import Matrix
+from sfumato.mechanisms.parameters import parameter
 
 
 class AttributeInference(Attack):
@@ -32,17 +31,12 @@ class AttributeInference(Attack):
     reads_gaps = True
     knows = frozenset({"release", "targets", "secret"})
     helps = frozenset({"transform", "noise", "noise_covariance", "column_moments"})
-    accepts = MappingProxyType({"neighbours": Whole(1, 1_000)})
-
-    def __init__(self, neighbours: int = 5) -> None:
-        self.neighbours = neighbours
+    neighbours: int = parameter(default=5, accepted=Whole(1, 1_000))
 
     def guess(self, known: Knowledge) -> Guess:
         """The secret of every target."""
         assert known.targets is not None
         assert known.secret is not None
-        if not known.columnwise and known.transform is None:
-            return Abstain("needs the transform of a release that mixes columns")
         others = [number for number in range(len(known.encoding.groups)) if number != known.secret]
         held = held_slots(known, others)
         if not len(held):

@@ -6,7 +6,6 @@ a baseline that never saw the release and against people who were not in the tab
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -18,9 +17,9 @@ import numpy as np
 from sfumato.attacks.window import TOLERANCE
 from sfumato.channels import Channel, Guided, Line, NotApplicableError, Staged, apart
 from sfumato.channels.maps import places
-from sfumato.core.accepted import Accepted
 from sfumato.core.array_types import Codes, Flags, Matrix
-from sfumato.core.errors import SfumatoError, UsageError
+from sfumato.core.errors import SfumatoError
+from sfumato.mechanisms.parameters import CheckedParameters
 from sfumato.table import Encoding
 
 # What an attack can return: each kind of guess is scored in its own way (see `sfumato.attacks.metrics.score`).
@@ -165,30 +164,6 @@ class Abstain(Guess):
     """The adversary has nothing to go on, and says why."""
 
     reason: str
-
-
-__all__ = [
-    "ITEMS",
-    "Abstain",
-    "Attack",
-    "Bounds",
-    "ColumnMoments",
-    "Guess",
-    "Knowledge",
-    "KnownNoise",
-    "Lineups",
-    "Links",
-    "MembershipScores",
-    "Picks",
-    "Posteriors",
-    "Property",
-    "RowPairs",
-    "Secrets",
-    "Sources",
-    "Transform",
-    "UndeclaredKnowledgeError",
-    "Values",
-]
 
 
 class UndeclaredKnowledgeError(SfumatoError, AttributeError):
@@ -396,10 +371,11 @@ class _View(Knowledge):
 
 SINGLING_OUT, LINKABILITY, INFERENCE = "singling out", "linkability", "inference"
 """The three risks of the European guidance on anonymisation (opinion 05/2014)."""
+NEEDS_MAP = "needs the transform of a release that mixes columns"
 NEEDS_ALL_CELLS = "needs every cell of a row, and this release leaves some out"
 
 
-class Attack(ABC):
+class Attack(CheckedParameters, ABC):
     """One adversary.
 
     `knows` is what it cannot do without: the audit answers "not applicable" when an item is missing. `helps` is what it
@@ -417,8 +393,9 @@ class Attack(ABC):
     """What the paper does where our default differs, by parameter."""
     risk: ClassVar[str] = INFERENCE
     """Which of the three risks it plays: most adversaries want values."""
-    accepts: ClassVar[Mapping[str, Accepted]] = MappingProxyType({})
-    """What every parameter may be: those of the constructor."""
+    called: ClassVar[str] = "the attack "
+    needs_map: ClassVar[bool] = True
+    """Whether one that a `transform` helps cannot do without the map of a release that mixes columns."""
 
     @abstractmethod
     def guess(self, known: Knowledge) -> Guess:
@@ -431,25 +408,12 @@ class Attack(ABC):
             return Abstain("needs " + ", ".join(item.replace("_", " ") for item in missing))
         if not self.reads_gaps and np.isnan(everything.release).any():
             return Abstain(NEEDS_ALL_CELLS)
+        maps: set[str] = set()
+        if self.needs_map and "transform" in self.helps and not everything.columnwise:
+            maps = {"transform", "guided"} & self.helps
+        if maps and everything.missing(maps) == tuple(sorted(maps)):
+            return Abstain(NEEDS_MAP)
         try:
             return self.guess(everything.limited(self.knows, self.helps))
         except NotApplicableError as error:
             return Abstain(str(error))
-
-    def check(self) -> None:
-        """Refuse a parameter that is out of its range, in a sentence."""
-        for name, accepted in self.accepts.items():
-            if not accepted.allows(getattr(self, name)):
-                raise UsageError(
-                    f"The {name!r} parameter of the attack {self.name} must be {accepted.words}. "
-                    f"Got {str(getattr(self, name))[:60]!r} instead."
-                )
-
-    def parameters(self) -> dict[str, Any]:
-        """The constructor's arguments and their values."""
-        names = list(inspect.signature(type(self)).parameters)
-        return {name: getattr(self, name) for name in names}
-
-    def __repr__(self) -> str:
-        inside = ", ".join(f"{name}={value!r}" for name, value in self.parameters().items())
-        return f"{type(self).__name__}({inside})"

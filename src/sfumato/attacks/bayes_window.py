@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
 
-from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, KnownNoise, Transform, Values
+from sfumato.attacks.base import Attack, Guess, Knowledge, KnownNoise, Transform, Values
 from sfumato.attacks.column_beliefs import LEAST, ColumnBeliefs, best_guess
 from sfumato.attacks.like_people import CELLS, Likely, Placed, likely_people, made_up
 from sfumato.attacks.likelihood import Suspects, blocks, channel_log, log_likelihood, normalised, released
@@ -18,6 +17,7 @@ from sfumato.attacks.window import best_window, device_window, half_width
 from sfumato.channels import Channel, Line, NotApplicableError, apart, draw
 from sfumato.core.accepted import Whole
 from sfumato.core.array_types import Codes, Flags, Matrix
+from sfumato.mechanisms.parameters import parameter
 from sfumato.table import Encoding, Group
 from sfumato.table.neighbours.arrays import Arrays
 from sfumato.table.neighbours.nearest import chosen, in_blocks
@@ -412,15 +412,11 @@ class BayesWindow(Attack):
     reads_gaps = True
     knows = frozenset({"release", "noise", "sample"})
     helps = frozenset({"labels", "sample_labels", "transform", "guided"})
-    accepts = MappingProxyType({"people": Whole(2, 1_000_000), "cells": Whole(20, 2_000)})
-
-    def __init__(self, people: int = 10_000, cells: int = 100) -> None:
-        self.people, self.cells = people, cells
+    people: int = parameter(default=10_000, accepted=Whole(2, 1_000_000))
+    cells: int = parameter(default=100, accepted=Whole(20, 2_000))
 
     def guess(self, known: Knowledge) -> Guess:
         """Per released row and column, the value of the best window, or the likeliest category."""
-        if not known.columnwise and known.transform is None and known.guided is None:
-            return Abstain("needs the transform of a release that mixes columns")
         n, encoding = len(known.release), known.encoding
         out, mean = np.empty((n, encoding.width)), np.empty((n, encoding.width))
         sure = np.empty((n, len(encoding.groups)))

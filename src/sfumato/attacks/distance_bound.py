@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -11,6 +9,7 @@ from sfumato.attacks.base import Abstain, Attack, Bounds, Guess, Knowledge
 from sfumato.core.accepted import Flag, Positive, Whole
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.core.errors import UsageError
+from sfumato.mechanisms.parameters import parameter
 from sfumato.table import Group
 
 # Lemmas 4.1 and 4.2 of [kernel-resampling]: lengths and values bounded from below by one leaked length.
@@ -88,10 +87,9 @@ class DistanceBound(Attack):
     name = "distance-bound"
     knows = frozenset({"release", "known_rows", "targets", "images", "secret"})
     helps = frozenset({"noise", "noise_covariance"})
-    accepts = MappingProxyType({"leaked": Whole(1, 10_000), "lemma": Flag(), "sureness": Positive(100.0)})
-
-    def __init__(self, leaked: int = 10, lemma: bool = False, sureness: float = 4.0) -> None:
-        self.leaked, self.lemma, self.sureness = leaked, lemma, sureness
+    leaked: int = parameter(default=10, accepted=Whole(1, 10_000))
+    lemma: bool = parameter(default=False, accepted=Flag())
+    sureness: float = parameter(default=4.0, accepted=Positive(100.0))
 
     def guess(self, known: Knowledge) -> Guess:
         """An interval for the secret of every target."""

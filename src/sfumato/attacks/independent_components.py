@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Values
 from sfumato.attacks.observation import covariance_of, into_domain
 from sfumato.core.accepted import Whole
 from sfumato.core.array_types import Matrix
+from sfumato.mechanisms.parameters import parameter
 
 # Signs of principal axes from the shape of the distribution, without trying all 2^d of them.
 
@@ -203,10 +203,9 @@ class EigenAlignment(Attack):
     name = "eigen-alignment"
     knows = frozenset({"release", "sample"})
     helps = frozenset({"noise_covariance"})
-    accepts = MappingProxyType({"restarts": Whole(1, 1_000), "seed": Whole(0, 2**31 - 1), "most_axes": Whole(1, 1_000)})
-
-    def __init__(self, restarts: int = 20, seed: int = 0, most_axes: int = 100) -> None:
-        self.restarts, self.seed, self.most_axes = restarts, seed, most_axes
+    restarts: int = parameter(default=20, accepted=Whole(1, 1_000))
+    seed: int = parameter(default=0, accepted=Whole(0, 2**31 - 1))
+    most_axes: int = parameter(default=100, accepted=Whole(1, 1_000))
 
     def guess(self, known: Knowledge) -> Guess:
         """Align the axes, find the signs, turn the release back."""
@@ -311,10 +310,9 @@ class IndependentComponents(Attack):
 
     name = "independent-components"
     knows = frozenset({"release", "column_moments", "column_distributions"})
-    accepts = MappingProxyType({"runs": Whole(1, 100), "iterations": Whole(1, 10_000), "seed": Whole(0, 2**31 - 1)})
-
-    def __init__(self, runs: int = 6, iterations: int = 200, seed: int = 0) -> None:
-        self.runs, self.iterations, self.seed = runs, iterations, seed
+    runs: int = parameter(default=6, accepted=Whole(1, 100))
+    iterations: int = parameter(default=200, accepted=Whole(1, 10_000))
+    seed: int = parameter(default=0, accepted=Whole(0, 2**31 - 1))
 
     def guess(self, known: Knowledge) -> Guess:
         """Unmix, match, sign and rescale."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
 import numpy as np
 
 from sfumato.attacks.base import Attack, ColumnMoments, Knowledge, Transform, Values
@@ -11,6 +9,7 @@ from sfumato.attacks.linear_estimate import wiener
 from sfumato.attacks.observation import Observation, into_domain, observe, own_columns
 from sfumato.core.accepted import Either, Nothing, Whole
 from sfumato.core.array_types import Matrix
+from sfumato.mechanisms.parameters import parameter
 
 EXACT = 1e-6
 """Relative difference of distances up to which a map counts as a rotation."""
@@ -52,10 +51,7 @@ class KnownRows(Attack):
     name = "known-rows"
     knows = frozenset({"release", "known_rows"})
     helps = frozenset({"noise", "noise_covariance", "column_moments"})
-    accepts = MappingProxyType({"rows": Either((Whole(1, 1_000_000), Nothing()))})
-
-    def __init__(self, rows: int | None = None) -> None:
-        self.rows = rows
+    rows: int | None = parameter(default=None, accepted=Either((Whole(1, 1_000_000), Nothing())))
 
     def guess(self, known: Knowledge) -> Values:
         """Fit the map to the known pairs and turn it back."""

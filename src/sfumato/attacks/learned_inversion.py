@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Simulated, Values
+from sfumato.attacks.base import NEEDS_MAP, Abstain, Attack, Guess, Knowledge, Simulated, Values
 from sfumato.attacks.column_beliefs import best_guess
 from sfumato.attacks.likelihood import released
 from sfumato.attacks.observation import into_domain
@@ -19,6 +18,7 @@ from sfumato.attacks.window import half_width
 from sfumato.channels import NotApplicableError
 from sfumato.core.accepted import Whole
 from sfumato.core.array_types import Codes, Flags, Matrix
+from sfumato.mechanisms.parameters import parameter
 from sfumato.table import Group
 
 # Pairs of a released row and the row behind it, made by releasing people whom the adversary knows.
@@ -70,7 +70,7 @@ def _released(known: Knowledge, X: Matrix, y: Codes | None, rng: np.random.Gener
     if noise is None or not all(channel.is_stated for channel in noise.channels):
         raise NotApplicableError("needs to know how the release was made, and its card does not say")
     if not known.columnwise and known.transform is None and known.guided is None:
-        raise NotApplicableError("needs the transform of a release that mixes columns")
+        raise NotApplicableError(NEEDS_MAP)
     return Simulated(released(known, noise, X, rng), y, np.arange(len(X)))
 
 
@@ -247,12 +247,10 @@ class LearnedInversion(Attack):
 
     name = "learned-inversion"
     reads_gaps = True
+    needs_map = False
     knows = frozenset({"release", "sample"})
     helps = frozenset({"simulator", "noise", "transform", "guided", "labels", "sample_labels"})
-    accepts = MappingProxyType({"trees": Whole(1, 1_000)})
-
-    def __init__(self, trees: int = 20) -> None:
-        self.trees = trees
+    trees: int = parameter(default=20, accepted=Whole(1, 1_000))
 
     def guess(self, known: Knowledge) -> Guess:
         """Per released row and column, what the best way for the column says."""

@@ -23,6 +23,7 @@ from sfumato.attacks.support import Support, patterns, reported_mean
 from sfumato.attacks.window import AS_GOOD, best_window, device_window, half_width
 from sfumato.core.accepted import Between, Either, Flag, Whole, Word
 from sfumato.core.array_types import Codes, Matrix
+from sfumato.mechanisms.parameters import parameter
 from sfumato.table.neighbours.nearest import chosen, in_blocks
 
 # The adversary who reads the release as if it were the table.
@@ -52,10 +53,7 @@ class KnownTransform(Attack):
     reads_gaps = True
     knows = frozenset({"release", "transform"})
     helps = frozenset({"column_moments"})
-    accepts = MappingProxyType({"clip": Flag()})
-
-    def __init__(self, clip: bool = True) -> None:
-        self.clip = clip
+    clip: bool = parameter(default=True, accepted=Flag())
 
     def guess(self, known: Knowledge) -> Values:
         """Turn the transform back and clip to the domain."""
@@ -159,10 +157,7 @@ class LinearEstimate(Attack):
     reads_gaps = True
     knows = frozenset({"release", "transform", "noise_covariance"})
     helps = frozenset({"noise", "column_moments", "column_distributions"})
-    accepts = MappingProxyType({"moments": Word(("known", "release"))})
-
-    def __init__(self, moments: Literal["known", "release"] = "known") -> None:
-        self.moments = moments
+    moments: Literal["known", "release"] = parameter(default="known", accepted=Word(("known", "release")))
 
     def guess(self, known: Knowledge) -> Values:
         """Weigh every release row against the mean."""
@@ -310,18 +305,11 @@ class PrincipalFilter(Attack):
     published = MappingProxyType({"clip": False})
     knows = frozenset({"release", "transform", "noise_covariance"})
     helps = frozenset({"noise", "column_moments"})
-    accepts = MappingProxyType(
-        {
-            "components": Either((Word(("best", "own")), Whole(1, 100_000))),
-            "most_candidates": Whole(1, 1_000),
-            "clip": Flag(),
-        }
+    components: Literal["best", "own"] | int = parameter(
+        default="best", accepted=Either((Word(("best", "own")), Whole(1, 100_000)))
     )
-
-    def __init__(
-        self, components: Literal["best", "own"] | int = "best", most_candidates: int = 20, clip: bool = True
-    ) -> None:
-        self.components, self.most_candidates, self.clip = components, most_candidates, clip
+    most_candidates: int = parameter(default=20, accepted=Whole(1, 1_000))
+    clip: bool = parameter(default=True, accepted=Flag())
 
     def guess(self, known: Knowledge) -> Values:
         """Project the reversed release on its first components."""
@@ -378,10 +366,8 @@ class SpectralFilter(Attack):
     name = "spectral-filter"
     knows = frozenset({"release", "transform", "noise_covariance"})
     helps = frozenset({"noise", "column_moments"})
-    accepts = MappingProxyType({"log": Flag(), "noise_mean": Between(-1e6, 1e6)})
-
-    def __init__(self, log: bool = False, noise_mean: float = 0.0) -> None:
-        self.log, self.noise_mean = log, noise_mean
+    log: bool = parameter(default=False, accepted=Flag())
+    noise_mean: float = parameter(default=0.0, accepted=Between(-1e6, 1e6))
 
     def guess(self, known: Knowledge) -> Guess:
         """Keep the directions above the edge and turn the transform back."""

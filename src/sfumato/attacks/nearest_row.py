@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -15,9 +14,9 @@ from sfumato.attacks.likelihood import Suspects, below, embed, log_likelihood
 from sfumato.attacks.observation import noise_weights, own_columns, reversed_release
 from sfumato.attacks.row_ratios import MOST_COMPARED, Ratios, has_law, visit_ratios
 from sfumato.attacks.support import nearest_reported
-from sfumato.channels import NotApplicableError
 from sfumato.core.accepted import Either, Listed, Nothing, Whole
 from sfumato.core.array_types import Codes, Matrix
+from sfumato.mechanisms.parameters import parameter
 from sfumato.table.statistics import NO_CLASS
 
 # How likely everybody in a line-up is behind a released row, by the law of the row's own class.
@@ -62,8 +61,6 @@ def lineup_scores(known: Knowledge) -> Matrix:
 def _computed(known: Knowledge) -> Matrix:
     assert known.lineups is not None
     assert known.noise is not None
-    if not known.columnwise and known.transform is None and known.guided is None:
-        raise NotApplicableError("needs the transform of a release that mixes columns")
     rows, X = known.lineups
     count, people, d = X.shape
     everybody = Suspects.of(known, X.reshape(-1, d))
@@ -156,15 +153,12 @@ class NearestRow(Attack):
             "guided",
         }
     )
-    accepts = MappingProxyType({"columns": Either((Listed(Whole(0, 100_000), least=1), Nothing()))})
-
-    def __init__(self, columns: Sequence[int] | None = None) -> None:
-        self.columns = columns
+    columns: Sequence[int] | None = parameter(
+        default=None, accepted=Either((Listed(Whole(0, 100_000), least=1), Nothing()))
+    )
 
     def guess(self, known: Knowledge) -> Guess:
         """The likeliest, or nearest, release row of every target."""
-        if not known.columnwise and known.transform is None and known.guided is None:
-            return Abstain("needs the transform of a release that mixes columns")
         assert known.targets is not None
         whole = self.columns is None and not np.isnan(known.targets).any()
         if whole and has_law(known, len(known.targets), MOST_COMPARED):

@@ -45,8 +45,6 @@ class NearestSource(Attack):
 
     def guess(self, known: Knowledge) -> Guess:
         """The likeliest or nearest person of every release row."""
-        if not known.columnwise and known.transform is None and known.guided is None:
-            return Abstain("needs the transform of a release that mixes columns")
         assert known.register is not None
         lawful = has_law(known, len(known.register))
         if known.guided is not None and not lawful:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +18,7 @@ from sfumato.channels import Channel, Guided
 from sfumato.core.accepted import Share, Whole
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import UsageError
+from sfumato.mechanisms.parameters import parameter
 from sfumato.table import Group
 from sfumato.table.neighbours.nearest import chosen, in_blocks
 
@@ -47,10 +47,7 @@ class PosteriorGuess(Attack):
     reads_gaps = True
     knows = frozenset({"release", "guided", "noise", "sample"})
     helps = frozenset({"labels", "sample_labels"})
-    accepts = MappingProxyType({"rows": Whole(2, 1_000_000)})
-
-    def __init__(self, rows: int = 4000) -> None:
-        self.rows = rows
+    rows: int = parameter(default=4000, accepted=Whole(2, 1_000_000))
 
     def guess(self, known: Knowledge) -> Guess:
         """Per release row and question, the choice of highest posterior probability."""
@@ -112,20 +109,11 @@ class PosteriorBreach(Attack):
     reads_gaps = True
     knows = frozenset({"release", "noise", "column_distributions"})
     helps = frozenset({"transform", "sample", "column_moments", "guided"})
-    accepts = MappingProxyType(
-        {
-            "rho1": Share(),
-            "rho2": Share(),
-            "parts": Whole(2, 1_000),
-            "grid": Whole(10, 100_000),
-            "rows": Whole(2, 100_000),
-        }
-    )
-
-    def __init__(
-        self, rho1: float = 0.1, rho2: float = 0.5, parts: int = 20, grid: int = 500, rows: int = 1000
-    ) -> None:
-        self.rho1, self.rho2, self.parts, self.grid, self.rows = rho1, rho2, parts, grid, rows
+    rho1: float = parameter(default=0.1, accepted=Share())
+    rho2: float = parameter(default=0.5, accepted=Share())
+    parts: int = parameter(default=20, accepted=Whole(2, 1_000))
+    grid: int = parameter(default=500, accepted=Whole(10, 100_000))
+    rows: int = parameter(default=1000, accepted=Whole(2, 100_000))
 
     def check(self) -> None:
         super().check()
@@ -141,8 +129,6 @@ class PosteriorBreach(Attack):
         properties = properties_of(known, self.parts)
         if known.columnwise:
             return self._columns(known, properties)
-        if known.transform is None and known.guided is None:
-            return Abstain("needs the transform of a release that mixes columns")
         matrix = None if known.transform is None else known.transform.matrix
         if matrix is not None and known.noise.is_exact and np.linalg.matrix_rank(matrix) == known.encoding.width:
             return self._read_off(known, properties, reversed_release(known))

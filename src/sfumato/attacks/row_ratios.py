@@ -7,7 +7,6 @@ to a factor that all rows share. And its mean over the rows is the likelihood ra
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -27,6 +26,7 @@ from sfumato.attacks.observation import noise_weights
 from sfumato.attacks.support import nearest_reported
 from sfumato.core.accepted import Word
 from sfumato.core.array_types import Codes, Matrix
+from sfumato.mechanisms.parameters import parameter
 from sfumato.table.neighbours.arrays import Arrays, NumpyArrays
 from sfumato.table.neighbours.nearest import chosen, in_blocks
 from sfumato.table.statistics import NO_CLASS
@@ -200,15 +200,12 @@ class Membership(Attack):
             "guided",
         }
     )
-    accepts = MappingProxyType({"statistic": Word(("best", "likelihood", "distance"))})
-
-    def __init__(self, statistic: Literal["best", "likelihood", "distance"] = "best") -> None:
-        self.statistic = statistic
+    statistic: Literal["best", "likelihood", "distance"] = parameter(
+        default="best", accepted=Word(("best", "likelihood", "distance"))
+    )
 
     def guess(self, known: Knowledge) -> Guess:
         """A score per candidate, higher for people who seem to be in the table."""
-        if not known.columnwise and known.transform is None and known.guided is None:
-            return Abstain("needs the transform of a release that mixes columns")
         assert known.candidates is not None
         lawful = has_law(known, len(known.candidates), MOST_COMPARED)
         placed = known.guided is None  # where a person would lie in the release

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sfumato.attacks.base import SINGLING_OUT, Abstain, Attack, Guess, Knowledge
+from sfumato.attacks.base import SINGLING_OUT, Attack, Guess, Knowledge
 from sfumato.attacks.nearest_row import comparable_rows
 from sfumato.core.accepted import Whole
 from sfumato.core.array_types import Codes, Flags, Floats, Matrix
+from sfumato.mechanisms.parameters import parameter
 from sfumato.table import Encoding
 from sfumato.table.neighbours.nearest import chosen, in_blocks
 
@@ -171,7 +171,6 @@ class Sorted:
 
 TRIES = 40
 """Predicates that are drawn for each that is wanted, before the adversary gives up."""
-NO_TRANSFORM = "needs the transform of a release that mixes columns"
 
 
 class SinglingOut(Attack):
@@ -197,16 +196,11 @@ class SinglingOut(Attack):
     reads_gaps = True
     knows = frozenset({"release"})
     helps = frozenset({"transform", "noise", "noise_covariance", "column_moments"})
-    accepts = MappingProxyType({"columns": Whole(2, 100), "predicates": Whole(10, 100_000)})
-
-    def __init__(self, columns: int = 3, predicates: int = 1_000) -> None:
-        self.columns = columns
-        self.predicates = predicates
+    columns: int = parameter(default=3, accepted=Whole(2, 100))
+    predicates: int = parameter(default=1_000, accepted=Whole(10, 100_000))
 
     def guess(self, known: Knowledge) -> Guess:
         """Predicates over several columns."""
-        if not known.columnwise and known.transform is None:
-            return Abstain(NO_TRANSFORM)
         R, rng = comparable_rows(known), np.random.default_rng(0)
         joined = min(self.columns, len(known.encoding.groups))
         found, records, about = list[Predicates](), Sorted(R), list[Codes]()
@@ -243,15 +237,10 @@ class SinglingOutOneColumn(Attack):
     reads_gaps = True
     knows = frozenset({"release"})
     helps = frozenset({"transform", "noise", "noise_covariance", "column_moments"})
-    accepts = MappingProxyType({"predicates": Whole(10, 100_000)})
-
-    def __init__(self, predicates: int = 1_000) -> None:
-        self.predicates = predicates
+    predicates: int = parameter(default=1_000, accepted=Whole(10, 100_000))
 
     def guess(self, known: Knowledge) -> Guess:
         """Predicates over one column: a value that occurs once, the least and the largest."""
-        if not known.columnwise and known.transform is None:
-            return Abstain(NO_TRANSFORM)
         R = comparable_rows(known)
         records = Sorted(R)
         found: list[Matrix] = []

@@ -84,12 +84,11 @@ class Attempt:
     @classmethod
     def of(cls, attack: Attack, case: Case) -> Attempt:
         """Run and score one attack. An unexpected error is reported by its type alone, and never counts as privacy."""
-        usual = type(attack)().parameters()
         told: dict[str, Any] = {
             "name": attack.name,
             "story": story_of(attack),
             "knows": tuple(sorted(attack.knows)),
-            "parameters": {name: value for name, value in attack.parameters().items() if value != usual[name]},
+            "parameters": attack.parameters,
             "assumes": (LEAKED_KEY,) if case.key_used and "transform" in attack.knows | attack.helps else (),
         }
         known = case.known_to(attack)

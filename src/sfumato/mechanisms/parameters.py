@@ -7,8 +7,13 @@ nested parameters only ask for these methods.
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, field
-from typing import Any, Self, dataclass_transform
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Any, ClassVar, Self, dataclass_transform
+
+from sfumato.core.accepted import Accepted
+from sfumato.core.errors import UsageError
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
@@ -64,3 +69,44 @@ def _short(value: object) -> str:
 
 def _same(value: object, default: object) -> bool:
     return isinstance(value, bool | int | float | str) and value == default
+
+
+def parameter(default: Any, accepted: Accepted) -> Any:
+    """A parameter of an attack or of a named classifier: its default, and what it may be."""
+    return field(default=default, metadata={"accepted": accepted})
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(parameter,))
+class CheckedParameters(Parameters):
+    """Each parameter says what it may be: ``k: int = parameter(11, Whole(1, 10_000))``."""
+
+    name: ClassVar[str]
+    called: ClassVar[str] = ""
+    """What stands before the name in a refusal."""
+    accepts: ClassVar[Mapping[str, Accepted]] = MappingProxyType({})
+    """What every parameter may be."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if hasattr(cls, "__dataclass_fields__"):
+            cls.accepts = MappingProxyType({one.name: one.metadata["accepted"] for one in fields(cls)})
+
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """Every parameter with its default."""
+        return {name: one.default for name, one in inspect.signature(cls).parameters.items()}
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters that differ from their defaults, in their order: what stands on cards."""
+        given, usual = self.get_params(), self.defaults()
+        return {name: given[name] for name in usual if given[name] != usual[name]}
+
+    def check(self) -> None:
+        """Refuse a parameter that is out of its range, in a sentence."""
+        for name, accepted in self.accepts.items():
+            if not accepted.allows(value := getattr(self, name)):
+                raise UsageError(
+                    f"The {name!r} parameter of {self.called}{self.name} must be {accepted.words}. "
+                    f"Got {str(value)[:60]!r} instead."
+                )

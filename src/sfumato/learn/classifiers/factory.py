@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from types import MappingProxyType
-from typing import Any, ClassVar, dataclass_transform
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from sfumato.core.accepted import Accepted, as_published
+from sfumato.core.accepted import as_published
 from sfumato.core.errors import UsageError
 from sfumato.core.registry import discover
-from sfumato.mechanisms.parameters import Parameters
+from sfumato.mechanisms.parameters import CheckedParameters
 
 SCALED = ("pipeline.Pipeline", "preprocessing._data.StandardScaler")
 """Types of scikit-learn in a model that scales its columns first."""
@@ -34,13 +32,7 @@ SINGLE_COLUMNS = Invariance("never", "It looks at single columns, and a rotation
 DISTANCES = Invariance("any centre", "It looks at nothing but distances, and a rotation keeps them.")
 
 
-def parameter(default: Any, accepted: Accepted) -> Any:
-    """A parameter of a named classifier: its default, and what it may be."""
-    return field(default=default, metadata={"accepted": accepted})
-
-
-@dataclass_transform(eq_default=False, field_specifiers=(parameter,))
-class NamedClassifier(Parameters, ABC):
+class NamedClassifier(CheckedParameters, ABC):
     """A classifier by its name. The first paragraph of a subclass's docstring is what users read.
 
     A subclass declares each parameter as ``k: int = parameter(11, Whole(1, 10_000))``, and is made with them by name.
@@ -48,7 +40,6 @@ class NamedClassifier(Parameters, ABC):
     `own_types` (below `sfumato.learn.classifiers.`).
     """
 
-    name: ClassVar[str]
     knows_noise: ClassVar[bool] = False
     """Whether it uses the noise itself; for the others there is the reconstruction to train on."""
     keeps_rows: ClassVar[bool] = False
@@ -63,13 +54,6 @@ class NamedClassifier(Parameters, ABC):
     """What its paper does where our default differs, by parameter; None: no paper has a variant of its own."""
     rotations: ClassVar[Invariance | None] = None
     """What theory says of rotations, whatever the parameters; None: nothing."""
-    accepts: ClassVar[Mapping[str, Accepted]] = MappingProxyType({})
-    """What every parameter may be."""
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if hasattr(cls, "__dataclass_fields__"):
-            cls.accepts = MappingProxyType({one.name: one.metadata["accepted"] for one in fields(cls)})
 
     @abstractmethod
     def make(self) -> Any:
@@ -80,30 +64,10 @@ class NamedClassifier(Parameters, ABC):
         """What theory says of rotations with these parameters."""
         return self.rotations
 
-    @classmethod
-    def defaults(cls) -> dict[str, Any]:
-        """Every parameter with its default."""
-        return {name: one.default for name, one in inspect.signature(cls).parameters.items()}
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The parameters that differ from their defaults, in their order: what stands on cards."""
-        given, usual = self.get_params(), self.defaults()
-        return {name: given[name] for name in usual if given[name] != usual[name]}
-
     @property
     def text(self) -> str:
         """Name and changed parameters in one line, as `choose_classifier` reads it."""
         return " ".join([self.name, *(f"{name}={_spelled(value)}" for name, value in self.parameters.items())])
-
-    def check(self) -> None:
-        """Refuse a parameter that is out of its range, in a sentence."""
-        for name, accepted in self.accepts.items():
-            value = getattr(self, name)
-            if not accepted.allows(value):
-                raise UsageError(
-                    f"The {name!r} parameter of {self.name} must be {accepted.words}. Got {str(value)[:60]!r} instead."
-                )
 
 
 def _spelled(value: Any) -> str:

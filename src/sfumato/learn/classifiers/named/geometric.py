@@ -11,8 +11,8 @@ from sfumato.learn.classifiers.factory import (
     Invariance,
     NamedClassifier,
     behind_scaling,
-    parameter,
 )
+from sfumato.mechanisms.parameters import parameter
 
 _BY_VALIDATION = Word(("cross-validation",))
 _SCALES = "It divides each column by its own spread first, and rotated columns have other spreads"

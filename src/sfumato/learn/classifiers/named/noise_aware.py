@@ -6,7 +6,8 @@ from types import MappingProxyType
 from typing import Any
 
 from sfumato.core.accepted import Between, Either, Flag, Nothing, Positive, Whole
-from sfumato.learn.classifiers.factory import DISTANCES, SINGLE_COLUMNS, NamedClassifier, parameter
+from sfumato.learn.classifiers.factory import DISTANCES, SINGLE_COLUMNS, NamedClassifier
+from sfumato.mechanisms.parameters import parameter
 
 # The default: a learner that is chosen by the release.
 

@@ -11,8 +11,8 @@ from sfumato.learn.classifiers.factory import (
     Invariance,
     NamedClassifier,
     behind_scaling,
-    parameter,
 )
+from sfumato.mechanisms.parameters import parameter
 
 
 class NaiveBayes(NamedClassifier):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sfumato.core.accepted import Either, Nothing, Positive, Whole
-from sfumato.learn.classifiers.factory import NamedClassifier, parameter
+from sfumato.learn.classifiers.factory import NamedClassifier
+from sfumato.mechanisms.parameters import parameter
 
 
 class BitBayes(NamedClassifier):
