@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from sfumato.attacks.base import Attack, Guess, Knowledge, KnownNoise, Transform, Values
-from sfumato.attacks.column_beliefs import LEAST, ColumnBeliefs, best_guess
+from sfumato.attacks.column_beliefs import LEAST, Beliefs, ColumnBeliefs
 from sfumato.attacks.like_people import CELLS, Likely, Placed, likely_people, made_up
 from sfumato.attacks.likelihood import Suspects, blocks, channel_log, log_likelihood, normalised, released
 from sfumato.attacks.support import Support
@@ -38,7 +38,7 @@ FINER = 2
 """Cells of a component, per cell of a column."""
 
 
-class MixedBeliefs:
+class MixedBeliefs(Beliefs):
     """People of one class behind an affine map and known channels of its components."""
 
     def __init__(
@@ -55,16 +55,15 @@ class MixedBeliefs:
         self.given = people.X @ self.map.matrix.T + self.map.offset
         ends = zip(self.given.min(axis=0), self.given.max(axis=0), strict=True)
         self.supports = [Support.between(float(low), float(high), FINER * cells) for low, high in ends]
-        places = [one.places(self.given[:, [slot]]) for slot, one in enumerate(self.supports)]
+        self.seen = [
+            (slice(slot, slot + 1), channel, line)
+            for slot, (channel, line) in enumerate(zip(noise.channels, noise.lines, strict=True))
+        ]
+        places = [one.places(self.given[:, place]) for one, (place, _, _) in zip(self.supports, self.seen, strict=True)]
         self.placed = Placed.of(places, [len(one.values) for one in self.supports], people.log_prior)
         self.back: Placed | None = None
 
-    @property
-    def people(self) -> int:
-        return self.placed.people
-
     def smooth(self, share: float) -> None:
-        """Set how far people stand for others like them: a share of the spread of all."""
         A = self.map.matrix
         d = self.X.shape[1]
         spread = np.atleast_2d(np.cov(self.X, rowvar=False)) if len(self.X) > 1 else np.zeros((d, d))
@@ -99,23 +98,10 @@ class MixedBeliefs:
             self.sources.append((group, one, one.smoothing(float(self.left[group.start]), 0.0)))
         self.back = Placed.of(places, [len(one.values) for _, one, _ in self.sources], self.log_prior)
 
-    def told(self, Z: Matrix) -> list[Any]:
-        """What the channels say of every component's values, given these rows."""
-        parts = zip(self.supports, self.noise.channels, self.noise.lines, strict=True)
-        return [
-            support.likelihood(channel, Z[:, [slot]], line).astype(np.float32)
-            for slot, (support, channel, line) in enumerate(parts)
-        ]
-
-    def _smoothed(self, told: Sequence[Any]) -> list[Any]:
-        return [part @ S.T.astype(np.float32) for part, S in zip(told, self.smoothing, strict=True)]
-
     def simulated(self, own: Codes, rng: np.random.Generator) -> Matrix:
-        """These people of the list, released as the channels would."""
         return draw(self.noise.channels, np.array(self.given[own]), rng)
 
     def fit(self, Z: Matrix, own: Codes) -> float:
-        """How much is believed of the truth behind simulated rows, in logarithms, by a list without these people."""
         self._place()
         assert self.back is not None
         weights = self.placed.weights(self._smoothed(self.told(Z)), own)
@@ -136,7 +122,6 @@ class MixedBeliefs:
         return np.asarray(np.where(np.isnan(seen), 0.0, seen) @ self.gain.T)
 
     def guess(self, Z: Matrix, tolerance: float, out: Matrix, mean: Matrix, sure: Matrix) -> None:
-        """Fill `out` with the best guesses, `mean` with posterior means, `sure` with how sure each guess is."""
         self._place()
         weights, moved = self.placed.weights(self._smoothed(self.told(Z))), self._moved(Z)
         mean[:] = np.clip(weights.T @ self.fixed + moved, 0.0, 1.0)
@@ -206,47 +191,33 @@ MADE_UP = 8_000
 ABOUT = 0.1
 
 
-class ListedBeliefs:
+class ListedBeliefs(Beliefs):
     """People of one class, smoothed by drawing people like them."""
 
     def __init__(self, known: Knowledge, people: Likely, cells: int, noise: KnownNoise | None = None) -> None:
         """`noise`: that of the class, where classes differ."""
         noise = noise or known.noise
         assert noise is not None
-        self.known, self.listed, self.noise = known, people, noise
+        self.known, self.noise, self.X, self.listed_prior = known, noise, people.X, people.log_prior
         self.groups = known.encoding.groups
         self.supports = [Support.of_group(group, cells) for group in self.groups]
-        spreads = [float(people.X[:, group.start].std()) for group in self.groups]
+        spreads = [float(self.X[:, group.start].std()) for group in self.groups]
         self.smoothing = [one.smoothing(ABOUT * wide, 0.0) for one, wide in zip(self.supports, spreads, strict=True)]
         self.smooth(0.0)
 
-    @property
-    def people(self) -> int:
-        return len(self.after)
-
     def smooth(self, share: float) -> None:
-        """Set how far a person's numbers stand for others; categories stay as they are."""
+        """Categories stay as they are."""
         rng = np.random.default_rng(0)  # the adversary's own draws; a guess is a function of what is known
-        X, self.after = made_up(self.listed.X, self.groups, share, MADE_UP, rng)
-        self.log_prior = self.listed.log_prior[self.after]
+        X, self.after = made_up(self.X, self.groups, share, MADE_UP, rng)
+        self.log_prior = self.listed_prior[self.after]
         self.suspects = Suspects.of(self.known, X)
         self.placed = Placed.of(self._places(X), [len(one.values) for one in self.supports], self.log_prior)
 
-    def _places(self, X: Matrix) -> list[Codes]:
-        return [one.places(X[:, group.slice]) for one, group in zip(self.supports, self.groups, strict=True)]
-
     def simulated(self, own: Codes, rng: np.random.Generator) -> Matrix:
-        """These people of the list, released as they would be."""
-        return released(self.known, self.noise, self.listed.X[own], rng)
-
-    def fit(self, Z: Matrix, own: Codes) -> float:
-        """How much is believed of the truth behind simulated rows, in logarithms, by a list without these people."""
-        beliefs, places = self._beliefs(Z, own), self._places(self.listed.X[own])
-        found = [belief[np.arange(len(Z)), at] for belief, at in zip(beliefs, places, strict=True)]
-        return float(np.log(np.maximum(found, LEAST)).sum())
+        return released(self.known, self.noise, self.X[own], rng)
 
     def _beliefs(self, Z: Matrix, without: Codes | None = None) -> list[Matrix]:
-        """Per column rows x values; `without`: of each row the person who, with all made after it, is left out."""
+        """With a person all who were made after that person are left out."""
         log = log_likelihood(self.known, Z, self.suspects, EXACT_WIDTH, self.noise) + self.log_prior
         if without is not None:
             log[without[:, None] == self.after] = -np.inf
@@ -256,13 +227,6 @@ class ListedBeliefs:
             weights[none_fit] = normalised(self.log_prior[None])
         at_places = self.placed.at_places(np.ascontiguousarray(weights.T, dtype=np.float32))
         return [np.asarray(here @ S) for here, S in zip(at_places, self.smoothing, strict=True)]
-
-    def guess(self, Z: Matrix, tolerance: float, out: Matrix, mean: Matrix, sure: Matrix) -> None:
-        """Fill `out` with the best guesses, `mean` with posterior means, `sure` with how sure each guess is."""
-        for number, belief in enumerate(self._beliefs(Z)):
-            group, support = self.groups[number], self.supports[number]
-            out[:, group.slice], sure[:, number] = best_guess(belief, support, group, tolerance)
-            mean[:, group.slice] = belief @ support.values
 
 
 # The Bayes window on a card or another array library: what is believed of every column, in double precision.
@@ -365,26 +329,6 @@ SHARES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
 """How far people may stand for others like them, as shares of the spread of their class."""
 TRIED = 400
 """People of the list on whom they are tried."""
-
-
-class Beliefs(Protocol):
-    """What is believed of rows of one released class."""
-
-    @property
-    def people(self) -> int:
-        """How many stand for the population."""
-
-    def smooth(self, share: float) -> None:
-        """Let people stand for others like them."""
-
-    def simulated(self, own: Codes, rng: np.random.Generator) -> Matrix:
-        """People of the list, released as the channels would."""
-
-    def fit(self, Z: Matrix, own: Codes) -> float:
-        """How much is believed of the truth behind simulated rows, by a list without these people."""
-
-    def guess(self, Z: Matrix, tolerance: float, out: Matrix, mean: Matrix, sure: Matrix) -> None:
-        """Best guesses, posterior means, and how sure each guess is."""
 
 
 class BayesWindow(Attack):

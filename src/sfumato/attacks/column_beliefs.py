@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,35 +21,32 @@ LEAST = 1e-6
 """No belief is held to be smaller, so that one person of whom it is does not decide."""
 
 
-class ColumnBeliefs:
-    """People of one class, smoothed by `smooth` of each column's spread among them, behind known channels."""
+class Beliefs(ABC):
+    """What is believed of rows of one released class, by people `X` who stand for the population."""
 
-    def __init__(self, noise: KnownNoise, encoding: Encoding, people: Likely, cells: int) -> None:
-        self.noise, self.X = noise, people.X
-        self.parts = channels_of_groups(noise, encoding)
-        self.supports = [Support.of_group(group, cells) for group, _, _ in self.parts]
-        self.spreads = [float(people.X[:, group.start].std()) for group, _, _ in self.parts]
-        places = [
-            support.places(people.X[:, group.slice])
-            for support, (group, _, _) in zip(self.supports, self.parts, strict=True)
-        ]
-        self.placed = Placed.of(places, [len(one.values) for one in self.supports], people.log_prior)
-        self.smoothing: list[Matrix] = []
+    noise: KnownNoise
+    X: Matrix
+    groups: Sequence[Group]
+    supports: list[Support]
+    placed: Placed
+    smoothing: list[Matrix]
+    seen: list[tuple[slice, Channel, Line | None]]
+    """Which columns of the release tell of each support, and their channel."""
 
     @property
     def people(self) -> int:
+        """How many stand for the population."""
         return self.placed.people
 
+    @abstractmethod
     def smooth(self, share: float) -> None:
-        """Set how far people stand for others like them: a share of each column's spread."""
-        pairs = zip(self.supports, self.spreads, strict=True)
-        self.smoothing = [support.smoothing(share * spread, 0.5 * share) for support, spread in pairs]
+        """Let people stand for others like them: a share of the spread of all."""
 
     def told(self, Z: Matrix) -> list[Any]:
         """What the channels say of every column's values, given these rows."""
         return [
-            support.likelihood(channel, Z[:, group.slice], line).astype(np.float32)
-            for support, (group, channel, line) in zip(self.supports, self.parts, strict=True)
+            support.likelihood(channel, Z[:, place], line).astype(np.float32)
+            for support, (place, channel, line) in zip(self.supports, self.seen, strict=True)
         ]
 
     def _smoothed(self, told: Sequence[Any]) -> list[Any]:
@@ -58,31 +56,55 @@ class ColumnBeliefs:
         """These people of the list, released as the channels would."""
         return draw(self.noise.channels, np.array(self.X[own]), rng)
 
-    def fit(self, Z: Matrix, own: Codes) -> float:
-        """How much is believed of the truth behind simulated rows, in logarithms, by a list without these people."""
-        beliefs = self._beliefs(self.told(Z), own)
-        truths = [self.X[own][:, group.slice] for group, _, _ in self.parts]
-        places = [support.places(truth) for support, truth in zip(self.supports, truths, strict=True)]
-        found = [belief[np.arange(len(Z)), place] for belief, place in zip(beliefs, places, strict=True)]
-        return float(np.log(np.maximum(found, LEAST)).sum())
-
-    def _beliefs(self, told: Sequence[Any], without: Codes | None = None) -> list[Matrix]:
+    def _beliefs(self, Z: Matrix, without: Codes | None = None) -> list[Matrix]:
+        """Per column rows x values; `without`: of each row the person who is left out."""
+        told = self.told(Z)
         smoothed = self._smoothed(told)
         weights = self.placed.at_places(self.placed.weights(smoothed, without))
         return [believed(*parts) for parts in zip(told, smoothed, self.smoothing, weights, strict=True)]
 
+    def _places(self, X: Matrix) -> list[Codes]:
+        """Where people lie in the supports of the source columns."""
+        return [one.places(X[:, group.slice]) for one, group in zip(self.supports, self.groups, strict=True)]
+
+    def fit(self, Z: Matrix, own: Codes) -> float:
+        """How much is believed of the truth behind simulated rows, in logarithms, by a list without these people."""
+        pairs = zip(self._beliefs(Z, own), self._places(self.X[own]), strict=True)
+        return float(np.log(np.maximum([belief[np.arange(len(Z)), at] for belief, at in pairs], LEAST)).sum())
+
     def guess(self, Z: Matrix, tolerance: float, out: Matrix, mean: Matrix, sure: Matrix) -> None:
         """Fill `out` with the best guesses, `mean` with posterior means, `sure` with how sure each guess is."""
-        for number, belief in enumerate(self._beliefs(self.told(Z))):
-            group = self.parts[number][0]
+        for number, (belief, support, group) in enumerate(
+            zip(self._beliefs(Z), self.supports, self.groups, strict=True)
+        ):
             where = group.slice
-            out[:, where], sure[:, number] = best_guess(belief, self.supports[number], group, tolerance)
-            mean[:, where] = belief @ self.supports[number].values
+            out[:, where], sure[:, number] = best_guess(belief, support, group, tolerance)
+            mean[:, where] = belief @ support.values
             if self.copied(number):
                 out[:, where], mean[:, where] = Z[:, where], Z[:, where]
 
-    def copied(self, number: int) -> bool:
+    def copied(self, number: int) -> bool:  # noqa: ARG002 (a subclass looks at it)
         """Whether a column was released as it is, so that there is nothing to guess."""
+        return False
+
+
+class ColumnBeliefs(Beliefs):
+    """People of one class, smoothed by `smooth` of each column's spread among them, behind known channels."""
+
+    def __init__(self, noise: KnownNoise, encoding: Encoding, people: Likely, cells: int) -> None:
+        self.noise, self.X = noise, people.X
+        self.parts = channels_of_groups(noise, encoding)
+        self.groups = [group for group, _, _ in self.parts]
+        self.seen = [(group.slice, channel, line) for group, channel, line in self.parts]
+        self.supports = [Support.of_group(group, cells) for group in self.groups]
+        self.spreads = [float(people.X[:, group.start].std()) for group in self.groups]
+        self.placed = Placed.of(self._places(people.X), [len(one.values) for one in self.supports], people.log_prior)
+
+    def smooth(self, share: float) -> None:
+        pairs = zip(self.supports, self.spreads, strict=True)
+        self.smoothing = [support.smoothing(share * spread, 0.5 * share) for support, spread in pairs]
+
+    def copied(self, number: int) -> bool:
         return self.parts[number][1].is_exact
 
 

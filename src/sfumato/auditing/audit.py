@@ -13,8 +13,8 @@ import pyarrow as pa
 from scipy.special import logsumexp
 
 from sfumato.attacks import Knowledge, KnownNoise, Values
-from sfumato.attacks.bayes_window import BayesWindow, Beliefs
-from sfumato.attacks.column_beliefs import JointBeliefs
+from sfumato.attacks.bayes_window import BayesWindow
+from sfumato.attacks.column_beliefs import Beliefs, JointBeliefs
 from sfumato.attacks.like_people import Likely
 from sfumato.attacks.metrics import score_guess
 from sfumato.attacks.metrics.privacy import auc
