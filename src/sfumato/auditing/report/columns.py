@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 
 from sfumato.auditing.report.bottom_line import asked_about, is_private, use
-from sfumato.auditing.report.markup import MIDDLE, Section, at, chart_row, drawn, interval_mark, share, sign, whisker
+from sfumato.auditing.report.markup import (
+    MIDDLE,
+    Section,
+    Shown,
+    at,
+    chart_row,
+    drawn,
+    interval_mark,
+    share,
+    sign,
+    whisker,
+)
 from sfumato.auditing.report.wording import DASH, ends, figure, of_100, quantity, signed
 from sfumato.core.svg import tag, trimmed
 from sfumato.core.wording import NO_BETTER, WORSE
@@ -29,18 +39,6 @@ CHANGED = 8
 Rows = Sequence[Sequence[float]]
 
 
-@dataclass(frozen=True)
-class Maps:
-    """What is shown of the correlations; a map that the audit leaves out is not there."""
-
-    names: list[str]
-    maps: list[tuple[str, Markup]]
-    changed: list[tuple[str, str, str, str]]
-    distance: float | None
-    not_applicable: str
-    cut: int
-
-
 def correlations_section(audit: Mapping[str, Any]) -> Section:
     """Heat maps, or why there are none."""
     found = correlation_maps(audit.get("correlations") or {}, private=is_private(audit))
@@ -50,8 +48,9 @@ def correlations_section(audit: Mapping[str, Any]) -> Section:
     return drawn("correlations", "Correlations", maps=found, distance=figure(found.distance))
 
 
-def correlation_maps(correlations: Mapping[str, Any], *, private: bool) -> Maps:
-    """`private` False leaves the original and the difference out, whatever the audit holds."""
+def correlation_maps(correlations: Mapping[str, Any], *, private: bool) -> Shown:
+    """What is shown of the correlations; `private` False leaves the original and the difference out, whatever the audit
+    holds."""
     names = [str(name) for name in correlations.get("names") or ()]
     before = correlations.get("original") if private else None
     after = correlations.get("release")
@@ -63,7 +62,7 @@ def correlation_maps(correlations: Mapping[str, Any], *, private: bool) -> Maps:
         maps.append(("Release", heat_map("release", after, shown)))
     if before is not None and after is not None:
         maps.append(("Release minus original", heat_map("difference", difference(before, after), shown)))
-    return Maps(
+    return Shown(
         names=names[:shown],
         maps=maps,
         changed=[] if before is None or after is None else changed_most(names, before, after),
@@ -138,21 +137,6 @@ MOST_CATEGORIES = 8
 WIDTH, HEIGHT = 240.0, 80.0
 
 
-@dataclass(frozen=True)
-class Picture:
-    """One column: a histogram with its two ends, or bars of categories."""
-
-    name: str
-    kind: str
-    distance: str
-    histogram: Markup | None = None
-    ends: tuple[str, str] | None = None
-    categories: tuple[tuple[str, Markup, str], ...] = ()
-    left_out: int = 0
-    missing: str = ""
-    not_applicable: str = ""
-
-
 def columns_section(audit: Mapping[str, Any]) -> Section:
     """The most distorted columns as small pictures."""
     found = list(audit.get("distributions") or ())
@@ -172,31 +156,34 @@ def columns_section(audit: Mapping[str, Any]) -> Section:
     )
 
 
-def pictures(distributions: Sequence[Mapping[str, Any]], *, private: bool) -> list[Picture]:
+def pictures(distributions: Sequence[Mapping[str, Any]], *, private: bool) -> list[Shown]:
     """At most 24 columns by distance; columns without one come last."""
     order = sorted(distributions, key=lambda entry: -(-1.0 if entry.get("distance") is None else entry["distance"]))
     return [picture(entry, private=private) for entry in order[:MOST_COLUMNS]]
 
 
-def picture(entry: Mapping[str, Any], *, private: bool) -> Picture:
-    """`private` False leaves the original out, whatever the audit holds."""
+def picture(entry: Mapping[str, Any], *, private: bool) -> Shown:
+    """One column: a histogram with its two ends, or bars of categories; `private` False leaves the original out,
+    whatever the audit holds."""
     before = shares(entry.get("original")) if private else None
     after = shares(entry.get("release"))
-    shown: dict[str, Any] = {
-        "name": entry["name"],
-        "kind": entry.get("kind", ""),
-        "distance": figure(entry.get("distance")),
-        "missing": _missing(entry, private),
-        "not_applicable": entry.get("not_applicable", ""),
-    }
+    shown = Shown(
+        name=entry["name"],
+        kind=entry.get("kind", ""),
+        distance=figure(entry.get("distance")),
+        missing=_missing(entry, private),
+        not_applicable=entry.get("not_applicable", ""),
+        **{"histogram": None, "ends": None, "categories": [], "left_out": 0},
+    )
     if before is None and after is None:
-        return Picture(**shown)
+        return shown
     if entry.get("categories") is not None:
-        rows, left_out = categories(entry["categories"], before, after)
-        return Picture(**shown, categories=tuple(rows), left_out=left_out)
-    edges = entry.get("edges") or []
-    ends = (_end(entry, edges[0]), _end(entry, edges[-1])) if edges else None
-    return Picture(**shown, histogram=histogram(entry["name"], before, after), ends=ends)
+        shown.categories, shown.left_out = categories(entry["categories"], before, after)
+        return shown
+    if edges := entry.get("edges"):
+        shown.ends = _end(entry, edges[0]), _end(entry, edges[-1])
+    shown.histogram = histogram(entry["name"], before, after)
+    return shown
 
 
 def _end(entry: Mapping[str, Any], edge: float) -> str:
@@ -284,22 +271,6 @@ MOST_SHOWN = 5
 SHARES = {"marginals": "Shares of one column", "pairs": "Shares of two columns together"}
 
 
-@dataclass(frozen=True)
-class Learned:
-    """One classifier before and after."""
-
-    classifier: str
-    right: str
-    original: str
-    release: str
-    phi: str
-    interval: str
-    chart: Markup | None
-    failed: str
-    commonest: str
-    verdict: str
-
-
 def use_section(audit: Mapping[str, Any]) -> Section:
     """What is left: learners where there is a column to predict, and how far shares of columns are off."""
     found = audit.get("fidelity") or {}
@@ -333,15 +304,15 @@ def accuracy_section(audit: Mapping[str, Any]) -> Section:
     return drawn("accuracy", title, learned=found)
 
 
-def learned(utility: Sequence[Mapping[str, Any]]) -> list[Learned]:
+def learned(utility: Sequence[Mapping[str, Any]]) -> list[Shown]:
     """The most accurate with the release first; classifiers that failed come last."""
     order = sorted(utility, key=lambda entry: -1.0 if entry.get("release") is None else entry["release"], reverse=True)
     return [_learned(entry) for entry in order]
 
 
-def _learned(entry: Mapping[str, Any]) -> Learned:
+def _learned(entry: Mapping[str, Any]) -> Shown:
     interval = ends(entry.get("interval"))
-    return Learned(
+    return Shown(
         classifier=str(entry["classifier"]),
         right=of_100(entry.get("release")),
         original=figure(entry.get("original")),

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.auditing.report.markup import Section, drawn
+from sfumato.auditing.report.markup import Section, Shown, drawn
 from sfumato.auditing.report.wording import DASH, figure
 from sfumato.core.wording import own_words
 from sfumato.guarantee import AllReleases
@@ -39,30 +39,6 @@ NO_CARD = (
 MOST_LINES = 500
 
 
-@dataclass(frozen=True)
-class Shown:
-    """The guarantee as the page shows it."""
-
-    state: str
-    words: str
-    kind: str
-    unprotected: bool
-    levels: list[tuple[str, str, str, str, bool]]
-    beliefs: list[tuple[str, str, str]]
-    in_the_way: list[str]
-    everything_in_the_way: list[str]
-    assumptions: list[str]
-    releases: int = 1
-
-    @property
-    def headline(self) -> str:
-        return HEADLINES[self.state]
-
-    @property
-    def conditional(self) -> bool:
-        return self.state == "conditional"
-
-
 def guarantee_section(audit: Mapping[str, Any]) -> Section:
     """What is proved, for whom, and on what that rests."""
     release = audit.get("release") or {}
@@ -72,28 +48,22 @@ def guarantee_section(audit: Mapping[str, Any]) -> Section:
 
 def shown_guarantee(guarantee: Mapping[str, Any] | None, earlier: Mapping[str, Any] | None = None) -> Shown:
     """The figures of a card, and how often its rows were released before."""
-    if guarantee is None:
-        return Shown("unstated", NO_CARD, "none stated", False, [], [], [], [], [])
-    together = AllReleases.from_dict(guarantee, earlier or {})
-    alone = together.alone
-    reasons = _own(alone.in_the_way)
-    but = but_for(together.promised.delta)
-    brief = _own(summarized(alone.in_the_way))
-    return Shown(
-        state=_state(together),
-        words=together.in_words(),
-        kind=alone.kind,
-        unprotected=together.unprotected or alone.unprotected,
-        levels=_levels(together),
-        beliefs=[
+    shown = Shown(state="unstated", words=NO_CARD, kind="none stated", unprotected=False, releases=1)
+    shown.levels, shown.beliefs, shown.in_the_way, shown.everything_in_the_way, shown.assumptions = [], [], [], [], []
+    if guarantee is not None:
+        together = AllReleases.from_dict(guarantee, earlier or {})
+        alone, but = together.alone, but_for(together.promised.delta)
+        shown.state, shown.words, shown.kind = _state(together), together.in_words(), alone.kind
+        shown.unprotected, shown.releases = together.unprotected or alone.unprotected, together.count
+        shown.levels, shown.assumptions = _levels(together), _own(alone.assumptions)
+        shown.beliefs = [
             (BELIEFS[prior][0], percent_up(most) + but, percent_down(least) + but)
             for prior, most, least in together.beliefs()
-        ],
-        in_the_way=brief,
-        everything_in_the_way=reasons if brief != reasons else [],
-        assumptions=_own(alone.assumptions),
-        releases=together.count,
-    )
+        ]
+        reasons, shown.in_the_way = _own(alone.in_the_way), _own(summarized(alone.in_the_way))
+        shown.everything_in_the_way = reasons if shown.in_the_way != reasons else []
+    shown.headline, shown.conditional = HEADLINES[shown.state], shown.state == "conditional"
+    return shown
 
 
 def _state(together: AllReleases) -> str:
@@ -178,28 +148,6 @@ class Line:
     verdict: str = ""
 
 
-@dataclass(frozen=True)
-class Crowds:
-    """k-anonymity and the like: lines, and one row per sensitive column."""
-
-    names: str
-    lines: list[Line]
-    sensitive: list[tuple[str, ...]]
-    has_original: bool
-    not_applicable: str
-
-
-@dataclass(frozen=True)
-class Fidelity:
-    """Distances from real people: lines, columns (name, measure, release, original) and what learners reach."""
-
-    against: str
-    lines: list[Line]
-    columns: list[tuple[str, str, str, str]]
-    targets: list[tuple[str, str, str, str, str]]
-    not_applicable: str
-
-
 def copies_section(audit: Mapping[str, Any]) -> Section:
     """Rows that are a person's record, or lie too near to one."""
     lines, why = shown_copies(audit.get("copies"))
@@ -279,8 +227,8 @@ def _near_lines(near: Mapping[str, Any]) -> list[Line]:
     return lines
 
 
-def shown_crowds(found: Mapping[str, Any] | None) -> Crowds | None:
-    """None where no quasi-identifier was named."""
+def shown_crowds(found: Mapping[str, Any] | None) -> Shown | None:
+    """k-anonymity and the like: lines, and one row per sensitive column; None where no quasi-identifier was named."""
     if not found:
         return None
     release, original = found.get("release") or {}, found.get("original") or {}
@@ -296,12 +244,12 @@ def shown_crowds(found: Mapping[str, Any] | None) -> Crowds | None:
         lines.append(Line("Still alone", words, figure(found.get("still_unique")), "", DASH))
         lines += _population_lines(release, original, found.get("population"))
     before = {one["name"]: one for one in original.get("sensitive", ())}
-    return Crowds(
-        ", ".join(found["quasi_identifiers"]),
-        lines,
-        [_sensitive(one, before.get(one["name"])) for one in release.get("sensitive", ())],
-        bool(original),
-        str(found.get("not_applicable") or ""),
+    return Shown(
+        names=", ".join(found["quasi_identifiers"]),
+        lines=lines,
+        sensitive=[_sensitive(one, before.get(one["name"])) for one in release.get("sensitive", ())],
+        has_original=bool(original),
+        not_applicable=str(found.get("not_applicable") or ""),
     )
 
 
@@ -323,8 +271,9 @@ def _sensitive(one: Mapping[str, Any], was: Mapping[str, Any] | None) -> tuple[s
     return str(one["name"]), kind, *diverse, figure(one["t"]), figure((was or {}).get("t"))
 
 
-def shown_fidelity(found: Mapping[str, Any] | None) -> Fidelity | None:
-    """None where the audit holds none."""
+def shown_fidelity(found: Mapping[str, Any] | None) -> Shown | None:
+    """Distances from real people: lines, columns (name, measure, release, original) and what learners reach; None where
+    the audit holds none."""
     if not found:
         return None
     lines = []
@@ -342,25 +291,18 @@ def shown_fidelity(found: Mapping[str, Any] | None) -> Fidelity | None:
         was = figure((told.get("original") or {}).get("auc"))
         auc = told["release"]
         lines.append(Line("Discriminator", words, figure(auc["auc"]), between(auc["interval"]), was))
-    return Fidelity(
-        str(found.get("against") or ""),
-        lines,
-        [
-            (str(one["name"]), str(one["measure"]), figure(one["release"]), figure(one.get("original")))
-            for one in found.get("columns") or ()
-        ],
-        [
-            (
-                str(one["name"]),
-                str(one["measure"]),
-                figure(one["release"]),
-                figure(one["original"]),
-                figure(one["usual"]),
-            )
-            for one in found.get("targets") or ()
-        ],
-        str(found.get("not_applicable") or ""),
+    return Shown(
+        against=found.get("against") or "",
+        lines=lines,
+        columns=[_figures(one, "release", "original") for one in found.get("columns") or ()],
+        targets=[_figures(one, "release", "original", "usual") for one in found.get("targets") or ()],
+        not_applicable=str(found.get("not_applicable") or ""),
     )
+
+
+def _figures(one: Mapping[str, Any], *names: str) -> tuple[str, ...]:
+    """A column, its measure, and these figures of it."""
+    return str(one["name"]), str(one["measure"]), *(figure(one.get(name)) for name in names)
 
 
 def between(ends: Any) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from statistics import NormalDist
+from types import SimpleNamespace
 from typing import Any
 
 import jinja2
@@ -19,6 +20,10 @@ from sfumato.core.svg import EMPTY, tag, trimmed
 
 LONGEST = 64
 """Characters of a name; the list of all columns has it in full."""
+
+
+Shown = SimpleNamespace
+"""What a template shows, by name: put together where it is drawn."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,7 @@ from sfumato.auditing.report.markup import (
     IN_SHORT,
     SIGNS,
     Section,
+    Shown,
     bar,
     column_verdict,
     drawn,
@@ -60,28 +60,6 @@ from sfumato.release.write_release import COUNTS, MODEL
 MOST_EXPOSED = 12
 
 
-@dataclass(frozen=True)
-class Exposed:
-    """One column, and the attacker who tells most about it."""
-
-    name: str
-    attack: str
-    verdict: str
-    sign: str
-    in_short: str
-    chart: Markup
-    value: str
-
-
-@dataclass(frozen=True)
-class Exposure:
-    """The most exposed columns, how many more there are, and those about which no attacker learns anything."""
-
-    columns: list[Exposed]
-    left_out: int
-    spared: list[str]
-
-
 def exposed_section(audit: Mapping[str, Any]) -> Section:
     """For each column the attacker on values who gets most extra."""
     attacks = list(audit.get("attacks") or ())
@@ -104,8 +82,9 @@ def riskiest_section(audit: Mapping[str, Any]) -> Section:
     return drawn("riskiest", f"{title} ({len(records)})", riskiest=riskiest_rows(records, names))
 
 
-def exposure(attacks: Sequence[Mapping[str, Any]], people: int) -> Exposure:
-    """Columns by extra; `people` is how many were attacked, for the verdict."""
+def exposure(attacks: Sequence[Mapping[str, Any]], people: int) -> Shown:
+    """The columns with most extra, each with the attacker who tells most about it, how many more there are, and those
+    about which no attacker learns anything; `people` is how many were attacked, for the verdict."""
     comparisons = 0
     best: dict[str, tuple[float, str, Mapping[str, Any]]] = {}
     for entry in filter(counts_values, attacks):
@@ -116,7 +95,7 @@ def exposure(attacks: Sequence[Mapping[str, Any]], people: int) -> Exposure:
                 best[name] = (extra(column), str(entry["name"]), column)
     ranked = sorted(best.items(), key=lambda item: (-item[1][0], item[0]))
     gained = [(attack, column) for _, (more, attack, column) in ranked if more > 0]
-    return Exposure(
+    return Shown(
         columns=[
             _exposed(attack, column, column_verdict(column, people, comparisons))
             for attack, column in gained[:MOST_EXPOSED]
@@ -126,8 +105,8 @@ def exposure(attacks: Sequence[Mapping[str, Any]], people: int) -> Exposure:
     )
 
 
-def _exposed(attack: str, column: Mapping[str, Any], state: str) -> Exposed:
-    return Exposed(
+def _exposed(attack: str, column: Mapping[str, Any], state: str) -> Shown:
+    return Shown(
         name=str(column["name"]),
         attack=attack,
         verdict=state,
@@ -201,27 +180,6 @@ FEW_COLUMNS = 12
 """A table of so many columns stands open."""
 
 
-@dataclass(frozen=True)
-class Measure:
-    """One figure, what it is read against, and its sentence."""
-
-    name: str
-    value: str
-    below: str
-    sentence: str
-
-
-@dataclass(frozen=True)
-class Measures:
-    """What the page shows; `columns` has name, average privacy, that of guessing the mean, bits and privacy loss."""
-
-    figures: list[Measure]
-    columns: list[tuple[str, str, str, str, str]]
-    has_mean: bool
-    open: bool
-    density_gap: Measure | None
-
-
 def measures_section(audit: Mapping[str, Any]) -> Section:
     """What the papers compare methods by."""
     found = shown_measures(audit.get("measures"))
@@ -231,29 +189,35 @@ def measures_section(audit: Mapping[str, Any]) -> Section:
     return drawn("measures", title, measures=found)
 
 
-def shown_measures(found: Mapping[str, Any] | None) -> Measures:
-    """Nothing where the audit holds none."""
+def _measure(words: tuple[str, str], value: float, below: str = "") -> Shown:
+    """One figure, what it is read against (`below`), and its sentence."""
+    return Shown(name=words[0], value=figure(value), below=below, sentence=words[1])
+
+
+def shown_measures(found: Mapping[str, Any] | None) -> Shown:
+    """Nothing where the audit holds none; `columns` has name, average privacy, that of guessing the mean, bits and
+    privacy loss."""
     found = found or {}
     average, unified, channels = found.get("average_privacy"), found.get("unified"), found.get("channels") or ()
     figures = []
     if average:
-        figures.append(Measure(AVERAGE[0], figure(average["width"]), _beside(average), AVERAGE[1]))
+        figures.append(_measure(AVERAGE, average["width"], _beside(average)))
     losses = [one["privacy_loss"] for one in channels if one.get("privacy_loss") is not None]
     if losses:
         below = f"{figure(min(losses))} to {figure(max(losses))}" if len(losses) > 1 else ""
-        figures.append(Measure(LOSS[0], figure(sum(losses) / len(losses)), below, LOSS[1]))
-    if unified:
-        below = f"{unified['sigma_min_attack']}; variance, weighted and capped: {figure(unified['minimum'])}"
-        figures.append(Measure(UNIFIED[0], figure(unified["sigma_min"]), below, UNIFIED[1]))
-        below = f"{unified['sigma_avg_attack']}; variance, weighted and capped: {figure(unified['average'])}"
-        figures.append(Measure(UNIFIED_AVERAGE[0], figure(unified["sigma_avg"]), below, UNIFIED_AVERAGE[1]))
+        figures.append(_measure(LOSS, sum(losses) / len(losses), below))
+    for words, name, plain in ((UNIFIED, "sigma_min", "minimum"), (UNIFIED_AVERAGE, "sigma_avg", "average")):
+        if unified:
+            below = f"{unified[f'{name}_attack']}; variance, weighted and capped: {figure(unified[plain])}"
+            figures.append(_measure(words, unified[name], below))
+    gap = found.get("density_gap") or found.get("dapl")  # version 0.2 called it so
     columns = _columns(average, channels)
-    return Measures(
-        figures,
-        columns,
+    return Shown(
+        figures=figures,
+        columns=columns,
         has_mean=any(row[2] != DASH for row in columns),
         open=len(columns) <= FEW_COLUMNS,
-        density_gap=_density_gap(found.get("density_gap") or found.get("dapl")),  # version 0.2 called it so
+        density_gap=gap and _measure(DENSITY_GAP, gap["loss"], f"standard error {figure(gap['error'])}"),
     )
 
 
@@ -282,12 +246,6 @@ def _columns(
         )
         for name in [*widths, *[name for name in told if name not in widths]]
     ]
-
-
-def _density_gap(found: Mapping[str, Any] | None) -> Measure | None:
-    if not found:
-        return None
-    return Measure(DENSITY_GAP[0], figure(found["loss"]), f"standard error {figure(found['error'])}", DENSITY_GAP[1])
 
 
 CLOSED = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
-
-from markupsafe import Markup
 
 from sfumato.auditing.extra import points_of, shown_points, three_risks
 from sfumato.auditing.report.bottom_line import in_points
@@ -18,6 +15,7 @@ from sfumato.auditing.report.markup import (
     POPULATION,
     SIGNS,
     Section,
+    Shown,
     bar,
     drawn,
     in_all,
@@ -28,19 +26,6 @@ from sfumato.auditing.report.wording import detail_rows, ends, figure, known_wor
 from sfumato.core.wording import QUESTIONS
 
 Attacks = Sequence[Mapping[str, Any]]
-
-
-@dataclass(frozen=True)
-class Shown:
-    """One risk. `words` as in the bottom line; `beside`: what these leave out, such as a condition."""
-
-    question: str
-    risk: str
-    attacker: str
-    words: str
-    chart: Markup | None = None
-    verdict: str = ""
-    beside: str = ""
 
 
 def strongest_section(audit: Mapping[str, Any]) -> Section:
@@ -58,20 +43,25 @@ def strongest_section(audit: Mapping[str, Any]) -> Section:
 
 
 def strongest(attacks: Attacks, limit: float | None = None) -> list[Shown]:
-    """All three, also those that no attacker tried."""
+    """All three, also those that no attacker tried. `words` as in the bottom line; `beside`: what these leave out, such
+    as a condition."""
     entries = {entry["name"]: entry for entry in attacks}
     shown = []
     for one in three_risks(attacks):
-        told = (QUESTIONS[one.risk], one.risk, one.attacker, in_points(one, limit))
-        if one.points is None:
-            shown.append(Shown(*told))
-            continue
-        entry = entries[one.attacker]
-        state = verdict(entry)
-        others = [IN_SHORT[state]] if state == POPULATION else []
-        beside = [*others, *(f"if {line}" for line in entry.get("assumes") or ()), *rows_scored(entry)]
-        shown.append(Shown(*told, bar(entry, state), state, "; ".join(beside)))
+        told = Shown(question=QUESTIONS[one.risk], risk=one.risk, attacker=one.attacker, words=in_points(one, limit))
+        told.chart, told.verdict, told.beside = None, "", ""
+        if one.points is not None:
+            entry = entries[one.attacker]
+            told.verdict = verdict(entry)
+            told.chart = bar(entry, told.verdict)
+            others = [IN_SHORT[POPULATION]] if told.verdict == POPULATION else []
+            told.beside = "; ".join([*others, *_conditions(entry), *rows_scored(entry)])
+        shown.append(told)
     return shown
+
+
+def _conditions(entry: Mapping[str, Any]) -> list[str]:
+    return [f"if {line}" for line in entry.get("assumes") or ()]
 
 
 def rows_scored(entry: Mapping[str, Any]) -> Iterator[str]:
@@ -110,40 +100,6 @@ NOT_OF_VALUES |= {"median_distance", "median_doubt"}
 """Figures that come with attacks whose success counts something else than values guessed right."""
 
 
-@dataclass(frozen=True)
-class Score:
-    """One figure of an attacker, with a smaller one below it."""
-
-    words: str
-    value: str
-    below: str = ""
-
-
-@dataclass(frozen=True)
-class Told:
-    """One attacker who ran, ready to be shown."""
-
-    name: str
-    story: str
-    knows: list[str]
-    assumes: list[str]
-    verdict: str
-    sign: str
-    in_short: str
-    in_words: str
-    measure: str
-    chart: Markup
-    value: str
-    scores: list[Score]
-    upper_bound: str
-    chosen: str
-    details: list[tuple[str, str, str]]
-    columns: list[dict[str, str]]
-    has_control: bool
-    has_errors: bool
-    open: bool
-
-
 def attackers_section(audit: Mapping[str, Any]) -> Section:
     """One bar an attacker, reasons of those who did not run, then each with all figures."""
     attacks = list(audit.get("attacks") or ())
@@ -161,24 +117,24 @@ def attackers_section(audit: Mapping[str, Any]) -> Section:
     )
 
 
-def told_attacks(attacks: Sequence[Mapping[str, Any]], tolerance: float | None) -> list[Told]:
+def told_attacks(attacks: Sequence[Mapping[str, Any]], tolerance: float | None) -> list[Shown]:
     """Those who ran, those who learn from the release first, then by what is right."""
     scored = [(verdict(entry), entry) for entry in attacks if entry.get("score") is not None]
     scored.sort(key=lambda pair: (ORDER.index(pair[0]), -shown_points(pair[1]).right, pair[1]["name"]))
     return [_told(entry, state, tolerance) for state, entry in scored]
 
 
-def _told(entry: Mapping[str, Any], state: str, tolerance: float | None) -> Told:
+def _told(entry: Mapping[str, Any], state: str, tolerance: float | None) -> Shown:
     columns = list(entry.get("columns") or ())
     details = dict(entry.get("details") or {})
-    return Told(
+    return Shown(
         name=str(entry["name"]),
         story=_story(entry),
         knows=known_words(list(entry.get("knows") or ())),
         assumes=[str(line) for line in entry.get("assumes") or ()],
         verdict=state,
         sign=SIGNS[state],
-        in_short=", ".join([IN_SHORT[state], *[f"if {line}" for line in entry.get("assumes") or ()]]),
+        in_short=", ".join([IN_SHORT[state], *_conditions(entry)]),
         in_words=IN_WORDS[state],
         measure=measure(details, tolerance),
         chart=bar(entry, state),
@@ -238,23 +194,23 @@ def counts_values(entry: Mapping[str, Any]) -> bool:
     return not NOT_OF_VALUES & set(entry.get("details") or ())
 
 
-def _scores(entry: Mapping[str, Any], worst_without: float | None) -> list[Score]:
+def _scores(entry: Mapping[str, Any], worst_without: float | None) -> list[Shown]:
     """Right of 100 and what it is to be read against; other people only where there are any."""
     points = shown_points(entry)
     low, high = ((points.without + end) / 100 for end in (points.low, points.high))
     between = "" if ends(entry.get("interval")) is None else f"{of_100(low)} to {of_100(high)}"
     scores = [
-        Score("pairs told apart of 100" if points.pairs else "right of 100", of_100(points.right / 100), between),
-        Score("without the release", of_100(points.without / 100)),
+        ("pairs told apart of 100" if points.pairs else "right of 100", of_100(points.right / 100), between),
+        ("without the release", of_100(points.without / 100), ""),
     ]
     if entry.get("control") is not None:
-        scores.append(Score("about people not in the table", of_100(entry["control"])))
-    scores.append(Score("extra", f"{points.extra:+.1f}"))
-    scores.append(Score("share of what was left", figure(share_of_what_was_left(entry))))
+        scores.append(("about people not in the table", of_100(entry["control"]), ""))
+    scores.append(("extra", f"{points.extra:+.1f}", ""))
+    scores.append(("share of what was left", figure(share_of_what_was_left(entry)), ""))
     if entry.get("worst") is not None:
         below = "" if worst_without is None else f"{of_100(worst_without)} without the release"
-        scores.append(Score("about the worst 1% of records", of_100(entry["worst"]), below))
-    return scores
+        scores.append(("about the worst 1% of records", of_100(entry["worst"]), below))
+    return [Shown(words=words, value=value, below=below) for words, value, below in scores]
 
 
 def share_of_what_was_left(entry: Mapping[str, Any]) -> float:
