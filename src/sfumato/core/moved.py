@@ -10,7 +10,6 @@ MOVED = {
     "sfumato.table.statistics.by_class": "sfumato.table.statistics",
     "sfumato.table.statistics.counts": "sfumato.table.statistics",
     "sfumato.table.statistics.moments": "sfumato.table.statistics",
-    "sfumato.release.engines.fit": "sfumato.release.engines.passes",
     "sfumato.learn.classifiers.assignment": "sfumato.learn.classifiers.on_reconstruction",
     "sfumato.learn.classifiers.checked_rows": "sfumato.learn.classifiers.reads_noise",
     "sfumato.learn.classifiers.label_noise": "sfumato.learn.classifiers.reads_noise",
