@@ -192,7 +192,7 @@ def many_sites(sites: int, enrolled: int, folder: Path, database: str | None) ->
                 return receipt.sha256, time.perf_counter() - began
 
         def ask(number: int) -> None:
-            with Coordinator(url, tokens[-1 - number], patience=patience) as coordinator:
+            with Coordinator(url, tokens[-1 - number % len(tokens)], patience=patience) as coordinator:
                 start.wait()
                 while not over.is_set():
                     began = time.perf_counter()

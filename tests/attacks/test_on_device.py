@@ -15,7 +15,6 @@ from sfumato.attacks.nearest_row import NearestRow
 from sfumato.attacks.nearest_source import NearestSource
 from sfumato.attacks.posterior_breach import PosteriorBreach
 from sfumato.attacks.row_ratios import Membership
-from sfumato.attacks.singling_out import FEW, Predicates
 from sfumato.channels import Additive, OrMissing, RandomizedResponse, Sampled, SquareWave, draw
 from sfumato.noise import Laplace, Normal, Uniform
 from sfumato.table import Column, Encoding, Schema
@@ -146,23 +145,6 @@ def test_windows_and_beliefs_are_the_same(released, device, law):
     assert_array_equal(found.aimed, here.aimed)
     assert_allclose(found.X, here.X, atol=1e-4)
     assert_allclose(found.details["mean_sureness"], here.details["mean_sureness"], atol=1e-4)
-
-
-@pytest.mark.parametrize("device", arrays(), ids=lambda one: type(one).__name__)
-def test_predicates_are_counted_the_same(device):
-    rng = np.random.default_rng(6)
-    X = np.round(rng.random((FEW + 300, 4)), 1)
-    X[::7, 1] = np.nan
-    low = rng.random((40, 2))
-    words = Predicates(np.tile([1, 3], (40, 1)), low - 0.2, low + 0.2)
-    met = np.flatnonzero(words.counts(X) > 0)
-    with on_device(device, memory=1 << 16):
-        assert_array_equal(
-            words.counts(X), [np.sum((abs(X[:, [1, 3]] - one) <= 0.2 + 1e-12).all(axis=1)) for one in low]
-        )
-        found = words.first_true(X, met)
-        assert not len(words.first_true(X, met[:0]))  # nobody is singled out
-    assert_array_equal(found, words.first_true(X, met))
 
 
 class Small(NumpyArrays):

@@ -29,21 +29,36 @@ def test_predicates_count_who_meets_all_conditions():
     X = np.array([[0.1, 0.2], [0.3, 0.9], [0.3, 0.4], [np.nan, 0.4]])
     found = Predicates(np.array([[0, 1], [0, 1]]), np.array([[0.3, 0.0], [0.0, 0.3]]), np.array([[1, 0.5], [1, 1.0]]))
     assert found.counts(X).tolist() == [1, 2], "a cell that is not reported meets nothing"
-    assert found.first_true(X, np.array([0])).tolist() == [2]
+    assert found.alone(X).tolist() == [2, -1]
 
 
-def test_many_records_are_counted_as_few_are(monkeypatch):
-    """All at once, or the rarest condition first: both ways agree, and the guess stays the same."""
-    X = people(200, 3)
+@pytest.mark.parametrize("columns", [1, 2, 3])
+@pytest.mark.parametrize("at_once", [7, 1_000_000])
+def test_records_are_counted_as_one_by_one(columns, at_once, monkeypatch):
+    """However many are looked at together, and where only a few of the rarest condition are looked at first."""
+    monkeypatch.setattr("sfumato.attacks.singling_out.AT_ONCE", at_once)
+    monkeypatch.setattr("sfumato.attacks.singling_out.WINDOW", 3)
+    rng, X = np.random.default_rng(columns), people(150, 3)
     X[::7, 1] = np.nan
-    found = []
-    for few in (500, 0):
-        monkeypatch.setattr("sfumato.attacks.singling_out.FEW", few)
-        guess = SinglingOut().run(Knowledge(X, ENCODING))
-        found.append((guess.slots, guess.low, guess.counts(people(150, 4)), guess.first_true(X, np.arange(len(guess)))))
-    for one, other in zip(*found, strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert found[0][2].max() > 1
+    slots, low = rng.integers(X.shape[1], size=(300, columns)), rng.uniform(-0.2, 1.0, (300, columns))
+    said = Predicates(slots, low, low + rng.choice([-0.1, 0.02, 0.2, 9.0], low.shape))
+    met = [
+        np.flatnonzero(((X[:, at] >= low) & (X[:, at] <= high)).all(axis=1))
+        for at, low, high in zip(said.slots, said.low, said.high, strict=True)
+    ]
+    assert said.counts(X).tolist() == [len(one) for one in met]
+    assert said.alone(X).tolist() == [one[0] if len(one) == 1 else -1 for one in met]
+    assert {0, 1, 2} < set(map(len, met))
+
+
+def test_blocks_of_records_change_no_guess(monkeypatch):
+    X = people(200, 3)
+    before = [attack.run(Knowledge(X, ENCODING)) for attack in (SinglingOut(), SinglingOutOneColumn(50))]
+    monkeypatch.setattr("sfumato.attacks.singling_out.AT_ONCE", 60)
+    after = [attack.run(Knowledge(X, ENCODING)) for attack in (SinglingOut(), SinglingOutOneColumn(50))]
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_array_equal(one.slots, other.slots)
+        np.testing.assert_array_equal(one.low, other.low)
 
 
 @pytest.mark.parametrize("attack", [SinglingOut(), SinglingOutOneColumn()], ids=lambda attack: attack.name)

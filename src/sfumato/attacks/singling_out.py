@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from sfumato.attacks.base import SINGLING_OUT, Attack, Guess, Knowledge
 from sfumato.attacks.nearest_row import comparable_rows
 from sfumato.core.accepted import Whole
-from sfumato.core.array_types import Codes, Flags, Floats, Matrix
+from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.mechanisms.parameters import parameter
 from sfumato.table import Encoding
-from sfumato.table.neighbours.nearest import chosen, in_blocks
+from sfumato.table.neighbours.tiles import slices
 
 # What an adversary can say who wants to single a person out: conditions on the columns, joined by "and".
 
 
 OPEN = 1e9
 """An end of a condition that is none: beyond every encoded value."""
-FEW = 500
-"""Up to so many records all of them are compared with many predicates at once; of more, those in the rarest range."""
 AT_ONCE = 1_000_000
-NONE = np.empty(0, dtype=np.int64)
+"""Records that are looked at together, so that memory stays bounded."""
+WINDOW = 32
+"""Records of its rarest condition that a predicate is tried on first, to see whether several meet it."""
 
 
 @dataclass(frozen=True)
@@ -53,89 +53,64 @@ class Predicates(Guess):
 
     def counts(self, X: Matrix | Sorted) -> Codes:
         """How many records meet each."""
-        records = X if isinstance(X, Sorted) else Sorted(X)
-        if self.slots.shape[1] == 1:
-            return self._counts_of_one_column(records)
-        if len(records) <= FEW:
-            blocks = (self._who(records, part) for part in self._parts(len(records), np.arange(len(self))))
-            return np.concatenate([NONE, *(np.count_nonzero(met, axis=1) for met in blocks)])
-        if chosen() is not None:
-            return self._by_device(records, np.arange(len(self)))[0]
-        return np.array([len(self._met(number, records)) for number in range(len(self))], dtype=np.int64)
+        return self._found(X if isinstance(X, Sorted) else Sorted(X))[0]
 
-    def first_true(self, X: Matrix | Sorted, numbers: Codes) -> Codes:
-        """The first record that meets each of these; there is one."""
-        records = X if isinstance(X, Sorted) else Sorted(X)
-        if len(records) <= FEW:
-            blocks = (self._who(records, part) for part in self._parts(len(records), numbers))
-            return np.concatenate([NONE, *(met.argmax(axis=1) for met in blocks)])
-        if chosen() is not None:
-            return self._by_device(records, numbers)[1]
-        return np.array([int(self._met(int(number), records).min()) for number in numbers], dtype=np.int64)
+    def alone(self, X: Matrix | Sorted) -> Codes:
+        """The only record that meets each; -1 where none does, or several."""
+        count, record = self._found(X if isinstance(X, Sorted) else Sorted(X), enough=2)
+        return np.where(count == 1, record, -1)
 
-    def _by_device(self, records: Sorted, numbers: Codes) -> tuple[Codes, Codes]:
-        """Of these predicates how many records meet each, and the first that does: all are compared with all."""
-        device = chosen()
-        assert device is not None
-        arrays, memory = device
-        count, first = (np.empty(len(numbers), dtype=np.int64) for _ in range(2))
-        slots = self.slots[numbers]
-        used, which = np.unique(slots, return_inverse=True)
-        across, which = arrays.put(np.ascontiguousarray(records.across[used])), which.reshape(slots.shape)
+    def _found(self, records: Sorted, enough: int | None = None) -> tuple[Codes, Codes]:
+        """How many records meet each, and one that does. With `enough` none is looked for beyond so many.
 
-        def work(block: slice, _: int) -> None:
-            met: Any = True
-            for at, low, high in zip(
-                which[block].T, self.low[numbers[block]].T, self.high[numbers[block]].T, strict=True
-            ):
-                cells = across[arrays.put(at)]
-                met = met & (cells >= arrays.put(low)[:, None]) & (cells <= arrays.put(high)[:, None])
-            count[block] = arrays.get(met.sum(axis=1))
-            first[block] = arrays.get(arrays.namespace.argmax(met * 1, axis=1))
-
-        in_blocks(arrays, len(numbers), 32 * len(records), memory, work, least=1)
-        return count, first
-
-    def _parts(self, records: int, numbers: Codes) -> Iterator[Codes]:
-        """Some at a time, so that memory stays bounded."""
-        size = max(1, AT_ONCE // max(1, records))
-        return (numbers[start : start + size] for start in range(0, len(numbers), size))
-
-    def _who(self, records: Sorted, numbers: Codes) -> Flags:
-        """Which records (columns) meet each of these predicates (rows)."""
-        met = np.ones((len(numbers), len(records)), dtype=np.bool_)
-        for slots, low, high in zip(self.slots[numbers].T, self.low[numbers].T, self.high[numbers].T, strict=True):
-            cells = records.across[slots]
-            met &= (cells >= low[:, None]) & (cells <= high[:, None])
-        return met
-
-    def _met(self, number: int, records: Sorted) -> Codes:
-        """The records that meet one of them: those that meet the rarest condition are looked at one by one."""
-        conditions = list(zip(self.slots[number], self.low[number], self.high[number], strict=True))
-        ranges = [records.within(*condition) for condition in conditions]
-        rarest = min(range(len(ranges)), key=lambda place: ranges[place].stop - ranges[place].start)
-        found = records.column(conditions[rarest][0]).order[ranges[rarest]]
-        for place, (slot, low, high) in enumerate(conditions):
-            if place != rarest:
-                values = records.column(slot).unsorted[found]
-                found = found[(values >= low) & (values <= high)]
-        return found
-
-    def _counts_of_one_column(self, records: Sorted) -> Codes:
-        found = np.zeros(len(self), dtype=np.int64)
+        Only records within the rarest condition are looked at. Most predicates are met by many records: a few of these
+        tell so, and only of the others more are looked at.
+        """
+        first, last = np.empty(self.slots.shape, dtype=np.int64), np.empty(self.slots.shape, dtype=np.int64)
         for slot in np.unique(self.slots):
-            at, values = self.slots[:, 0] == slot, records.column(slot).values
-            last = np.searchsorted(values, self.high[at, 0], side="right")
-            found[at] = np.maximum(last - np.searchsorted(values, self.low[at, 0], side="left"), 0)
-        return found
+            at, values = self.slots == slot, records.column(slot).values
+            first[at] = np.searchsorted(values, self.low[at], side="left")
+            last[at] = np.maximum(first[at], np.searchsorted(values, self.high[at], side="right"))
+        conditions = np.argsort(last - first, axis=1)  # the rarest first
+        every = np.arange(len(self))
+        rarest = self.slots[every, conditions[:, 0]]
+        begin, end = first[every, conditions[:, 0]], last[every, conditions[:, 0]]
+        count, record = np.zeros(len(self), dtype=np.int64), np.zeros(len(self), dtype=np.int64)
+        size, left = WINDOW if enough else AT_ONCE, every[begin < end]
+        if conditions.shape[1] == 1:  # nothing is left to look at
+            for slot in np.unique(rarest[left]):
+                mine = left[rarest[left] == slot]
+                count[mine], record[mine] = end[mine] - begin[mine], records.column(slot).order[begin[mine]]
+            return count, record
+        while len(left):
+            for slot in np.unique(rarest[left]):
+                mine, order = left[rarest[left] == slot], records.column(slot).order
+                together = np.cumsum(np.minimum(size, end[mine] - begin[mine])) // AT_ONCE
+                for some in np.split(mine, np.flatnonzero(np.diff(together)) + 1):
+                    near = order[_runs(begin[some], np.minimum(size, end[some] - begin[some]))]
+                    who = np.repeat(np.arange(len(some)), np.minimum(size, end[some] - begin[some]))
+                    for condition in conditions[some].T[1:]:
+                        cells = records.across[self.slots[some, condition][who], near]
+                        met = (cells >= self.low[some, condition][who]) & (cells <= self.high[some, condition][who])
+                        who, near = who[met], near[met]
+                    count[some] += np.bincount(who, minlength=len(some))
+                    record[some[who]] = near
+            begin[left] += size
+            left = left[(begin[left] < end[left]) & ((count[left] < enough) if enough else True)]
+            size = min(4 * size, AT_ONCE)
+        return count, record
+
+
+def _runs(begin: Codes, length: Codes) -> Codes:
+    """begin, begin + 1, ... for every run, one run after the other."""
+    return np.arange(length.sum()) + np.repeat(begin + length - np.cumsum(length), length)
 
 
 class SortedColumn(NamedTuple):
-    """Reported values in order, whose they are, and the column as it is (side by side in memory, which is faster)."""
+    """Reported values in order, and whose they are."""
 
     values: Floats
     order: Codes
-    unsorted: Floats
 
 
 class Sorted:
@@ -156,17 +131,16 @@ class Sorted:
     def column(self, slot: int) -> SortedColumn:
         """One column in order."""
         if slot not in self._columns:
-            column = np.ascontiguousarray(self._X[:, slot])
+            column = self.across[slot]
             order = np.argsort(column, kind="stable")  # what is not reported comes last
             order = order[: len(order) - int(np.isnan(column).sum())]
-            self._columns[slot] = SortedColumn(column[order], order, column)
+            self._columns[slot] = SortedColumn(column[order], order)
         return self._columns[slot]
 
-    def within(self, slot: int, low: float, high: float) -> slice:
-        """Places in the order of a column that lie between two values, both included."""
+    def median(self, slot: int) -> float:
+        """Of what is reported; the middle of the range where nothing is."""
         values = self.column(slot).values
-        first = int(np.searchsorted(values, low, side="left"))
-        return slice(first, max(first, int(np.searchsorted(values, high, side="right"))))
+        return float(values[[(len(values) - 1) // 2, len(values) // 2]].mean()) if len(values) else 0.5
 
 
 TRIES = 40
@@ -204,12 +178,14 @@ class SinglingOut(Attack):
         R, rng = comparable_rows(known), np.random.default_rng(0)
         joined = min(self.columns, len(known.encoding.groups))
         found, records, about = list[Predicates](), Sorted(R), list[Codes]()
+        middles = [0.5 if group.is_onehot else records.median(group.start) for group in known.encoding.groups]
         for _ in range(TRIES):
             rows = rng.integers(len(R), size=self.predicates)
             chosen = rng.random((self.predicates, len(known.encoding.groups))).argsort(axis=1)[:, :joined]
-            drawn = away_from_median(R, rows, chosen, known.encoding)
-            found.append(drawn.take(np.flatnonzero(drawn.counts(records) == 1)))
-            about.append(found[-1].first_true(records, np.arange(len(found[-1]))))
+            drawn = away_from_median(R, rows, chosen, known.encoding, middles)
+            alone = drawn.alone(records)
+            found.append(drawn.take(np.flatnonzero(alone >= 0)))
+            about.append(alone[alone >= 0])
             # Further ones are about rows that have one already.
             if sum(map(len, found)) >= self.predicates or len(np.unique(np.concatenate(about))) == len(R):
                 break
@@ -256,12 +232,17 @@ class SinglingOutOneColumn(Attack):
                     high = np.array([*once[count == 1] + 1e-9, OPEN, values[0] + 1e-9])
                     found.append(np.column_stack([np.full(len(low), slot), low, high]))
         table = np.concatenate(found)
-        table = table[np.random.default_rng(0).permutation(len(table))]
-        whole = Predicates(table[:, :1].astype(np.int64), table[:, 1:2], table[:, 2:])
-        return whole.take(np.flatnonzero(whole.counts(records) == 1)).take(np.arange(self.predicates))
+        order, kept = np.random.default_rng(0).permutation(len(table)), list[Predicates]()
+        for some in slices(len(table), AT_ONCE):
+            part = table[order[some]]
+            drawn = Predicates(part[:, :1].astype(np.int64), part[:, 1:2], part[:, 2:])
+            kept.append(drawn.take(np.flatnonzero(drawn.alone(records) >= 0)))
+            if sum(map(len, kept)) >= self.predicates:
+                break
+        return Predicates.joined(kept).take(np.arange(self.predicates))
 
 
-def away_from_median(R: Matrix, rows: Codes, groups: Codes, encoding: Encoding) -> Predicates:
+def away_from_median(R: Matrix, rows: Codes, groups: Codes, encoding: Encoding, middles: Sequence[float]) -> Predicates:
     """For each of the rows a condition on each of its groups: its category, or a number at least as far out."""
     slots, low, high = (np.empty(groups.shape) for _ in range(3))
     for number, group in enumerate(encoding.groups):
@@ -270,8 +251,7 @@ def away_from_median(R: Matrix, rows: Codes, groups: Codes, encoding: Encoding) 
         if group.is_onehot:
             slots[at], low[at], high[at] = group.start + mine.argmax(axis=1), 0.5, OPEN
             continue
-        middle = float(np.nanmedian(R[:, group.start])) if not np.isnan(R[:, group.start]).all() else 0.5
-        above = mine[:, 0] > middle
+        above = mine[:, 0] > middles[number]
         slots[at] = group.start
         low[at] = np.where(above, mine[:, 0] - 1e-9, -OPEN)
         high[at] = np.where(above, OPEN, mine[:, 0] + 1e-9)

@@ -153,17 +153,16 @@ def score_predicates(guess: Predicates, truth: Truth) -> ScoredGuess:
     made = max(len(guess), FEWEST)
     people = truth.rows if truth.register is None else truth.register
     records = Sorted(people)
-    counts = guess.counts(records)
-    alone = np.flatnonzero(counts == 1)
-    hits = np.zeros(len(people))
-    np.add.at(hits, guess.first_true(records, alone), 1.0)
+    alone = guess.alone(records)
+    alone = alone[alone >= 0]
+    hits = np.bincount(alone, minlength=len(people))
     most = np.argsort(-hits, kind="stable")[: max(1, round(truth.share * len(people)))]
     score = len(alone) / made
     details = {"predicates": float(len(guess)), "people_singled_out": float(np.count_nonzero(hits))}
     return ScoredGuess(
         score=score,
-        baseline=np.count_nonzero(_unseen(guess, truth.encoding).counts(records) == 1) / made,
-        control=_control(guess, counts, made, len(people), truth.control),
+        baseline=np.count_nonzero(_unseen(guess, truth.encoding).alone(records) >= 0) / made,
+        control=_control(guess, records, made, truth.control),
         interval=proportion_interval(float(len(alone)), made),
         worst=float(np.mean(hits[most] > 0)),
         riskiest=tuple(most[hits[most] > 0].tolist()),
@@ -171,12 +170,13 @@ def score_predicates(guess: Predicates, truth: Truth) -> ScoredGuess:
     )
 
 
-def _control(guess: Predicates, counts: Codes, made: int, people: int, strangers: Matrix | None) -> float | None:
+def _control(guess: Predicates, records: Sorted, made: int, strangers: Matrix | None) -> float | None:
     if strangers is None or len(strangers) < 2:
         return None
-    theirs = guess.counts(strangers)
+    people, theirs = len(records), guess.counts(strangers)
     if len(strangers) >= people:  # the chance that exactly one of so many, drawn from all of them, meets it
         return float(hypergeom.pmf(1, len(strangers), theirs, people).sum()) / made
+    counts = guess.counts(records)
     on_as_many = float(hypergeom.pmf(1, people, counts, len(strangers)).sum())
     score = np.count_nonzero(counts == 1) / made
     return min(1.0, score * np.count_nonzero(theirs == 1) / on_as_many) if on_as_many else 0.0

@@ -186,18 +186,17 @@ def in_blocks(
     bytes_each: float,
     memory: int,
     work: Callable[[slice, int], None],
-    least: int = LEAST_BLOCK,
 ) -> None:
     """Call `work(block, memory)` for 0 .. count in blocks that fit; a device that runs full gets smaller ones."""
-    block, start = max(least, min(MOST_BLOCK, int(memory / bytes_each))), 0
+    block, start = max(LEAST_BLOCK, min(MOST_BLOCK, int(memory / bytes_each))), 0
     while start < count:
         at = slice(start, min(start + block, count))
         try:
             work(at, memory)
         except (MemoryError, RuntimeError) as error:
-            if not arrays.is_full(error) or block <= least:
+            if not arrays.is_full(error) or block <= LEAST_BLOCK:
                 raise
-            block, memory = max(least, min(block, at.stop - at.start) // 2), memory // 2
+            block, memory = max(LEAST_BLOCK, min(block, at.stop - at.start) // 2), memory // 2
             warnings.warn(
                 f"The device ran out of memory; going on with blocks of {block} rows.",
                 DeviceMemoryWarning,
