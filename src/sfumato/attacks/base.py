@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
@@ -32,25 +33,61 @@ class Guess:
     """Base of everything that an attack can return."""
 
 
+class Candidates(Sequence[Matrix]):
+    """Guesses that are made one after the other, whenever they are asked for: together they would be many tables.
+
+    `made` yields so many for the release rows that it is given.
+    """
+
+    def __init__(
+        self, many: int, made: Callable[[Codes | slice], Iterator[Matrix]], rows: Codes | slice = slice(None)
+    ) -> None:
+        self._many, self._made, self._rows = many, made, rows
+
+    def __len__(self) -> int:
+        return self._many
+
+    def __iter__(self) -> Iterator[Matrix]:
+        return self._made(self._rows)
+
+    def __getitem__(self, place: Any) -> Any:
+        return next(islice(self, range(self._many)[place], None))
+
+    def of(self, rows: Codes) -> Candidates:
+        """The same about these release rows alone."""
+        return Candidates(self._many, self._made, rows)
+
+
 @dataclass(frozen=True)
 class Values(Guess):
     """Private values: row i of `X` (n x d, encoded source columns) is the person behind release row i.
 
-    `candidates` are further guesses between which the adversary cannot choose by itself. The score takes the best of
-    all of them, for which one needs the truth: an upper bound on what the adversary gets. `aimed` is the guess that is
-    best for the score ("within the tolerance") where it is another than `X`, which is then best in mean square and
-    stands behind all figures about errors. `details` are figures about how the guess came about, for the report.
+    `candidates` are further guesses, made when they are asked for, between which the adversary cannot choose by itself.
+    The score takes the best of all of them, for which one needs the truth: an upper bound on what the adversary gets.
+    `aimed` is the guess that is best for the score ("within the tolerance") where it is another than `X`, which is then
+    best in mean square and stands behind all figures about errors. `details` are figures about how the guess came
+    about, for the report.
     """
 
     X: Matrix
-    candidates: tuple[Matrix, ...] = ()
+    candidates: Candidates | tuple[()] = ()
     details: Mapping[str, float] = field(default_factory=dict)
     aimed: Matrix | None = None
 
     @property
-    def scored(self) -> tuple[Matrix, ...]:
+    def scored(self) -> Iterator[Matrix]:
         """The guesses of which the best is scored, the adversary's own first."""
-        return (self.X if self.aimed is None else self.aimed, *self.candidates)
+        return chain([self.X if self.aimed is None else self.aimed], self.candidates)
+
+    def of(self, rows: Codes) -> Values:
+        """The same guess about these release rows alone."""
+        candidates = self.candidates.of(rows) if self.candidates else ()
+        aimed = None if self.aimed is None else self.aimed[rows]
+        return replace(self, X=self.X[rows], candidates=candidates, aimed=aimed)
+
+    def settled(self, best: int) -> Values:
+        """The guess of this number in `scored` alone."""
+        return replace(self, candidates=(), aimed=self.candidates[best - 1] if best else self.aimed)
 
 
 @dataclass(frozen=True)

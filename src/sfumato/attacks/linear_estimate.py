@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sfumato.attacks.base import Abstain, Attack, Bounds, ColumnMoments, Guess, Knowledge, Values
+from sfumato.attacks.base import Abstain, Attack, Bounds, Candidates, ColumnMoments, Guess, Knowledge, Values
 from sfumato.attacks.likelihood import blocks
 from sfumato.attacks.observation import (
     Observation,
@@ -331,15 +331,16 @@ class PrincipalFilter(Attack):
             return Values(self._guessed(centre + scores[:, :p] @ vectors[:, :p].T))
         rank = int(np.linalg.matrix_rank(model.matrix))
         counts = np.unique(np.linspace(1, rank, min(rank, self.most_candidates)).astype(int))
-        return Values(filtered, tuple(self._projected(centre, scores, vectors, counts)))
 
-    def _projected(self, centre: Matrix, scores: Matrix, vectors: Matrix, counts: Codes) -> Iterator[Matrix]:
-        """The first p components for every p of `counts`: each adds to the one before."""
-        X, done = np.tile(centre, (len(scores), 1)), 0
-        for p in counts:
-            X += scores[:, done:p] @ vectors[:, done:p].T
-            done = p
-            yield self._guessed(X.copy())
+        def projected(rows: Codes | slice) -> Iterator[Matrix]:
+            """The first p components for every p of `counts`: each adds to the one before."""
+            X, done = np.tile(centre, (len(scores[rows]), 1)), 0
+            for p in counts:
+                X += scores[rows, done:p] @ vectors[:, done:p].T
+                done = p
+                yield self._guessed(X) if self.clip else X.copy()
+
+        return Values(filtered, Candidates(len(counts), projected))
 
     def _guessed(self, X: Matrix) -> Matrix:
         return into_domain(X) if self.clip else X

@@ -162,7 +162,9 @@ def _played(attack: Attack, known: Knowledge, case: Case) -> dict[str, Any]:
     scored, kept = scored_apart(attack, guess, case, control)
     if isinstance(scored, Abstain):
         return {"not_applicable": scored.reason}
-    details = {**own_choice(attack, guess, case), **recovered(attack, case, kept), **_scope(guess, case)}
+    if isinstance(guess, Values):
+        guess = guess.settled(scored.best)
+    details = {**recovered(attack, case, kept), **_scope(guess, case)}
     return {"guess": guess, "scored": scored, "details": details, "kept": kept}
 
 
@@ -176,14 +178,6 @@ def aimed(attack: Attack, known: Knowledge) -> Guesses:
 
 def _cores() -> int:
     return os.cpu_count() or 1
-
-
-def own_choice(attack: Attack, guess: Guesses, case: Case) -> dict[str, float]:
-    """Where the best of several guesses was scored: what the adversary gets without knowing which is best."""
-    if not isinstance(guess, Values) or not guess.candidates:
-        return {}
-    alone, _ = scored_apart(attack, Values(guess.X, aimed=guess.aimed), case, None)
-    return {"own_choice": alone.score} if isinstance(alone, ScoredGuess) else {}
 
 
 def _scope(guess: Guesses, case: Case) -> dict[str, float]:
@@ -279,12 +273,7 @@ def _of_rows(guess: Values | Posteriors | Sources, kept: Codes) -> Guess:
         return replace(guess, posterior=guess.posterior[kept])
     if isinstance(guess, Sources):
         return replace(guess, index=guess.index[kept], distance=guess.distance[kept])
-    return replace(
-        guess,
-        X=guess.X[kept],
-        candidates=tuple(candidate[kept] for candidate in guess.candidates),
-        aimed=None if guess.aimed is None else guess.aimed[kept],
-    )
+    return guess.of(kept)
 
 
 def _of_targets(guess: Guess, kept: Codes) -> Guess:

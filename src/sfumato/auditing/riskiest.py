@@ -134,8 +134,8 @@ def told_by_strongest(case: Case, attempts: list[Attempt]) -> Told | None:
     _, guess, kept = max(found, key=lambda one: one[0])
     rows = np.arange(len(guess.X)) if kept is None else kept
     truth = of_rows(case.truth, rows)
-    tried = [(breaches(truth.rows, X[rows], truth.encoding, truth.tolerance), X[rows]) for X in guess.scored]
-    hits, X = max(tried, key=lambda one: float(one[0].mean()))
+    X = next(guess.of(rows).scored)
+    hits = breaches(truth.rows, X, truth.encoding, truth.tolerance)
     usual = unseen_guess(truth, truth.labels, len(rows))
     chance = []
     for other in _others(truth.labels, len(rows)):

@@ -134,8 +134,8 @@ class ScoredGuess:
     baseline: the same score for an attacker who never saw the release. control: the same score on people who were not
     in the table (None where it has no meaning). interval: 95%, of `score`. worst: see the scorer. riskiest: positions
     of the records (release rows, or targets) of whom the release adds most, worst first: private. upper_bound: the best
-    of several guesses was taken, for which the adversary would need the truth. chosen: by which of several means, and
-    on whom that was decided, in words.
+    of several guesses was taken (that of number `best`), for which the adversary would need the truth. chosen: by which
+    of several means, and on whom that was decided, in words.
     """
 
     score: float
@@ -148,6 +148,7 @@ class ScoredGuess:
     details: dict[str, float] = field(default_factory=dict)
     upper_bound: bool = False
     chosen: str = ""
+    best: int = 0
 
 
 def unseen_guess(truth: Truth, labels: Codes | None, rows: int) -> Matrix:
@@ -248,11 +249,7 @@ def score_values(guess: Values, truth: Truth) -> ScoredGuess:
     baseline: the same for `unseen_guess`. control: the same guesses compared with random people who were not in the
     table: what the guess says about anybody. worst: mean share of columns told among the worst 1% of records.
     """
-    guesses = guess.scored
-    told = [breaches(truth.rows, X, truth.encoding, truth.tolerance) for X in guesses]
-    # Equal scores are settled by the smaller error, so that the columns show the closest guess.
-    best = max(range(len(told)), key=lambda i: (told[i].mean(), -float(((guesses[i] - truth.rows) ** 2).mean())))
-    X, hits = guesses[best], told[best]
+    best, X, hits, own = _best_of(guess, truth)
     estimate = guess.X if best == 0 else X
     usual = unseen_guess(truth, truth.labels, len(X))
     unseen = breaches(truth.rows, usual, truth.encoding, truth.tolerance)
@@ -282,9 +279,33 @@ def score_values(guess: Values, truth: Truth) -> ScoredGuess:
             "worst_baseline": _worst_share(unseen, truth.share),
             **_unified(estimate, truth),
             **guess.details,
+            **({"own_choice": own} if guess.candidates else {}),
         },
         upper_bound=bool(guess.candidates),
+        best=best,
     )
+
+
+def _best_of(guess: Values, truth: Truth) -> tuple[int, Matrix, Flags, float]:
+    """The number of the guess that tells most (its own is 0), the guess, what it tells, and what share its own does.
+
+    Equal scores are settled by the smaller error, so that the columns show the closest guess.
+    """
+
+    def error(X: Matrix) -> float:
+        return float(((X - truth.rows) ** 2).mean())
+
+    best, share, own = None, -1.0, 0.0
+    for number, X in enumerate(guess.scored):
+        hits = breaches(truth.rows, X, truth.encoding, truth.tolerance)
+        right = float(hits.mean())
+        if best is None:
+            own = right
+        elif right < share or (right == share and error(X) >= error(best[1])):
+            continue
+        best, share = (number, X, hits), right
+    assert best is not None
+    return *best, own
 
 
 def _unified(X: Matrix, truth: Truth) -> dict[str, float]:
