@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sfumato.advising.exposure import exposure
     from sfumato.advising.recommend import recommend
     from sfumato.advising.recommendation import Recommendation
-    from sfumato.api.sanitize import certificate, redraw, sanitize, show
+    from sfumato.api.sanitize import certificate, commit, redraw, sanitize, show
     from sfumato.api.verify import Verification, verify
     from sfumato.auditing.audit import Audit, audit
     from sfumato.auditing.canary import canary
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "sanitize": "sfumato.api.sanitize",
+    "commit": "sfumato.api.sanitize",
     "redraw": "sfumato.api.sanitize",
     "show": "sfumato.api.sanitize",
     **dict.fromkeys(("show_ledger", "ledger_budget", "ledger_keep", "export_ledger"), "sfumato.ledger.asked"),
@@ -112,6 +113,7 @@ __all__ = [
     "canary",
     "certificate",
     "cluster",
+    "commit",
     "compare",
     "evaluate",
     "export_ledger",

@@ -8,12 +8,13 @@ import consortium
 import pytest
 from live import live
 
-from sfumato import verify
+from sfumato import Schema, commit, sanitize, verify
 from sfumato.api.cli.app import app as commands
 from sfumato.api.cli.console import run_guarded
 from sfumato.core.errors import CardError, CoordinatorError, UsageError
 from sfumato.ledger.notes import COSIGNATURE, NoteSigner, time_signed
 from sfumato.ledger.public_log import LogCopy
+from sfumato.release.auditable import new_auditor
 from sfumato.study.client.public_log import follow, open_log, witness
 
 NAME = "patients of North"
@@ -111,6 +112,42 @@ def test_no_token_no_entry(place, capsys, tmp_path):
     code, said = run("ledger", "publish", folder / "release", *about, capsys=capsys)
     assert (code, "token" in said) == (8, True)
     assert len(open_log(url).entries) == before
+
+
+def test_noise_that_a_log_answered_can_be_recomputed(place, capsys, tmp_path, monkeypatch):
+    """The owner cannot know the log's answer before the commitment stands there; others stand there too."""
+    _, url, _ = place
+    monkeypatch.setenv("SFUMATO_LEDGER", str(tmp_path / "ledger"))
+    new_auditor(tmp_path / "a.key")
+    table, schema = consortium.people(), Schema.from_dict({"columns": consortium.COLUMNS})
+    asked = {"schema": schema, "epsilon": 2.0, "trust": "nobody", "out": tmp_path / "r"}
+    asked["auditable"] = tmp_path / "a.key.pub"
+    told = commit(table, **asked)
+    to = ("--to", url, "--token-file", place[0] / "token")
+    answers = [run("ledger", "publish", told.published, *to, "--json", capsys=capsys) for _ in range(2)]
+    assert [code for code, _ in answers] == [0, 0]
+    first, again = (json.loads(said)["answer"] for _, said in answers)
+    assert first == again  # one that was lost on the way is asked for again
+    sanitize(table, **asked, answer=first)
+    audit = {"with_seed": told.sealed, "auditor_key": tmp_path / "a.key", "table": table}
+    found = verify(tmp_path / "r", log=url, **audit)
+    assert found.ok, found.in_words()
+    assert "The answer is that of the log" in found.in_words()
+    assert "owner may have tried out seeds" in verify(tmp_path / "r", **audit).in_words()
+    other = commit(table, **{**asked, "out": tmp_path / "dropped"})
+    assert run("ledger", "publish", other.published, *to, capsys=capsys)[0] == 0
+    assert "The log has 1 other commitment to this auditor" in verify(tmp_path / "r", log=url, **audit).in_words()
+
+
+@pytest.mark.parametrize(
+    "sent", [{}, {"commitment": "ab" * 32}, {"commitment": "AB" * 32, "auditor": "age1" + "q" * 58}]
+)
+def test_what_is_no_commitment_to_noise_is_not_logged(client, study, sent):
+    before = study.store.log.size()
+    for token, status in ((study.owner, 422), ("sfu_site_" + "x" * 43, 401)):
+        answer = client.post("/api/v1/log/noise", json=sent, headers={"Authorization": f"Bearer {token}"})
+        assert answer.status_code == status, answer.text
+    assert study.store.log.size() == before
 
 
 def test_a_commitment_that_was_not_signed_is_not_logged(client, study):

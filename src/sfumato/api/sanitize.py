@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError
+from sfumato.core.files import check_folder
 from sfumato.guarantee import Card
 from sfumato.ledger.read_off import told_to_the_owner
 from sfumato.release.asked import RedrawAsked, Terms
 from sfumato.release.redraw import redraw as redraw_release
 from sfumato.release.release import Release
-from sfumato.release.sanitize import Options, sanitize_in_memory
+from sfumato.release.sanitize import Options, sanitize_in_memory, settled
 from sfumato.release.sanitize import sanitize as sanitize_into
+from sfumato.release.sanitize_checks import check_table
 from sfumato.release.write_release import check_replaceable
+from sfumato.table import Encoding, open_table
 from sfumato.table.cell_sets import kind_of
+
+if TYPE_CHECKING:
+    from sfumato.release.auditable import Committed
 
 # What a study file settles for a site that sanitizes: read from the site's own copy, never from a server.
 
@@ -78,8 +84,9 @@ def sanitize(table: Any, options: Options) -> Release:
     True
     """
     out, progress = options.out, options.progress
-    if isinstance(options.study, str | Path):
-        options = replace(options, study=study_terms(options.study))
+    options = _with_terms(options)
+    if options.auditable is not None and options.answer is None:
+        raise UsageError("Commit to the noise first, with `sfumato.commit`; then release with the answer to it.")
     if options.dry_run:  # what the release would be refused for, whoever would go through the rows
         options.checked_mechanism(options.strength())
         if out is not None:
@@ -90,6 +97,42 @@ def sanitize(table: Any, options: Options) -> Release:
         return sanitize_in_memory(table, options, progress)
     told = sanitize_into(table, out, options, progress)
     return Release.made(told, kind_of(table))
+
+
+def _with_terms(options: Options) -> Options:
+    study = options.study
+    return replace(options, study=study_terms(study)) if isinstance(study, str | Path) else options
+
+
+@asks(Options)
+def commit(table: Any, options: Options) -> Committed:
+    """Commit to the noise of a release that an auditor can recompute; nothing is released, and nothing is counted.
+
+    Parameters
+    ----------
+    table : DataFrame, Arrow table, dict of columns, path, list of paths or SqlQuery
+        The private table, as `sanitize` takes it.
+    {options}
+
+    Returns
+    -------
+    Committed
+        The commitment, which is to be published, and where it stands: send `published` to the auditor, or have a
+        coordinator log it, and `sealed` to the auditor. Then `sanitize` with the same options and the answer.
+    """
+    from sfumato.release.auditable import commit as commit_to
+    from sfumato.release.recompute import check_exact
+
+    plan = _with_terms(options).settle()
+    if options.auditable is None or options.out is None or options.answer is not None:
+        raise UsageError("To commit needs `auditable` and `out`, and no `answer`.")
+    out, private = Path(options.out), open_table(table)
+    check_replaceable(out, options.force)
+    check_folder(out, force=options.force)
+    schema, plan = settled(plan, private)
+    check_table(plan, Encoding(schema), private.names)
+    check_exact(plan, schema, private)
+    return commit_to(private, plan, schema, out)
 
 
 def show(release: Release | Card | Path | str) -> None:

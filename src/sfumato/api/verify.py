@@ -11,7 +11,7 @@ from sfumato.core.errors import CardError, SfumatoError, UsageError
 from sfumato.core.wording import counted
 from sfumato.guarantee.finding import Finding, wrong
 from sfumato.ledger.commitment import in_log
-from sfumato.release.presented import CHECKS, presented, run
+from sfumato.release.presented import CHECKS, UNSEEN, presented, run
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,15 @@ class Verification:
         }
 
 
-def verify(release: Path | str, *, log: Path | str | None = None, log_key: str | None = None) -> Verification:
+def verify(
+    release: Path | str,
+    *,
+    log: Path | str | None = None,
+    log_key: str | None = None,
+    with_seed: Path | str | None = None,
+    auditor_key: Path | str | None = None,
+    table: Any = None,
+) -> Verification:
     """Check a release that you received: guarantee, files and rows against its card.
 
     Nothing is needed but the release, and nothing is written. A release that passes is consistent; that it was made as
@@ -79,6 +87,9 @@ def verify(release: Path | str, *, log: Path | str | None = None, log_key: str |
         people is added up; what was not logged is not in the sum.
     log_key : str, optional
         The key that the log must be signed by; without one, the key that it shows.
+    with_seed, auditor_key, table : path, path, and DataFrame, Arrow table or path, optional
+        For the auditor of a release whose noise can be recomputed: the sealed seed, the auditor's key, and the original
+        table. The release is made again, in a private folder that is then removed, and must be the same bit for bit.
 
     Returns
     -------
@@ -88,8 +99,14 @@ def verify(release: Path | str, *, log: Path | str | None = None, log_key: str |
     Raises
     ------
     UsageError
-        Where there is no such folder. What is wrong with a release is a finding and no error.
+        Where there is no such folder, or what recomputes it is of another version. What is wrong with a release is a
+        finding and no error.
     """
+    audited = None
+    if not with_seed is auditor_key is table is None:
+        from sfumato.release.recompute import Audited, recomputed  # brings all that releases a table
+
+        audited = Audited.read(with_seed, auditor_key, table)
     try:
         what = presented(release)
     except UsageError:
@@ -98,9 +115,14 @@ def verify(release: Path | str, *, log: Path | str | None = None, log_key: str |
         about = "card" if isinstance(error, CardError) else "files"
         return Verification(str(release), (wrong(about, str(error)),))
     found = Verification(str(release), tuple(finding for check in CHECKS for finding in run(check, what)))
-    if log is None:
-        return found
-    from sfumato.study.client.public_log import open_log
+    copy = None
+    if log is not None:
+        from sfumato.study.client.public_log import open_log
 
-    copy, signed_by = open_log(log, log_key), found.signed_by
-    return replace(found, findings=(*found.findings, *run(lambda one: in_log(one.folder, copy, signed_by), what)))
+        copy, signed_by = open_log(log, log_key), found.signed_by
+        logged = run(lambda one: in_log(one.folder, copy, signed_by), what)
+        found = replace(found, findings=(*found.findings, *logged))
+    if audited is not None:
+        seen = tuple(one for one in found.findings if one.check != UNSEEN)
+        found = replace(found, findings=(*seen, *recomputed(what, audited, copy)))
+    return found

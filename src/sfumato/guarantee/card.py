@@ -174,6 +174,8 @@ class Card:
     versions: Mapping[str, str]
     format: str = FORMAT
     version: int = VERSION
+    auditable: Mapping[str, str] | None = None
+    """The auditor's public key, what the owner committed to, and what was answered; only where there is an auditor."""
 
     def __repr__(self) -> str:
         return f"<Card of {counted(self.rows, 'row')} by {self.mechanism['name']}: {self.guarantee['kind']}>"
@@ -181,12 +183,16 @@ class Card:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON; the format and version come first."""
         data = asdict(self)
+        if self.auditable is None:
+            del data["auditable"]
         return {"format": data.pop("format"), "version": data.pop("version"), **data}
 
     def to_json(self) -> str:
         """To be read by people too: one line a value, and one a row of the matrix, which may have millions of them."""
         data: dict[str, Any] = {"format": self.format, "version": self.version}
         data |= {field.name: getattr(self, field.name) for field in fields(self) if field.name not in data}
+        if self.auditable is None:
+            del data["auditable"]
         matrix = self.transform.get("matrix")
         if not matrix:
             return json.dumps(data, indent=1, allow_nan=False)

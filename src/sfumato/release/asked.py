@@ -327,6 +327,20 @@ class SanitizeAsked:
         "Release though the usual strength comes to an epsilon above 30 here.",
         more="As with many columns, where nobody named a strength.",
     )
+    auditable: Path | str | None = asked(
+        None,
+        "Noise that the auditor with this public key can recompute; without `answer`, only commit to it.",
+        more="Seed and release together are the table. See docs/auditable.md. Needs `out`.",
+        kind="path",
+        typed=Path,
+        metavar="FILE",
+    )
+    answer: str | None = asked(
+        None,
+        "With `auditable`: release what was committed to, with what the auditor or a log answered.",
+        more="64 letters and digits, which nobody knew before the commitment was published.",
+        metavar="VALUE",
+    )
     progress: Progress = asked(silent, "Called as `progress(step, done, total)`.", kind="callable", typed=NOT_TYPED)
 
 

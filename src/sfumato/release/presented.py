@@ -32,6 +32,8 @@ from sfumato.table import open_table
 
 FALSE_ALARMS = 5e-5
 """Honest releases whose rows are accused, at most: with what else chance can bring, fewer than 1 in 10,000."""
+UNSEEN = "outside the audit"
+"""Of findings that an auditor who recomputes the release replaces."""
 DAMAGED = "It cannot be read: it was edited or is damaged."
 
 
@@ -143,8 +145,11 @@ def rows(what: Presented) -> Iterator[Finding]:
 
 def outside(what: Presented) -> Iterator[Finding]:
     """What no reader of a release can see."""
-    yield cannot_check("outside", "That the rows were made from the table that the owner says, and from all of it.")
-    yield cannot_check("outside", "That the noise was drawn afresh and kept secret, and that this is the first draw.")
+    yield cannot_check(UNSEEN, "That the rows were made from the table that the owner says, and from all of it.")
+    yield cannot_check(UNSEEN, "That the noise was drawn afresh and kept secret, and that this is the first draw.")
+    if what.card.auditable is not None:
+        auditor = what.card.auditable["auditor"]
+        yield cannot_check(UNSEEN, f"The noise, here: the auditor with the key {auditor} can recompute it.")
     if any(column.source == "public" for column in what.card.source_encoding().schema.columns):
         yield cannot_check("outside", "That ranges and categories were public: the owner's reasons are on the card.")
 

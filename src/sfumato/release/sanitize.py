@@ -48,7 +48,8 @@ from sfumato.table import Column, Encoding, Schema, Table, open_table
 from sfumato.table.cell_sets import kind_of
 from sfumato.table.infer import check_column
 
-if TYPE_CHECKING:  # brings scikit-learn with it, which only a search needs
+if TYPE_CHECKING:  # what few releases need
+    from sfumato.release.auditable import Opened
     from sfumato.release.search_result import SearchResult
 
 __all__ = ["Options", "Sanitized", "sanitize", "sanitize_in_memory", "schema_for"]
@@ -58,7 +59,7 @@ def sanitize(table: Any, out: Path | str, options: Options | None = None, progre
     """Perturb `table` and write the release, its card and, where there is one, its key into the folder `out`."""
     plan, out = (options or Options()).settle(), Path(out)
     check_replaceable(out, plan.options.force)
-    told = _released(table, plan, partial(release_folder, out, plan.options), progress)
+    told = released(table, plan, partial(release_folder, out, plan.options), progress)
     return replace(told, folder=out)
 
 
@@ -67,11 +68,11 @@ def sanitize_in_memory(table: Any, options: Options | None = None, progress: Pro
     plan = (options or Options()).settle()
     check_in_memory(plan.options)
     kind, held = kind_of(table), InMemory()
-    told = _released(table, plan, lambda _: nullcontext(held), progress)
+    told = released(table, plan, lambda _: nullcontext(held), progress)
     return Release(told.card, held=held, kind=kind, told=told)
 
 
-def _released(
+def released(
     table: Any, plan: Plan, place: Callable[[Table], AbstractContextManager[Landing]], progress: Progress
 ) -> Sanitized:
     """Release at a place: what must be taken back if that fails is, and what it needed ends when it is certain."""
@@ -104,7 +105,7 @@ class _Run:
         undo: ExitStack,
         progress: Progress,
     ) -> None:
-        schema, plan = _settled(plan, table)
+        schema, plan = settled(plan, table)
         self.plan, self.options, self.mechanism = plan, plan.options, plan.mechanism
         self.table, self.landing, self.progress = table, landing, progress
         self.until, self.undo, self.engine = until, undo, _engine(plan.options)
@@ -125,10 +126,15 @@ class _Run:
         self.search: SearchResult | None = None
         self.key: Key | None = None
         self.key_is_given = self.options.key_is_given
+        self.committed: Opened | None = None
 
     def release(self) -> Sanitized:
         """From the table to a release that may stand: what a killed run needs is kept, and the ledger has answered
         before a row lands."""
+        if self.options.auditable is not None:
+            from sfumato.release.auditable import opened
+
+            self.committed = opened(self.table, self.plan, self.schema, self.landing.target)
         roll = self._roll()
         remembered = self._remembered()
         kept, self.streams = self._begin(may_go_on=remembered is None)
@@ -143,6 +149,8 @@ class _Run:
 
         rows = play(self._phases(kept), self.source, fingerprint, self.progress, pay)
         private = shaped_by is not None and shaped_by.holds_private_rows(fingerprint, roll, self.ledger)
+        if self.committed is not None:
+            self.committed.check(self.mechanism)
         recognise(self.mechanism, self.ledger, rows, self.options, private=private)
         ends = self._ends_read()
         if kept is not None:
@@ -159,6 +167,8 @@ class _Run:
         told = self._told(card, ends, remembered)
         if self.key is not None:  # last: a run that fails leaves no key behind
             self._keep_key(self.key)
+        if self.committed is not None:  # and no seed lies beside a release that stands
+            self.committed.forget()
         return told
 
     def _roll(self) -> Roll | None:
@@ -181,19 +191,20 @@ class _Run:
     def _begin(self, *, may_go_on: bool) -> tuple[Unfinished | None, Streams]:
         """The run's streams, and where it keeps what it needs to go on if it is killed; None where it cannot."""
         options, strength, kept = self.options, self.plan.strength, self.landing.unfinished
+        given = options.given_streams() if self.committed is None else self.committed.streams
         if kept is None or not self.table.files or options.search is not None or not may_go_on:
             if options.resume:
                 raise UsageError("The ledger remembers rows of this schema (--only-new). Such a run cannot be resumed.")
-            seed, kept = options.noise_seed, None
-            streams = Streams() if seed is None else Streams.seeded(seed)
+            streams, kept = given or Streams(), None
         else:
             self.ledger.keep()  # fingerprints of both halves of a run are made with one key
             settled = {
                 "schema": self.schema.to_yaml(),
                 "mechanism": [strength.mechanism, dict(strength.parameters), strength.label_epsilon],
                 "--ledger": self.ledger.columns(self.schema.names),
+                "--auditable": None if self.committed is None else dict(self.committed.on_card),
             }
-            streams = kept.begin(plan_of(options, self.table, **settled), options.noise_seed)
+            streams = kept.begin(plan_of(options, self.table, **settled), given)
             kept.spend = partial(self.ledger.end_run, kept.name)
         self.source.kept = kept
         streams = self.engine.streams(streams)
@@ -264,6 +275,8 @@ class _Run:
         if self.schema.person is not None:
             cap = self.options.max_rows_per_person
             guarantee = guarantee.with_persons(cap or self.source.most_rows_of_a_person, learned=cap is None)
+        if self.committed is not None:
+            guarantee = replace(guarantee, assumptions=(*guarantee.assumptions, self.committed.assumption))
         return guarantee
 
     def _card(self, layout: Layout, guarantee: Guarantee, rows: int, earlier: dict[str, Any]) -> Card:
@@ -277,6 +290,7 @@ class _Run:
             earlier_releases=earlier | of_this,
             reproducible=self.options.not_for_release,
             chosen_by=self.plan.strength.chosen_by,
+            auditable=None if self.committed is None else self.committed.on_card,
         )
 
     def _land(self, card: Card, layout: Layout, rows: int) -> None:
@@ -308,7 +322,7 @@ class _Run:
         )
 
 
-def _settled(plan: Plan, table: Table) -> tuple[Schema, Plan]:
+def settled(plan: Plan, table: Table) -> tuple[Schema, Plan]:
     """The schema with all that was asked for, and the plan where it follows from the table's values."""
     options = plan.options
     schema = schema_for(table, options.agreed_schema(), options.label, options.person, agreed=options.terms is not None)

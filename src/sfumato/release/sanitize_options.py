@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -22,6 +22,7 @@ from sfumato.guarantee.person_hash import Fingerprint, Prints
 from sfumato.ledger import Ledger
 from sfumato.ledger.roll import Roll, joined
 from sfumato.mechanisms import Mechanism, make_mechanism
+from sfumato.noise import Streams
 from sfumato.release.asked import ENGINES, SCORINGS, Abilities, Terms
 from sfumato.release.source import Source
 from sfumato.release.strength import MECHANISM, NAMES_STRENGTH, Strength, Wanted
@@ -158,6 +159,8 @@ class Options(Wanted):
 
     trial: int | None = None
     """Seed of a trial whose rows never leave the program: a dry run whose card is that of a release without a seed."""
+    run_key: bytes | None = field(default=None, repr=False)
+    """What an auditor recomputes a release with."""
 
     def __post_init__(self) -> None:
         if isinstance(self.key, str):
@@ -206,6 +209,12 @@ class Options(Wanted):
     def noise_seed(self) -> int | None:
         """Where repeatable noise starts; None for the operating system's entropy."""
         return self.seed if self.trial is None else self.trial
+
+    def given_streams(self) -> Streams | None:
+        """Streams that are known elsewhere too: by their seed, or because a release is recomputed."""
+        if self.run_key is not None:
+            return Streams(self.run_key)
+        return None if self.noise_seed is None else Streams.seeded(self.noise_seed)
 
     def with_own_noise(self, schema: Schema) -> Schema:
         """The schema with what the owner chose for single columns; a study has settled that for all."""
@@ -285,6 +294,10 @@ class Options(Wanted):
         self._check_search(mechanism)
         if (public := self.public_rows()) is not None:
             public.check(mechanism, strength.parameters)
+        if self.auditable is not None or self.answer is not None:
+            from sfumato.release.auditable import check_repeatable
+
+            check_repeatable(self, mechanism)
         if self.again and not self.only_new:
             raise UsageError(
                 "--again concerns --only-new alone: without that, everybody is released, known or not. Leave it out."

@@ -52,19 +52,22 @@ class Unfinished:
         """Of the run, in the ledger."""
         return str(self.plan["run"])
 
-    def begin(self, plan: Mapping[str, Any], seed: int | None) -> Streams:
-        """Start a run of this plan, or go on with it; returns its streams. Another plan than the first is refused."""
+    def begin(self, plan: Mapping[str, Any], given: Streams | None) -> Streams:
+        """Start a run of this plan, or go on with it; returns its streams. Another plan than the first is refused.
+
+        The key of streams that are `given` is known elsewhere, and is not kept here.
+        """
         self._clear_debris()
         if not self.begun:
-            streams = Streams() if seed is None else Streams.seeded(seed)
+            streams = given or Streams()
             self.work.mkdir(mode=0o700, exist_ok=True)
-            if seed is None:
+            if given is None:
                 write_whole(self.work / KEY, streams.export_key().hex(), private=True)
             self._note({**plan, "run": secrets.token_hex(8)})
             return streams
         try:
             self.plan = json.loads((self.work / PLAN).read_text())
-            streams = Streams(bytes.fromhex((self.work / KEY).read_text())) if seed is None else Streams.seeded(seed)
+            streams = given or Streams(bytes.fromhex((self.work / KEY).read_text()))
         except (OSError, ValueError, UsageError):
             raise self._hopeless("its notes are damaged") from None
         self._check(json.loads(json.dumps(plan)))

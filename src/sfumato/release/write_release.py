@@ -108,10 +108,15 @@ def today() -> str:
     return datetime.datetime.now(datetime.UTC).date().isoformat()
 
 
+RECOMPUTED = (
+    "The auditor with the key {auditor} can recompute the noise of this release, and so can anybody who gets the seed: "
+    "seed and release together are the table."
+)
 UNSTATED = {
     "earlier_releases": {"count": None, "total_epsilon_record": None},
     "reproducible": None,
     "chosen_by": "parameters",
+    "auditable": None,
 }
 """What a card says by default."""
 
@@ -130,6 +135,7 @@ def make_card(
     transform = recipe.map.to_dict()
     travelling = tuple(column for column in encoding.schema.columns if column.role in ("private", "label", "target"))
     learned = [*mechanism.learned(), *(learned_classes(encoding.schema) if labelled else [])]
+    auditor = (stated.get("auditable") or {}).get("auditor")
     card = Card(
         mechanism=_stated_mechanism(mechanism, encoding),
         source_schema=Schema(travelling).to_dict(),
@@ -150,7 +156,7 @@ def make_card(
             made_up=made_up,
             rows=f"{rows:,}",
             learned_bounds=not encoding.public,
-            mechanism=mechanism.not_protected,
+            mechanism=(*mechanism.not_protected, *([] if auditor is None else [RECOMPUTED.format(auditor=auditor)])),
             target=None if target is None else target.name,
         ).to_dict(),
         post_processing=post_processing,

@@ -12,6 +12,7 @@ import typer
 
 from sfumato.api.cli import (
     audit,
+    auditor,
     demo,
     laboratory,
     learn,
@@ -96,13 +97,13 @@ GROUPS: dict[str, dict[str, Any]] = {
     },
 }
 """The first screen."""
-BESIDE = {"schema declare": release.declare, "compare": recommend.compare}
-"""What the help of `schema` and of `recommend` names."""
+BESIDE = {"schema declare": release.declare, "compare": recommend.compare, "auditor": auditor.app}
+"""What the help of `schema`, of `recommend` and of `verify` names."""
 
 
 def _add(name: str, added: Any, heading: str | None = None) -> None:
     if isinstance(added, typer.Typer):
-        app.add_typer(added, name=name, rich_help_panel=heading)
+        app.add_typer(added, name=name, rich_help_panel=heading, hidden=heading is None)
     else:
         app.command(name, rich_help_panel=heading)(added)
 

@@ -123,12 +123,16 @@ def export(
 @app.command()
 @with_blocks
 def publish(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that `sfumato sanitize` wrote.")],
-    population: Annotated[
-        str, typer.Option(metavar="NAME", help="Who these people are, in the same words for each of their releases.")
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="Folder that `sfumato sanitize` wrote; or a commitment to noise (.json)."),
     ],
     at: AtCoordinator,
     console: Console,
+    population: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Who these people are, in the same words for each of their releases."),
+    ] = None,
     ledger: LedgerPath = None,
 ) -> None:
     """Commit to a release in a coordinator's public log: its guarantee, and of whom it is, signed with your key.
@@ -136,9 +140,19 @@ def publish(
     Whoever checks a release of these people (`sfumato verify --log`) sees what all logged ones come to. No row is
     logged, and no total of the ledger. An entry stays for good. The receipt is kept as DIR/logged.json.
 
-    Example: sfumato ledger publish january --population "patients of North" --to https://study.example
+    A commitment of `sanitize --auditable` is logged before there is a release; the log's answer to it is printed.
+
+    Examples:
+      sfumato ledger publish january --population "patients of North" --to https://study.example
+      sfumato ledger publish january.commitment.json --to https://study.example
     """
     import json
+
+    if folder.is_file():
+        _publish_noise(folder, at, console)
+        return
+    if population is None:
+        raise UsageError("Say who these people are: --population NAME.")
 
     from sfumato.core.files import write_whole
     from sfumato.guarantee.signer import Signer, signer_beside
@@ -155,6 +169,17 @@ def publish(
         f"Entry {receipt.check():,} of the log at {at.to}: {commitment.population!r}, {person}. Receipt: {kept}"
     )
     console.result({"commitment": commitment.to_dict(), "signed_by": signer.fingerprint, "receipt": receipt.to_dict()})
+
+
+def _publish_noise(file: Path, at: AtCoordinator, console: Console) -> None:
+    """Log a commitment to noise, and print the log's answer."""
+    from sfumato.release.auditable import NoiseCommitment
+
+    with at.connected(console) as connected:
+        receipt, answer = connected.commit_noise(NoiseCommitment.load(file))
+    console.recite(answer)
+    console.say(f"Entry {receipt.check():,} of the log at {at.to}. Release with --answer and this value.")
+    console.result({"answer": answer, "receipt": receipt.to_dict()})
 
 
 @app.command()
@@ -227,11 +252,19 @@ def verify(
         str | None, typer.Option(metavar="WHERE", help="Add up what this public log has of the same people.")
     ] = None,
     log_key: Annotated[str | None, typer.Option(metavar="KEY", help="Key that the log must be signed by.")] = None,
+    with_seed: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Recompute the noise from this sealed seed, bit for bit.")
+    ] = None,
+    auditor_key: Annotated[Path | None, typer.Option(metavar="FILE", help="The key that opens the seed.")] = None,
+    table: Annotated[
+        str | None, typer.Option(metavar="TABLE", help="The original table, to recompute the release from.")
+    ] = None,
 ) -> None:
     """Check a release that you received: guarantee, files and rows against its card.
 
     It needs neither the table nor a ledger nor a key, and writes nothing. Consistent means that nothing contradicts the
-    card; what cannot be checked from outside is listed.
+    card; what cannot be checked from outside is listed. An auditor who has the table and the seed of a release can
+    recompute its noise; such keys are made with sfumato auditor.
 
     Exit codes: 0 consistent, 6 not consistent, 2 no such release or a wrong option.
 
@@ -239,11 +272,12 @@ def verify(
       sfumato verify release
       sfumato verify release --json
       sfumato verify release --log https://study.example
+      sfumato verify release --with-seed release.seed.age --auditor-key auditor.key --table patients.csv
     """
     from sfumato.api.verify import verify as run
 
     try:
-        found = run(release, log=log, log_key=log_key)
+        found = run(release, log=log, log_key=log_key, with_seed=with_seed, auditor_key=auditor_key, table=table)
     except (UsageError, CoordinatorError) as error:
         console.result(
             {"release": str(release), "ok": False, "signed_by": None, "cannot_check": [], "error": str(error)}

@@ -128,6 +128,9 @@ def sanitize(
             if not console.quiet:
                 say_old("--rows", "--param rows=...")
             words["parameters"] = _with_rows(words.get("parameters", {}), beside.rows)
+        if options.auditable is not None and options.answer is None:
+            _commit(tables.open_all(table, query), words, console)
+            return
         release = run(tables.open_all(table, query), **words)
     if terms is not None:
         console.say(f"Study {terms.name}, {terms.hash}")
@@ -137,6 +140,25 @@ def sanitize(
         from sfumato.release.write_release import pipe_release
 
         pipe_release(out, options.format, sys.stdout.buffer)
+
+
+def _commit(table: Any, words: Mapping[str, Any], console: Console) -> None:
+    """Commit to the noise, and say what comes next."""
+    from sfumato.api.sanitize import commit
+
+    found = commit(table, **words)
+    console.say(
+        f"Committed, and nothing was released: {found.published}. Keep {found.secret} secret; it is erased later."
+    )
+    console.say(
+        f"Send the commitment and {found.sealed} to the auditor, or have the commitment logged (sfumato ledger "
+        "publish). Then the same command with --answer VALUE."
+    )
+    console.say(
+        "Seed and release together are the table: whoever gets both has it. Give the seed to the auditor alone."
+    )
+    paths = {name: str(getattr(found, name)) for name in ("published", "sealed", "secret")}
+    console.result({"commitment": found.commitment.to_dict(), **paths})
 
 
 def _check_output(options: SanitizeAsked, console: Console, beside: Beside) -> None:
@@ -171,6 +193,10 @@ def _tell(release: Release, options: SanitizeAsked, out: Path | None, console: C
         from sfumato.guarantee.words import ways_out
 
         console.recite(f"To get a proof: {'; '.join(ways_out(done.card.guarantee['in_the_way']))}.")
+    if done.card.auditable is not None:
+        console.say(
+            "The seed was erased here. Seed and release together are the table: only the auditor may have both."
+        )
     for line in (*_of_the_ledger(done, options), *_of_the_table(release, done, options), *_of_the_run(done)):
         console.say(line)
     about: dict[str, Any] = {"folder": None, "dry_run": options.dry_run, "files": [], "private_files": []}

@@ -23,6 +23,7 @@ from sfumato.guarantee.signer import Signer, signer_beside
 from sfumato.learn.classifiers.factory import read_choice
 from sfumato.ledger.commitment import commitment_entry
 from sfumato.ledger.ledger import default_ledger
+from sfumato.release.auditable import NoiseCommitment, noise_entry
 from sfumato.release.counts_file import read_cells
 from sfumato.release.release import card_inside, carries_more
 from sfumato.release.write_release import COUNTS
@@ -242,8 +243,18 @@ class Coordinator:
 
     def commit(self, commitment: Mapping[str, str]) -> LogReceipt:
         """Have a commitment, signed by its owner, written to the public log."""
-        found = message_of(LogReceipt, self._connection.ask("POST", "/api/v1/log", json=dict(commitment), once=True))
-        if found.entry != commitment_entry(commitment, _logged(found.entry)).decode():
+        return self._log("/api/v1/log", commitment, lambda day, _: commitment_entry(commitment, day))
+
+    def commit_noise(self, commitment: NoiseCommitment) -> tuple[LogReceipt, str]:
+        """Have a commitment to noise written to the public log; returns the log's answer to it, too."""
+        told = {"commitment": commitment.commitment, "auditor": commitment.auditor}
+        receipt = self._log("/api/v1/log/noise", told, lambda day, answer: noise_entry(told, answer, day))
+        return receipt, _said(receipt.entry, "answer")
+
+    def _log(self, path: str, sent: Mapping[str, str], entry: Callable[[str, str], bytes]) -> LogReceipt:
+        """Send what is to be logged; the entry must be of that, with a day (and an answer) of the coordinator's."""
+        found = message_of(LogReceipt, self._connection.ask("POST", path, json=dict(sent), once=True))
+        if found.entry != entry(_said(found.entry, "logged"), _said(found.entry, "answer")).decode():
             raise CoordinatorError("The coordinator logged something other than what was sent. Ask its owner.")
         found.check()
         return found
@@ -377,10 +388,10 @@ def until_done(ask: Callable[[], list[Any]], what: str, progress: Progress, paus
         time.sleep(pause)
 
 
-def _logged(entry: str) -> str:
-    """The day on which the coordinator says that it took an entry."""
+def _said(entry: str, what: str) -> str:
+    """What the coordinator added to an entry: the day on which it took it, or its answer."""
     found = json_of(entry.encode())
-    return str(found.get("logged")) if isinstance(found, dict) else ""
+    return str(found.get(what)) if isinstance(found, dict) else ""
 
 
 def _path(study: str, *parts: str) -> str:

@@ -12,6 +12,7 @@ from sfumato.ledger.commitment import commitment_entry, read_commitment
 from sfumato.ledger.merkle import TILE, read_tile_path
 from sfumato.ledger.notes import LONGEST_NOTE, opened, signatures, split_note, time_signed
 from sfumato.ledger.public_log import CHECKPOINT, KEY, LOG
+from sfumato.release.auditable import answer_of, noise_entry
 from sfumato.study.protocol.messages import LogReceipt
 from sfumato.study.server.context import Ctx, TokenHolder
 from sfumato.study.server.problems import ApiError, busy, declared, not_found
@@ -94,6 +95,25 @@ def commit(sent: SignedCommitment, _: TokenHolder, context: Ctx) -> LogReceipt:
     read_commitment(sent.model_dump())
     store = context.store
     entry = commitment_entry(sent.model_dump(), store.database.today())
+    number = store.log.add(entry)
+    return LogReceipt(entry.decode(), store.log.signer.key.text, store.log.proof(number))
+
+
+class NoiseCommitted(BaseModel):
+    """What an owner commits to, before the noise of a release can be known, and the public key of the auditor."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    commitment: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    auditor: Annotated[str, Field(pattern="^age1[a-z0-9]{58}$")]
+
+
+@written.post("/api/v1/log/noise", status_code=201, responses=declared(401))
+def commit_noise(sent: NoiseCommitted, _: TokenHolder, context: Ctx) -> LogReceipt:
+    """Log a commitment, and answer it with a value that nobody could know before: it follows from the log's key."""
+    store = context.store
+    answer = answer_of(store.log.signer.secret, sent.commitment)
+    entry = noise_entry(sent.model_dump(), answer, store.database.today())
     number = store.log.add(entry)
     return LogReceipt(entry.decode(), store.log.signer.key.text, store.log.proof(number))
 

@@ -1,0 +1,357 @@
+"""Noise that an auditor can recompute: what an owner commits to before the noise can be known, and the seed for it.
+
+    commitment = SHA-256(domain | s | r | SHA-256(table) | SHA-256(parameters))      s and r: 256 secret bits each
+    answer     = HMAC-SHA256(HKDF(secret key of the auditor, or of a coordinator's log), commitment)
+    run key    = HKDF-SHA256(s, salt = answer, info = domain | commitment)
+
+Neither side rules the noise. The owner cannot compute it before the commitment is known to the auditor (or stands in
+the log), and cannot change s, the table or a parameter afterwards. The auditor does not know s when it answers. Whoever
+has s and the release has the table: s and r are sealed to the auditor, and erased here before the release stands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import platform
+import secrets
+import stat
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from sfumato import __version__
+from sfumato.channels.base import EXACT_COUNTS, EXACT_PATHS
+from sfumato.core.errors import CardError, OutputError, UsageError
+from sfumato.core.files import check_free, is_private, write_whole
+from sfumato.core.records import Record
+from sfumato.guarantee.age_file import Identity, Recipient
+from sfumato.ledger.public_log import Entry, entry_of
+from sfumato.noise import Streams
+from sfumato.table import Schema, Table
+from sfumato.table.content import content_digest, content_of
+
+if TYPE_CHECKING:
+    from sfumato.mechanisms import Mechanism
+    from sfumato.release.sanitize_options import Options, Plan
+
+KIND = "noise"
+"""Of a log's entry that holds a commitment."""
+COMMITMENT, SEALED, SECRET = ".commitment.json", ".seed.age", ".seed.secret"
+"""Beside the folder of the release: what is published, what the auditor alone can open, and what is erased."""
+SECRET_BYTES = 32
+_COMMITTED, _RUN, _ANSWER = (f"sfumato/auditable/{what}/1".encode() for what in ("commitment", "run", "answer"))
+REPEATED = (
+    "unlabelled",
+    "private_label",
+    "max_rows_per_person",
+    "out_of_bounds",
+    "like_original",
+    "format",
+    "engine",
+    "measured_only",
+    "unprotected",
+)
+"""Options that shape rows, beside the schema and the strength."""
+
+
+def committed(s: bytes, r: bytes, table: bytes, parameters: Mapping[str, Any]) -> str:
+    """The commitment; every part has a fixed length."""
+    parts = (s, r, table, parameters_digest(parameters))
+    return hashlib.sha256(_COMMITTED + b"".join(parts)).hexdigest()
+
+
+def parameters_digest(parameters: Mapping[str, Any]) -> bytes:
+    """Of the one spelling of all that shapes a release beside its table."""
+    return hashlib.sha256(json.dumps(parameters, sort_keys=True, allow_nan=False).encode()).digest()
+
+
+def run_key(s: bytes, commitment: str, answer: str) -> bytes:
+    """The key of the run whose noise follows from secret and answer."""
+    info = _RUN + bytes.fromhex(commitment)
+    return HKDF(algorithm=SHA256(), length=32, salt=bytes.fromhex(answer), info=info).derive(s)
+
+
+def answer_of(secret: bytes, commitment: str) -> str:
+    """What an auditor or a log with this secret key answers to a commitment: always the same, and known to nobody else
+    until then."""
+    key = HKDF(algorithm=SHA256(), length=32, salt=None, info=_ANSWER).derive(secret)
+    return hmac.digest(key, bytes.fromhex(commitment), "sha256").hex()
+
+
+def here() -> dict[str, str]:
+    """The versions on which the bits of a release depend."""
+    packages = {name: version(name) for name in ("numpy", "scipy", "pyarrow", "randomgen")}
+    python = ".".join(map(str, sys.version_info[:2]))
+    return {"sfumato": __version__, "python": python, "machine": platform.machine(), **packages}
+
+
+def parameters_of(plan: Plan, schema: Schema) -> dict[str, Any]:
+    """All that shapes the release beside its table, as plain JSON."""
+    options = {name: getattr(plan.options, name) for name in REPEATED}
+    found = {"schema": schema.to_dict(), "strength": asdict(plan.strength), "options": options, "versions": here()}
+    try:
+        return json.loads(json.dumps(found, allow_nan=False))  # type: ignore[no-any-return]
+    except (TypeError, ValueError):
+        raise UsageError(
+            "--auditable needs parameters that can be written down: numbers, text and lists of them."
+        ) from None
+
+
+def check_repeatable(options: Options, mechanism: Mechanism) -> None:
+    """Refuse, before a table is read, what nobody could recompute."""
+    if options.auditable is None:
+        raise UsageError("--answer is what an auditor answered. Give the key too: --auditable FILE.")
+    wrong = {
+        "--seed": options.seed is not None,
+        "--experiment": options.experiment,
+        "--dry-run": options.dry_run,
+        "--only-new": options.only_new,
+        "--search": options.search is not None,
+        "--key": options.key is not None,
+        "--basis-from": options.basis_from is not None,
+        "--privacy-loss": options.privacy_loss is not None,
+        "--target": options.target is not None,
+        "--engine spark": options.engine_can.spread,
+        f"--mechanism {mechanism.name}": mechanism.needs_key,
+    }
+    for option, given in wrong.items():
+        if given:
+            raise UsageError(
+                f"An auditor cannot recompute a release with {option}: it does not follow from table, parameters and "
+                "seed alone. Leave out one of them."
+            )
+    if options.out is None:
+        raise UsageError("--auditable needs a folder: what you commit to is written beside it. Add --out DIR.")
+
+
+def check_path(mechanism: Mechanism) -> None:
+    """Only noise of exact arithmetic is the same everywhere."""
+    if mechanism.recipe_.path not in (EXACT_COUNTS, *EXACT_PATHS):
+        raise UsageError(
+            f"--auditable needs noise that is drawn exactly, and {mechanism.name} has other noise with these "
+            "parameters. Nothing was released. Use --epsilon, which chooses a method that draws exactly."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseCommitment(Record):
+    """What is published before the noise can be known; `auditor` is the public key of who can recompute it."""
+
+    takes_more = False
+
+    format: Literal["sfumato-noise-commitment"] = "sfumato-noise-commitment"
+    commitment: str
+    auditor: str
+
+    def __post_init__(self) -> None:
+        _hex(self.commitment)
+        Recipient.read(self.auditor)
+
+    @classmethod
+    def load(cls, path: Path | str) -> NoiseCommitment:
+        """From the file that `sanitize --auditable` wrote."""
+        try:
+            return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError, UsageError, RecursionError):
+            raise CardError(f"{path} is no commitment of `sfumato sanitize --auditable`, or it was changed.") from None
+
+
+def noise_entry(told: Mapping[str, str], answer: str, day: str) -> Entry:
+    """As a commitment stands in a log, with the log's answer and the day on which the coordinator took it."""
+    told = {"commitment": told["commitment"], "auditor": told["auditor"]}
+    return entry_of(KIND, {**told, "answer": answer, "logged": day})
+
+
+def _hex(text: str) -> bytes:
+    if len(text) != 64 or set(text) - set("0123456789abcdef"):
+        raise ValueError("not 256 bits")
+    return bytes.fromhex(text)
+
+
+@dataclass(frozen=True, repr=False)
+class Seed:
+    """The two secrets, and what they are for; sealed to the auditor, and in a private file until the release stands."""
+
+    s: bytes
+    r: bytes
+    table: bytes
+    parameters: Mapping[str, Any]
+
+    @classmethod
+    def drawn(cls, table: bytes, parameters: Mapping[str, Any]) -> Seed:
+        """New secrets for a table."""
+        return cls(secrets.token_bytes(SECRET_BYTES), secrets.token_bytes(SECRET_BYTES), table, parameters)
+
+    @property
+    def commitment(self) -> str:
+        return committed(self.s, self.r, self.table, self.parameters)
+
+    def to_json(self) -> bytes:
+        told = {name: getattr(self, name).hex() for name in ("s", "r", "table")}
+        return json.dumps({"format": "sfumato-seed", **told, "parameters": self.parameters}).encode()
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Seed:
+        """ValueError where this is none."""
+        try:
+            found = json.loads(text)
+            if found["format"] != "sfumato-seed" or not isinstance(found["parameters"], dict):
+                raise ValueError("another file")
+            s, r, table = (_hex(found[name]) for name in ("s", "r", "table"))
+            return cls(s, r, table, found["parameters"])
+        except (LookupError, TypeError, AttributeError, RecursionError):
+            raise ValueError("not a seed") from None
+
+
+# The auditor's side: a key, and an answer to each commitment.
+
+
+def new_auditor(path: Path) -> Recipient:
+    """Make the auditor's key in a private file, and the public half beside it."""
+    identity, public = Identity.new(), path.with_name(path.name + ".pub")
+    for one in (path, public):
+        check_free(one)
+    write_whole(path, f"# public key: {identity.public.text}\n{identity.text}\n", private=True)
+    write_whole(public, identity.public.text + "\n")
+    return identity.public
+
+
+def answer(path: Path | str, key: Path) -> tuple[str, int]:
+    """Answer the commitment in a file, and note it beside the key: the value, and how many were answered in all."""
+    auditor, told = Identity.load(key), NoiseCommitment.load(path)
+    if told.auditor != auditor.public.text:
+        raise UsageError(f"{path} is a commitment to another auditor: {told.auditor}.")
+    every = answered(key) | {told.commitment}
+    write_whole(_notes(key), "".join(f"{one}\n" for one in sorted(every)), private=True)
+    return answer_of(auditor.raw, told.commitment), len(every)
+
+
+def answered(key: Path) -> set[str]:
+    """The commitments that this auditor's key answered."""
+    notes = _notes(key)
+    return set(notes.read_text(encoding="utf-8").split()) if notes.is_file() else set()
+
+
+def _notes(key: Path) -> Path:
+    return key.with_name(key.name + ".answered")
+
+
+# The owner's side: commit, then release with the answer, then forget.
+
+
+def beside(out: Path, suffix: str) -> Path:
+    """A file of the release that will be at `out`."""
+    return out.with_name(out.name + suffix)
+
+
+@dataclass(frozen=True)
+class Committed:
+    """What was just committed to: the commitment is to be published, `sealed` is for the auditor alone."""
+
+    commitment: NoiseCommitment
+    published: Path
+    sealed: Path
+    secret: Path
+
+
+def commit(table: Table, plan: Plan, schema: Schema, out: Path) -> Committed:
+    """Draw the secrets for this table and these parameters; nothing is released."""
+    auditor, secret = _auditor(plan.options), beside(out, SECRET)
+    if secret.exists() and not plan.options.force:
+        raise OutputError(
+            f"{out} was committed to before. Release it with --answer VALUE, or commit again, to another seed, with "
+            "--force: whoever answers sees both commitments."
+        )
+    seed = Seed.drawn(content_digest(content_of(table)), parameters_of(plan, schema))
+    told = NoiseCommitment(commitment=seed.commitment, auditor=auditor.text)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    forget(secret)
+    write_whole(secret, seed.to_json(), private=True)
+    write_whole(beside(out, SEALED), auditor.seal(seed.to_json()), private=True)
+    write_whole(beside(out, COMMITMENT), json.dumps(told.to_dict(), indent=1) + "\n")
+    return Committed(told, beside(out, COMMITMENT), beside(out, SEALED), secret)
+
+
+@dataclass(frozen=True, repr=False)
+class Opened:
+    """A commitment whose answer is known: the run may begin."""
+
+    streams: Streams
+    on_card: Mapping[str, str]
+    secret: Path
+    check = staticmethod(check_path)
+    assumption: ClassVar[str] = (
+        "The seed of the noise is known to the auditor alone, who keeps it secret and is no reader of the release."
+    )
+
+    def forget(self) -> None:
+        """The release stands: the owner cannot recompute the noise again."""
+        forget(self.secret)
+
+
+def opened(table: Table, plan: Plan, schema: Schema, out: Path | None) -> Opened:
+    """Take up what was committed to; refused where table or parameters are others now."""
+    assert out is not None  # checked before
+    answer, auditor, path = plan.options.answer, _auditor(plan.options), beside(out, SECRET)
+    try:
+        salt = _hex(str(answer))
+    except ValueError:
+        raise UsageError("--answer must be the 64 letters and digits that `sfumato auditor answer` prints.") from None
+    seed = _kept(path)
+    published = NoiseCommitment.load(beside(out, COMMITMENT))
+    if published.commitment != seed.commitment:
+        raise CardError(f"{path} does not belong to {beside(out, COMMITMENT)}. Commit again, with --force.")
+    if published.auditor != auditor.text:
+        raise UsageError("The commitment was made for another auditor's key. Give that one to --auditable.")
+    if parameters_digest(seed.parameters) != parameters_digest(now := parameters_of(plan, schema)):
+        changed = ", ".join(name for name, value in now.items() if seed.parameters.get(name) != value)
+        raise UsageError(
+            f"You committed to other parameters ({changed}). Release with those, or commit again, to another seed, "
+            "with --force and without --answer."
+        )
+    if content_digest(content_of(table)) != seed.table:
+        raise UsageError(
+            "You committed to another table: a cell, a column or the order of rows is not what it was. Release that "
+            "one, or commit again, to another seed, with --force and without --answer."
+        )
+    on_card = {"auditor": auditor.text, "commitment": seed.commitment, "answer": salt.hex()}
+    return Opened(Streams(run_key(seed.s, seed.commitment, salt.hex())), on_card, path)
+
+
+def _auditor(options: Options) -> Recipient:
+    assert options.auditable is not None
+    return Recipient.load(options.auditable)
+
+
+def _kept(path: Path) -> Seed:
+    """The secrets of a commitment, in a file that nobody else could have read or exchanged."""
+    if not path.exists() or not stat.S_ISREG(path.lstat().st_mode):
+        raise UsageError(
+            f"There is no commitment to release: {path} is missing. Commit first: the same command without --answer."
+        )
+    if not is_private(path):
+        raise CardError(f"{path} can be read by others on this machine: they may have the noise. Commit again.")
+    try:
+        return Seed.from_json(path.read_bytes())
+    except ValueError:
+        raise CardError(f"{path} is damaged. Commit again, with --force and without --answer.") from None
+
+
+def forget(path: Path) -> None:
+    """Overwrite the secrets, then remove their file. What a disk or a backup copied meanwhile stays there."""
+    if not path.exists():
+        return
+    with path.open("r+b") as file:
+        file.write(bytes(path.stat().st_size))
+        file.flush()
+        os.fsync(file.fileno())
+    path.unlink()
