@@ -52,7 +52,7 @@ def test_what_is_sealed_is_opened_by_its_key_alone(size):
     identity, content = Identity.new(), random.Random(size).randbytes(size)
     sealed = identity.public.seal(content)
     assert identity.open(sealed) == content
-    assert content == b"" or content[:32] not in sealed
+    assert size < 32 or content[:32] not in sealed
     with pytest.raises(CardError, match="sealed to another"):
         Identity.new().open(sealed)
 

@@ -99,9 +99,13 @@ def test_half_a_fingerprint_is_no_fingerprint(end):
 def test_a_server_that_falls_back_to_http_is_refused(served, tmp_path):
     """The same address, and plain HTTP behind it."""
     with live(consortium.settings(tmp_path)) as (url, _):
-        address = f"{url.replace('http://', 'https://')}#{served[1]}"
-        with Coordinator(address, served[3]) as coordinator, pytest.raises(CoordinatorError):
-            coordinator.study(served[2])
+        address = url.replace("http://", "https://")
+        for end in ("", f"#{served[1]}"):
+            with Coordinator(address + end, served[3]) as coordinator:
+                for met in (False, True):  # one that spoke TLS a moment ago is not waited for, either
+                    coordinator._connection._met = met
+                    with pytest.raises(CoordinatorError, match="does not speak TLS"):
+                        coordinator.study(served[2])
 
 
 def test_the_certificate_is_made_once_and_private(tmp_path):

@@ -87,9 +87,13 @@ def verify(
         people is added up; what was not logged is not in the sum.
     log_key : str, optional
         The key that the log must be signed by; without one, the key that it shows.
-    with_seed, auditor_key, table : path, path, and DataFrame, Arrow table or path, optional
-        For the auditor of a release whose noise can be recomputed: the sealed seed, the auditor's key, and the original
-        table. The release is made again, in a private folder that is then removed, and must be the same bit for bit.
+    with_seed : path, optional
+        For the auditor of a release whose noise can be recomputed: the sealed seed. The release is made again, in a
+        private folder that is then removed, and must be the same bit for bit.
+    auditor_key : path, optional
+        The key that opens the seed.
+    table : DataFrame, Arrow table or path, optional
+        The original table, to recompute the release from.
 
     Returns
     -------

@@ -338,7 +338,7 @@ class SanitizeAsked:
     answer: str | None = asked(
         None,
         "With `auditable`: release what was committed to, with what the auditor or a log answered.",
-        more="64 letters and digits, which nobody knew before the commitment was published.",
+        more="As `sfumato auditor answer` or `sfumato ledger publish` printed it.",
         metavar="VALUE",
     )
     progress: Progress = asked(silent, "Called as `progress(step, done, total)`.", kind="callable", typed=NOT_TYPED)

@@ -16,6 +16,7 @@ import hmac
 import json
 import os
 import platform
+import re
 import secrets
 import stat
 import sys
@@ -49,6 +50,7 @@ COMMITMENT, SEALED, SECRET = ".commitment.json", ".seed.age", ".seed.secret"
 """Beside the folder of the release: what is published, what the auditor alone can open, and what is erased."""
 SECRET_BYTES = 32
 _COMMITTED, _RUN, _ANSWER = (f"sfumato/auditable/{what}/1".encode() for what in ("commitment", "run", "answer"))
+_ANSWERED = re.compile("[0-9a-f]{64}-[0-9a-f]{8}")
 REPEATED = (
     "unlabelled",
     "private_label",
@@ -87,6 +89,12 @@ def answer_of(secret: bytes, commitment: str) -> str:
     return hmac.digest(key, bytes.fromhex(commitment), "sha256").hex()
 
 
+def spoken(commitment: str, answer: str) -> str:
+    """An answer as it is handed over, with eight digits more: one that was copied wrongly, or is of another commitment,
+    would make a release that no audit accepts."""
+    return f"{answer}-{hashlib.sha256(_ANSWER + bytes.fromhex(commitment + answer)).hexdigest()[:8]}"
+
+
 def here() -> dict[str, str]:
     """The versions on which the bits of a release depend."""
     packages = {name: version(name) for name in ("numpy", "scipy", "pyarrow", "randomgen")}
@@ -104,33 +112,6 @@ def parameters_of(plan: Plan, schema: Schema) -> dict[str, Any]:
         raise UsageError(
             "--auditable needs parameters that can be written down: numbers, text and lists of them."
         ) from None
-
-
-def check_repeatable(options: Options, mechanism: Mechanism) -> None:
-    """Refuse, before a table is read, what nobody could recompute."""
-    if options.auditable is None:
-        raise UsageError("--answer is what an auditor answered. Give the key too: --auditable FILE.")
-    wrong = {
-        "--seed": options.seed is not None,
-        "--experiment": options.experiment,
-        "--dry-run": options.dry_run,
-        "--only-new": options.only_new,
-        "--search": options.search is not None,
-        "--key": options.key is not None,
-        "--basis-from": options.basis_from is not None,
-        "--privacy-loss": options.privacy_loss is not None,
-        "--target": options.target is not None,
-        "--engine spark": options.engine_can.spread,
-        f"--mechanism {mechanism.name}": mechanism.needs_key,
-    }
-    for option, given in wrong.items():
-        if given:
-            raise UsageError(
-                f"An auditor cannot recompute a release with {option}: it does not follow from table, parameters and "
-                "seed alone. Leave out one of them."
-            )
-    if options.out is None:
-        raise UsageError("--auditable needs a folder: what you commit to is written beside it. Add --out DIR.")
 
 
 def check_path(mechanism: Mechanism) -> None:
@@ -232,7 +213,7 @@ def answer(path: Path | str, key: Path) -> tuple[str, int]:
         raise UsageError(f"{path} is a commitment to another auditor: {told.auditor}.")
     every = answered(key) | {told.commitment}
     write_whole(_notes(key), "".join(f"{one}\n" for one in sorted(every)), private=True)
-    return answer_of(auditor.raw, told.commitment), len(every)
+    return spoken(told.commitment, answer_of(auditor.raw, told.commitment)), len(every)
 
 
 def answered(key: Path) -> set[str]:
@@ -301,17 +282,20 @@ class Opened:
 def opened(table: Table, plan: Plan, schema: Schema, out: Path | None) -> Opened:
     """Take up what was committed to; refused where table or parameters are others now."""
     assert out is not None  # checked before
-    answer, auditor, path = plan.options.answer, _auditor(plan.options), beside(out, SECRET)
-    try:
-        salt = _hex(str(answer))
-    except ValueError:
-        raise UsageError("--answer must be the 64 letters and digits that `sfumato auditor answer` prints.") from None
+    auditor, path = _auditor(plan.options), beside(out, SECRET)
+    value = str(plan.options.answer).strip()
     seed = _kept(path)
     published = NoiseCommitment.load(beside(out, COMMITMENT))
     if published.commitment != seed.commitment:
         raise CardError(f"{path} does not belong to {beside(out, COMMITMENT)}. Commit again, with --force.")
     if published.auditor != auditor.text:
         raise UsageError("The commitment was made for another auditor's key. Give that one to --auditable.")
+    answer = value.partition("-")[0]
+    if not _ANSWERED.fullmatch(value) or value != spoken(seed.commitment, answer):
+        raise UsageError(
+            "--answer is not an answer to this commitment, or was copied wrongly: 64 letters and digits, a hyphen and "
+            "eight more, as `sfumato auditor answer` and `sfumato ledger publish` print them."
+        )
     if parameters_digest(seed.parameters) != parameters_digest(now := parameters_of(plan, schema)):
         changed = ", ".join(name for name, value in now.items() if seed.parameters.get(name) != value)
         raise UsageError(
@@ -323,8 +307,8 @@ def opened(table: Table, plan: Plan, schema: Schema, out: Path | None) -> Opened
             "You committed to another table: a cell, a column or the order of rows is not what it was. Release that "
             "one, or commit again, to another seed, with --force and without --answer."
         )
-    on_card = {"auditor": auditor.text, "commitment": seed.commitment, "answer": salt.hex()}
-    return Opened(Streams(run_key(seed.s, seed.commitment, salt.hex())), on_card, path)
+    on_card = {"auditor": auditor.text, "commitment": seed.commitment, "answer": answer}
+    return Opened(Streams(run_key(seed.s, seed.commitment, answer)), on_card, path)
 
 
 def _auditor(options: Options) -> Recipient:

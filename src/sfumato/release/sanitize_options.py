@@ -295,9 +295,7 @@ class Options(Wanted):
         if (public := self.public_rows()) is not None:
             public.check(mechanism, strength.parameters)
         if self.auditable is not None or self.answer is not None:
-            from sfumato.release.auditable import check_repeatable
-
-            check_repeatable(self, mechanism)
+            self._check_repeatable(mechanism)
         if self.again and not self.only_new:
             raise UsageError(
                 "--again concerns --only-new alone: without that, everybody is released, known or not. Leave it out."
@@ -311,6 +309,32 @@ class Options(Wanted):
                 "--resume counts a killed run once, and an experiment is not counted. Leave out one of them."
             )
         return mechanism
+
+    def _check_repeatable(self, mechanism: Mechanism) -> None:
+        """Refuse, before a table is read, what an auditor could not recompute."""
+        if self.auditable is None:
+            raise UsageError("--answer is what an auditor answered. Give the key too: --auditable FILE.")
+        wrong = {
+            "--seed": self.seed is not None,
+            "--experiment": self.experiment,
+            "--dry-run": self.dry_run,
+            "--only-new": self.only_new,
+            "--search": self.search is not None,
+            "--key": self.key is not None,
+            "--basis-from": self.basis_from is not None,
+            "--privacy-loss": self.privacy_loss is not None,
+            "--target": self.target is not None,
+            "--engine spark": self.engine_can.spread,
+            f"--mechanism {mechanism.name}": mechanism.needs_key,
+        }
+        for option, given in wrong.items():
+            if given:
+                raise UsageError(
+                    f"An auditor cannot recompute a release with {option}: it does not follow from table, parameters "
+                    "and seed alone. Leave out one of them."
+                )
+        if self.out is None:
+            raise UsageError("--auditable needs a folder: what you commit to is written beside it. Add --out DIR.")
 
     def _check_spark(self) -> None:
         if not self.engine_can.spread:

@@ -39,7 +39,7 @@ def answer(
     key: Annotated[Path, typer.Option(metavar="FILE", help="Your key.")],
     console: Console,
 ) -> None:
-    """Answer a commitment: the owner releases with that value, which nobody knew before. Ask for every such release.
+    """Answer a commitment: the owner releases with that value, which was not known before. Ask for every such release.
 
     One owner, one table, one commitment: whoever asks again may have tried out noise. Answers are noted beside the key.
 

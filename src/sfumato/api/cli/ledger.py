@@ -173,13 +173,14 @@ def publish(
 
 def _publish_noise(file: Path, at: AtCoordinator, console: Console) -> None:
     """Log a commitment to noise, and print the log's answer."""
-    from sfumato.release.auditable import NoiseCommitment
+    from sfumato.release.auditable import NoiseCommitment, spoken
 
+    commitment = NoiseCommitment.load(file)
     with at.connected(console) as connected:
-        receipt, answer = connected.commit_noise(NoiseCommitment.load(file))
-    console.recite(answer)
+        receipt, answer = connected.commit_noise(commitment)
+    console.recite(spoken(commitment.commitment, answer))
     console.say(f"Entry {receipt.check():,} of the log at {at.to}. Release with --answer and this value.")
-    console.result({"answer": answer, "receipt": receipt.to_dict()})
+    console.result({"answer": spoken(commitment.commitment, answer), "receipt": receipt.to_dict()})
 
 
 @app.command()

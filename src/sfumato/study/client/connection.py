@@ -265,6 +265,7 @@ AGAIN = {408, 500, 502, 503, 504}
 NOT_DONE = {429, 503}
 """The server did nothing, so that even what must happen once only may be asked for again."""
 LONGEST_WAIT = 120.0
+NO_TLS = "what answers there does not speak TLS"
 
 
 class UnansweredError(CoordinatorError):
@@ -383,7 +384,9 @@ class Connection:
             certificate = "certificate" in str(error).lower()
             self._met = self._met or not sent_nothing
             # A server that was there and refuses now is being restarted; one that never was is not there.
-            absent = None if self._met else _absent(error)
+            absent = _absent(error)
+            if self._met and absent != NO_TLS:
+                absent = None
             if certificate or absent:
                 raise CoordinatorError(self._words(error, certificate, absent)) from None
             if last or (once and not sent_nothing):
@@ -415,6 +418,8 @@ def _absent(error: BaseException | None) -> str | None:
     while error is not None:
         if isinstance(error, ConnectionRefusedError):
             return "no server listens there"
+        if isinstance(error, ssl.SSLError) and getattr(error, "reason", None) == "WRONG_VERSION_NUMBER":
+            return NO_TLS
         if isinstance(error, socket.gaierror) and error.errno == socket.EAI_NONAME:
             return "no machine has that name"
         error = error.__cause__ or error.__context__
