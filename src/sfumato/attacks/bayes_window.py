@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.attacks.base import Attack, Guess, Knowledge, KnownNoise, Transform, Values
 from sfumato.attacks.column_beliefs import LEAST, Beliefs, ColumnBeliefs
 from sfumato.attacks.like_people import CELLS, Likely, Placed, likely_people, made_up
-from sfumato.attacks.likelihood import Suspects, blocks, channel_log, log_likelihood, normalised, released
+from sfumato.attacks.likelihood import EXACT_WIDTH, Suspects, blocks, channel_log, log_likelihood, normalised, released
 from sfumato.attacks.support import Support
 from sfumato.attacks.window import best_window, device_window, half_width
 from sfumato.channels import Channel, Line, NotApplicableError, apart, draw
@@ -184,8 +184,6 @@ class SharedBeliefs(MixedBeliefs):
 # nobody on the list does.
 
 
-EXACT_WIDTH = 0.01
-"""What stands for the noise of an exact column beside noisy ones, in encoded units."""
 MADE_UP = 8_000
 """People drawn of a class, whose numbers stand for others within `ABOUT` of the column's spread."""
 ABOUT = 0.1

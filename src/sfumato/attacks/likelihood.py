@@ -11,8 +11,9 @@ from scipy.spatial.distance import cdist
 from sfumato.attacks.base import Knowledge, KnownNoise
 from sfumato.attacks.observation import own_columns, transform_of
 from sfumato.channels import Channel, OnLine, apart, draw
-from sfumato.core.array_types import Matrix
-from sfumato.table.neighbours.arrays import Arrays
+from sfumato.core.array_types import Codes, Matrix
+from sfumato.table.neighbours.arrays import Arrays, NumpyArrays
+from sfumato.table.neighbours.nearest import chosen, in_blocks
 
 
 def embed(known: Knowledge, X: Matrix) -> Matrix:
@@ -54,23 +55,41 @@ def log_likelihood(
     so that no one on it fits exactly. Without any knowledge of the noise all columns are taken so. `noise`: that of one
     class, where classes differ.
     """
-    total = np.zeros((len(Z), len(people.E)))
-    noise = known.noise if noise is None else noise
-    if noise is None:
-        return total - 0.5 * _distances(Z, people.E, dict.fromkeys(range(Z.shape[1]), exact_width), "sqeuclidean")
-    given, channels = people.given, noise.channels
-    if (shared := apart(channels)) is not None:
-        Z, given, channels = shared.white(Z), shared.white(given), shared.channels
-    # Some laws are distances, which scipy adds up without a matrix per column.
-    added: dict[str, dict[int, float]] = {"cityblock": {}, "sqeuclidean": {}}
-    for place, channel in zip(noise.places, channels, strict=True):
-        metric = ("sqeuclidean", exact_width) if channel.is_exact else channel.metric
-        if metric is None:
-            total += channel.blurred(exact_width).log_likelihood(Z[:, place], given[:, place])
-        else:
-            added[metric[0]].update(dict.fromkeys(range(place.start, place.stop), metric[1]))
+    white, given, own, added = _summands(known, people, exact_width, noise)
+    Z, total = white(Z), np.zeros((len(Z), len(people.E)))
+    for place, channel in own:
+        total += channel.log_likelihood(Z[:, place], given[:, place])
     total -= _distances(Z, given, added["cityblock"], "cityblock")
     return np.asarray(total - 0.5 * _distances(Z, given, added["sqeuclidean"], "sqeuclidean"))
+
+
+class _Summands(NamedTuple):
+    """What adds up to a log-likelihood: how rows are prepared, what the channels are given, the channels that are asked
+    one by one, and of the others, whose laws are distances, the width of each column by the metric."""
+
+    white: Callable[[Matrix], Matrix]
+    given: Matrix
+    own: list[tuple[slice, Channel]]
+    added: dict[str, dict[int, float]]
+
+
+def _summands(known: Knowledge, people: Suspects, exact_width: float, noise: KnownNoise | None) -> _Summands:
+    noise = known.noise if noise is None else noise
+    added: dict[str, dict[int, float]] = {"cityblock": {}, "sqeuclidean": {}}
+    if noise is None:
+        added["sqeuclidean"] = dict.fromkeys(range(people.E.shape[1]), exact_width)
+        return _Summands(lambda Z: Z, people.E, [], added)
+    shared = apart(noise.channels)
+    own = []
+    for place, channel in zip(noise.places, noise.channels if shared is None else shared.channels, strict=True):
+        metric = ("sqeuclidean", exact_width) if channel.is_exact else channel.metric
+        if metric is None:
+            own.append((place, channel.blurred(exact_width)))
+        else:
+            added[metric[0]].update(dict.fromkeys(range(place.start, place.stop), metric[1]))
+    if shared is None:
+        return _Summands(lambda Z: Z, people.given, own, added)
+    return _Summands(shared.white, shared.white(people.given), own, added)
 
 
 def _distances(Z: Matrix, E: Matrix, scales: dict[int, float], metric: str) -> Matrix:
@@ -106,6 +125,9 @@ CLOSE, LEAST_SIZE = 1e-12, 1e3
 sums. Terms may cancel, so that no sum counts as smaller than a thousand."""
 FEW_VALUES = 2_000
 """Up to so many different truths a channel is asked about each once, and people share the answers."""
+EXACT_WIDTH = 0.01
+"""What stands for the noise of an exact column beside noisy ones, in encoded units."""
+HERE = NumpyArrays()
 BYTES_OF_A_PAIR = 48
 """Of a released row and a person: the sum, a term, and what a reduction makes of them."""
 
@@ -120,22 +142,8 @@ class DeviceLikelihood:
         self, arrays: Arrays, known: Knowledge, people: Suspects, exact_width: float, noise: KnownNoise | None = None
     ) -> None:
         self.arrays, self.count = arrays, len(people.E)
-        self.white: Callable[[Matrix], Matrix] = lambda Z: Z
-        self.terms: list[Term] = []
-        noise = known.noise if noise is None else noise
-        if noise is None:
-            self._add_distances(people.E, dict.fromkeys(range(people.E.shape[1]), exact_width), "sqeuclidean")
-            return
-        given, channels = people.given, noise.channels
-        if (shared := apart(channels)) is not None:
-            self.white, given, channels = shared.white, shared.white(given), shared.channels
-        added: dict[str, dict[int, float]] = {"cityblock": {}, "sqeuclidean": {}}
-        for place, channel in zip(noise.places, channels, strict=True):
-            metric = ("sqeuclidean", exact_width) if channel.is_exact else channel.metric
-            if metric is None:
-                self.terms.append(_term(arrays, channel.blurred(exact_width), place, given[:, place]))
-            else:
-                added[metric[0]].update(dict.fromkeys(range(place.start, place.stop), metric[1]))
+        self.white, given, own, added = _summands(known, people, exact_width, noise)
+        self.terms = [_term(arrays, channel, place, given[:, place]) for place, channel in own]
         for name, scales in added.items():
             self._add_distances(given, scales, name)
 
@@ -162,6 +170,38 @@ class DeviceLikelihood:
             return total
 
         self.terms.append(term)
+
+
+Visit = Callable[[slice, Any, Arrays], None]
+"""Takes a block of rows, the log-likelihoods of everybody, and what the matrix lies on."""
+
+
+def visit_likelihoods(
+    known: Knowledge,
+    rows: Codes,
+    people: Suspects,
+    noise: KnownNoise,
+    prior: Matrix,
+    visit: Visit,
+    cells: int = 200_000,
+) -> None:
+    """log f(z | person) + `prior` of these release rows, block by block; on the device where one is chosen.
+
+    A block that does not fit a device is visited again in parts.
+    """
+    device = chosen()
+    if device is None:
+        for block in blocks(len(rows), len(prior), cells):
+            log = log_likelihood(known, known.release[rows[block]], people, EXACT_WIDTH, noise)
+            visit(block, log + prior, HERE)
+        return
+    arrays, memory = device
+    law, there = DeviceLikelihood(arrays, known, people, EXACT_WIDTH, noise), arrays.put(prior)
+
+    def work(block: slice, _: int) -> None:
+        visit(block, law.of(known.release[rows[block]]) + there[None, :], arrays)
+
+    in_blocks(arrays, len(rows), BYTES_OF_A_PAIR * len(prior), memory, work)
 
 
 def _term(arrays: Arrays, channel: Channel, place: slice, given: Matrix) -> Term:

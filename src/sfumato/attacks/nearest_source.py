@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Guess, Knowledge, KnownNoise, Sources
 from sfumato.attacks.like_people import label_likelihood
-from sfumato.attacks.likelihood import (
-    BYTES_OF_A_PAIR,
-    DeviceLikelihood,
-    Suspects,
-    blocks,
-    embed,
-    first_of_largest,
-    log_likelihood,
-)
+from sfumato.attacks.likelihood import Suspects, embed, first_of_largest, visit_likelihoods
 from sfumato.attacks.observation import noise_weights
-from sfumato.attacks.row_ratios import EXACT_WIDTH, HERE, has_law
+from sfumato.attacks.row_ratios import has_law
 from sfumato.attacks.support import nearest_reported
 from sfumato.core.array_types import Codes, Matrix
-from sfumato.table.neighbours.nearest import chosen, in_blocks
+from sfumato.table.neighbours.arrays import Arrays
 from sfumato.table.statistics import NO_CLASS
 
 MOST_PAIRS_WITH_GAPS = 20_000_000_000
@@ -110,24 +103,13 @@ def _likeliest(known: Knowledge, code: int, rows: Codes, people: Codes, told: Ma
 
 def _top(known: Knowledge, rows: Codes, suspects: Suspects, noise: KnownNoise, told: Matrix) -> tuple[Codes, Matrix]:
     """Of every row the place of the likeliest person, the first of equals, and minus the log of their share."""
-    place, doubt, device = np.empty(len(rows), dtype=np.int64), np.empty(len(rows)), chosen()
-    if device is None:
-        for block in blocks(len(rows), len(told), 2_000_000):
-            log = log_likelihood(known, known.release[rows[block]], suspects, EXACT_WIDTH, noise) + told
-            place[block], top = first_of_largest(HERE, log, axis=1)
-            with np.errstate(invalid="ignore"):
-                doubt[block] = np.log(np.exp(log - top[:, None]).sum(axis=1))
-        return place, doubt
-    arrays, memory = device
-    xp = arrays.namespace
-    law, prior = DeviceLikelihood(arrays, known, suspects, EXACT_WIDTH, noise), arrays.put(told)
+    place, doubt = np.empty(len(rows), dtype=np.int64), np.empty(len(rows))
 
-    def work(block: slice, _: int) -> None:
-        log = law.of(known.release[rows[block]]) + prior[None, :]
+    def visit(block: slice, log: Any, arrays: Arrays) -> None:
         first, top = first_of_largest(arrays, log, axis=1)
-        share = xp.log(xp.exp(log - top[:, None]).sum(axis=1))
+        share = arrays.namespace.log(arrays.namespace.exp(log - top[:, None]).sum(axis=1))
         place[block], doubt[block] = arrays.get(first), arrays.get(share)
 
     with np.errstate(invalid="ignore"):
-        in_blocks(arrays, len(rows), BYTES_OF_A_PAIR * len(told), memory, work)
+        visit_likelihoods(known, rows, suspects, noise, told, visit, 2_000_000)
     return place, doubt

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Posteriors, Property, Values
 from sfumato.attacks.like_people import Likely, likely_people
-from sfumato.attacks.likelihood import Suspects, blocks, channel_log, log_likelihood, normalised
+from sfumato.attacks.likelihood import EXACT_WIDTH, Suspects, blocks, channel_log, log_likelihood, normalised
 from sfumato.attacks.observation import reversed_release
 from sfumato.attacks.support import nearest_reported
 from sfumato.channels import Channel, Guided
@@ -23,10 +23,6 @@ from sfumato.table import Group
 from sfumato.table.neighbours.nearest import chosen, in_blocks
 
 # The likeliest answer to every question of a guided survey, by exact posteriors.
-
-
-EXACT_WIDTH = 0.01
-"""What stands for the noise of an exact column beside noisy ones, in encoded units."""
 
 
 class PosteriorGuess(Attack):

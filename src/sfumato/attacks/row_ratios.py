@@ -11,24 +11,16 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Guess, Knowledge, KnownNoise, MembershipScores
+from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Guess, Knowledge, MembershipScores
 from sfumato.attacks.like_people import label_likelihood
-from sfumato.attacks.likelihood import (
-    BYTES_OF_A_PAIR,
-    DeviceLikelihood,
-    Suspects,
-    blocks,
-    embed,
-    first_of_largest,
-    log_likelihood,
-)
+from sfumato.attacks.likelihood import Suspects, Visit, embed, first_of_largest, visit_likelihoods
 from sfumato.attacks.observation import noise_weights
 from sfumato.attacks.support import nearest_reported
 from sfumato.core.accepted import Word
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.mechanisms.parameters import parameter
-from sfumato.table.neighbours.arrays import Arrays, NumpyArrays
-from sfumato.table.neighbours.nearest import chosen, in_blocks
+from sfumato.table.neighbours.arrays import Arrays
+from sfumato.table.neighbours.nearest import chosen
 from sfumato.table.statistics import NO_CLASS
 
 MOST_COMPARED = 2_000
@@ -37,9 +29,6 @@ MOST_CELLS = 2_000_000_000
 """Rows times people times columns up to which likelihoods are computed; beyond, distances are taken."""
 TIMES_ON_A_DEVICE = 500
 """So many times more are computed on a device."""
-EXACT_WIDTH = 0.01
-"""What stands for the noise of an exact column beside noisy ones, in encoded units."""
-HERE = NumpyArrays()
 
 
 class Ratios(NamedTuple):
@@ -93,6 +82,20 @@ def visit_ratios(
     classes = None
     if known.labels is not None and labels is not None and (other_labels is not None or not len(others)):
         classes = labels if other_labels is None else np.concatenate([labels, other_labels])
+
+    def explained(rows: Codes, asked: Codes) -> Visit:
+        def take(block: slice, log: Any, arrays: Arrays) -> None:
+            xp, here = arrays.namespace, rows[block]
+            possible = np.isfinite(arrays.get(xp.amax(log, axis=1)))
+            if not possible.any():
+                return
+            if not possible.all():
+                here, log = here[possible], log[arrays.put(np.flatnonzero(possible))]
+            usual = log_sum(log, axis=1, xp=xp) - np.log(len(everybody.X))
+            visit(Ratios(here, asked, log[:, : len(asked)] - usual[:, None], arrays))
+
+        return take
+
     for code in [NO_CLASS] if known.labels is None else np.unique(known.labels).tolist():
         rows = np.arange(len(known.release)) if known.labels is None else np.flatnonzero(known.labels == code)
         told = np.zeros(len(everybody.X))
@@ -102,49 +105,8 @@ def visit_ratios(
         asked = possible[possible < len(X)]
         if len(asked):
             suspects = Suspects(*(part[possible] for part in everybody))
-            mine = _OfClass(rows, asked, suspects, told[possible], known.noise.of_class(code))
-            _visit_class(known, mine, len(everybody.X), visit)
-
-
-class _OfClass(NamedTuple):
-    """Release rows of one class, who of the people asked about may be behind them, everybody who may (`told`: by how
-    much the released label speaks for each, as a logarithm), and the class's noise."""
-
-    rows: Codes
-    asked: Codes
-    suspects: Suspects
-    told: Matrix
-    noise: KnownNoise
-
-
-def _visit_class(known: Knowledge, mine: _OfClass, population: int, visit: Callable[[Ratios], None]) -> None:
-    """The same for the rows of one class."""
-    rows, asked, suspects, told, noise = mine
-
-    def hand_over(here: Codes, log: Any, arrays: Arrays) -> None:
-        xp = arrays.namespace
-        possible = np.isfinite(arrays.get(xp.amax(log, axis=1)))
-        if not possible.any():
-            return
-        if not possible.all():
-            here, log = here[possible], log[arrays.put(np.flatnonzero(possible))]
-        usual = log_sum(log, axis=1, xp=xp) - np.log(population)
-        visit(Ratios(here, asked, log[:, : len(asked)] - usual[:, None], arrays))
-
-    device = chosen()
-    if device is None:
-        for block in blocks(len(rows), len(told)):
-            here = rows[block]
-            hand_over(here, log_likelihood(known, known.release[here], suspects, EXACT_WIDTH, noise) + told, HERE)
-        return
-    arrays, memory = device
-    law, prior = DeviceLikelihood(arrays, known, suspects, EXACT_WIDTH, noise), arrays.put(told)
-
-    def work(block: slice, _: int) -> None:
-        here = rows[block]
-        hand_over(here, law.of(known.release[here]) + prior[None, :], arrays)
-
-    in_blocks(arrays, len(rows), BYTES_OF_A_PAIR * len(told), memory, work)
+            noise = known.noise.of_class(code)
+            visit_likelihoods(known, rows, suspects, noise, told[possible], explained(rows, asked))
 
 
 def _others(known: Knowledge, X: Matrix) -> tuple[Matrix, Codes | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -406,23 +406,24 @@ def score_guess(guess: Guesses, truth: Truth, control_guess: Guesses | None = No
         guess = [guess]
     if not isinstance(guess, Guess):
         return _score_secrets(guess, truth, control_guess)
-    if isinstance(guess, Values):
-        return score_values(guess, truth)
-    if isinstance(guess, Posteriors):
-        return score_posteriors(guess, truth)
-    if isinstance(guess, Links):
-        return score_links(guess, truth, control_guess if isinstance(control_guess, Links) else None)
-    if isinstance(guess, Sources):
-        return score_sources(guess, truth)
-    if isinstance(guess, Picks):
-        return score_picks(guess, truth)
-    if isinstance(guess, MembershipScores):
-        return score_membership(guess, truth)
-    if isinstance(guess, Predicates):
-        return score_predicates(guess, truth)
     if isinstance(guess, Abstain):
         return guess
+    if isinstance(guess, Links):
+        return score_links(guess, truth, control_guess if isinstance(control_guess, Links) else None)
+    for kind, score in SCORES.items():
+        if isinstance(guess, kind):
+            return score(guess, truth)
     raise TypeError(f"There is no score for {type(guess).__name__}.")
+
+
+SCORES: dict[type[Guess], Callable[[Any, Truth], ScoredGuess | Abstain]] = {
+    Values: score_values,
+    Posteriors: score_posteriors,
+    Sources: score_sources,
+    Picks: score_picks,
+    MembershipScores: score_membership,
+    Predicates: score_predicates,
+}
 
 
 def _score_secrets(guesses: Sequence[Guess], truth: Truth, control: Guesses | None) -> ScoredGuess | Abstain:
