@@ -11,8 +11,7 @@ from sfumato.attacks.bayes_window import BayesWindow
 from sfumato.attacks.column_beliefs import ColumnBeliefs
 from sfumato.attacks.like_people import Likely, likely_people
 from sfumato.attacks.metrics import Truth, score_guess
-from sfumato.attacks.support import FLOOR, Support
-from sfumato.attacks.window import best_window, half_width
+from sfumato.attacks.support import FLOOR, Support, best_window, half_width
 from sfumato.channels import Additive, Exact, RandomizedResponse, Sampled, draw
 from sfumato.noise import Laplace, Normal
 from sfumato.table import Column, Encoding, Schema

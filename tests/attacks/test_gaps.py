@@ -6,10 +6,9 @@ from knowing import told
 from numpy.testing import assert_allclose
 
 from sfumato.attacks import Abstain, ColumnMoments, Knowledge, Transform, all_attacks
-from sfumato.attacks.attribute_inference import AttributeInference
 from sfumato.attacks.linear_estimate import HardInterval, KnownTransform, LinearEstimate, NaiveEstimate
 from sfumato.attacks.metrics import auc
-from sfumato.attacks.nearest_row import NearestRow
+from sfumato.attacks.nearest_row import AttributeInference, NearestRow
 from sfumato.attacks.observation import covariance_of
 from sfumato.attacks.posterior_breach import PosteriorBreach
 from sfumato.attacks.row_ratios import Membership

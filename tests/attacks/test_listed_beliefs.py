@@ -8,7 +8,7 @@ from sfumato.attacks import ATTACKS, Knowledge, KnownNoise
 from sfumato.attacks.bayes_window import BayesWindow, ListedBeliefs
 from sfumato.attacks.like_people import Likely, made_up
 from sfumato.attacks.metrics import Truth, score_guess
-from sfumato.attacks.window import best_window
+from sfumato.attacks.support import best_window
 from sfumato.mechanisms.staged_release import StagedRelease
 from sfumato.table import Column, Encoding, Schema
 

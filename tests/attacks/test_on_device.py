@@ -11,8 +11,7 @@ from sfumato.attacks.base import ColumnMoments
 from sfumato.attacks.bayes_window import BayesWindow
 from sfumato.attacks.likelihood import first_of_largest
 from sfumato.attacks.linear_estimate import LinearEstimate
-from sfumato.attacks.nearest_row import NearestRow
-from sfumato.attacks.nearest_source import NearestSource
+from sfumato.attacks.nearest_row import NearestRow, NearestSource
 from sfumato.attacks.posterior_breach import PosteriorBreach
 from sfumato.attacks.row_ratios import Membership
 from sfumato.channels import Additive, OrMissing, RandomizedResponse, Sampled, SquareWave, draw
@@ -167,5 +166,5 @@ def test_too_many_rows_with_gaps_are_refused_in_words(released, monkeypatch):
     known = released("some cells")
     monkeypatch.setattr("sfumato.attacks.row_ratios.MOST_CELLS", 1)  # so that distances are taken
     assert NearestSource().run(known).index.shape == (200,)
-    monkeypatch.setattr("sfumato.attacks.nearest_source.MOST_PAIRS_WITH_GAPS", 1)
+    monkeypatch.setattr("sfumato.attacks.nearest_row.MOST_PAIRS_WITH_GAPS", 1)
     assert "--max-rows" in NearestSource().run(known).reason

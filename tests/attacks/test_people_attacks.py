@@ -7,9 +7,8 @@ from knowing import told
 from numpy.testing import assert_allclose
 
 from sfumato.attacks import ATTACKS, Abstain, Knowledge, KnownNoise, Transform
-from sfumato.attacks.attribute_inference import AttributeInference, weighted_median
 from sfumato.attacks.metrics import Truth, score_guess
-from sfumato.attacks.nearest_row import NearestRow
+from sfumato.attacks.nearest_row import AttributeInference, NearestRow, weighted_median
 from sfumato.attacks.observation import noise_weights
 from sfumato.attacks.row_ratios import Membership
 from sfumato.channels import Additive, RandomizedResponse

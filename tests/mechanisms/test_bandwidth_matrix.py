@@ -10,7 +10,7 @@ import sfumato as sf
 from sfumato.attacks import Knowledge, KnownNoise
 from sfumato.attacks.bayes_window import BayesWindow
 from sfumato.attacks.metrics import RowDensity
-from sfumato.attacks.nearest_source import NearestSource
+from sfumato.attacks.nearest_row import NearestSource
 from sfumato.channels import Recipe, apart
 from sfumato.core.errors import CardError, UsageError
 from sfumato.learn.classifiers.noise_aware_discriminant import class_moments

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from sfumato.attacks.window import TOLERANCE
+from sfumato.attacks.support import TOLERANCE
 from sfumato.channels import Channel, Guided, Line, NotApplicableError, Staged, apart
 from sfumato.channels.maps import places
 from sfumato.core.array_types import Codes, Flags, Matrix

@@ -12,8 +12,7 @@ from sfumato.attacks.base import Attack, Guess, Knowledge, KnownNoise, Transform
 from sfumato.attacks.column_beliefs import LEAST, Beliefs, ColumnBeliefs
 from sfumato.attacks.like_people import CELLS, Likely, Placed, likely_people, made_up
 from sfumato.attacks.likelihood import EXACT_WIDTH, Suspects, blocks, channel_log, log_likelihood, normalised, released
-from sfumato.attacks.support import Support
-from sfumato.attacks.window import best_window, device_window, half_width
+from sfumato.attacks.support import Support, best_window, device_window, half_width
 from sfumato.channels import Channel, Line, NotApplicableError, apart, draw
 from sfumato.core.accepted import Whole
 from sfumato.core.array_types import Codes, Flags, Matrix

@@ -10,8 +10,7 @@ import numpy as np
 
 from sfumato.attacks.base import KnownNoise
 from sfumato.attacks.like_people import Likely, Placed, believed
-from sfumato.attacks.support import Support
-from sfumato.attacks.window import best_window, half_width
+from sfumato.attacks.support import Support, best_window, half_width
 from sfumato.channels import Channel, Exact, Line, NotApplicableError, draw
 from sfumato.channels.maps import carried_groups
 from sfumato.core.array_types import Codes, Matrix

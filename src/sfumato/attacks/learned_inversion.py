@@ -13,8 +13,7 @@ from sfumato.attacks.base import NEEDS_MAP, Abstain, Attack, Guess, Knowledge, S
 from sfumato.attacks.column_beliefs import best_guess
 from sfumato.attacks.likelihood import released
 from sfumato.attacks.observation import into_domain
-from sfumato.attacks.support import Support
-from sfumato.attacks.window import half_width
+from sfumato.attacks.support import Support, half_width
 from sfumato.channels import NotApplicableError
 from sfumato.core.accepted import Whole
 from sfumato.core.array_types import Codes, Flags, Matrix

@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.special import ndtr, ndtri
 
 from sfumato.attacks.base import Knowledge
-from sfumato.attacks.window import half_step
+from sfumato.attacks.support import half_step
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.table import Group
 from sfumato.table.statistics import NO_CLASS
@@ -97,20 +97,26 @@ def likely_people(known: Knowledge, most: int) -> Iterator[Likely]:
     An exact label leaves people of its class; one told by randomized response weighs everybody by its likelihood.
     """
     assert known.sample is not None
-    everybody, everywhere = np.arange(len(known.sample)), np.arange(len(known.release))
-    if known.labels is None:
-        yield _likely(known, NO_CLASS, everywhere, everybody, np.zeros(len(everybody)), most)
-        return
-    classes = max(len(known.encoding.classes), 2)
-    for code in np.unique(known.labels).tolist():
-        rows = np.flatnonzero(known.labels == code)
-        told = np.zeros(len(everybody))
-        if known.sample_labels is not None:
-            told = label_likelihood(known.sample_labels == code, known.label_keep, classes)
-        possible = everybody[np.isfinite(told)]
+    for code, rows, told in released_classes(known, known.sample_labels, len(known.sample)):
+        possible = np.flatnonzero(np.isfinite(told))
         if len(possible) < FEWEST:
-            possible, told = everybody, np.zeros(len(everybody))
-        yield _likely(known, code, rows, possible, told, most)
+            possible, told = np.arange(len(told)), np.zeros(len(told))
+        if len(possible) > most:
+            possible = possible[np.linspace(0, len(possible) - 1, most).round().astype(int)]
+        yield Likely(code, rows, np.asarray(known.sample[possible], dtype=np.float64), told[possible])
+
+
+def released_classes(known: Knowledge, labels: Codes | None, people: int) -> Iterator[tuple[int, Codes, Matrix]]:
+    """Each released class, its rows, and by how much the label speaks for each of so many people, as a logarithm; 0 for
+    all where their `labels` are not known."""
+    if known.labels is None:
+        yield NO_CLASS, np.arange(len(known.release)), np.zeros(people)
+        return
+    for code in np.unique(known.labels).tolist():
+        told = np.zeros(people)
+        if labels is not None:
+            told = label_likelihood(labels == code, known.label_keep, max(len(known.encoding.classes), 2))
+        yield code, np.flatnonzero(known.labels == code), told
 
 
 class Alike(NamedTuple):
@@ -173,10 +179,3 @@ def label_likelihood(same: Matrix, keep: float, classes: int) -> Matrix:
     """log P(released label | class of each person), by whether they are the same."""
     other = math.log((1.0 - keep) / (classes - 1)) if keep < 1.0 else -math.inf
     return np.where(same, math.log(keep), other)
-
-
-def _likely(known: Knowledge, code: int, rows: Codes, possible: Codes, told: Matrix, most: int) -> Likely:
-    assert known.sample is not None
-    if len(possible) > most:
-        possible = possible[np.linspace(0, len(possible) - 1, most).round().astype(int)]
-    return Likely(code, rows, np.asarray(known.sample[possible], dtype=np.float64), told[possible])

@@ -19,8 +19,7 @@ from sfumato.attacks.observation import (
     positive_part,
     reversed_release,
 )
-from sfumato.attacks.support import Support, patterns, reported_mean
-from sfumato.attacks.window import AS_GOOD, best_window, device_window, half_width
+from sfumato.attacks.support import AS_GOOD, Support, best_window, device_window, half_width, patterns, reported_mean
 from sfumato.core.accepted import Between, Either, Flag, Whole, Word
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.mechanisms.parameters import parameter

@@ -1,22 +1,35 @@
-"""Linkage: which release row is this person's?"""
+"""Linkage: which release row is this person's, and whose is this row? And what do the nearest rows tell of a person?"""
 
 from __future__ import annotations
 
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Guess, Knowledge, Links, Picks
-from sfumato.attacks.likelihood import Suspects, below, embed, log_likelihood
-from sfumato.attacks.observation import noise_weights, own_columns, reversed_release
+from sfumato.attacks.base import (
+    LINKABILITY,
+    Abstain,
+    Attack,
+    Guess,
+    Knowledge,
+    KnownNoise,
+    Links,
+    Picks,
+    Secrets,
+    Sources,
+)
+from sfumato.attacks.like_people import released_classes
+from sfumato.attacks.likelihood import Suspects, below, embed, first_of_largest, log_likelihood, visit_likelihoods
+from sfumato.attacks.observation import into_domain, noise_weights, own_columns, reversed_release
 from sfumato.attacks.row_ratios import MOST_COMPARED, Ratios, has_law, visit_ratios
 from sfumato.attacks.support import nearest_reported
 from sfumato.core.accepted import Either, Listed, Nothing, Whole
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.mechanisms.parameters import parameter
+from sfumato.table.neighbours.arrays import Arrays
 from sfumato.table.statistics import NO_CLASS
 
 # How likely everybody in a line-up is behind a released row, by the law of the row's own class.
@@ -231,3 +244,140 @@ def comparable_weights(known: Knowledge) -> Matrix:
     if not known.columnwise:
         return np.ones(known.encoding.width)
     return np.asarray(noise_weights(known) * np.abs(np.diag(own_columns(known).matrix)))
+
+
+# What is the last value of a person whose others are known?
+
+
+class AttributeInference(Attack):
+    """The adversary knows all about a person but one secret, and reads it off the release rows most like the person.
+
+    He compares the columns he knows (in the source space, with the transform turned back where there is one), and takes
+    the secret of the `neighbours` nearest release rows, weighted by 1/distance^2: the weighted median of a number, the
+    weighted vote for a category. A row that fits exactly therefore decides alone. The same attack on people who were
+    not in the table says how much of it is only what anybody can infer about such a person.
+
+    Parameters
+    ----------
+    neighbours : int, default=5
+        Released rows that are asked, from 1 to 1,000.
+    """
+
+    name = "attribute-inference"
+    reads_gaps = True
+    knows = frozenset({"release", "targets", "secret"})
+    helps = frozenset({"transform", "noise", "noise_covariance", "column_moments"})
+    neighbours: int = parameter(default=5, accepted=Whole(1, 1_000))
+
+    def guess(self, known: Knowledge) -> Guess:
+        """The secret of every target."""
+        assert known.targets is not None
+        assert known.secret is not None
+        others = [number for number in range(len(known.encoding.groups)) if number != known.secret]
+        held = held_slots(known, others)
+        if not len(held):
+            return Abstain("needs at least one column besides the secret")
+        group = known.encoding.groups[known.secret]
+        R = comparable_rows(known)
+        R = R[~np.isnan(R[:, group.start])]
+        if not len(R):
+            return Abstain("no row of the release reports the secret column")
+        weights = comparable_weights(known)[held]
+        k = min(self.neighbours, len(R))
+        distance, index = nearest_reported(known.targets[:, held] * weights, R[:, held] * weights, k)
+        votes = 1.0 / (distance**2 + 1e-12)
+        seen = into_domain(R[:, group.start : group.stop])[index]  # targets x neighbours x width
+        mean = np.einsum("tk,tkw->tw", votes, seen) / votes.sum(axis=1, keepdims=True)
+        if not group.is_onehot:
+            mean[:, 0] = weighted_median(seen[:, :, 0], votes)
+        return Secrets(mean, known.secret)
+
+
+def weighted_median(values: Matrix, weights: Matrix) -> Matrix:
+    """Per row the smallest value at which half of the row's weight is reached."""
+    order = np.argsort(values, axis=1)
+    heavy = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
+    middle = (heavy >= 0.5 * heavy[:, -1:]).argmax(axis=1)
+    return np.asarray(np.take_along_axis(values, np.take_along_axis(order, middle[:, None], axis=1), axis=1)[:, 0])
+
+
+# From whose record was a released row drawn?
+
+
+MOST_PAIRS_WITH_GAPS = 20_000_000_000
+"""Rows times people up to which distances are measured where cells are left out: minutes of a processor."""
+
+
+class NearestSource(Attack):
+    """The adversary holds a register of everybody in the table and asks whose row each released row was.
+
+    Where the law of the channels is known, he takes the likeliest person of the released class by that class's own law.
+    Else, and where no one is possible, he takes the person whose record lies nearest, counting a column for less the
+    more noise it has. Where rows are drawn (kernel resampling) this is the source-hit rate: positions in the release
+    say nothing, and the record still reveals the source. People who were never drawn are in the register too.
+    """
+
+    name = "nearest-source"
+    risk = LINKABILITY
+    reads_gaps = True
+    knows = frozenset({"release", "register"})
+    helps = frozenset({"transform", "noise", "noise_covariance", "labels", "register_labels", "guided"})
+
+    def guess(self, known: Knowledge) -> Guess:
+        """The likeliest or nearest person of every release row."""
+        assert known.register is not None
+        lawful = has_law(known, len(known.register))
+        if known.guided is not None and not lawful:
+            return Abstain("the release has no distances, and is too large for likelihoods")
+        gaps = bool(np.isnan(known.release).any())
+        if gaps and not lawful and len(known.release) * len(known.register) > MOST_PAIRS_WITH_GAPS:
+            return Abstain("rows leave cells out and are too many to compare with everybody: audit fewer (--max-rows)")
+        index = np.empty(len(known.release), dtype=np.int64)
+        doubt = np.empty(len(index))
+        for code, rows, told in released_classes(known, known.register_labels, len(known.register)):
+            people = np.flatnonzero(np.isfinite(told))
+            people, told = (people, told[people]) if len(people) else (np.arange(len(told)), np.zeros(len(told)))
+            if lawful:
+                index[rows], doubt[rows] = _likeliest(known, code, rows, people, told)
+            else:
+                index[rows], doubt[rows] = _nearest(known, rows, people)
+        return Sources(index, doubt)
+
+
+def _nearest(known: Knowledge, rows: Codes, people: Codes) -> tuple[Codes, Matrix]:
+    assert known.register is not None
+    weights = noise_weights(known)
+    placed = embed(known, known.register[people]) * weights
+    distance, index = nearest_reported(known.release[rows] * weights, placed)
+    return people[index[:, 0]], distance[:, 0]
+
+
+def _likeliest(known: Knowledge, code: int, rows: Codes, people: Codes, told: Matrix) -> tuple[Codes, Matrix]:
+    """Whom each row is taken for, and how doubtful: minus the log of the person's share of the likelihood."""
+    assert known.register is not None
+    assert known.noise is not None
+    suspects, noise = Suspects.of(known, known.register[people]), known.noise.of_class(code)
+    place, doubt = _top(known, rows, suspects, noise, told)
+    found = people[place]
+    none_fit = ~np.isfinite(doubt)
+    if none_fit.any():
+        worst = float(doubt[~none_fit].max(initial=0.0))
+        doubt[none_fit] = worst + 1.0
+        if known.guided is None:
+            found[none_fit], distance = _nearest(known, rows[none_fit], people)
+            doubt[none_fit] += distance
+    return found, doubt
+
+
+def _top(known: Knowledge, rows: Codes, suspects: Suspects, noise: KnownNoise, told: Matrix) -> tuple[Codes, Matrix]:
+    """Of every row the place of the likeliest person, the first of equals, and minus the log of their share."""
+    place, doubt = np.empty(len(rows), dtype=np.int64), np.empty(len(rows))
+
+    def visit(block: slice, log: Any, arrays: Arrays) -> None:
+        first, top = first_of_largest(arrays, log, axis=1)
+        share = arrays.namespace.log(arrays.namespace.exp(log - top[:, None]).sum(axis=1))
+        place[block], doubt[block] = arrays.get(first), arrays.get(share)
+
+    with np.errstate(invalid="ignore"):
+        visit_likelihoods(known, rows, suspects, noise, told, visit, 2_000_000)
+    return place, doubt

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Guess, Knowledge, MembershipScores
-from sfumato.attacks.like_people import label_likelihood
+from sfumato.attacks.like_people import released_classes
 from sfumato.attacks.likelihood import Suspects, Visit, embed, first_of_largest, visit_likelihoods
 from sfumato.attacks.observation import noise_weights
 from sfumato.attacks.support import nearest_reported
@@ -21,7 +21,6 @@ from sfumato.core.array_types import Codes, Matrix
 from sfumato.mechanisms.parameters import parameter
 from sfumato.table.neighbours.arrays import Arrays
 from sfumato.table.neighbours.nearest import chosen
-from sfumato.table.statistics import NO_CLASS
 
 MOST_COMPARED = 2_000
 """People of the sample who stand for the population: more make the comparison slower, not sharper."""
@@ -96,11 +95,7 @@ def visit_ratios(
 
         return take
 
-    for code in [NO_CLASS] if known.labels is None else np.unique(known.labels).tolist():
-        rows = np.arange(len(known.release)) if known.labels is None else np.flatnonzero(known.labels == code)
-        told = np.zeros(len(everybody.X))
-        if classes is not None:
-            told = label_likelihood(classes == code, known.label_keep, max(len(known.encoding.classes), 2))
+    for code, rows, told in released_classes(known, classes, len(everybody.X)):
         possible = np.flatnonzero(np.isfinite(told))
         asked = possible[possible < len(X)]
         if len(asked):

@@ -16,10 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.attacks import Abstain, Attack, Guess, Knowledge, Links, MembershipScores, Secrets
-from sfumato.attacks.attribute_inference import AttributeInference
 from sfumato.attacks.metrics.privacy import auc, learned
 from sfumato.attacks.metrics.scored import unseen_guess
-from sfumato.attacks.nearest_row import NearestRow
+from sfumato.attacks.nearest_row import AttributeInference, NearestRow
 from sfumato.attacks.row_ratios import Membership
 from sfumato.auditing.attacking import NO_TRACE, attack_all
 from sfumato.auditing.case import Case, read_people, sampled

@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.optimize import linear_sum_assignment
 
 from sfumato.attacks.base import Posteriors
-from sfumato.attacks.window import TOLERANCE, half_width
+from sfumato.attacks.support import TOLERANCE, half_width
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.core.registry import metric
 from sfumato.table import Encoding, Group

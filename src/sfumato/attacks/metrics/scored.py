@@ -26,7 +26,7 @@ from sfumato.attacks.metrics.privacy import (
     variance_of_difference,
     worst_records,
 )
-from sfumato.attacks.window import TOLERANCE, half_width
+from sfumato.attacks.support import TOLERANCE, half_width
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.table import Encoding, Group
 from sfumato.table.neighbours.nearest import nearest
