@@ -44,13 +44,14 @@ def known_noise(case: Case, population: Matrix) -> KnownNoise:
     recipe = case.card.made_by()
     if all(channel.is_stated for channel in recipe.channels):
         return KnownNoise.of(recipe.channels, given, recipe.by_class)
-    return KnownNoise.of(
-        tuple(
-            channel if channel.is_stated else _in_place_of(channel, _estimated(group, case.Z, people, truth))
-            for channel, group in zip(recipe.channels, case.encoding.groups, strict=True)
-        ),
-        given,
-    )
+    found = []
+    for channel, group in zip(recipe.channels, case.encoding.groups, strict=True):
+        if not channel.is_stated:
+            estimate = _estimated(group, case.Z, people, truth)
+            # How many rows report the column is stated even where nothing else is.
+            channel = Sampled(estimate, channel.reported) if channel.leaves_out else estimate
+        found.append(channel)
+    return KnownNoise.of(tuple(found), given)
 
 
 def _given(case: Case, population: Matrix) -> Matrix:
@@ -71,11 +72,6 @@ def _generalised(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None, 
     for number in np.unique(sets.index[~alone]):
         points[number] = Z[np.flatnonzero(sets.index == number)[0], group.slice]
     return Generalised(changed, single, sets, points)
-
-
-def _in_place_of(stated: Channel, estimate: Channel) -> Channel:
-    """How many rows report the column is stated even where nothing else is."""
-    return Sampled(estimate, stated.reported) if stated.leaves_out else estimate
 
 
 def _estimated(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) -> Channel:
@@ -103,7 +99,7 @@ def _estimated(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) ->
     if truth is None:
         return OrMissing(value, 1.0)
     same = (Z[:, group.stop - 1] > 0.5) == (truth[:, group.stop - 1] > 0.5)
-    return OrMissing(value, _kept(float(same.mean())))
+    return OrMissing(value, max(float(same.mean()), 1e-9))
 
 
 def _variance(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) -> float:
@@ -121,12 +117,7 @@ def _present(group: Group, X: Matrix) -> np.ndarray[tuple[int], np.dtype[np.bool
 
 
 def _response(keep: float, categories: int) -> Channel:
-    return Exact(categories) if categories < 2 or keep >= 1.0 else RandomizedResponse(_kept(keep), categories)
-
-
-def _kept(share: float) -> float:
-    """A share that was never kept is still a probability."""
-    return min(1.0, max(share, 1e-9))
+    return Exact(categories) if categories < 2 or keep >= 1.0 else RandomizedResponse(max(keep, 1e-9), categories)
 
 
 SAME_ORDER = "No private match file: comparing the rows showed that release and original are in the same order."
@@ -195,7 +186,8 @@ def _choose_behind(case: Case, source: Codes, among: Codes, people: People | Non
     most = case.options.max_rows
     case.positions, numbers = _chosen(source, among, most, rng)
     if people is not None and (source[among] < 0).any():  # who has no row is in the table all the same
-        numbers = _with_others(numbers, len(people.X), most, rng)
+        others = np.setdiff1d(np.arange(len(people.X)), numbers)
+        numbers = np.union1d(numbers, others[sampled(len(others), max(0, most - len(numbers)), rng)])
     case.people = _read_again(case, numbers) if people is None else people.take(numbers)
     case.undrawn = _undrawn(case, source, rng)
     own = source[case.positions]
@@ -259,12 +251,6 @@ def _chosen(source: Codes, among: Codes, most: int, rng: np.random.Generator) ->
         positions = positions[sampled(len(positions), most, rng)]
         numbers = np.unique(source[positions])
     return positions, numbers
-
-
-def _with_others(numbers: Codes, people: int, most: int, rng: np.random.Generator) -> Codes:
-    """These people and as many others as may be audited, in order."""
-    others = np.setdiff1d(np.arange(people), numbers)
-    return np.union1d(numbers, others[sampled(len(others), max(0, most - len(numbers)), rng)])
 
 
 def _read_again(case: Case, numbers: Codes) -> People:

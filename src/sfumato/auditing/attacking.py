@@ -246,7 +246,13 @@ def scored_apart(
         everything, narrowed, truth = len(behind), _of_rows(guess, kept), of_rows(truth, kept)
     elif isinstance(guess, list) and truth.targets is not None:
         kept = np.flatnonzero(~np.isin(case.targets, given))
-        everything, narrowed = len(case.targets), [_of_targets(part, kept) for part in guess]
+        everything, narrowed = (
+            len(case.targets),
+            [
+                replace(part, low=part.low[kept], high=part.high[kept]) if isinstance(part, Bounds) else part
+                for part in guess
+            ],
+        )
         labels = truth.target_labels
         truth = replace(truth, targets=truth.targets[kept], target_labels=None if labels is None else labels[kept])
     else:
@@ -274,10 +280,6 @@ def _of_rows(guess: Values | Posteriors | Sources, kept: Codes) -> Guess:
     if isinstance(guess, Sources):
         return replace(guess, index=guess.index[kept], distance=guess.distance[kept])
     return guess.of(kept)
-
-
-def _of_targets(guess: Guess, kept: Codes) -> Guess:
-    return replace(guess, low=guess.low[kept], high=guess.high[kept]) if isinstance(guess, Bounds) else guess
 
 
 # Another program's attack: guesses from a file, scored like all others.

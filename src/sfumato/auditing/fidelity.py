@@ -6,6 +6,7 @@ compared with the original itself, and nothing says how much chance does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -72,14 +73,12 @@ def told_targets(
     if label is not None and labels[0] is not None and labels[1] is not None and holdout.y is not None:
         tasks = [(label.name, True, (release, labels[0]), (original, labels[1]), (holdout.X, holdout.y))]
     else:
-        tasks = [_of_column(group, release, original, holdout.X) for group in _some(encoding)]
+        tasks = [
+            _of_column(group, release, original, holdout.X)
+            for group in spread(encoding.groups, MOST_TARGETS)
+            if len(encoding.groups) > 1
+        ]
     return [found for task in tasks if (found := _compared(*task, seed)) is not None]
-
-
-def _some(encoding: Encoding) -> list[Group]:
-    groups = encoding.groups if len(encoding.groups) > 1 else ()
-    places = np.unique(np.linspace(0, len(groups) - 1, min(MOST_TARGETS, len(groups))).astype(int)) if groups else ()
-    return [groups[place] for place in places]
 
 
 def _of_column(group: Group, *tables: Matrix) -> tuple[Any, ...]:
@@ -262,11 +261,9 @@ def correlation_distance(first: Matrix, second: Matrix, encoding: Encoding) -> f
     return float(np.abs(associations(first, encoding) - associations(second, encoding))[pairs].mean())
 
 
-def spread(groups: Any) -> list[Group]:
-    """At most `MOST_COLUMNS` of them, evenly over their order."""
-    if len(groups) <= MOST_COLUMNS:
-        return list(groups)
-    return [groups[i] for i in np.linspace(0, len(groups) - 1, MOST_COLUMNS).astype(int)]
+def spread(groups: Sequence[Group], most: int = MOST_COLUMNS) -> list[Group]:
+    """At most so many of them, evenly over their order."""
+    return [groups[i] for i in np.linspace(0, len(groups) - 1, min(most, len(groups))).astype(int)]
 
 
 # Original against release, one column at a time and two together, as the pages draw them.

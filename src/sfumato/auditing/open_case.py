@@ -121,7 +121,7 @@ def line_up(case: Case, rng: np.random.Generator) -> tuple[Lineups, Codes] | tup
         return None, None
     somebodys = np.flatnonzero(~case.nobodys)
     rows = somebodys[sampled(len(somebodys), MOST_ROWS, rng)]
-    pools = _pools(case, case.people.y is not None)
+    pools = _pools(case)
     size = min(MOST_PEOPLE, *(len(pool) + 1 for pool in pools.values()))
     if size < 2:
         return None, None
@@ -129,7 +129,7 @@ def line_up(case: Case, rng: np.random.Generator) -> tuple[Lineups, Codes] | tup
     places = rng.integers(size, size=len(rows))
     for number, row in enumerate(rows):
         own = case.behind[row]
-        pool = pools[_class(case, own)]
+        pool = pools[0 if case.people.y is None else int(case.people.y[own])]
         pool = pool[(pool != case.people.X[own]).any(axis=1)]  # a twin is no other
         if len(pool) < 1:
             return None, None
@@ -139,21 +139,15 @@ def line_up(case: Case, rng: np.random.Generator) -> tuple[Lineups, Codes] | tup
     return Lineups(rows, X), places.astype(np.int64)
 
 
-def _class(case: Case, person: int) -> int:
-    return 0 if case.people.y is None else int(case.people.y[person])
-
-
-def _pools(case: Case, labelled: bool) -> dict[int, np.ndarray[tuple[int, int], np.dtype[np.float64]]]:
+def _pools(case: Case) -> dict[int, Matrix]:
     """Others by class."""
-    people, holdout = case.people, case.holdout
-    codes = np.unique(people.y).tolist() if labelled and people.y is not None else [0]
-    found = {}
-    for code in codes:
-        outside = None
-        if holdout is not None and (not labelled or holdout.y is not None):
-            outside = holdout.X if not labelled else holdout.X[holdout.y == code]
-        if outside is None or len(outside) < min(MOST_PEOPLE - 1, 20):
-            outside = people.X if people.y is None or not labelled else people.X[people.y == code]
+    people, holdout, found = case.people, case.holdout, {}
+    for code in [0] if people.y is None else np.unique(people.y).tolist():
+        outside = people.X[:0]
+        if holdout is not None and (people.y is None or holdout.y is not None):
+            outside = holdout.X if people.y is None else holdout.X[holdout.y == code]
+        if len(outside) < min(MOST_PEOPLE - 1, 20):
+            outside = people.X if people.y is None else people.X[people.y == code]
         found[code] = outside
     return found
 
@@ -238,12 +232,15 @@ def set_up(case: Case, rng: np.random.Generator) -> Case:
     pairs, images = _pairs(case, seen, rng)
     lineups, places = line_up(case, rng)
     population = people.X if holdout is None or len(holdout.X) < 2 else holdout.X
+    transform = None if case.affine is None else Transform(*case.affine)
+    if transform is not None and case.noise is not None:  # and what the channels make of every number on average
+        transform = case.noise.on_average(*transform)
     case.known = Knowledge(
         release=case.Z,
         encoding=case.encoding,
         columnwise=case.columnwise,
         labels=case.y,
-        transform=known_transform(case),
+        transform=transform,
         noise=case.noise,
         noise_covariance=None if case.noise is None else case.noise.covariance(),
         column_moments=moments_of(population),
@@ -331,13 +328,6 @@ def known_guidance(case: Case) -> Guided | Staged | None:
     found = case.card.made_by().map
     assert isinstance(found, Guided)
     return found
-
-
-def known_transform(case: Case) -> Transform | None:
-    """The map as card and key tell it, and what the channels make of every number on average."""
-    if case.affine is None:
-        return None
-    return Transform(*case.affine) if case.noise is None else case.noise.on_average(*case.affine)
 
 
 def strangers_without_twins(people: Matrix, strangers: Matrix) -> Codes:

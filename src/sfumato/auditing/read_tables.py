@@ -102,11 +102,6 @@ def in_same_order(reading: Reading, Z: Matrix, original: Table, encoding: Encodi
     return same_order(read_people(original, encoding, reading.places[head]).X, Z[head])
 
 
-def some_people(original: Table, encoding: Encoding, rows: int, most: int, rng: np.random.Generator) -> People:
-    """A random sample of the people, with their numbers in the table."""
-    return read_people(original, encoding, sampled(rows, most, rng))
-
-
 # Which release row is whose, where that is said: by an id that both tables carry, or a file of row numbers.
 
 
@@ -142,8 +137,7 @@ def paired_by_file(path: Path | str, release_rows: int, original: Table, notes: 
         raise TableError(
             f"{path} has {len(theirs)} rows, but the release has {release_rows}. Give the column `release` too."
         )
-    rows = sum(batch.num_rows for batch in original.blocks()) if original.rows is None else original.rows
-    for what, found, count in (("release", mine, release_rows), ("original", theirs, rows)):
+    for what, found, count in (("release", mine, release_rows), ("original", theirs, row_count(original))):
         if len(found) and (found.min() < 0 or found.max() >= count):
             raise TableError(f"{path}: a number in the column `{what}` is no row of it; its rows are 1 to {count:,}.")
     if len(np.unique(mine)) < len(mine):
@@ -254,7 +248,7 @@ def _of_sample(case: Case, reading: Reading, rng: np.random.Generator) -> tuple[
         source, alignment = reading.places[reading.chosen], "same-order"
     elif source is None:
         case.notes.append(TOO_LARGE)
-        people = some_people(case.original, case.encoding, total, case.options.max_rows, rng)
+        people = read_people(case.original, case.encoding, sampled(total, case.options.max_rows, rng))
     case.notes.append(SAMPLE.format(rows=reading.rows, count=len(reading.chosen)))
     of_sample = replace(
         case,

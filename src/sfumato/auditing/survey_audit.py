@@ -160,18 +160,14 @@ def audit_survey(
         measures = measure_survey(codes, y, space, V, rules, seed)
         found.data["notes"] += [SIMULATED, *measures.sentences()]
         found.save_report(answers / "report.html")
-        miners = _miners(codes, space, encoding, rules)
+        tried = [replace(rules, floor=floor) for floor in dict.fromkeys((rules.floor, 0.0))]
+        miners = tuple(_worst(kind, codes, space, encoding, one) for kind in KINDS for one in tried)
     return SurveyAudit(found, miners, measures)
 
 
 def _columns(guidance: str, width: int) -> int:
     """Number of directions of guidance as it travels."""
     return len(base64.b64decode(guidance)) // (8 * width)
-
-
-def _miners(codes: Codes, space: AnswerSpace, encoding: Encoding, rules: SurveyRules) -> tuple[MinerReading, ...]:
-    tried = [replace(rules, floor=floor) for floor in dict.fromkeys((rules.floor, 0.0))]
-    return tuple(_worst(kind, codes, space, encoding, one) for kind in KINDS for one in tried)
 
 
 def _worst(kind: str, codes: Codes, space: AnswerSpace, encoding: Encoding, rules: SurveyRules) -> MinerReading:

@@ -54,14 +54,14 @@ def correlation_maps(correlations: Mapping[str, Any], *, private: bool) -> Shown
     names = [str(name) for name in correlations.get("names") or ()]
     before = correlations.get("original") if private else None
     after = correlations.get("release")
-    shown = len(names) if len(names) <= MOST_IN_A_MAP else MOST_IN_A_MAP
-    maps = []
-    if before is not None:
-        maps.append(("Original", heat_map("original", before, shown)))
-    if after is not None:
-        maps.append(("Release", heat_map("release", after, shown)))
-    if before is not None and after is not None:
-        maps.append(("Release minus original", heat_map("difference", difference(before, after), shown)))
+    shown = min(len(names), MOST_IN_A_MAP)
+    both = None if before is None or after is None else difference(before, after)
+    told = (
+        ("Original", "original", before),
+        ("Release", "release", after),
+        ("Release minus original", "difference", both),
+    )
+    maps = [(title, heat_map(what, values, shown)) for title, what, values in told if values is not None]
     return Shown(
         names=names[:shown],
         maps=maps,
@@ -86,7 +86,10 @@ def heat_map(what: str, values: Rows, shown: int) -> Markup:
             cells.setdefault(level, []).append(f"M{j} {i}h1v1h-1z")
             if shown <= NUMBERED and i != j:
                 numbers.append(tag("text", brief(value), x=j + 0.5, y=i + 0.65))
-    paths = [tag("path", d="".join(parts), class_=shade_name(level)) for level, parts in sorted(cells.items())]
+    paths = [
+        tag("path", d="".join(parts), class_=f"{'n' if level < 0 else 'p'}{abs(level)}")
+        for level, parts in sorted(cells.items())
+    ]
     every = 1 if shown <= 20 else 5
     axis = [k for k in range(shown) if k % every == every - 1 or every == 1]
     labels = [tag("text", k + 1, x=-0.35, y=k + 0.66, class_="index side") for k in axis]
@@ -108,10 +111,6 @@ def heat_map(what: str, values: Rows, shown: int) -> Markup:
 
 def shade(value: float) -> int:
     return round(max(-1.0, min(1.0, value)) * LEVELS)
-
-
-def shade_name(level: int) -> str:
-    return f"{'n' if level < 0 else 'p'}{abs(level)}"
 
 
 def brief(value: float) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -279,14 +280,10 @@ def render_report(audit: Mapping[str, Any], folder: str = "DIR") -> str:
     )
 
 
-def threat_section(audit: Mapping[str, Any]) -> Section:
-    """Who the attacker is assumed to be."""
-    return drawn("threat", "The threat model", lines=_stated(audit, "adversary"))
-
-
-def limits_section(audit: Mapping[str, Any]) -> Section:
-    """What no figure of the page covers."""
-    return drawn("limits", "What is not protected", lines=_stated(audit, "not_protected"))
+def stated_section(audit: Mapping[str, Any], name: str, title: str, part: str) -> Section:
+    """What the card says of its threat model."""
+    told = (audit.get("threat_model") or {}).get(part) or ()
+    return drawn(name, title, lines=[own_words(str(line)) for line in told])
 
 
 def settings_section(audit: Mapping[str, Any]) -> Section:
@@ -314,8 +311,8 @@ EXPERTS_OF_THE_RELEASE = (
     crowds_section,
     columns_section,
     correlations_section,
-    threat_section,
-    limits_section,
+    partial(stated_section, name="threat", title="The threat model", part="adversary"),
+    partial(stated_section, name="limits", title="What is not protected", part="not_protected"),
     settings_section,
 )
 """What follows from the released files alone."""
@@ -340,10 +337,6 @@ def notice(audit: Mapping[str, Any]) -> str:
 def title(release: Mapping[str, Any]) -> str:
     mechanism = (release.get("mechanism") or {}).get("name")
     return f"Privacy audit: {mechanism}" if mechanism else "Privacy audit of a release without a card"
-
-
-def _stated(audit: Mapping[str, Any], part: str) -> list[str]:
-    return [own_words(str(line)) for line in (audit.get("threat_model") or {}).get(part) or ()]
 
 
 def _parameters(mechanism: Mapping[str, Any]) -> str:
