@@ -131,7 +131,7 @@ class Learned:
         leaves = grown.apply(seen) + starts[:-1]
         return cls(groups, pairs, columnwise, filled, gaps, centre, scale, weights, grown, leaves, starts)
 
-    def seeing(self, Z: Matrix, labels: Codes | None) -> Seen:
+    def reading(self, Z: Matrix, labels: Codes | None) -> Seen:
         """Ready to guess what is behind these rows."""
         F = _features(Z, labels, self.filled, self.gaps, _codes(self.pairs.labels))
         line = np.column_stack([(F - self.centre) / self.scale, np.ones(len(F))]) @ self.weights
@@ -261,7 +261,7 @@ class LearnedInversion(Attack):
         ways = self._chosen(known, pairs, rng)
         # A forest that no column is guessed by need not be grown again from all pairs.
         trees = self.trees if (ways == FOREST).any() else 1
-        seen = self._learned(known, pairs, trees).seeing(known.release, known.labels)
+        seen = self._learned(known, pairs, trees).reading(known.release, known.labels)
         out, mean = (np.empty((len(known.release), known.encoding.width)) for _ in range(2))
         for number, group in enumerate(known.encoding.groups):
             out[:, group.slice], mean[:, group.slice] = seen.guess(number, int(ways[number]), known.tolerance)
@@ -280,7 +280,7 @@ class LearnedInversion(Attack):
         right = np.zeros((len(groups), len(WAYS)))
         for mine in (half, ~half):
             held = pairs.take(np.flatnonzero(mine))
-            seen = self._learned(known, pairs.take(np.flatnonzero(~mine)), self.trees).seeing(held.Z, held.labels)
+            seen = self._learned(known, pairs.take(np.flatnonzero(~mine)), self.trees).reading(held.Z, held.labels)
             for number, group in enumerate(groups):
                 for way in range(len(WAYS)):
                     guess, _ = seen.guess(number, way, known.tolerance)

@@ -83,8 +83,8 @@ def _estimated(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) ->
     """
     slots = group.slice
     if truth is not None:
-        somebodys = ~np.isnan(truth[:, group.start])
-        Z, truth = Z[somebodys], truth[somebodys]
+        owned = ~np.isnan(truth[:, group.start])
+        Z, truth = Z[owned], truth[owned]
     if group.is_onehot:
         told = ~np.isnan(Z[:, group.start])
         if truth is None or not told.any():
@@ -192,7 +192,7 @@ def _choose_behind(case: Case, source: Codes, among: Codes, people: People | Non
     case.undrawn = _undrawn(case, source, rng)
     own = source[case.positions]
     case.behind = np.where(own < 0, -1, np.searchsorted(numbers, own))
-    if case.nobodys.any():
+    if case.unowned.any():
         case.notes.append(PARTLY.format(own=np.count_nonzero(own >= 0), rows=len(own)))
 
 

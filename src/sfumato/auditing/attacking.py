@@ -182,10 +182,10 @@ def _cores() -> int:
 
 def _scope(guess: Guesses, case: Case) -> dict[str, float]:
     """On how many of the rows success was measured, where some are no person's."""
-    nobodys = case.nobodys
-    if not nobodys.any() or isinstance(guess, Predicates | MembershipScores):
+    unowned = case.unowned
+    if not unowned.any() or isinstance(guess, Predicates | MembershipScores):
         return {}
-    return {"rows_of_people": float(np.count_nonzero(~nobodys)), "rows_in_all": float(len(nobodys))}
+    return {"rows_of_people": float(np.count_nonzero(~unowned)), "rows_in_all": float(len(unowned))}
 
 
 def recovered(attack: Attack, case: Case, kept: Codes | None) -> dict[str, float]:
@@ -242,7 +242,7 @@ def scored_apart(
         return score_guess(guess, truth, control), None
     if isinstance(guess, Values | Posteriors | Sources):
         apart = np.isin(behind, given) if isinstance(guess, Values) else np.zeros(len(behind), dtype=bool)
-        kept = np.flatnonzero(~apart & ~case.nobodys)
+        kept = np.flatnonzero(~apart & ~case.unowned)
         everything, narrowed, truth = len(behind), _of_rows(guess, kept), of_rows(truth, kept)
     elif isinstance(guess, list) and truth.targets is not None:
         kept = np.flatnonzero(~np.isin(case.targets, given))
@@ -296,7 +296,7 @@ def attempt_from_file(path: Path, case: Case) -> Attempt:
     if case.behind is None:
         return Attempt(name, STORY, (), not_applicable=NO_TRACE)
     X, guessed, encoding = _read_guesses(path, case)
-    kept = np.flatnonzero(~case.nobodys)
+    kept = np.flatnonzero(~case.unowned)
     scored = score_values(Values(np.clip(X[kept], 0.0, 1.0)), of_rows(_narrowed(case, encoding, guessed), kept))
     scored = replace(scored, riskiest=tuple(int(kept[position]) for position in scored.riskiest))
     guess = Values(X) if len(guessed) == len(case.encoding.schema.private) else None

@@ -185,7 +185,7 @@ def _differencing(
 
 
 def _check(case: Case) -> None:
-    if case.behind is None or case.nobodys.any() or case.noise is None:
+    if case.behind is None or case.unowned.any() or case.noise is None:
         raise UsageError(
             "To attack two releases together, both need their private match file and a stated noise: give the "
             "owner's folders."

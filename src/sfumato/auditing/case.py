@@ -122,7 +122,7 @@ class Case:
         return np.where(self.behind[:, None] >= 0, self.people.X[self.behind], np.nan)
 
     @property
-    def nobodys(self) -> Flags:
+    def unowned(self) -> Flags:
         """Of the audited rows, those without a person behind them, where others have one."""
         return np.zeros(len(self.Z), dtype=bool) if self.behind is None else np.asarray(self.behind < 0)
 

@@ -119,8 +119,8 @@ def line_up(case: Case, rng: np.random.Generator) -> tuple[Lineups, Codes] | tup
     """
     if case.behind is None:
         return None, None
-    somebodys = np.flatnonzero(~case.nobodys)
-    rows = somebodys[sampled(len(somebodys), MOST_ROWS, rng)]
+    owned = np.flatnonzero(~case.unowned)
+    rows = owned[sampled(len(owned), MOST_ROWS, rng)]
     pools = _pools(case)
     size = min(MOST_PEOPLE, *(len(pool) + 1 for pool in pools.values()))
     if size < 2:
@@ -224,7 +224,7 @@ OWN_SAMPLE = (
 def set_up(case: Case, rng: np.random.Generator) -> Case:
     """Give the attackers all they could have: the card, the strength of the noise, the ways of the population."""
     people, holdout = case.people, case.holdout
-    seen = np.arange(len(people.X)) if case.behind is None else np.unique(case.behind[~case.nobodys])
+    seen = np.arange(len(people.X)) if case.behind is None else np.unique(case.behind[~case.unowned])
     case.targets = seen[sampled(len(seen), MOST_TARGETS, rng)]
     aimed = people.take(case.targets)
     aside = None if holdout is None else holdout.take(sampled(len(holdout.X), MOST_TARGETS, rng))

@@ -80,7 +80,7 @@ def utility(case: Case) -> list[dict[str, Any]]:
         case.notes.append(f"No utility: {reason}.")
         return []
     rng = np.random.default_rng(options.seed)
-    splits = case.behind is not None and not case.nobodys.any() and case.people.y is not None
+    splits = case.behind is not None and not case.unowned.any() and case.people.y is not None
     trials = _splits(case, rng) if splits else [_against_holdout(case, rng)]
     trials = [replace(trial, published=options.published) for trial in trials]
     tested = {"tested_rows": len(trials[0].y), "tested_on": LEFT_OUT if splits else HOLDOUT}
@@ -116,7 +116,7 @@ def _why_not(case: Case) -> str | None:
         return "the release or the original does not contain the label"
     if case.embed(case.people.X[:1]) is None:
         return "plain rows cannot be mapped into the release's space without the key"
-    unknown = case.behind is None or case.nobodys.any()
+    unknown = case.behind is None or case.unowned.any()
     if unknown and (case.holdout is None or case.holdout.y is None):
         return "it is unknown which release row is whose, and there is no labelled holdout table to test on"
     if len(np.unique(case.people.y)) < 2 or len(np.unique(case.y)) < 2:

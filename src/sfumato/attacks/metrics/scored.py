@@ -112,18 +112,18 @@ class Truth:
     @property
     def population(self) -> Matrix:
         """Rows from which the baseline learns what is usual: people outside the table where there are any."""
-        return self.rows[self._somebodys] if self.control is None or not len(self.control) else self.control
+        return self.rows[self._owned] if self.control is None or not len(self.control) else self.control
 
     @property
     def population_labels(self) -> Codes | None:
         """Their classes."""
         if self.control is None or not len(self.control):
             # Where rows are made up, released classes are not those of the people, nor as many.
-            return None if self.labels is None or len(self.labels) != len(self.rows) else self.labels[self._somebodys]
+            return None if self.labels is None or len(self.labels) != len(self.rows) else self.labels[self._owned]
         return self.control_labels
 
     @property
-    def _somebodys(self) -> Flags:
+    def _owned(self) -> Flags:
         return np.asarray(~np.isnan(self.rows).any(axis=1))
 
 
