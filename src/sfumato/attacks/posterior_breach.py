@@ -288,7 +288,7 @@ def spread_out(sample: Matrix, most: int) -> Matrix:
 def _spacing(E: Matrix) -> float:
     """Typical distance to the nearest other person, per column: the finest that a finite sample can tell apart."""
     some = spread_out(E, 300)
-    squared = _squared_distances(some, some)
+    squared = np.asarray(np.maximum((some**2).sum(axis=1)[:, None] - 2 * some @ some.T + (some**2).sum(axis=1), 0.0))
     np.fill_diagonal(squared, np.inf)
     nearest = squared.min(axis=1, initial=np.inf)
     finite = nearest[np.isfinite(nearest)]
@@ -297,7 +297,3 @@ def _spacing(E: Matrix) -> float:
 
 def _nearest_person(Z: Matrix, E: Matrix) -> Matrix:
     return np.asarray(np.eye(len(E))[nearest_reported(Z, E)[1][:, 0]])
-
-
-def _squared_distances(Z: Matrix, E: Matrix) -> Matrix:
-    return np.asarray(np.maximum((Z**2).sum(axis=1)[:, None] - 2 * Z @ E.T + (E**2).sum(axis=1), 0.0))

@@ -44,7 +44,9 @@ def riskiest_records(case: Case, attempts: list[Attempt]) -> list[dict[str, Any]
     worst 1% the record is. Where no attack on values adds anything beyond chance, attacks are counted whose successes
     are.
     """
-    gaining = [one for one in attempts if one.scored is not None and _gains(one.scored)]
+    gaining = [
+        one for one in attempts if one.scored is not None and bool(one.scored.interval.low > _by_luck(one.scored))
+    ]
     told = told_by_strongest(case, attempts)
     if told is not None and (entries := _exposed(told, case, _found_by(gaining, case))):
         return entries
@@ -104,11 +106,6 @@ def beyond_chance(found: Floats, by_chance: Floats) -> float:
     reached = np.searchsorted(-ordered, -ordered, side="right")  # equal figures are kept or left together
     kept = np.flatnonzero(expected <= BY_CHANCE * reached)
     return float(ordered[kept[-1]]) if len(kept) else np.inf
-
-
-def _gains(scored: ScoredGuess) -> bool:
-    """Whether success lies beyond that without the release and on people who are not in the table, beyond chance."""
-    return bool(scored.interval.low > _by_luck(scored))
 
 
 def _hardly_luck(scored: ScoredGuess) -> bool:

@@ -156,18 +156,13 @@ def audit_survey(
         respondents = people.take(order[:half])
         codes = space.codes(np.rint(encoding.encode(respondents).X))
         y = np.asarray(encoding.encode_label(respondents))
-        V = decode_matrix(guidance, space.width, _columns(guidance, space.width))
+        V = decode_matrix(guidance, space.width, len(base64.b64decode(guidance)) // (8 * space.width))
         measures = measure_survey(codes, y, space, V, rules, seed)
         found.data["notes"] += [SIMULATED, *measures.sentences()]
         found.save_report(answers / "report.html")
         tried = [replace(rules, floor=floor) for floor in dict.fromkeys((rules.floor, 0.0))]
         miners = tuple(_worst(kind, codes, space, encoding, one) for kind in KINDS for one in tried)
     return SurveyAudit(found, miners, measures)
-
-
-def _columns(guidance: str, width: int) -> int:
-    """Number of directions of guidance as it travels."""
-    return len(base64.b64decode(guidance)) // (8 * width)
 
 
 def _worst(kind: str, codes: Codes, space: AnswerSpace, encoding: Encoding, rules: SurveyRules) -> MinerReading:
