@@ -18,8 +18,7 @@ import pyarrow as pa
 
 import sfumato as sf
 from sfumato.attacks.bayes_window import BayesWindow
-from sfumato.attacks.nearest_row import NearestRow
-from sfumato.attacks.nearest_row import NearestSource
+from sfumato.attacks.nearest_row import NearestRow, NearestSource
 from sfumato.attacks.row_ratios import Membership
 from sfumato.auditing import attacking
 from sfumato.auditing import audit as job

@@ -1,5 +1,7 @@
 """The noisy model of a table: what each step may see, what one record changes, and what is kept of the table."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
@@ -182,3 +184,20 @@ def test_codes_cover_every_value_and_nothing_else():
     runs = merged(np.array([1.0, 1.0, 1.0, 1.0, 7.0]), 3, ordered=True, missing=True)
     assert runs.of.tolist() == [0, 0, 1, 1, 2]
     assert Bins.runs([2, 5], 8, missing=True).of.tolist() == [0, 0, 1, 1, 1, 2, 2, 2, 3]
+
+
+@pytest.mark.parametrize("rows", [40, 20_000], ids=["few", "many"])
+def test_counts_are_those_of_every_set_alone(rows):
+    """Where rows are many, sets are sums of larger ones: whatever the order of a set's columns, and with classes."""
+    rng = np.random.default_rng(rows)
+    sizes = {place: int(size) for place, size in enumerate(rng.integers(2, 9, 7))}
+    codes = {place: rng.integers(0, size, rows) for place, size in sizes.items()}
+    classes = rng.integers(0, 3, rows)
+    wanted = [(place,) for place in sizes] + [(b, a) if a % 2 else (a, b) for a, b in combinations(range(7), 2)]
+    wanted = [one for one in wanted if one != (0, 6)] + [(2, 0, 1), (0, 1, 3), (3, 1, 2), (6, 5, 4)]
+    found = Counts.of(codes, sizes, classes, 3, wanted).tables
+    assert list(found) == wanted
+    for key, table in found.items():
+        expected = np.zeros((3, *(sizes[place] for place in key)), dtype=np.int64)
+        np.add.at(expected, (classes, *(codes[place] for place in key)), 1)
+        np.testing.assert_array_equal(table, expected)

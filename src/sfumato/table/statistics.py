@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
+from itertools import combinations
 from operator import add
 
 import numpy as np
@@ -157,11 +159,13 @@ class Counts:
     ) -> Counts:
         """Count each of the `wanted` sets of columns; `codes` holds small integers, `of` is the number of classes.
 
-        Sets that begin alike and follow each other share the work of their beginning.
+        Sets that begin alike and follow each other share the work of their beginning. Where few cells face many rows,
+        a set with one more column is counted, and several of the wanted are sums of it.
         """
         tables: dict[Columns, Codes] = {}
         begun: list[tuple[Columns, Codes]] = [((), classes)]
-        for key in wanted:
+        counted = _counted(tuple(wanted), tuple(sizes.items()), len(classes) // (ROWS_OF_A_CELL * of))
+        for key in sorted(set(counted.values())):
             while begun[-1][0] != key[: len(begun) - 1] or len(begun) > max(len(key), 1):
                 begun.pop()
             while len(begun) < len(key):
@@ -170,7 +174,44 @@ class Counts:
             place = begun[-1][1] * sizes[key[-1]] + codes[key[-1]] if key else classes
             shape = (of, *(sizes[column] for column in key))
             tables[key] = np.bincount(place, minlength=math.prod(shape)).reshape(shape)
-        return cls(tables)
+        return cls({key: _among(tables[whole], whole, key) for key, whole in counted.items()})
+
+
+ROWS_OF_A_CELL = 4
+"""Rows for each cell from which on a table of one more column is cheaper than several tables."""
+
+
+@lru_cache(maxsize=8)
+def _counted(wanted: tuple[Columns, ...], sizes: tuple[tuple[int, int], ...], most: int) -> dict[Columns, Columns]:
+    """For each of these sets of columns the set that is counted for it: itself, or with one more column where that
+    serves others too and has at most so many cells."""
+    size, beside = dict(sizes), defaultdict[frozenset[int], set[int]](set)
+    for key in wanted:
+        for one in key:
+            beside[frozenset(key) - {one}].add(one)
+    found: dict[frozenset[int], Columns] = {}
+    for key in wanted:
+        if frozenset(key) in found or len(key) < 2:
+            continue
+        near = [beside[frozenset(key) - {one}] - set(key) for one in key]
+        more = min(set.intersection(*near) or set.union(*near), key=size.__getitem__, default=None)
+        if more is None or math.prod(size[one] for one in (more, *key)) > most:
+            continue
+        for some in combinations((*key, more), len(key)):
+            if all(one in beside[frozenset(some) - {one}] for one in some):
+                found[frozenset(some)] = (*key, more)
+                for one in some:
+                    beside[frozenset(some) - {one}].discard(one)
+    return {key: found.get(frozenset(key), key) for key in wanted}
+
+
+def _among(table: Codes, whole: Columns, key: Columns) -> Codes:
+    """The counts of some columns from those of more."""
+    if key == whole:
+        return table
+    kept = table.sum(axis=tuple(1 + place for place, column in enumerate(whole) if column not in key))
+    left = [column for column in whole if column in key]
+    return kept.transpose(0, *(1 + left.index(column) for column in key))
 
 
 NO_CLASS = -1

@@ -95,7 +95,7 @@ class FineColumn:
         elif self.is_whole:
             found = np.rint(X[:, group.start] * (self.cells - 1)).astype(np.int64)
         else:
-            found = np.minimum((X[:, group.start] * self.cells).astype(np.int64), self.cells - 1)
+            found = (X[:, group.start] * self.cells).astype(np.int64)
         np.clip(found, 0, self.cells - 1, out=found)
         if group.has_indicator:
             found[X[:, group.stop - 1] > 0.5] = self.cells
