@@ -1,17 +1,22 @@
 """One switch: what the papers do instead of our defaults, where it reaches, what it refuses, and its mark."""
 
+import click
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
+from typer.main import get_command
 
 import sfumato as sf
+from sfumato.api.cli.app import app
+from sfumato.api.cli.console import run_guarded
 from sfumato.attacks import ATTACKS
 from sfumato.attacks.metrics.information import information_loss
+from sfumato.auditing.options import Options
 from sfumato.core.accepted import follows
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee.words import card_in_words
 from sfumato.learn.asked import TradeOffAsked
-from sfumato.learn.classifiers.factory import CLASSIFIERS
+from sfumato.learn.classifiers.factory import CLASSIFIERS, choose_classifier
 from sfumato.learn.trade_off import OwnValues, measured
 from sfumato.mechanisms import MECHANISMS
 from sfumato.noise import OperatorNoise, Uniform, make_operator
@@ -28,9 +33,115 @@ def wine():
 
 @pytest.mark.parametrize(("name", "known"), [*MECHANISMS.items(), *CLASSIFIERS.items(), *ATTACKS.items()])
 def test_what_is_declared_exists_and_differs_from_the_default_or_is_it(name, known):
-    published = dict(known.published or {})
-    made = known(**published)
-    assert all(getattr(made, one) == value for one, value in published.items()), name
+    by_paper = known.published if name in CLASSIFIERS else {"its paper": known.published or {}}
+    for published in by_paper.values():
+        made = known(**published)
+        assert all(getattr(made, one) == value for one, value in published.items()), name
+
+
+def commands(group, path=()):
+    for name in group.list_commands(click.Context(group)):
+        one = group.get_command(click.Context(group), name)
+        yield from commands(one, (*path, name)) if hasattr(one, "list_commands") else [(" ".join((*path, name)), one)]
+
+
+NAMES_A_METHOD = {"--mechanism", "--classifier", "--method", "--learner", "--attack"}
+REFUSES = {"compare", "study reconstruct"}
+"""compare tries methods at strengths, which is in no paper; a coordinator reconstructs by the defaults."""
+FOLLOWS_A_FILE = {"study new", "survey new"}
+
+
+def test_every_command_that_takes_a_method_takes_the_switch_or_refuses_it(capsys):
+    found = {path: {flag for one in made.params for flag in one.opts} for path, made in commands(get_command(app))}
+    takes = {path for path, flags in found.items() if "--as-published" in flags}
+    assert takes | REFUSES == {path for path, flags in found.items() if flags & NAMES_A_METHOD} | FOLLOWS_A_FILE
+    for path in REFUSES | {"mine cluster", "mine regress", "mine rules", "recommend", "predict"}:
+        assert run_guarded(app, [*path.split(), "--as-published"]) == 2
+        assert "No such option: --as-published" in capsys.readouterr().err, path
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_every_method_is_marked_as_published_or_refused(wine, name):
+    words = {"label": "target", "mechanism": name, "published": True, "experiment": True}
+    if MECHANISMS[name].published is None:
+        with pytest.raises(UsageError, match=rf"No paper has a variant of {name}\. Leave --as-published out"):
+            sf.sanitize(wine, **words)
+    else:
+        own = {"operator": "x + e"} if "operator" in MECHANISMS[name]._get_param_names() else {}
+        card = sf.sanitize(wine, **words, parameters=own).card
+        assert card.mechanism["as_published"] is True
+        assert MECHANISMS[name].published.items() <= card.mechanism["parameters"].items()
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_every_attacker_is_changed_or_refused(wine, name):
+    release = "a release that is not looked at"
+    if not ATTACKS[name].published:
+        with pytest.raises(UsageError, match=rf"No paper has a variant of the attacker {name} that differs"):
+            Options(original=wine, attacks=[name], published=True).check(carded=True)
+        return
+    options = Options(original=wine, attacks=[name], published=True)
+    options.check(carded=True)
+    given, usual = options.settings[name], vars(ATTACKS[name]())
+    assert given == dict(ATTACKS[name].published), release
+    assert all(usual[parameter] != value for parameter, value in given.items())
+
+
+BY_METHOD = {
+    "kernel-resampling": {"knn": "knn weights=1", "mlp": "mlp scaled=false", "naive-bayes": "naive-bayes"},
+    "random-rotation": {"knn": "knn weights=1", "svm": "svm gamma=1/columns scaled=false", "perceptron": "perceptron"},
+    "principal-laplace": {
+        "knn": "knn k=cross-validation weights=1/d^2",
+        "radius-vote": "radius-vote prior_correction=false",
+    },
+}
+
+
+@pytest.mark.parametrize("method", BY_METHOD)
+def test_every_classifier_is_its_papers_or_refused(wine, method):
+    release = sf.sanitize(wine, label="target", mechanism=method, seed=1)
+    for name, known in CLASSIFIERS.items():
+        if not known.published:
+            with pytest.raises(UsageError, match=rf"No paper has a variant of {name}\."):
+                sf.train(release, classifier=name, published=True)
+    for name, text in BY_METHOD[method].items():
+        model = sf.train(release, classifier=name, published=True)
+        assert model.about["as_published"] is True
+        assert choose_classifier(name, model.about["parameters"]).text == text
+
+
+def test_papers_that_differ_are_not_chosen_between(wine):
+    words = {"mechanism": "multiplicative-noise", "parameters": {"scale": 0.1}}
+    release = sf.sanitize(wine, label="target", seed=1, **words)  # its paper has no classifier
+    with pytest.raises(UsageError, match=r"Papers differ in knn, .*random-rotation: weights=1;"):
+        sf.train(release, classifier="knn", published=True)
+    with pytest.raises(UsageError, match=r"As published, knn has weights=1\."):
+        choose_classifier("knn weights=1/d", published=("kernel-resampling",))
+    with pytest.raises(UsageError, match="--public alone runs no attacker"):
+        Options(original=wine, public=True, published=True).check(carded=True)
+
+
+def test_components_as_published_keep_their_own_scale(wine):
+    release = sf.sanitize(wine, label="target", mechanism="random-rotation", seed=1)
+    words = {"original": wine, "repeats": 0, "attacks": ["independent-components"]}
+    ours, theirs = (
+        sf.audit(release, **words, published=flag).attack("independent-components") for flag in (False, True)
+    )
+    widths = [one["columns"][0]["interval_width"] for one in (ours, theirs)]
+    assert widths[1] > 2 * widths[0]  # components of variance 1, where a column's deviation is about .2
+
+
+def test_rehearsals_and_rotations_take_the_switch(wine):
+    with pytest.raises(UsageError, match="No paper has a variant of square-wave"):
+        sf.rehearse(wine, (1,), label="target", mechanism="square-wave", published=True)
+    with pytest.raises(UsageError, match="No paper has a variant of forest"):
+        sf.rehearse(wine, (1,), label="target", classifier="forest", published=True)
+    words = {"label": "target", "repeats": 1}
+    assert sf.rehearse(wine, (2,), **words).found != sf.rehearse(wine, (2,), **words, published=True).found
+    found = sf.invariance(wine, label="target", rotations=1, max_rows=60, published=True).found
+    assert {one.learner for one in found} >= {"knn weights=1", "svm gamma=1/columns scaled=false", "perceptron"}
+    with pytest.raises(UsageError, match="No paper has a variant of a regression"):
+        sf.invariance(wine, target="alcohol", published=True)
 
 
 def test_the_switch_puts_the_papers_parameters_in_and_the_card_is_marked(wine):
@@ -42,6 +153,8 @@ def test_the_switch_puts_the_papers_parameters_in_and_the_card_is_marked(wine):
     assert "as_published" not in ours.card.mechanism
     assert "), as published: 178 rows" in card_in_words(theirs.card)
     assert "as published" not in card_in_words(ours.card)
+    assert "for one component alone: e^(1/b) = 148.41 at b = 0.2; " in card_in_words(theirs.card)
+    assert "0.1% to at most 12.93%," in card_in_words(theirs.card)  # rho_2 of Fig. 6
 
 
 def test_a_mark_needs_no_switch_and_no_switch_hides_a_contradiction(wine):
@@ -129,13 +242,6 @@ def test_the_trade_off_follows_the_switch():
     assert not rounds.left_out
 
 
-@pytest.mark.parametrize("name", ["svm", "mlp", "auto", "knn"])
-def test_classifiers_without_a_published_variant_are_refused(wine, name):
-    release = sf.sanitize(wine, label="target", mechanism="additive-noise", parameters={"scale": 0.1}, seed=1)
-    with pytest.raises(UsageError, match=rf"No paper has a variant of {name}\..*choose one of: radius-vote"):
-        sf.train(release, classifier=name, published=True)
-
-
 def test_mechanisms_and_columns_without_a_published_variant_are_refused(wine):
     with pytest.raises(UsageError, match=r"No paper has a variant of square-wave\."):
         sf.sanitize(wine, label="target", mechanism="square-wave", published=True, seed=1)
@@ -163,7 +269,7 @@ def test_study_files(wine):
     }
     read = study_from_dict({**study, "as_published": True})
     assert read.parameters == {"kernel": "epanechnikov", "bandwidth": "published"}
-    assert read.classifiers == ("radius-vote n=3 prior_correction=false", "knn")
+    assert read.classifiers == ("radius-vote n=3 prior_correction=false", "knn weights=1")
     assert study_from_dict(read.to_dict()).hash == read.hash
     assert study_from_dict({**study, "as_published": False}).hash == study_from_dict(study).hash
     with pytest.raises(SchemaError, match="must be true or false"):

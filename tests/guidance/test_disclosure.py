@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from sfumato.auditing.survey_audit import measure_survey
 from sfumato.channels.guidance.disclosure import (
     answer_entropy,
     disclosure,
@@ -114,6 +115,23 @@ def test_theorem_5_2_is_no_bound():
         published_disclosure_estimate(np.ones_like(T), space, 1)
     assert disclosure(codes, space, V, 0.0).of_whole_answers > 0.98
     assert disclosure(codes, space, V, 0.25).of_whole_answers < 0.9
+
+
+def test_an_audit_shows_both_theorems_beside_the_exact_values():
+    space = AnswerSpace([2] * 8)
+    codes = np.repeat((np.arange(1000) < 460).astype(int)[:, None], 8, axis=1)
+    y = codes[:, 0]
+    rules = SurveyRules(floor=0.0, k=1, mu=0.15)
+    counts = SurveyCounts.of(space.onehot(codes), y)
+    found = measure_survey(codes, y, space, Guidance.from_counts(counts, rules).V, rules)
+    assert found.theorem_5_2 == pytest.approx(0.54)
+    assert found.honest.of_whole_answers > 0.98
+    # A = diag(-460, 540) in eight times eight copies: 2 mu sigma_1 / m with the largest |eigenvalue|, 8 * 540
+    assert found.theorem_5_1 == pytest.approx(2 * 0.15 * 8 * 540 / 1000)
+    words = found.sentences()[-1]
+    assert "is kept here; its Theorem 5.2 puts the disclosure at 54.0%" in words
+    assert "is exceeded here (1)" in words
+    assert {"theorem_5_1", "theorem_5_2"} <= set(found.to_dict())
 
 
 def test_theorem_5_1_is_no_bound(data_folder):

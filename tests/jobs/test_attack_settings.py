@@ -13,6 +13,7 @@ from sfumato.api.cli.console import run_guarded
 from sfumato.attacks import ATTACKS
 from sfumato.auditing.options import settings_of
 from sfumato.core.errors import UsageError
+from sfumato.guarantee.cost import posterior_bound
 
 DOCS = Path(__file__).parents[2] / "docs" / "attacks.md"
 
@@ -68,6 +69,26 @@ def test_a_breach_counts_from_the_prior_that_is_asked_for(people):
     surer = sf.audit(release, **common, parameters={"posterior-breach.rho2": 0.99}).attack("posterior-breach")
     assert surer["score"] < usual["score"] - 0.15
     assert surer["parameters"] == {"rho2": 0.99}
+
+
+def test_a_breach_needs_no_holdout_and_holds_for_whatever_is_released(people):
+    """The paper's adversary knows how the table itself is distributed; Eq. 2 bounds the belief for every y."""
+    words = {"label": "ill", "seed": 1, "schema": None}
+    people = {**people, "pulse": np.random.default_rng(0).normal(70, 9, 300).tolist()}
+    asked = {"original": people, "repeats": 0, "attacks": ["posterior-breach"]}
+    for mechanism, parameters, level in (
+        ("principal-laplace", {"b": 0.5, "components": 1}, "record"),
+        ("additive-noise", {"scale": 0.5}, "column"),
+    ):
+        release = sf.sanitize(people, mechanism=mechanism, parameters=parameters, **words)
+        entry = sf.audit(release, **asked).attack("posterior-breach")
+        told, epsilon = entry["details"], getattr(release.card.made_by().epsilons(), level)
+        assert 0.03 < told["rare_prior"] < 0.1
+        assert told["any_release"] == pytest.approx(posterior_bound(told["rare_prior"], epsilon))
+        assert told["largest_odds_ratio"] <= np.exp(epsilon)
+        assert entry["score"] is not None
+    naked = sf.sanitize(people, mechanism="additive-noise", parameters={"law": "normal", "scale": 0.5}, **words)
+    assert sf.audit(naked, **asked).attack("posterior-breach")["details"]["any_release"] == 1.0
 
 
 def test_on_the_command_line(people, tmp_path, capsys):

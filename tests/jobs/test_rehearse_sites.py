@@ -10,8 +10,8 @@ import sfumato as sf
 from sfumato.api.cli.app import app
 from sfumato.api.cli.console import run_guarded
 from sfumato.api.consortium import make_consortium
-from sfumato.core.errors import TableError, UsageError
-from sfumato.study.rehearse_sites import dealt
+from sfumato.core.errors import SfumatoError, TableError, UsageError
+from sfumato.study.rehearse_sites import Dealing, dealt
 
 pytestmark = pytest.mark.filterwarnings("ignore::sfumato.core.errors.PrivacyLeakWarning")
 
@@ -35,6 +35,48 @@ def test_rows_are_dealt_once_and_every_site_has_its_share_of_each_class():
     parts = dealt(y, 4, np.random.default_rng(0))
     assert sorted(np.concatenate(parts)) == list(range(41))
     assert all(abs((y[part] == 1).sum() - 2.5) <= 1 for part in parts)
+
+
+def test_skewed_sites_differ_by_as_much_as_is_asked():
+    rng = np.random.default_rng(0)
+    y, x, rows = np.arange(2_000) % 2, rng.random(1_000), rng.permutation(2_000)[:1_000]
+    y = y[rows]
+    order = np.empty(2_000)
+    order[rows] = x
+    for share in (0.0, 0.5, 1.0):  # by a column: every site has its share of each class, and its own range
+        parts = Dealing(order=order, share=share).sites(rows, y, 4, rng)
+        assert sorted(np.concatenate(parts)) == list(range(1_000))
+        assert all(abs(int((y[part] == 1).sum()) - (y == 1).sum() / 4) <= 2 for part in parts)
+        means = [x[part].mean() for part in parts]
+        assert means[3] - means[0] == pytest.approx(0.75 * share, abs=0.08)
+    classes = np.zeros(2_000)
+    classes[rows] = y
+    first, *_, last = Dealing(order=classes, share=0.8, by_class=True).sites(rows, y, 4, rng)
+    assert (y[first] == 1).mean() == pytest.approx(0.1, abs=0.03)
+    assert (y[last] == 1).mean() == pytest.approx(0.9, abs=0.03)
+
+
+def test_sites_of_a_column_and_skewed_ones(people):
+    skewed = sf.rehearse(people, (1, 4), label="ill", repeats=4, skew="ill")
+    even = sf.rehearse(people, (1, 4), label="ill", repeats=4)
+    assert skewed.found[0].original == even.found[0].original  # one site has everybody, however rows are dealt
+    assert skewed.found[1].alone > even.found[1].alone + 0.1  # sites of almost one class learn little alone
+    assert skewed.found[1].pooled < skewed.found[1].alone
+    own = {**people, "clinic": [("north", "south", "south", "west")[i // 2 % 4] for i in range(400)]}
+    named = sf.rehearse(own, (1, 3), label="ill", repeats=2, site="clinic")
+    assert [one.sites for one in named.found] == [1, 3]
+    assert named.found[0].alone == named.found[0].original  # the largest alone: south, 200 of 400
+    assert named.found[1].original != named.found[0].original
+    for words, why in [
+        ({"site": "clinic", "skew": "age"}, "--skew deals them"),
+        ({"site": "ward"}, "no column 'ward'"),
+        ({"site": "clinic", "sites": (1, 4)}, "at least 4. It names 3"),
+        ({"skew": "ward"}, "no private column 'ward'"),
+        ({"skew": "ill", "skew_share": 1.0}, "too few rows"),
+    ]:
+        words = dict(words)
+        with pytest.raises(SfumatoError, match=why):
+            sf.rehearse(own, words.pop("sites", (1, 2)), label="ill", repeats=1, **words)
 
 
 def test_figures_against_the_number_of_sites(people):

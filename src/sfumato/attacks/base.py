@@ -194,6 +194,8 @@ class Posteriors(Guess):
     properties: tuple[Property, ...]
     rare: float = 0.1
     sure: float = 0.5
+    columnwise: bool = False
+    """Whether the belief in a property rests on what is released of its own column alone."""
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,7 @@ class DistanceBound(Attack):
     """
 
     name = "distance-bound"
+    published = MappingProxyType({"lemma": True})
     knows = frozenset({"release", "known_rows", "targets", "images", "secret"})
     helps = frozenset({"noise", "noise_covariance"})
     leaked: int = parameter(default=10, accepted=Whole(1, 10_000))

@@ -10,7 +10,7 @@ from scipy.optimize import linear_sum_assignment
 
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Values
 from sfumato.attacks.observation import covariance_of, into_domain
-from sfumato.core.accepted import Whole
+from sfumato.core.accepted import Flag, Whole
 from sfumato.core.array_types import Matrix
 from sfumato.mechanisms.parameters import parameter
 
@@ -306,13 +306,17 @@ class IndependentComponents(Attack):
         Of one run at most, from 1 to 10,000.
     seed : int, default=0
         Of the starts, from 0 to 2**31 - 1.
+    rescaled : bool, default=true
+        Whether components take the columns' deviations, and guesses are clipped to the domain; false as published.
     """
 
     name = "independent-components"
+    published = MappingProxyType({"rescaled": False})
     knows = frozenset({"release", "column_moments", "column_distributions"})
     runs: int = parameter(default=6, accepted=Whole(1, 100))
     iterations: int = parameter(default=200, accepted=Whole(1, 10_000))
     seed: int = parameter(default=0, accepted=Whole(0, 2**31 - 1))
+    rescaled: bool = parameter(default=True, accepted=Flag())
 
     def guess(self, known: Knowledge) -> Guess:
         """Unmix, match, sign and rescale."""
@@ -329,13 +333,14 @@ class IndependentComponents(Attack):
         costs, signs = matching_costs(found.components, columns)
         which, column = linear_sum_assignment(costs)
         X = np.tile(mean, (len(known.release), 1))
-        X[:, column] += found.components[:, which] * signs[which, column] * deviation[column]
+        scale = deviation[column] if self.rescaled else 1.0
+        X[:, column] += found.components[:, which] * signs[which, column] * scale
         details = {
             "converged_runs": float(found.settled),
             "runs": float(found.runs),
             "stable_components": float(np.mean(found.agreement > ALIKE)),
         }
-        return Values(into_domain(X), details=details)
+        return Values(into_domain(X) if self.rescaled else X, details=details)
 
     def unmix(self, Z: Matrix, columns: Matrix | None = None) -> Unmixed | Abstain:
         """The components of the best settled run: the one nearest to the columns' quantiles, else the first."""

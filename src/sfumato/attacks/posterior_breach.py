@@ -85,7 +85,8 @@ class PosteriorBreach(Attack):
     Column-wise releases are done column by column, exactly, over `grid` values of the column's known distribution.
     For others the posterior runs over the known `sample` of at most `rows` people: weight of a person x is the product
     over release columns of f_i(z_i - (A x + c)_i). A release without any noise whose transform has full rank is read
-    exactly; one of lower rank with a normal kernel of the width of the sample's own spacing.
+    exactly; one of lower rank with a normal kernel of the width of the sample's own spacing. Without a sample
+    the people of the table stand for the population: the paper's adversary knows how the table itself is distributed.
 
     Parameters
     ----------
@@ -104,7 +105,7 @@ class PosteriorBreach(Attack):
     name = "posterior-breach"
     reads_gaps = True
     knows = frozenset({"release", "noise", "column_distributions"})
-    helps = frozenset({"transform", "sample", "column_moments", "guided"})
+    helps = frozenset({"transform", "sample", "register", "column_moments", "guided"})
     rho1: float = parameter(default=0.1, accepted=Share())
     rho2: float = parameter(default=0.5, accepted=Share())
     parts: int = parameter(default=20, accepted=Whole(2, 1_000))
@@ -128,9 +129,10 @@ class PosteriorBreach(Attack):
         matrix = None if known.transform is None else known.transform.matrix
         if matrix is not None and known.noise.is_exact and np.linalg.matrix_rank(matrix) == known.encoding.width:
             return self._read_off(known, properties, reversed_release(known))
-        if known.sample is None:
+        people = known.register if known.sample is None else known.sample
+        if people is None:
             return Abstain("needs a sample of people for a release that mixes columns")
-        return self._people(known, properties, spread_out(known.sample, self.rows))
+        return self._people(known, properties, spread_out(people, self.rows))
 
     def _prior(self, known: Knowledge, properties: tuple[Property, ...]) -> Matrix:
         assert known.column_distributions is not None
@@ -163,7 +165,7 @@ class PosteriorBreach(Attack):
                 rows = left[block]
                 after[rows, columns] = believed(posterior(values, weights, channel, known.release[rows, place]))
         prior = self._prior(known, properties)
-        return Posteriors(prior, np.clip(after, 0.0, 1.0), properties, self.rho1, self.rho2)
+        return Posteriors(prior, np.clip(after, 0.0, 1.0), properties, self.rho1, self.rho2, columnwise=True)
 
     def _possible_values(self, known: Knowledge, group: Group) -> tuple[Matrix, Matrix]:
         """Values of one source column as its population has them, and how likely each is."""

@@ -311,6 +311,12 @@ class InvarianceAsked:
         metavar="NAME",
     )
     rotations: int = asked(5, "Rotations that are tried.", more="At least 1.", at_least=1)
+    published: bool = asked(
+        False,
+        "The paper's own variant wherever our default differs.",
+        more="Of learners that random-rotation is about; without `learners` those.",
+        flag="--as-published",
+    )
     max_rows: int = asked(1000, "Use a random sample if there are more rows.", more="At least 20.", at_least=20)
     seed: int = asked(0, "Of sample, split and rotations.", at_least=0)
     progress: Progress = asked(silent, CALLED, kind="callable", typed=NOT_TYPED)

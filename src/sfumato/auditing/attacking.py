@@ -35,6 +35,7 @@ from sfumato.auditing.options import made_attack
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import TableError
 from sfumato.core.wording import WORSE_THAN_GUESSING, is_worse_than_guessing
+from sfumato.guarantee.cost import posterior_bound
 from sfumato.release.engines.passes import all_of, in_order
 from sfumato.table import Encoding, Schema, open_table
 from sfumato.table.encoding import recode
@@ -165,6 +166,7 @@ def _played(attack: Attack, known: Knowledge, case: Case) -> dict[str, Any]:
     if isinstance(guess, Values):
         guess = guess.settled(scored.best)
     details = {**recovered(attack, case, kept), **_scope(guess, case)}
+    details |= any_release(guess, case)
     return {"guess": guess, "scored": scored, "details": details, "kept": kept}
 
 
@@ -178,6 +180,20 @@ def aimed(attack: Attack, known: Knowledge) -> Guesses:
 
 def _cores() -> int:
     return os.cpu_count() or 1
+
+
+def any_release(guess: Guesses, case: Case) -> dict[str, float]:
+    """What the likeliest of the rare properties could become at most, whatever is released [principal-laplace, Eq. 2].
+
+    By the largest factor that the card's channels allow on odds: of a column where beliefs rest on that column alone,
+    else of the record. 1 where nothing bounds it.
+    """
+    if not isinstance(guess, Posteriors) or case.card is None or not (guess.prior <= guess.rare).any():
+        return {}
+    proved = case.card.made_by().epsilons()
+    factor = proved.column if guess.columnwise else proved.record
+    rare = float(guess.prior[guess.prior <= guess.rare].max())
+    return {"rare_prior": rare, "any_release": posterior_bound(rare, factor) if 0 < rare < 1 else rare}
 
 
 def _scope(guess: Guesses, case: Case) -> dict[str, float]:

@@ -21,7 +21,7 @@ from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.asked import asks
 from sfumato.core.errors import PrivacyLeakWarning, SchemaError, SfumatoError, TableError, UsageError
 from sfumato.guarantee.cost import posterior_bound
-from sfumato.learn.classifiers.factory import choose_classifier
+from sfumato.learn.classifiers.factory import CLASSIFIERS, choose_classifier
 from sfumato.learn.classifiers.kernel_smoother import REGRESSIONS
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.training import fit_on_parts
@@ -244,7 +244,7 @@ def invariance(table: Any, options: InvarianceAsked) -> Invariance:
     rng = np.random.default_rng(options.seed)
     rows, name = _read(table, options, rng)
     numeric = options.target is not None
-    names = _learners(options.learners, numeric)
+    names = _learners(options, numeric)
     width = (rows.X.shape[1],)
     turns = [(haar_rotation(rows.X.shape[1], rng), rng.random(width)) for _ in range(options.rotations)]
     found, refused = [], {}
@@ -258,9 +258,14 @@ def invariance(table: Any, options: InvarianceAsked) -> Invariance:
     return Invariance(len(rows.y), rows.X.shape[1], options.rotations, name, tuple(found), refused)
 
 
-def _learners(given: Sequence[str] | None, numeric: bool) -> Sequence[str]:
+def _learners(options: InvarianceAsked, numeric: bool) -> Sequence[str]:
+    given, paper = options.learners, ("random-rotation",)
+    if options.published and numeric:
+        raise UsageError("No paper has a variant of a regression. Leave --as-published out.")
     if not numeric:
-        chosen = [choose_classifier(one) for one in given or CHOICES]
+        about = [name for name, one in CLASSIFIERS.items() if paper[0] in one.published]
+        usual, papers = (about, paper) if options.published else (CHOICES, None)
+        chosen = [choose_classifier(one, published=papers) for one in given or usual]
         for one in chosen:
             if one.on_bits:
                 raise UsageError(f"{one.name} is for the bits of a survey, which cannot be rotated.")

@@ -93,6 +93,7 @@ class Options(AuditAsked):
         if self.master is not None and not ENGINES[self.engine].spread:
             raise UsageError("--master says where Spark runs. Add --engine spark.")
         self._check_numbers()
+        self._check_published()
         self._check_crowds(marked=carded or self.schema is not None)
         self.settings  # noqa: B018 (a wrong one is found before anything is read)
 
@@ -123,6 +124,17 @@ class Options(AuditAsked):
             raise UsageError(f"--tolerance must be a share of the range between 0 and 1. Got {self.tolerance} instead.")
         if not self.device_memory > 0:
             raise UsageError(f"--device-memory must be above 0 (GB). Got {self.device_memory} instead.")
+
+    def _check_published(self) -> None:
+        without = [name for name in self.attacks or () if name in ATTACKS and not ATTACKS[name].published]
+        if self.published and without:
+            have = ", ".join(name for name, one in ATTACKS.items() if one.published)
+            raise UsageError(
+                f"No paper has a variant of the attacker {without[0]} that differs from ours. Leave --as-published "
+                f"out, or choose among: {have}."
+            )
+        if self.published and self.public and not self.with_audit:
+            raise UsageError("--public alone runs no attacker and no classifier. Leave --as-published out.")
 
     def _check_crowds(self, *, marked: bool) -> None:
         """`marked`: a schema may say which columns others can know."""

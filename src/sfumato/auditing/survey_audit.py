@@ -18,8 +18,13 @@ from numpy.typing import ArrayLike
 from sfumato.attacks.malicious_miner import KINDS, MaliciousMiner, Reading
 from sfumato.auditing.asked import SurveyAuditAsked
 from sfumato.auditing.audit import Audit, audit
-from sfumato.channels.guidance.disclosure import Disclosure, disclosure
-from sfumato.channels.guidance.guidance import SurveyRules, decode_matrix
+from sfumato.channels.guidance.disclosure import (
+    Disclosure,
+    disclosure,
+    published_disclosure_estimate,
+    published_error_estimate,
+)
+from sfumato.channels.guidance.guidance import Guidance, SurveyCounts, SurveyRules, decode_matrix
 from sfumato.channels.guidance.most_disclosure import (
     DegreeOfError,
     MostDisclosure,
@@ -51,6 +56,7 @@ class SurveyMeasures:
     honest: disclosure to the guidance that was given. most: Definition 2, to the worst guidance of this level.
     anybody_bits: no guidance of this level discloses more bits of anybody's answer, whatever the population.
     error: Definition 1, of simulated answers to the given guidance.
+    theorem_5_1, theorem_5_2: what the paper calls bounds on error and disclosure. They are none.
     """
 
     k: int
@@ -58,11 +64,14 @@ class SurveyMeasures:
     most: MostDisclosure
     anybody_bits: float
     error: DegreeOfError
+    theorem_5_1: float
+    theorem_5_2: float
 
     def sentences(self) -> list[str]:
         """For people who read the audit."""
         per_size = ", ".join(f"{value:.3f}" for value in self.error.by_size)
         certain = "" if self.error.exact else "at least "
+        told = max(self.honest.of_whole_answers, self.most.found.of_whole_answers)
         return [
             f"Degree of disclosure (Definition 2): guidance of {counted(self.k, 'direction')} can disclose at most "
             f"{percent_up(self.most.of_whole_answers)} of the entropy of whole answers ({rounded_up(self.most.bits)} "
@@ -72,6 +81,10 @@ class SurveyMeasures:
             f"{rounded_up(self.anybody_bits)} bits of one answer.",
             f"Degree of error (Definition 1): {certain}{self.error.value:.3f}. For one, two, ... answers together: "
             f"{per_size}.",
+            f"The paper's Theorem 5.1 puts the degree of error at {self.theorem_5_1:.3f} at most, which "
+            f"{_held(self.error.value, self.theorem_5_1)}; its Theorem 5.2 puts the disclosure at "
+            f"{self.theorem_5_2:.1%} of the entropy at most, which {_held(told, self.theorem_5_2)}. "
+            "Neither is a bound (docs/errata.md).",
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -83,7 +96,13 @@ class SurveyMeasures:
             "most_disclosure": {"at_most": {"bits": self.most.bits, **shares}, "found": self.most.found._asdict()},
             "anybody_bits": self.anybody_bits,
             "degree_of_error": self.error._asdict(),
+            "theorem_5_1": self.theorem_5_1,
+            "theorem_5_2": self.theorem_5_2,
         }
+
+
+def _held(exact: float, claimed: float) -> str:
+    return "is kept here" if exact <= claimed else f"is exceeded here ({exact:.3g})"
 
 
 def measure_survey(
@@ -95,12 +114,16 @@ def measure_survey(
     T = space.onehot(people)
     bits = perturb_bits(T, V, np.random.default_rng(seed).random(T.shape), floor, link)
     k = int(V.shape[1])
+    paper = replace(rules, floor=0.0, link="square", balance=False, k=1)
+    sigma_1 = float(Guidance.from_counts(SurveyCounts.of(T, labels), paper).sigmas[0])
     return SurveyMeasures(
         k,
         disclosure(people, space, V, floor, link, seed=seed),
         most_disclosure(people, space, k, floor, link, guidance=V, seed=seed),
         most_bits(space, k, floor, link),
         degree_of_error((T, labels), (bits, labels), space),
+        published_error_estimate(sigma_1, rules.mu, len(T)),
+        published_disclosure_estimate(T, space, k),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,22 +49,23 @@ class Trial:
     plain: Matrix | None
     y: Codes
     why: str = ""
-    published: bool = False
+    papers: Sequence[str] | None = None
+    """Of the release's method, where classifiers are to be as published."""
 
     def predictions(self, name: str) -> tuple[Codes, Codes]:
         """Classes of the test rows, after training on the original and on the release."""
-        made = _classifier(name, self.published)
+        made = _classifier(name, self.papers)
         queries = self.plain if answers_plain_rows(made) else self.queries
         if queries is None:
             raise UsageError(self.why)
         second = fit_on_parts(made, [self.release]).predict(queries)
-        first = fit_on_parts(_classifier(name, self.published), [self.original]).predict(self.X)
+        first = fit_on_parts(_classifier(name, self.papers), [self.original]).predict(self.X)
         return np.asarray(first), np.asarray(second)
 
 
-def _classifier(name: str, published: bool) -> Any:
+def _classifier(name: str, papers: Sequence[str] | None) -> Any:
     """As `sfumato train` makes it, but with a smaller forest: it is trained many times here."""
-    paper = CLASSIFIERS_BY_NAME[name].published if published else None
+    paper = None if papers is None else CLASSIFIERS_BY_NAME[name].variant(papers)
     return make_classifier(name, parameters={**(paper or {}), **({"trees": 50} if name == "forest" else {})})
 
 
@@ -82,7 +84,8 @@ def utility(case: Case) -> list[dict[str, Any]]:
     rng = np.random.default_rng(options.seed)
     splits = case.behind is not None and not case.unowned.any() and case.people.y is not None
     trials = _splits(case, rng) if splits else [_against_holdout(case, rng)]
-    trials = [replace(trial, published=options.published) for trial in trials]
+    papers = (case.card.papers if case.card else ()) if options.published else None
+    trials = [replace(trial, papers=papers) for trial in trials]
     tested = {"tested_rows": len(trials[0].y), "tested_on": LEFT_OUT if splits else HOLDOUT}
     names = (*CLASSIFIERS, *WITH_CARD) if _noise_is_known(case) else CLASSIFIERS
     entries, refused = [], dict[str, list[str]]()

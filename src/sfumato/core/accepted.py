@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -252,18 +252,17 @@ def _is_number(value: Any) -> bool:
 
 
 def as_published(
-    owner: str, published: Mapping[str, Any] | None, given: Mapping[str, Any], among: Mapping[str, Any] | None = None
+    owner: str, published: Mapping[str, Any] | None, given: Mapping[str, Any], among: Sequence[str] = ()
 ) -> dict[str, Any]:
     """The given parameters with the paper's own beside them; refused where no paper has a variant (None).
 
-    `among` are the owners that could have been chosen, for the refusal.
+    `among` are the owners that have a variant, for the refusal.
 
     >>> as_published("radius-vote", {"prior_correction": False}, {"n": 3})
     {'prior_correction': False, 'n': 3}
     """
     if published is None:
-        have = [name for name, one in (among or {}).items() if one.published is not None]
-        instead = f", or choose one of: {', '.join(have)}" if have else ""
+        instead = f", or choose one of: {', '.join(among)}" if among else ""
         raise UsageError(f"No paper has a variant of {owner}. Leave --as-published out{instead}.")
     for name, value in published.items():
         if name in given and given[name] != value:

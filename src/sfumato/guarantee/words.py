@@ -6,15 +6,19 @@ release's own words, one line each and never endless.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sfumato.core.wording import counted, own_words, quoted
 from sfumato.guarantee.all_releases import AllReleases
 from sfumato.guarantee.card import NOT_FOR_RELEASE, Card
+from sfumato.guarantee.cost import posterior_bound
 from sfumato.guarantee.guarantee import summarized
 from sfumato.guarantee.rounding import amplification_at_most, epsilon_at_most
 
+PAPERS_PRIORS = (0.001, 0.01, 0.1)
+"""Beliefs that the paper's bound is told for."""
 WAYS_OUT = {
     "bounds or categories": "say what you know of each column without this table, and how (sfumato schema declare "
     "SCHEMA --column COL --low LOW --high HIGH --reason ...)",
@@ -158,7 +162,20 @@ def _levels(card: Card, together: AllReleases) -> list[str]:
         lines.append(f"Epsilon{which}: {_figures(figures)}")
         factors = "  ".join(f"{level} {amplification_at_most(value)}" for level, value in figures.items())
         lines.append(f"The largest factor on any odds{which}: {factors}")
-    return lines
+    return [*lines, *_of_one_component(card)]
+
+
+def _of_one_component(card: Card) -> list[str]:
+    """What the paper's figures are of [principal-laplace, Eqs 2 and 8]: one released component, not a person."""
+    used = card.mechanism["parameters"]
+    b = used.get("b")
+    if card.mechanism["name"] != "principal-laplace" or used.get("law") != "laplace" or not isinstance(b, int | float):
+        return []
+    told = ", ".join(f"{100 * prior:g}% to at most {posterior_bound(prior, 1 / b):.2%}" for prior in PAPERS_PRIORS)
+    return [
+        f"As the paper counts, for one component alone: e^(1/b) = {math.exp(min(1 / b, 700)):.5g} at b = {b:g}; by it "
+        f"a belief can grow from {told}. A column or a record is in several components."
+    ]
 
 
 def _figures(figures: Mapping[str, float | None]) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from sfumato.channels.staged import Staged
-from sfumato.core.accepted import follows
 from sfumato.core.array_types import Matrix
 from sfumato.core.asked import asks
 from sfumato.core.errors import SchemaError, UsageError
@@ -53,9 +52,13 @@ def train(releases: Releases, options: TrainAsked) -> Model:
     >>> list(model.predict({"age": [30, 60]}))
     ['no', 'yes']
     """
-    chosen = choose_classifier(options.classifier, options.parameters, published=options.published)
-    unfitted = make_classifier(chosen, options.reconstruction)  # what cannot be is found before releases are read
+    chosen = choose_classifier(options.classifier, options.parameters)
+    make_classifier(chosen, options.reconstruction)  # what cannot be is found before releases are read
     releases = pooled(releases)
+    if options.published:
+        papers = sorted({paper for release in releases for paper in release.card.papers})
+        chosen = choose_classifier(options.classifier, options.parameters, published=papers)
+    unfitted = make_classifier(chosen, options.reconstruction)
     parts = [_part(release) for release in releases]
     fitted = fit_on_parts(unfitted, parts)
     about = about_model(chosen, [release.card for release in releases], options.reconstruction) | settled(fitted)
@@ -177,7 +180,7 @@ def about_model(classifier: Choice, cards: Sequence[Card], reconstruction: str |
         "version": VERSION,
         "classifier": chosen.name,
         "parameters": chosen.get_params(),
-        **({"as_published": True} if follows(chosen.published, chosen.get_params()) else {}),
+        **({"as_published": True} if chosen.as_published else {}),
         "reconstruction": reconstruction,
         "answers_plain_rows": plain,
         "contains_rows": chosen.keeps_rows,

@@ -256,7 +256,8 @@ class Options(Wanted):
 
         name = self.mechanism or MECHANISM
         known = MECHANISMS.get(name)  # an unknown one is refused later, with the names of all
-        return as_published(name, known.published if known else {}, self.parameters, MECHANISMS)
+        have = [one for one, made in MECHANISMS.items() if made.published is not None]
+        return as_published(name, known.published if known else {}, self.parameters, have)
 
     def names_strength(self, schema: Schema) -> bool:
         """Whether the caller said how strong the noise is to be: by an option, a parameter, a config, a study, or for

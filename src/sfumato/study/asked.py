@@ -99,6 +99,30 @@ class RehearseAsked:
         "What learns from the pooled rows.",
         more="One of those that `sfumato list classifiers` lists, with parameters where wanted.",
     )
+    site: str | None = asked(
+        None,
+        "The column that says whose site a row is from.",
+        more="It is left out. L sites are then the L largest.",
+        metavar="COL",
+    )
+    skew: str | None = asked(
+        None,
+        "Deal by this column's order: sites differ in it.",
+        more="The column to predict makes sites differ in their classes.",
+        metavar="COL",
+    )
+    skew_share: float = asked(
+        0.8,
+        "Of `skew`: the share of rows that is dealt in order; the rest is dealt at random.",
+        at_least=0.0,
+        at_most=1.0,
+    )
+    published: bool = asked(
+        False,
+        "The paper's own variant wherever our default differs.",
+        more="Of method and classifier. Refused where no paper has one.",
+        flag="--as-published",
+    )
     repeats: int = asked(10, "Random splits of the table.", at_least=1)
     seed: int = asked(0, "For splits, dealing and noise.", at_least=0)
     progress: Progress | None = asked(

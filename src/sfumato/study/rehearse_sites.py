@@ -1,8 +1,8 @@
 """Deal one's own table to L sites, and see what sharing would cost and hide [kernel-resampling, Figs 3-7].
 
-A quarter of the rows is held apart. The others are dealt to L sites at random, class by class; every site perturbs its
-own rows, and a classifier learns from all of them together. Nothing leaves the machine and nothing is released, so
-nothing is counted in a ledger.
+A quarter of the rows is held apart. The others are dealt to L sites: at random, class by class; or so that sites differ
+in a column; or as a column of the table says. Every site perturbs its own rows, and a classifier learns from all of
+them together. Nothing leaves the machine and nothing is released, so nothing is counted in a ledger.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ from markupsafe import Markup
 from sfumato.attacks.base import Knowledge, MembershipScores
 from sfumato.attacks.metrics import RowDensity, auc, dapl, source_hit_rate
 from sfumato.attacks.row_ratios import Membership
-from sfumato.core.array_types import Codes, Matrix
+from sfumato.auditing.figures.kernel_resampling import dealt
+from sfumato.core.accepted import as_published
+from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.asked import asks
-from sfumato.core.errors import TableError, UsageError
+from sfumato.core.errors import SchemaError, TableError, UsageError
 from sfumato.core.progress import silent
 from sfumato.core.svg import tag
 from sfumato.learn.classifiers.factory import choose_classifier, make_classifier
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts, public_map
-from sfumato.mechanisms import Mechanism, make_mechanism
+from sfumato.mechanisms import Mechanism, find_mechanism, make_mechanism
 from sfumato.reconstruction.picture import BOTTOM, LEFT, TOP, Size, framed, stroke, svg, text, ticks
 from sfumato.study.asked import RehearseAsked
 from sfumato.table import Encoding, Schema, open_table
@@ -49,6 +51,37 @@ class Split:
     held: Matrix
     held_y: Codes
     encoding: Encoding
+
+
+@dataclass(frozen=True)
+class Dealing:
+    """How rows come to sites: as `named` (0 is the largest site), or at random, of which `share` goes by `order`.
+
+    Of each class as many go by order. By the classes themselves, sites differ in their shares of them.
+    """
+
+    named: Codes | None = None
+    order: Floats | None = None
+    share: float = 0.0
+    by_class: bool = False
+
+    def sites(self, rows: Codes, y: Codes, count: int, rng: np.random.Generator) -> list[Codes]:
+        """Places among these `rows` (numbers in the table, of classes `y`), site by site."""
+        if self.named is not None:
+            return [np.flatnonzero(self.named[rows] == site) for site in range(count)]
+        if self.order is None:
+            return dealt(y, count, rng)
+        runs, rest = [], []
+        for code in np.unique(y):
+            members = rng.permutation(np.flatnonzero(y == code))
+            first = round(self.share * len(members))
+            runs.append(members[:first][np.argsort(self.order[rows[members[:first]]], kind="stable")])
+            rest.append(members[first:])
+        left = np.concatenate(rest)
+        shares = [left[some] for some in dealt(y[left], count, rng)] if len(left) else [left] * count
+        for run in [np.concatenate(runs)] if self.by_class else runs:
+            shares = [np.concatenate(both) for both in zip(shares, np.array_split(run, count), strict=True)]
+        return [np.sort(share) for share in shares]
 
 
 @dataclass(frozen=True)
@@ -140,48 +173,88 @@ def rehearse(table: Any, sites: Sequence[int] = (1, 2, 4, 8), options: RehearseA
     """
     if not sites or min(sites) < 1 or len(set(sites)) < len(sites):
         raise UsageError("--sites must be different numbers of sites, each at least 1, such as 1,2,4,8.")
-    choose_classifier(options.classifier)
-    made = make_mechanism(options.mechanism, dict(options.parameters or {}))
+    made, classifier = _chosen(options)
     if not made.columnwise or made.whole_table:
         raise UsageError(
             f"{options.mechanism} does not keep the table's columns, so its sites cannot be compared row by row."
         )
     rows = open_table(table).read()
+    dealing = Dealing()
+    if options.site is not None:
+        dealing, rows = _as_named(rows, options, max(sites))
     schema = Schema.load(Path(options.schema)) if isinstance(options.schema, str | Path) else options.schema
     found = schema or Schema.infer(rows, label=options.label)
     if found.label is None:
         raise UsageError("A rehearsal needs classes to predict: give --label COL, or a schema with such a column.")
     encoding = Encoding(found)
     X, y = encoding.encode(rows).X, encoding.encode_label(rows)
-    _check_size(y, max(sites), encoding)
+    if options.skew is not None:
+        by_class = options.skew == found.label.name
+        order = y.astype(np.float64) if by_class else _values(X, options.skew, encoding)
+        dealing = Dealing(order=order, share=options.skew_share, by_class=by_class)
+    if options.site is None:
+        _check_size(y, max(sites), encoding, dealing)
     trials: dict[int, list[dict[str, float | None]]] = {count: [] for count in sites}
     progress, repeats = options.progress or silent, options.repeats
     for repeat in range(repeats):
         train, test = _apart(
             y, np.random.default_rng([options.seed, repeat])
         )  # the same people for every number of sites
-        table_of = Split(X[train], y[train], X[test], y[test], encoding)
         for count in sites:
             progress("Rehearsing", repeat * len(sites) + sites.index(count), repeats * len(sites))
             rng = np.random.default_rng([options.seed, repeat, count])
-            trials[count].append(_trial(table_of, count, made, options.classifier, rng))
+            members = dealing.sites(train, y[train], count, rng)
+            used = np.sort(np.concatenate(members))  # of named sites not all take part
+            table_of = Split(X[train][used], y[train][used], X[test], y[test], encoding)
+            members = [np.searchsorted(used, some) for some in members]
+            trials[count].append(_trial(table_of, members, made, classifier, rng))
     return Rehearsal([_mean(count, trials[count]) for count in sites], kind_of(table))
 
 
-def _check_size(y: Codes, most: int, encoding: Encoding) -> None:
+def _chosen(options: RehearseAsked) -> tuple[Mechanism, str]:
+    """The method and the classifier, as published where that is wanted."""
+    parameters, known = dict(options.parameters or {}), find_mechanism(options.mechanism)
+    if options.published and known is not None:
+        parameters = as_published(known.name, known.published, parameters)
+    made = make_mechanism(options.mechanism, parameters)
+    return made, choose_classifier(options.classifier, published=made.papers if options.published else None).text
+
+
+def _as_named(rows: pa.Table, options: RehearseAsked, most: int) -> tuple[Dealing, pa.Table]:
+    """The sites that a column names, the largest first, and the table without it."""
+    name = str(options.site)
+    if name not in rows.column_names:
+        raise SchemaError(f"The table has no column {name!r} that says whose site a row is from.")
+    if options.skew is not None:
+        raise UsageError("--site says whose rows are whose, and --skew deals them. Leave out one of the two.")
+    codes = np.asarray(rows[name].combine_chunks().dictionary_encode().indices.fill_null(-1))
+    counts = np.bincount(codes[codes >= 0])
+    if (codes < 0).any() or len(counts) < most:
+        raise TableError(
+            f"Column {name!r} must name a site for every row, and at least {most}. It names {len(counts)}."
+        )
+    place = np.empty(len(counts), dtype=np.int64)
+    place[np.argsort(-counts, kind="stable")] = np.arange(len(counts))
+    return Dealing(named=place[codes]), rows.drop_columns([name])
+
+
+def _values(X: Matrix, name: str, encoding: Encoding) -> Floats:
+    """Of a column by which sites are to differ: its numbers, or the places of its categories."""
+    group = next((one for one in encoding.groups if one.column.name == name), None)
+    if group is None:
+        raise SchemaError(f"The table has no private column {name!r} to deal by.")
+    return np.asarray(X[:, group.slice].argmax(axis=1) if group.is_onehot else X[:, group.start], dtype=np.float64)
+
+
+def _check_size(y: Codes, most: int, encoding: Encoding, dealing: Dealing) -> None:
     counts = np.bincount(y, minlength=len(encoding.classes))
-    least = int((counts[counts > 0] * (1 - TEST_SHARE)).min())
+    at_random = 1 - (dealing.share if dealing.by_class else 0.0)
+    least = int((counts[counts > 0] * (1 - TEST_SHARE) * at_random).min())
     if least // most < 2:
         raise TableError(
             f"The rarest class has too few rows for {most} sites: each site needs at least two of every class, and a "
             f"quarter of the rows is held apart. At most {max(1, least // 2)} sites are possible."
         )
-
-
-def dealt(y: Codes, sites: int, rng: np.random.Generator) -> list[Codes]:
-    """Rows dealt to sites at random, class by class, as evenly as can be."""
-    order = np.concatenate([rng.permutation(np.flatnonzero(y == code)) for code in np.unique(y)])
-    return [np.sort(order[start::sites]) for start in range(sites)]
 
 
 def _apart(y: Codes, rng: np.random.Generator) -> tuple[Codes, Codes]:
@@ -196,11 +269,11 @@ def _apart(y: Codes, rng: np.random.Generator) -> tuple[Codes, Codes]:
 
 
 def _trial(
-    split: Split, sites: int, mechanism: Mechanism, classifier: str, rng: np.random.Generator
+    split: Split, sites: Sequence[Codes], mechanism: Mechanism, classifier: str, rng: np.random.Generator
 ) -> dict[str, float | None]:
     X, y, held, held_y, encoding = split.X, split.y, split.held, split.held_y, split.encoding
     parts, alone, sources, fits = [], [], [], []
-    for members in dealt(y, sites, rng):
+    for members in sites:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a column that is constant at a site is nothing to decide here
             fit = type(mechanism)(**mechanism.get_params()).fit(X[members], y[members], encoding)

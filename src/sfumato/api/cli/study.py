@@ -325,6 +325,7 @@ class Trainings:
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter of every classifier named; repeatable.")
     ] = None
     sites: Annotated[str, typer.Option(help="all, or agreeing: the sites that agree with most others.")] = "all"
+    as_published: AsPublished = False
 
 
 @app.command()
@@ -344,10 +345,17 @@ def train(
     from sfumato.study.client.coordinator import until_done
 
     with at.connected(console) as connected:
-        names = trainings.classifier or list(connected.study(study).definition.get("classifiers") or ())
+        definition = connected.study(study).definition
+        names = trainings.classifier or list(definition.get("classifiers") or ())
         if not names:
             raise UsageError("The study names no classifiers. Give one with --classifier.")
         parameters = parse_parameters(trainings.param or [])
+        if trainings.as_published:
+            from sfumato.learn.classifiers.factory import choose_classifier
+            from sfumato.study.protocol.study_file import papers_of
+
+            papers = papers_of(definition)
+            names, parameters = [choose_classifier(one, parameters, published=papers).text for one in names], {}
         wanted = [connected.train(study, name, trainings.sites, parameters) for name in names]
         if wait:
             with console.listening() as progress:

@@ -47,6 +47,11 @@ DETAILS = {
     "bounds_hold": ("Share of intervals that contain the truth", "figure"),
     "mean_width": ("Mean width of the intervals, as a share of the range", "figure"),
     "eligible": ("Share of records that have a rare property at all", "figure"),
+    "rare_prior": ("Prior of the likeliest of the rare properties", "figure"),
+    "any_release": (
+        "The most that its belief can become, whatever is released (1: nothing bounds it)",
+        "figure",
+    ),
     "largest_odds_ratio": ("Largest factor by which the release raised the odds of a property", "factor"),
     "collapsed": ("Share of numbers whose interval is right and narrower than what counts as a hit", "figure"),
     "unified_min": (

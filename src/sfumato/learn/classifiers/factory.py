@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
-from sfumato.core.accepted import as_published
+from sfumato.core.accepted import as_published, follows
 from sfumato.core.errors import UsageError
 from sfumato.core.registry import discover
 from sfumato.mechanisms.parameters import CheckedParameters
@@ -50,8 +51,8 @@ class NamedClassifier(CheckedParameters, ABC):
     """Whether it learns a number instead of a class."""
     model_types: ClassVar[tuple[str, ...]] = ()
     own_types: ClassVar[tuple[str, ...]] = ()
-    published: ClassVar[Mapping[str, Any] | None] = None
-    """What its paper does where our default differs, by parameter; None: no paper has a variant of its own."""
+    published: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType({})
+    """What each paper that has it does where our default differs: parameters by the paper's key."""
     rotations: ClassVar[Invariance | None] = None
     """What theory says of rotations, whatever the parameters; None: nothing."""
 
@@ -64,6 +65,19 @@ class NamedClassifier(CheckedParameters, ABC):
         """What theory says of rotations with these parameters."""
         return self.rotations
 
+    @classmethod
+    def variant(cls, papers: Sequence[str]) -> Mapping[str, Any] | None:
+        """The published one for releases by a method of these papers, else that of all papers that have one; None where
+        they differ, or there is none."""
+        of_these = [one for paper, one in cls.published.items() if paper in papers]
+        meant = of_these or list(cls.published.values())
+        return meant[0] if meant and all(one == meant[0] for one in meant) else None
+
+    @property
+    def as_published(self) -> bool:
+        """Whether the parameters are some paper's own wherever ours differ."""
+        return any(follows(one, self.get_params()) for one in self.published.values())
+
     @property
     def text(self) -> str:
         """Name and changed parameters in one line, as `choose_classifier` reads it."""
@@ -72,6 +86,10 @@ class NamedClassifier(CheckedParameters, ABC):
 
 def _spelled(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def _listed(parameters: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={_spelled(value)}" for name, value in parameters.items()) or "our default"
 
 
 def behind_scaling(classifier: Any) -> Any:
@@ -95,12 +113,12 @@ LONGEST = 500
 
 
 def choose_classifier(
-    choice: Choice, parameters: Mapping[str, Any] | None = None, *, published: bool = False
+    choice: Choice, parameters: Mapping[str, Any] | None = None, *, published: Sequence[str] | None = None
 ) -> NamedClassifier:
     """The classifier that a name and its parameters mean; what does not exist is refused with a sentence.
 
-    `choice` may hold parameters itself: "svm kernel=sigmoid". `parameters` are added to them. `published`: those of the
-    paper, wherever ours differ.
+    `choice` may hold parameters itself: "svm kernel=sigmoid". `parameters` are added to them. `published`: the papers
+    of the releases' method, where parameters are to be the paper's wherever ours differ.
 
     >>> choose_classifier("svm kernel=sigmoid", {"scaled": False}).text
     'svm kernel=sigmoid scaled=false'
@@ -112,8 +130,8 @@ def choose_classifier(
     if name not in CLASSIFIERS:
         raise UsageError(f"There is no classifier {name[:60]!r}. Choose one of: {', '.join(CLASSIFIERS)}.")
     wanted = {key.replace("-", "_"): value for key, value in {**stated, **(parameters or {})}.items()}
-    if published:
-        wanted = as_published(name, CLASSIFIERS[name].published, wanted, CLASSIFIERS)
+    if published is not None:
+        wanted = as_published(name, _variant(name, published), wanted, _with_variants())
     known = CLASSIFIERS[name].defaults()
     for key in wanted:
         if key not in known:
@@ -122,6 +140,23 @@ def choose_classifier(
     chosen = CLASSIFIERS[name](**wanted)
     chosen.check()
     return chosen
+
+
+def _with_variants() -> list[str]:
+    return [name for name, one in CLASSIFIERS.items() if one.published]
+
+
+def _variant(name: str, papers: Sequence[str]) -> Mapping[str, Any] | None:
+    """The published one; refused where papers differ in it."""
+    known = CLASSIFIERS[name]
+    found = known.variant(papers)
+    if found is None and known.published:
+        differ = "; ".join(f"{paper}: {_listed(one)}" for paper, one in known.published.items())
+        raise UsageError(
+            f"Papers differ in {name}, and the method of the releases is of none or of several of them ({differ}). "
+            "Leave --as-published out, and give the parameters."
+        )
+    return found
 
 
 def read_choice(text: str) -> tuple[str, dict[str, Any]]:

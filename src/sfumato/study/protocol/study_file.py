@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -55,14 +55,23 @@ def _pool(study: dict[str, Any]) -> dict[str, Any]:
     if named is None and trains(study):
         named = list(DEFAULT_CLASSIFIERS)
     if isinstance(named, list):
-        study["classifiers"] = [_classifier(one) for one in named]
+        papers = papers_of(study)
+        study["classifiers"] = [_classifier(one, papers) for one in named]
     return study
 
 
-def _classifier(named: Any) -> Any:
-    if not isinstance(named, str) or read_choice(named)[0] not in CLASSIFIERS:
+def papers_of(study: Mapping[str, Any]) -> tuple[str, ...]:
+    """Those that the study's method rests on."""
+    mechanism = study.get("mechanism")
+    known = find_mechanism(str(mechanism.get("name"))) if isinstance(mechanism, Mapping) else None
+    return known.papers if known else ()
+
+
+def _classifier(named: Any, papers: Sequence[str]) -> Any:
+    known = CLASSIFIERS.get(read_choice(named)[0]) if isinstance(named, str) else None
+    if known is None:
         return named  # whoever reads the study says what is wrong
-    return choose_classifier(named, published=CLASSIFIERS[read_choice(named)[0]].published is not None).text
+    return choose_classifier(named, published=None if known.variant(papers) is None else papers).text
 
 
 VERSION = 1

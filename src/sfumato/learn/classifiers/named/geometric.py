@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 from sfumato.core.accepted import Between, Either, Flag, Positive, Whole, Word
@@ -30,6 +31,13 @@ class NearestRows(NamedClassifier):
     """
 
     name = "knn"
+    published = MappingProxyType(
+        {
+            "kernel-resampling": {"k": 11, "weights": "1"},  # 7.3
+            "random-rotation": {"weights": "1"},  # 3.2, which names no k
+            "principal-laplace": {"k": "cross-validation", "weights": "1/d^2"},  # PCA-Best-K and Rand-*, Eq. 11
+        }
+    )
     keeps_rows = True
     model_types = ("neighbors._classification.KNeighborsClassifier",)  # what a model of 0.1 holds
     own_types = ("nearest_vote.NearestVote",)
@@ -60,6 +68,7 @@ class KernelClassifier(NamedClassifier):
     """
 
     name = "kernel-smoother"
+    published = MappingProxyType({"random-rotation": {"kernel": "gaussian"}})
     keeps_rows = True
     own_types = ("kernel_smoother.KernelSmoother",)
     rotations = DISTANCES
@@ -85,6 +94,7 @@ class Perceptron(NamedClassifier):
     """
 
     name = "perceptron"
+    published = MappingProxyType({"random-rotation": {}})
     own_types = ("hyperplanes.Hyperplanes",)
     rotations = Invariance(
         "centre zero",
@@ -147,6 +157,7 @@ class SupportVectors(NamedClassifier):
     """
 
     name = "svm"
+    published = MappingProxyType({"random-rotation": {"gamma": "1/columns", "scaled": False}})
     keeps_rows = True
     model_types = ("svm._classes.SVC", *SCALED)
 

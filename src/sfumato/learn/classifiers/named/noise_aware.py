@@ -46,7 +46,7 @@ class CircleVote(NamedClassifier):
     """
 
     name = "radius-vote"
-    published = MappingProxyType({"prior_correction": False})
+    published = MappingProxyType({"principal-laplace": {"prior_correction": False}})
     knows_noise = True
     keeps_rows = True
     own_types = ("radius_vote.RadiusVote",)

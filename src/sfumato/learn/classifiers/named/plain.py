@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 from sfumato.core.accepted import Either, Flag, Nothing, Positive, Whole, Word
@@ -25,6 +26,7 @@ class NaiveBayes(NamedClassifier):
     """
 
     name = "naive-bayes"
+    published = MappingProxyType({"kernel-resampling": {}})
     model_types = ("naive_bayes.GaussianNB",)  # what a model of 0.1 holds
     own_types = ("mixed_naive_bayes.MixedNaiveBayes",)
     rotations = Invariance(
@@ -63,6 +65,7 @@ class NeuralNetwork(NamedClassifier):
     """
 
     name = "mlp"
+    published = MappingProxyType({"kernel-resampling": {"scaled": False}})  # 7.3 names no units and no training
     model_types = (
         "neural_network._multilayer_perceptron.MLPClassifier",
         "neural_network._stochastic_optimizers.AdamOptimizer",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 from sfumato.core.accepted import Either, Nothing, Positive, Whole
@@ -19,6 +20,7 @@ class BitBayes(NamedClassifier):
     """
 
     name = "bernoulli-naive-bayes"
+    published = MappingProxyType({"guided-survey": {}})
     on_bits = True
     model_types = ("naive_bayes.BernoulliNB",)
     own_types = ("survey_bits.SurveyClassifier",)
@@ -47,6 +49,7 @@ class BitTree(NamedClassifier):
     """
 
     name = "id3"
+    published = MappingProxyType({"guided-survey": {}})
     on_bits = True
     model_types = ("tree._classes.DecisionTreeClassifier",)
     own_types = ("survey_bits.SurveyClassifier",)
