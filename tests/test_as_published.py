@@ -193,8 +193,8 @@ def test_an_audit_filters_without_clipping(wine):
 def test_reconstruction_without_our_penalty():
     program = make_method("parzen-program", published=True)
     assert (program.penalty, program.rule, program.matched) == (0.0, "rectangle", False)
-    with pytest.raises(UsageError, match="As published there is no penalty"):
-        make_method("parzen-program", 0.1, published=True)
+    with pytest.raises(UsageError, match=r"As published, parzen-program has penalty=0\.0"):
+        make_method("parzen-program", {"penalty": 0.1}, published=True)
     rng = np.random.default_rng(0)
     people = {"x": rng.normal(50, 8, 2000)}
     release = sf.sanitize(people, mechanism="additive-noise", parameters={"scale": 0.1}, seed=1)
@@ -208,19 +208,25 @@ def test_iteration_as_published_needs_its_rounds(data_folder):
     name = "expectation-maximization"
     with pytest.raises(UsageError, match=r"the paper does not say where it stopped. Name the rounds"):
         make_method(name, published=True)
-    assert make_method(name, rounds=50, published=True) == make_method(name, rounds=50)
+    fifty = {"rounds": 50}
+    assert make_method(name, fifty, published=True) == make_method(name, {"stopping": 50})
     for rounds in (0, 10**6, True, 2.5):
-        with pytest.raises(UsageError, match="must be a whole number between 1 and 10000"):
-            make_method(name, rounds=rounds)
-    with pytest.raises(UsageError, match="parzen-program has no rounds"):
-        make_method("parzen-program", rounds=50)
+        with pytest.raises(UsageError, match="a whole number from 1 to 10,000"):
+            make_method(name, {"rounds": rounds})
+    for words in ({"rounds": "successive"}, {"rounds": 50, "stopping": "successive"}):
+        with pytest.raises(UsageError, match="in place of a rule of stopping"):
+            make_method(name, words)
+    with pytest.raises(UsageError, match=r"As published, expectation-maximization has smooth=False"):
+        make_method(name, {**fifty, "smooth": True}, published=True)
+    with pytest.raises(UsageError, match="Parzen-program has no parameter 'rounds'"):
+        make_method("parzen-program", fifty)
     income = np.genfromtxt(data_folder / "county_income.csv", delimiter=",", skip_header=1, usecols=3)
     noise = OperatorNoise(make_operator("additive"), Uniform(low=-21850.0, high=21850.0))  # a privacy loss of .330
     losses = []
     for seed in range(4):
         z = noise.sample(income, np.random.default_rng(seed))
         words = {"support": (income.min(), income.max()), "resamples": 0, "atoms": False}
-        found = reconstruct(z, noise, method=make_method(name, rounds=50, published=True), **words)
+        found = reconstruct(z, noise, method=make_method(name, fifty, published=True), **words)
         losses.append(information_loss(income, found))
     assert np.mean(losses) == pytest.approx(0.113, abs=0.025)
 

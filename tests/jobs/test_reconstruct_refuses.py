@@ -69,7 +69,10 @@ def tell(place, capsys, monkeypatch):
         (["--column", "nope"], "no column 'nope'"),
         (["--column", ""], "no column ''"),
         (["--column", "income", "--method", "magic"], "There is no method 'magic'"),
-        (["--column", "income", "--method", "expectation-maximization", "--penalty", "1"], "has no penalty"),
+        (
+            ["--column", "income", "--method", "expectation-maximization", "--penalty", "1"],
+            "has no parameter 'penalty'",
+        ),
         (["--column", "income", "--penalty", "-1"], "'penalty'"),
         (["--column", "income", "--penalty", "nan"], "'penalty'"),
         (["--column", "income", "--penalty", "x"], "--penalty must be"),

@@ -233,7 +233,7 @@ def test_every_part_needs_its_card():
 def test_penalties_and_rules_that_do_not_exist_are_refused():
     z = np.linspace(2, 8, 50)
     for method, words in (
-        (ParzenProgram(penalty="none"), "number or auto"),
+        (ParzenProgram(penalty="none"), "a number from 0 to .* or auto"),
         (ParzenProgram(rule="simpson"), "'rule'"),
         (ParzenProgram(penalty=-1.0), "'penalty'"),
         (ParzenProgram(width=0.0), "'width'"),

@@ -240,6 +240,18 @@ class Either(Accepted):
         return next(kind for kind in self.kinds if not isinstance(kind, Nothing)).write(value)
 
 
+def check_accepted(owner: str, accepts: Mapping[str, Accepted], given: Mapping[str, Any]) -> None:
+    """Refuse a parameter that does not exist, or is out of its range, in a sentence."""
+    for name, value in given.items():
+        if name not in accepts:
+            has = f"It has: {', '.join(accepts)}." if accepts else "It has none."
+            raise UsageError(f"{owner[0].upper()}{owner[1:]} has no parameter {name[:60]!r}. {has}")
+        if not accepts[name].allows(value):
+            raise UsageError(
+                f"The {name!r} parameter of {owner} must be {accepts[name].words}. Got {str(value)[:60]!r} instead."
+            )
+
+
 def _is_number(value: Any) -> bool:
     """Whether a double can hold it: JSON has whole numbers of any length, and Python reads NaN and Infinity."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max

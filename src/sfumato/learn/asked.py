@@ -171,6 +171,16 @@ class ReconstructAsked:
     method: str = asked(
         "parzen-program", "parzen-program or expectation-maximization.", kind="str", more="How to undo the noise."
     )
+    parameters: Mapping[str, Any] | None = asked(
+        None,
+        "Parameter of the method; repeatable. See docs/reconstruction.md.",
+        more='For example `{"width": 2.5}`, or `{"rounds": 50}` of expectation-maximization.',
+        kind="mapping",
+        unset="{}",
+        read=Read.PARAMETERS,
+        flag="--param",
+        metavar="NAME=VALUE",
+    )
     penalty: float | str | None = asked(
         None,
         "For parzen-program: auto or a number; 0 for no penalty.",
@@ -200,6 +210,15 @@ class ReconstructAsked:
         "refused: no paper reconstructs them.",
         flag="--as-published",
     )
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The method's parameters, from wherever they were given."""
+        own = {"penalty": self.penalty, "rounds": self.rounds}
+        stated = {name: value for name, value in own.items() if value is not None}
+        if twice := sorted(stated.keys() & (self.parameters or {}).keys()):
+            raise UsageError(f"--{twice[0]} and --param {twice[0]} say the same. Leave out one of the two.")
+        return {**(self.parameters or {}), **stated}
 
 
 @dataclass(frozen=True, kw_only=True)

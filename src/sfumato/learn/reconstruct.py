@@ -249,7 +249,7 @@ def reconstruct_each(
     check_apart(parts)
     for wish in wishes:
         wish.check(parts[0], published=options.published)
-    method = make_method(options.method, options.penalty, rounds=options.rounds, published=options.published)
+    method = make_method(options.method, options.given, published=options.published)
     table, done = _Original(original, parts[0]), []
     for number, wish in enumerate(wishes, start=1):
         truth = table.compared(wish)

@@ -120,7 +120,8 @@ def measured(own: OwnValues, options: TradeOffAsked, progress: Progress = silent
         x = rng.choice(x, MOST_ROWS, replace=False)
     published, rounds = options.published, options.rounds
     programme = make_method(PROGRAMME, published=published)
-    em = None if published and rounds is None else make_method(ITERATION, rounds=rounds, published=published)
+    named = {} if rounds is None else {"rounds": rounds}
+    em = None if published and not named else make_method(ITERATION, named, published=published)
     lines = {}
     ways = _ways(own.bounds, own.noise, programme, em)
     for number, (name, (noise, method)) in enumerate(ways.items(), start=1):

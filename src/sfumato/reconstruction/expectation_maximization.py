@@ -11,16 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.stats import chi2
 
+from sfumato.core.accepted import Accepted, Either, Flag, Whole, Word, check_accepted
 from sfumato.core.array_types import Floats
-from sfumato.core.errors import UsageError
-from sfumato.reconstruction.evidence import NO_ATOMS, Cells, Evidence, Part, z_cells
+from sfumato.reconstruction.evidence import MOST_POINTS, NO_ATOMS, Cells, Evidence, Part, z_cells
 from sfumato.reconstruction.parzen_program import ConvergenceError
 
+MOST_ROUNDS = 10_000
 STOPPINGS = ("simulated", "successive", "discrepancy")
 _TRIALS = 6
 _PATIENCE = 3
@@ -51,20 +53,24 @@ class ExpectationMaximization:
     points: int = 200
     longest: int = 5000
     name: ClassVar[str] = "expectation-maximization"
+    accepts: ClassVar[Mapping[str, Accepted]] = MappingProxyType(
+        {
+            "stopping": Either((Word(STOPPINGS), Whole(1, MOST_ROUNDS))),
+            "smooth": Flag(),
+            "points": Whole(1, MOST_POINTS),
+            "longest": Whole(1, MOST_ROUNDS),
+        }
+    )
+    published: ClassVar[Mapping[str, Any]] = MappingProxyType({"smooth": False})
 
     def prepare(self, parts: Sequence[Part], cells: Cells, atoms: Mapping[float, float] = NO_ATOMS) -> EmSolver:
-        counted = isinstance(self.stopping, int) and not isinstance(self.stopping, bool) and self.stopping > 0
-        if not counted and self.stopping not in STOPPINGS:
-            raise UsageError(
-                f"The 'stopping' parameter must be {', '.join(STOPPINGS)} or a number of iterations. "
-                f"Got {self.stopping!r} instead."
-            )
+        check_accepted(self.name, self.accepts, vars(self))
         points = z_cells(self.points, cells)
         evidence = [Evidence.of(part, cells, points, margin=0.0, atoms=atoms) for part in parts]
         solver = EmSolver(evidence, self, np.array(list(atoms.values())))
         if self.stopping == "simulated" and not self.smooth:
             solver.rounds = best_rounds(solver)
-        elif counted:
+        elif isinstance(self.stopping, int):
             solver.rounds = int(self.stopping)
         solver.solve(evidence)
         solver.about = {"iterations": solver.iterations, "stopping": str(self.stopping), "smooth": self.smooth}

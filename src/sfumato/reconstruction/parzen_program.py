@@ -5,15 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.fft import next_fast_len, rfft
 from scipy.optimize import minimize_scalar, nnls
 
+from sfumato.core.accepted import Accepted, Either, Flag, Nothing, Positive, Whole, Word, check_accepted
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import SfumatoError, UsageError
-from sfumato.reconstruction.evidence import NO_ATOMS, Bins, Cells, Evidence, Part, rectangle_rule, smoothing, z_cells
+from sfumato.reconstruction.evidence import (
+    MOST_POINTS,
+    NO_ATOMS,
+    Bins,
+    Cells,
+    Evidence,
+    Part,
+    rectangle_rule,
+    smoothing,
+    z_cells,
+)
 
 # The quadratic programme on the probability simplex, solved exactly [density-reconstruction, Eqs. 14-18].
 #
@@ -212,19 +224,28 @@ class ParzenProgram:
     weighted: bool = True
     width: float | None = None
     name: ClassVar[str] = "parzen-program"
+    accepts: ClassVar[Mapping[str, Accepted]] = MappingProxyType(
+        {
+            "points": Whole(1, MOST_POINTS),
+            "penalty": Either((Positive(or_zero=True), Word(("auto",)))),
+            "rule": Word(RULES),
+            "matched": Flag(),
+            "weighted": Flag(),
+            "width": Either((Positive(math.inf), Nothing())),
+        }
+    )
+    published: ClassVar[Mapping[str, Any]] = MappingProxyType(
+        {"penalty": 0.0, "rule": "rectangle", "matched": False, "weighted": False}
+    )
+    """Rectangle rule, f_Z against the unblurred G, all rows alike, no penalty."""
 
     @classmethod
     def as_published(cls, penalty: float = 0.0, points: int = 200) -> ParzenProgram:
-        """The paper's own: rectangle rule, f_Z against the unblurred G, all rows alike, no penalty."""
-        return cls(points, penalty, "rectangle", matched=False, weighted=False)
+        """The paper's own; with another penalty, all else is."""
+        return cls(**{**cls.published, "penalty": penalty, "points": points})
 
     def prepare(self, parts: Sequence[Part], cells: Cells, atoms: Mapping[float, float] = NO_ATOMS) -> ParzenSolver:
-        if self.rule not in RULES:
-            raise UsageError(f"The 'rule' parameter must be one of {', '.join(RULES)}. Got {self.rule!r} instead.")
-        if isinstance(self.penalty, str) and self.penalty != "auto":
-            raise UsageError(f"The 'penalty' parameter must be a number or auto. Got {self.penalty!r} instead.")
-        if self.width is not None and not 0 < self.width < np.inf:
-            raise UsageError(f"The 'width' parameter must be a positive number, or None. Got {self.width!r} instead.")
+        check_accepted(self.name, self.accepts, vars(self))
         widths = [leave_one_out_width(part.bins) if self.width is None else self.width for part in parts]
         points = z_cells(self.points, cells)
         margins = [4.0 * width if self.rule == "cells" else 0.0 for width in widths]

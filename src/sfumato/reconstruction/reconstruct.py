@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from sfumato.core.accepted import as_published, check_accepted
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.guarantee import Card
@@ -40,7 +41,6 @@ POINTS = 200
 """Cells of z from which point masses and band are learned."""
 MOST_BINS = 1_000
 MOST_RESAMPLES = 10_000
-MOST_ROUNDS = 10_000
 """The programme is dense: memory grows with the square of the cells, time with their cube."""
 
 
@@ -76,44 +76,30 @@ class Options:
             raise UsageError(f"The 'support' parameter must be (low, high) with low < high. Got {self.support}.")
 
 
-def make_method(
-    name: str | Method, penalty: float | str | None = None, *, rounds: int | None = None, published: bool = False
-) -> Method:
-    """A method by its name, with the programme's penalty or the iteration's rounds; or as its paper has it."""
-    if not isinstance(name, str):
-        return name
-    if name not in METHODS:
-        raise UsageError(f"There is no method {name!r}. Choose one of: {', '.join(METHODS)}.")
-    if name == ExpectationMaximization.name:
-        return _iteration(penalty, rounds, published)
-    if rounds is not None:
-        raise UsageError(f"{name} has no rounds. Leave them out, or use {ExpectationMaximization.name}.")
-    if not published:
-        return ParzenProgram() if penalty is None else ParzenProgram(penalty=penalty)
-    if penalty not in (None, 0, 0.0):
-        raise UsageError("As published there is no penalty. Leave it out, or leave --as-published out.")
-    return ParzenProgram.as_published()
-
-
-def _iteration(penalty: float | str | None, rounds: int | None, published: bool) -> ExpectationMaximization:
-    """So many rounds, else stopped by our own rule, which is in no paper.
+def make_method(name: str | Method, parameters: Mapping[str, Any] | None = None, *, published: bool = False) -> Method:
+    """A method by its name and parameters (`rounds`: the iteration's `stopping` as a number), or as its paper has it.
 
     [density-reconstruction] compares with Agrawal & Aggarwal's EM and does not say where it stopped; the rule that
     others stop by, Agrawal & Srikant's, gives another figure than the printed one.
     """
-    name = ExpectationMaximization.name
-    if penalty is not None:
-        raise UsageError(f"{name} has no penalty. Leave it out, or use {ParzenProgram.name}.")
-    if rounds is None:
-        if published:
+    if not isinstance(name, str):
+        return name
+    if name not in METHODS:
+        raise UsageError(f"There is no method {name!r}. Choose one of: {', '.join(METHODS)}.")
+    method, given = METHODS[name], {key.replace("-", "_"): value for key, value in (parameters or {}).items()}
+    if method is ExpectationMaximization and "rounds" in given:
+        rounds = given.pop("rounds")
+        if given.setdefault("stopping", rounds) != rounds or isinstance(rounds, str):
+            raise UsageError("The rounds are a whole number, and in place of a rule of stopping. Give one of the two.")
+    if published:
+        given = as_published(name, method.published, given)
+        if method is ExpectationMaximization and not isinstance(given.get("stopping"), int):
             raise UsageError(
                 f"As published, {name} has no stopping rule: the paper does not say where it stopped. Name the rounds, "
                 "as in --rounds 50, or leave --as-published out."
             )
-        return ExpectationMaximization()
-    if isinstance(rounds, bool) or not isinstance(rounds, int) or not 1 <= rounds <= MOST_ROUNDS:
-        raise UsageError(f"The rounds must be a whole number between 1 and {MOST_ROUNDS}. Got {rounds!r} instead.")
-    return ExpectationMaximization(rounds)
+    check_accepted(name, method.accepts, given)
+    return method(**given)
 
 
 def reconstruct(

@@ -356,7 +356,8 @@ def reconstruct(
       sfumato reconstruct release --column income --column age --out densities
       sfumato reconstruct release --joint income,age --along "income - 2 * rent" --out together
       sfumato reconstruct release --column income --original table.csv --trade-off --out density
-      sfumato reconstruct site-a site-b --column age --method expectation-maximization --out density
+      sfumato reconstruct release --column income --param width=2.5 --param points=400 --out density
+      sfumato reconstruct site-a site-b --column age --method expectation-maximization --param rounds=50 --out density
     """
     from sfumato.core.files import new_folder
     from sfumato.learn.reconstruct import reconstruct_each, save_each
