@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, ClassVar, Self, dataclass_transform
 
-from sfumato.core.accepted import Accepted
-from sfumato.core.errors import UsageError
+from sfumato.core.accepted import Accepted, check_accepted
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
@@ -104,9 +103,4 @@ class CheckedParameters(Parameters):
 
     def check(self) -> None:
         """Refuse a parameter that is out of its range, in a sentence."""
-        for name, accepted in self.accepts.items():
-            if not accepted.allows(value := getattr(self, name)):
-                raise UsageError(
-                    f"The {name!r} parameter of {self.called}{self.name} must be {accepted.words}. "
-                    f"Got {str(value)[:60]!r} instead."
-                )
+        check_accepted(f"{self.called}{self.name}", self.accepts, {name: getattr(self, name) for name in self.accepts})
