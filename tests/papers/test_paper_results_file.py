@@ -85,13 +85,3 @@ def test_the_citation_can_be_read_and_names_the_five_papers():
     import sfumato
 
     assert cited["version"] == sfumato.__version__
-
-
-def test_errata_name_all_papers_and_only_tests_that_there_are():
-    import re
-
-    text = (ROOT / "docs" / "errata.md").read_text()
-    assert all(f"## {paper}" in text for paper in PAPERS)
-    named = re.findall(r"`((?:tests|papers)/[^`]+)`", text)
-    assert len(named) > 20
-    assert [one for one in named if not (ROOT / one).exists()] == []
