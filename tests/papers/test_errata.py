@@ -71,5 +71,5 @@ def test_eq_11_divides_by_the_sum():
 
     rng = np.random.default_rng(1)
     X, y = rng.random((60, 2)), np.arange(60) % 3
-    vote = fit_on_parts(RadiusVote(prior_correction=False, squared_radius=0.25), [Part(X, y)])
+    vote = fit_on_parts(RadiusVote(prior_correction=False, radius=0.25), [Part(X, y)])
     assert vote.vote_shares(rng.random((5, 2))).sum(axis=1) == pytest.approx(1.0)
