@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import concurrent.futures
+import json
+import random
 
 import consortium
 import pytest
@@ -52,6 +54,29 @@ def test_a_receipt_that_was_changed_is_refused(study, body, change):
         Receipt.from_dict({**receipt, **change}).check()
     with pytest.raises(CardError, match="receipt cannot be believed"):
         Receipt.from_dict({**receipt, "log": receipt["log"].replace("/log+", "/lug+")}).check()
+
+
+@pytest.mark.parametrize("missing", ["log", "proof"])
+def test_half_a_proof_is_no_receipt_of_an_earlier_version(study, body, missing):
+    """Whoever takes the proof away could otherwise change what it proves."""
+    receipt = study.push(body, study.invite()).json()
+    with pytest.raises(CardError, match="receipt cannot be believed"):
+        Receipt.from_dict({**receipt, "rows": 61, missing: None}).check()
+
+
+def test_no_random_edit_of_a_receipt_is_believed(study, body):
+    """Where log and proof are both gone it is a receipt of 0.2, which proves nothing."""
+    receipt = study.push(body, study.invite()).json()
+    text, rng, told = json.dumps(receipt), random.Random(3), Receipt.from_dict(receipt)
+    for _ in range(2000):
+        at, more = rng.randrange(len(text)), rng.choice(["", "x", text[rng.randrange(len(text)) :][:9]])
+        edited = text[:at] + more + text[at + rng.randrange(30) :]
+        try:
+            found = Receipt.from_dict(json.loads(edited))
+            found.check()
+        except (CardError, ValueError):
+            continue
+        assert found == told or found.log is found.proof is None, edited
 
 
 def test_a_push_that_is_refused_is_not_logged(study, body):

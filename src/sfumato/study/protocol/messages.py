@@ -108,9 +108,9 @@ class Receipt(Record):
         return entry_of("receipt", {"sha256": hashlib.sha256(entry_of("receipt", told)).hexdigest()})
 
     def check(self) -> None:
-        """Whether the coordinator signed it; `CardError` where log and receipt do not fit together."""
-        if self.log is not None and self.proof is not None:
-            check_logged(self.entry(), self.log, self.proof)
+        """Whether the coordinator signed it; `CardError` where log and receipt do not fit, or half is missing."""
+        if self.log is not None or self.proof is not None:
+            check_logged(self.entry(), self.log or "", self.proof or "")
 
 
 def check_logged(entry: Entry, log: str, proof: str) -> int:
