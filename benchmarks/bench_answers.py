@@ -97,7 +97,7 @@ def bare_app(settings: object) -> object:
     from starlette.routing import Route
 
     from sfumato.study.server.store import Store
-    from sfumato.study.server.survey.group_commit import GroupCommit
+    from sfumato.study.server.survey.desk import GroupCommit
 
     database = Store.open(settings).database  # type: ignore[arg-type]
     place = "%s" if database.engine.dialect.name == "postgresql" else "?"

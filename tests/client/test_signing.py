@@ -6,7 +6,7 @@ from scripted import BREAK, SITE
 
 from sfumato.guarantee.signer import Signer
 from sfumato.study.client import Coordinator, Parcel
-from sfumato.study.protocol.signed_request import HEADER, push_wish, signed_by, withdraw_wish
+from sfumato.study.protocol.messages import HEADER, push_wish, signed_by, withdraw_wish
 
 
 def headers(server):

@@ -6,7 +6,7 @@ import pytest
 
 from sfumato.core.errors import SchemaError
 from sfumato.study.protocol.survey_file import SurveyStudy
-from sfumato.study.protocol.survey_table import answered, population_of
+from sfumato.study.protocol.survey_guidance import answered, population_of
 
 ROWS = 3_000
 SURVEY = SurveyStudy.from_dict(

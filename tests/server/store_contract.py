@@ -11,7 +11,7 @@ from sqlalchemy import inspect
 
 from sfumato.core.errors import OutputError, UsageError
 from sfumato.study.protocol.pool_study import Quota
-from sfumato.study.server.store import Store, TestTable, database
+from sfumato.study.server.store import Store, TestTable, migrations
 from sfumato.study.server.store.release_store import Arrived, QuotaExceededError
 from sfumato.study.server.validation.row_identity import RowIdentity
 
@@ -420,7 +420,7 @@ class StoreContract:
 
     def test_an_older_database_is_brought_up_to_date_with_all_that_is_in_it(self, new_settings, monkeypatch):
         """Made by the first version's migration and filled with its columns, before later ones are run."""
-        monkeypatch.setattr(database, "NEWEST", "0001")
+        monkeypatch.setattr(migrations, "NEWEST", "0001")
         old = Store.open(new_settings)
         identity, token = old.studies.create(consortium.study())
         site = old.sites.invite(identity, "A").token

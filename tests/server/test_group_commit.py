@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from sfumato.study.server.survey import group_commit
-from sfumato.study.server.survey.group_commit import GroupCommit, OverloadError
+from sfumato.study.server.survey import desk
+from sfumato.study.server.survey.desk import GroupCommit, OverloadError
 
 
 def test_many_items_take_few_transactions_and_keep_their_outcomes() -> None:
@@ -73,7 +73,7 @@ def test_a_client_that_goes_away_takes_nobody_with_it() -> None:
 
 
 def test_a_full_queue_refuses_instead_of_growing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_commit, "LONGEST_QUEUE", 3)
+    monkeypatch.setattr(desk, "LONGEST_QUEUE", 3)
     gate = threading.Event()
 
     def write(items: Sequence[int]) -> list[int]:

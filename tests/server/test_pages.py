@@ -12,7 +12,6 @@ from sfumato.api.cli.study_lines import _error
 from sfumato.learn.classifiers.factory import CLASSIFIERS
 from sfumato.study.server.app import create_app
 from sfumato.study.server.settings import Rate
-from sfumato.study.server.web import study_pages
 from sfumato.study.server.web.charts import Scale, curve, mark, percent, series
 from sfumato.study.server.web.model_pages import _rate
 from sfumato.study.server.web.rendering import COOKIE
@@ -391,13 +390,6 @@ def test_guessing_tokens_is_slowed_down(tmp_path):
         tries = [Browser(study).post("/sign-in", token="sfu_site_" + "y" * 42 + str(n)) for n in range(5)]
         assert [one.status_code for one in tries] == [401, 401, 401, 429, 429]
         assert "Too many" in tries[-1].text
-
-
-def test_a_kind_without_pages_shows_what_was_agreed(study, owner, monkeypatch):
-    monkeypatch.setattr(study_pages, "PAGES", {})
-    text = owner.get().text
-    assert "What was agreed" in text
-    assert study.store.studies.find(study.id).hash in text
 
 
 def test_signs_differ_and_scales_begin_at_zero():

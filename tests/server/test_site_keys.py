@@ -10,7 +10,7 @@ import pytest
 
 from sfumato.core.errors import UsageError
 from sfumato.guarantee.signer import Signer
-from sfumato.study.protocol.signed_request import HEADER, push_wish, signed_header, withdraw_wish
+from sfumato.study.protocol.messages import HEADER, push_wish, signed_header, withdraw_wish
 
 
 @pytest.fixture

@@ -101,13 +101,13 @@ ROWS = [[1, 0, 1, 0, 1, 1], [0, 0, 1, 1, 0, 0], [1, 1, 1, 0, 1, 1]]
 def test_start_up_rows_are_never_served_and_the_log_can_still_be_verified(client: TestClient) -> None:
     survey = example_survey(start_up=ROWS)
     server = reached(client, survey, f"&hash={survey.hash.removeprefix('sha256:')}")
-    told = client.get(f"/api/v1/surveys/{server.identity}").json()
+    told = client.get(f"/api/v1/surveys/{server.link.identity}").json()
     onehot = [[2 * place + choice for place, choice in enumerate(row[:-1])] for row in ROWS]
     bits = np.zeros((3, 10), dtype=int)
     for row, ones in enumerate(onehot):
         bits[row, ones] = 1
     assert SurveyCounts.from_json(json.dumps(told["survey"]["start_up"])) == SurveyCounts.of(bits, [1, 0, 1])
-    stored = client.app.state.store.studies.find(server.identity).definition  # type: ignore[attr-defined]
+    stored = client.app.state.store.studies.find(server.link.identity).definition  # type: ignore[attr-defined]
     for public in (told["survey"], json.loads(told["file"]), stored):
         assert public["start_up"].keys() == {"width", "classes"}
         assert all(part.keys() == {"n", "upper"} for part in public["start_up"]["classes"].values())
@@ -121,7 +121,7 @@ def test_start_up_rows_are_never_served_and_the_log_can_still_be_verified(client
 
 def invited(client: TestClient, codes: int = 1) -> tuple[SurveyServer, list[str]]:
     server = reached(client, example_survey(invitations=True))
-    return server, client.app.state.store.surveys.codes.add(server.identity, codes)  # type: ignore[attr-defined]
+    return server, client.app.state.store.surveys.codes.add(server.link.identity, codes)  # type: ignore[attr-defined]
 
 
 def test_a_program_exchanges_its_invitation_first_and_sends_a_ticket(client: TestClient, tmp_path: Path) -> None:

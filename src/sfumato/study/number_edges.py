@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.channels.guidance.space import quantile_edges, supervised_edges
-from sfumato.core.array_types import Floats
 from sfumato.core.asked import asks
 from sfumato.core.errors import SchemaError, TableError, UsageError
 from sfumato.study.asked import EdgesAsked
@@ -82,17 +81,12 @@ def _edges(table: pa.Table, name: str, classes: Any, options: EdgesAsked) -> tup
     else:
         edges = quantile_edges(values, parts)
     rounded = np.unique([float(f"{edge:.{digits}g}") for edge in edges])
-    if not _told_apart(values, rounded):
+    if not ((rounded > values.min()) & (rounded <= values.max())).any():  # no edge has people on both sides
         raise TableError(
             f"The column {name!r} cannot be cut: rounded to {digits} digits, no edge lies between its numbers. "
             "Give more --digits, or edges by hand."
         )
     return tuple(float(edge) for edge in rounded)
-
-
-def _told_apart(values: Floats, edges: Floats) -> bool:
-    """Whether some edge has people on both sides."""
-    return bool(len(edges)) and bool(((edges > values.min()) & (edges <= values.max())).any())
 
 
 def cut_schema(schema: Schema, edges: Mapping[str, Sequence[float]], reason: str | None = None) -> Schema:
@@ -118,10 +112,6 @@ def cut_survey(file: Mapping[str, Any], edges: Mapping[str, Sequence[float]]) ->
     for name in edges:
         if name not in names:
             raise SchemaError(f"The survey has no question {name!r}.{nearest(name, names)}")
-    questions = [
-        {**question, "kind": "number", "edges": list(edges[name])}
-        if (name := str(question.get("name"))) in edges
-        else question
-        for question in asked
-    ]
+    cut = {name: {"kind": "number", "edges": list(found)} for name, found in edges.items()}
+    questions = [{**question, **cut.get(name, {})} for question, name in zip(asked, names, strict=True)]
     return {**file, "questions": questions}

@@ -186,7 +186,13 @@ def _of_one_round(study: PoolStudy, release: Release | Path | str | None, option
     if release is None:
         return public_plan(study.encoding, options.pairs, options.reason or "")
     given = Release.public(release) if isinstance(release, str | Path) else release
-    _check_release(given, study)
+    if given.card.guarantee["kind"] != CENTRAL_DP or given.model is None:
+        raise UsageError(
+            f"The release {given.where} has no noisy model that could be a plan. Give one that `sfumato sanitize "
+            f"--mechanism {TreeResampling.name}` wrote, with its model.json and without a seed."
+        )
+    if given.card.space != study.space:
+        raise SchemaError(f"The release {given.where} has other columns, bounds or categories than the study.")
     model = model_from_dict(given.model, study.encoding)
     return plan_from_model(model, _mechanism(study).budget(np.random.default_rng(0)), options.sites)
 
@@ -209,13 +215,3 @@ def _with_budget(stated: dict[str, Any], mechanism: TreeResampling, share: float
         "mechanism": {**stated["mechanism"], "parameters": parameters},
         "guarantee": {"epsilon": epsilon, "delta": delta},
     }
-
-
-def _check_release(release: Release, study: PoolStudy) -> None:
-    if release.card.guarantee["kind"] != CENTRAL_DP or release.model is None:
-        raise UsageError(
-            f"The release {release.where} has no noisy model that could be a plan. Give one that `sfumato sanitize "
-            f"--mechanism {TreeResampling.name}` wrote, with its model.json and without a seed."
-        )
-    if release.card.space != study.space:
-        raise SchemaError(f"The release {release.where} has other columns, bounds or categories than the study.")

@@ -138,7 +138,18 @@ class Rehearsal:
 
     def plot(self) -> str:
         """Errors and exposure against the number of sites, as an SVG picture."""
-        return rehearsal_picture(self.found)
+        found = {name: [getattr(one, name) for one in self.found] for name in AtSites.__dataclass_fields__}
+        errors = {
+            "pooled releases": found["pooled"],
+            "one site's own rows": found["alone"],
+            "all original rows": found["original"],
+        }
+        shown = {"membership": found["membership"], "source hits": found["hits"]}
+        if None not in found["density_gap"]:
+            shown["density gap"] = found["density_gap"]
+        upper = _panel("What it costs: error on other people", "error", found["sites"], errors)
+        lower = _panel("What it shows: exposure, and the gap of densities", "share", found["sites"], shown)
+        return svg(SIZE.width, 2 * SIZE.height, [upper, tag("g", lower, transform=f"translate(0 {SIZE.height})")])
 
 
 UNASKED = RehearseAsked()
@@ -197,9 +208,8 @@ def rehearse(table: Any, sites: Sequence[int] = (1, 2, 4, 8), options: RehearseA
     trials: dict[int, list[dict[str, float | None]]] = {count: [] for count in sites}
     progress, repeats = options.progress or silent, options.repeats
     for repeat in range(repeats):
-        train, test = _apart(
-            y, np.random.default_rng([options.seed, repeat])
-        )  # the same people for every number of sites
+        # The same people for every number of sites.
+        train, test = _apart(y, np.random.default_rng([options.seed, repeat]))
         for count in sites:
             progress("Rehearsing", repeat * len(sites) + sites.index(count), repeats * len(sites))
             rng = np.random.default_rng([options.seed, repeat, count])
@@ -259,12 +269,8 @@ def _check_size(y: Codes, most: int, encoding: Encoding, dealing: Dealing) -> No
 
 def _apart(y: Codes, rng: np.random.Generator) -> tuple[Codes, Codes]:
     """Rows to deal and rows to hold apart, a share of every class."""
-    test = np.concatenate(
-        [
-            rng.permutation(members)[: max(1, round(TEST_SHARE * len(members)))]
-            for members in (np.flatnonzero(y == code) for code in np.unique(y))
-        ]
-    )
+    members = [rng.permutation(np.flatnonzero(y == code)) for code in np.unique(y)]
+    test = np.concatenate([rows[: max(1, round(TEST_SHARE * len(rows)))] for rows in members])
     return rng.permutation(np.setdiff1d(np.arange(len(y)), test))[:MOST_ROWS], np.sort(test)[:MOST_ROWS]
 
 
@@ -286,6 +292,8 @@ def _trial(
     released, source = np.vstack([part.Z for part in parts]), np.concatenate(sources)
     original = _error(classifier, [Part(X, y)], held, held_y)
     pooled = _error(classifier, parts, held, held_y)
+    member = Membership("distance").run(Knowledge(released, encoding, candidates=np.vstack([X, held])))
+    assert isinstance(member, MembershipScores)
     return {
         "original": original,
         "pooled": pooled,
@@ -293,7 +301,7 @@ def _trial(
         "phi": pooled - original,
         "density_gap": _density_gap(split, fits, rng),
         "hits": source_hit_rate(released, X, source).rate,
-        "membership": _membership(released, X, held, encoding),
+        "membership": auc(member.scores[: len(X)], member.scores[len(X) :]),
     }
 
 
@@ -307,13 +315,6 @@ def _error(classifier: str, parts: list[Part], X: Matrix, y: Codes) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return float((fit_on_parts(made, parts).predict(queries) != y).mean())
-
-
-def _membership(released: Matrix, inside: Matrix, outside: Matrix, encoding: Encoding) -> float:
-    known = Knowledge(released, encoding, candidates=np.vstack([inside, outside]))
-    found = Membership("distance").run(known)
-    assert isinstance(found, MembershipScores)
-    return auc(found.scores[: len(inside)], found.scores[len(inside) :])
 
 
 def _density_gap(split: Split, fits: list[tuple[Codes, Mechanism]], rng: np.random.Generator) -> float | None:
@@ -355,22 +356,6 @@ DASHES = ("", "7 4", "2 3")
 SIZE = Size(720, 330, 5)
 NAMES_WIDTH = 150
 """Room at the right for the names of the lines, so that no legend is needed."""
-
-
-def rehearsal_picture(found: Sequence[AtSites]) -> str:
-    """Errors above, exposure below, as one SVG."""
-    errors = {
-        "pooled releases": [one.pooled for one in found],
-        "one site's own rows": [one.alone for one in found],
-        "all original rows": [one.original for one in found],
-    }
-    shown = {"membership": [one.membership for one in found], "source hits": [one.hits for one in found]}
-    if all(one.density_gap is not None for one in found):
-        shown["density gap"] = [one.density_gap or 0.0 for one in found]
-    sites = [one.sites for one in found]
-    upper = _panel("What it costs: error on other people", "error", sites, errors)
-    lower = _panel("What it shows: exposure, and the gap of densities", "share", sites, shown)
-    return svg(SIZE.width, 2 * SIZE.height, [upper, tag("g", lower, transform=f"translate(0 {SIZE.height})")])
 
 
 def _panel(title: str, measure: str, sites: Sequence[int], lines: dict[str, list[float]]) -> Markup:

@@ -25,15 +25,14 @@ from sfumato.channels.guidance.disclosure import (
 from sfumato.channels.guidance.epsilon import record_epsilon
 from sfumato.channels.guidance.guidance import SurveyCounts, SurveyRules
 from sfumato.channels.guidance.space import AnswerSpace
-from sfumato.core.array_types import Bits, Codes, Matrix
+from sfumato.core.array_types import Bits, Codes
 from sfumato.core.asked import asks
 from sfumato.core.errors import TableError, UsageError
 from sfumato.core.progress import Progress, silent
 from sfumato.study.asked import SurveyPlanAsked
 from sfumato.study.protocol.study_file import load_survey
 from sfumato.study.protocol.survey_file import RANDOM, SurveyStudy
-from sfumato.study.protocol.survey_guidance import answer_space, startup_counts, survey_rules
-from sfumato.study.protocol.survey_table import answered, population_of
+from sfumato.study.protocol.survey_guidance import answer_space, answered, population_of, startup_counts, survey_rules
 from sfumato.table import open_table
 
 # The public of a survey: people who let more or less show, who waits for how long, and who never sends.
@@ -103,14 +102,14 @@ def waiting_of(run: SurveyRun, limits: Codes, public: Public, width: int) -> lis
 
 def mean_kind(repeats: list[Kind]) -> Kind:
     """The mean over several surveys; waiting is that of the surveys in which some of them sent."""
-    waited, late = (_mean([getattr(one, name) for one in repeats]) for name in ("waited", "waited_95"))
-    share, never = (float(np.mean([getattr(one, name) for one in repeats])) for name in ("sent", "never"))
-    return Kind(repeats[0].name, repeats[0].level, share, never, waited, late)
 
+    def mean(name: str) -> Any:
+        known = [value for one in repeats if (value := getattr(one, name)) is not None]
+        return float(np.mean(known)) if known else None
 
-def _mean(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None
+    return Kind(
+        repeats[0].name, repeats[0].level, **{name: mean(name) for name in ("sent", "never", "waited", "waited_95")}
+    )
 
 
 SIZES = (200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
@@ -254,7 +253,7 @@ class _Trials:
             if public is not None and limits is not None:
                 kinds.append(waiting_of(run, limits, public, space.width))
             V = run.versions[-1].guidance.V
-            hit = self._accuracy(V, rules, (run.bits, run.y), test)
+            hit = self._accuracy((run.bits, run.y), test, guidance=V, floor=rules.floor, link=rules.link)
             told = disclosure(codes[ask], space, V, rules.floor, rules.link, draws=500, seed=repeat).by_question
             record = record_epsilon(V, space, rules.floor, rules.link).value
             found.append((hit, told, record, float(V.shape[1])))
@@ -272,31 +271,26 @@ class _Trials:
             ask, test, rng = self._halves(repeat)
             who = rng.choice(ask, size)
             sent = whole_tuple_response(self.space.onehot(self.codes[who]), rng.random(size), theta)
-            hits.append(self._accuracy(None, SurveyRules(), (sent, self.y[who]), test))
+            hits.append(self._accuracy((sent, self.y[who]), test))
         told = whole_tuple_disclosure(self.codes, self.space, theta).by_question
         return {"respondents": size, "theta": theta, "accuracy": float(np.mean(hits)), "disclosure_by_question": told}
 
     def plain_accuracy(self) -> float:
         """Of a classifier that learns from the plain answers of those who are asked."""
-        from sfumato.learn.classifiers.survey_bits import SurveyClassifier
-
         hits = []
         for repeat in range(self.tried.repeats):
             ask, test, _ = self._halves(repeat)
-            model = SurveyClassifier(self.tried.classifier, queries="plain").fit(
-                self.space.onehot(self.codes[ask]), self.y[ask]
-            )
-            hits.append(float((model.predict(self.space.onehot(self.codes[test])) == self.y[test]).mean()))
+            hits.append(self._accuracy((self.space.onehot(self.codes[ask]), self.y[ask]), test, queries="plain"))
         return float(np.mean(hits))
 
-    def _accuracy(self, V: Matrix | None, rules: SurveyRules, sent: tuple[Bits, Codes], test: Codes) -> float:
+    def _accuracy(self, sent: tuple[Bits, Codes], test: Codes, **how: Any) -> float:
         """On plain answers; where people of at most one class sent, nothing is learned and all are taken for it."""
         from sfumato.learn.classifiers.survey_bits import SurveyClassifier  # brings scikit-learn with it
 
         (bits, labels), y = sent, self.y[test]
         if len(np.unique(labels)) < 2:
             return float((y == (labels[0] if len(labels) else 0)).mean())
-        model = SurveyClassifier(self.tried.classifier, V, rules.floor, rules.link).fit(bits, labels)
+        model = SurveyClassifier(self.tried.classifier, **how).fit(bits, labels)
         return float((model.predict(self.space.onehot(self.codes[test])) == y).mean())
 
     def _halves(self, repeat: int) -> tuple[Codes, Codes, np.random.Generator]:

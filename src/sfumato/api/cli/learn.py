@@ -161,7 +161,7 @@ class Rows:
         if self.survey is None or isinstance(found, Path):
             return found
         from sfumato.study.protocol.study_file import load_survey
-        from sfumato.study.protocol.survey_table import answers_in_words
+        from sfumato.study.protocol.survey_guidance import answers_in_words
 
         return answers_in_words(load_survey(self.survey), found.read())
 

@@ -109,8 +109,15 @@ def audit_survey(
     from sfumato.channels.guidance.guidance import encode_matrix
     from sfumato.guarantee import Card
     from sfumato.study.protocol.study_file import load_survey
-    from sfumato.study.protocol.survey_guidance import answer_space, startup_counts, survey_rules
-    from sfumato.study.protocol.survey_table import answered, answers_in_words, population_of, survey_encoding
+    from sfumato.study.protocol.survey_guidance import (
+        answer_space,
+        answered,
+        answers_in_words,
+        population_of,
+        startup_counts,
+        survey_encoding,
+        survey_rules,
+    )
     from sfumato.table import open_table
 
     survey = load_survey(file)

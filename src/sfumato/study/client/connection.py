@@ -17,7 +17,7 @@ import ssl
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -181,7 +181,10 @@ class Address:
                 f"The address names a certificate, and http://{host} shows none: nothing was sent. Write https://, as "
                 "the invitation has it."
             )
-        loopback = _is_loopback(host)
+        try:
+            loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            loopback = False
         if parts.scheme == "http" and not loopback and not insecure_http:
             raise UsageError(
                 f"http://{host} is not encrypted: everybody along the way could read the token and the release. "
@@ -218,15 +221,6 @@ class PinnedContext(ssl.SSLContext):
     def wrap_bio(self, *_: Any, **__: Any) -> ssl.SSLObject:
         """Through a proxy that is reached by TLS itself the certificate could not be compared in time."""
         raise ssl.SSLCertVerificationError("the certificate cannot be compared through this proxy")
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def read_token(file: Path | None = None) -> str:
@@ -353,21 +347,19 @@ class Connection:
                 if response.is_success:
                     yield response
                     return
-                failed = self._failure(response)
+                if response.is_redirect:
+                    raise CoordinatorError(
+                        f"{self.address.base} redirects to another address, which is not followed: a token or a "
+                        "release goes only where you send it. If the coordinator has moved, give the new address with "
+                        "--to."
+                    )
+                failed = refusal(response.status_code, body_of(response))
                 asked = _seconds(response.headers.get("Retry-After"))
                 if last or not _again(failed.status, once, asked):
                     raise failed
             finally:
                 response.close()
             self._patience.wait(attempt, asked)
-
-    def _failure(self, response: httpx.Response) -> Any:
-        if response.is_redirect:
-            raise CoordinatorError(
-                f"{self.address.base} redirects to another address, which is not followed: a token or a release "
-                "goes only where you send it. If the coordinator has moved, give the new address with --to."
-            )
-        return refusal(response.status_code, body_of(response))
 
     def _send(self, request: httpx.Request, once: bool, last: bool) -> httpx.Response | None:
         """An answer, or None where none came and another attempt is allowed."""
@@ -437,13 +429,7 @@ def _again(status: int, once: bool, asked: float | None) -> bool:
 
 def _seconds(text: str | None) -> float | None:
     """Retry-After: seconds, or a date."""
-    if not text:
-        return None
-    try:
-        return max(0.0, float(text))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
-    except (TypeError, ValueError):
-        return None
+    for read in (float, lambda date: email.utils.parsedate_to_datetime(date).timestamp() - time.time()):
+        with suppress(TypeError, ValueError):
+            return max(0.0, read(text))  # type: ignore[arg-type]
+    return None

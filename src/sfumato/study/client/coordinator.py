@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
 import time
 import zipfile
@@ -58,8 +59,10 @@ from sfumato.study.protocol.messages import (
     SiteInfo,
     StudyInfo,
     Training,
+    push_wish,
+    signed_header,
+    withdraw_wish,
 )
-from sfumato.study.protocol.signed_request import push_wish, signed_header, withdraw_wish
 
 # What leaves a site in a push: one file, whose content is fully described by the card inside it.
 
@@ -212,16 +215,14 @@ class Coordinator:
     def releases(self, study: str) -> list[ReleaseInfo]:
         """A site's own releases; all of them for the owner. They are asked for page by page."""
         found: dict[str, ReleaseInfo] = {}
+        asked = {"limit": str(PAGE)}
         while True:
-            page = self._page(study, next(reversed(found), None))
+            page = messages_of(ReleaseInfo, self._connection.ask("GET", _path(study, "releases"), params=asked))
             known = len(found)
             found |= {release.sha256: release for release in page}
             if len(found) == known:
                 return list(found.values())
-
-    def _page(self, study: str, after: str | None) -> list[ReleaseInfo]:
-        asked = {"limit": str(PAGE)} | ({"after": after} if after else {})
-        return messages_of(ReleaseInfo, self._connection.ask("GET", _path(study, "releases"), params=asked))
+            asked["after"] = next(reversed(found))
 
     def release(self, study: str, sha256: str) -> ReleaseInfo | None:
         """One release, or None where the server has none of that content from this token."""
@@ -413,7 +414,6 @@ def _pieces(path: Path, size: int, progress: Progress | None) -> Iterator[bytes]
 
 
 _MEMBER = re.compile(r"(part-\d{5,})/(release\.parquet|card\.json)")
-EXPORT_PIECE = 1 << 20
 
 
 def export_survey(coordinator: Coordinator, study: str, out: Path, *, force: bool = False) -> list[Path]:
@@ -440,6 +440,5 @@ def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Path) -
     part = folder / named[1]
     part.mkdir(exist_ok=True)
     with archive.open(member) as source, (part / named[2]).open("wb") as target:
-        while piece := source.read(EXPORT_PIECE):
-            target.write(piece)
+        shutil.copyfileobj(source, target, PIECE)
     return named[1]

@@ -68,11 +68,9 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         return {
+            **{name: getattr(self.parcel, name) for name in ("bytes", "sha256", "rows")},
             "file": str(self.parcel.file),
-            "bytes": self.parcel.bytes,
-            "sha256": self.parcel.sha256,
             "columns": list(self.parcel.columns),
-            "rows": self.parcel.rows,
             "purpose": self.purpose,
             "card": self.parcel.card.to_dict(),
             "server": self.address,
@@ -118,25 +116,21 @@ def plan_push(
         coordinator.address.base,
         purpose,
         agreed=known == study.hash,
-        objections=_against(study, parcel, purpose),
+        objections=tuple(_against(study, parcel, purpose)),
     )
 
 
-def _against(study: PoolStudy, parcel: Parcel, purpose: str) -> tuple[str, ...]:
+def _against(study: PoolStudy, parcel: Parcel, purpose: str) -> list[str]:
     """The card first; cells are read only where the study takes the card."""
-    found = objections(study, parcel.card)
-    if study.plan is not None:
-        return tuple(found or _against_counts(study.plan, parcel, purpose))
-    if not found and (wrong := wrong_rows(parcel.file, parcel.card)):
-        found = [wrong]
-    return tuple(found)
-
-
-def _against_counts(plan: AgreedPlan, parcel: Parcel, purpose: str) -> list[str]:
+    if found := objections(study, parcel.card):
+        return found
+    if study.plan is None:
+        wrong = wrong_rows(parcel.file, parcel.card)
+        return [wrong] if wrong else []
     if purpose != "train":
         return [COUNTS_TRAIN]
     try:
-        noisy_counts(read_cells(parcel.file), plan, parcel.card)
+        noisy_counts(read_cells(parcel.file), study.plan, parcel.card)
     except SfumatoError as error:
         return [str(error)]
     return []

@@ -63,17 +63,20 @@ class TicketBox:
 
     def obtain(self, server: SurveyServer, survey: SurveyStudy, code: str | None, name: str | None = None) -> Ticket:
         """The ticket kept here, or a new one in exchange for the invitation."""
-        kept = self._read()
+        if survey.ticket_key is None:
+            raise UsageError("This survey asks for invitations and names no key to check tickets by. Nothing was sent.")
+        kept, key = self._read(), read_key(survey.ticket_key)
         if kept is None or kept.survey != survey.hash or (name is not None and kept.name != name):
-            kept = self._blinded(survey, name or new_name())
+            name = name or new_name()
+            made = blind(key, survey.hash, name)
+            kept = Ticket(survey.hash, name, write_number(made.hidden), write_number(made.inverse))
         if kept.ticket is not None:
             return kept
         if not code:
             raise UsageError("This survey is by invitation: give the code that you were sent.")
         self._write(kept)
-        assert survey.ticket_key is not None
         signature = server.exchange(code, kept.hidden)
-        ticket = unblinded(read_key(survey.ticket_key), survey.hash, kept.name, read_number(kept.inverse), signature)
+        ticket = unblinded(key, survey.hash, kept.name, read_number(kept.inverse), signature)
         done = replace(kept, ticket=ticket)
         self._write(done)
         return done
@@ -81,12 +84,6 @@ class TicketBox:
     def clear(self) -> None:
         """The ticket was used."""
         self.path.unlink(missing_ok=True)
-
-    def _blinded(self, survey: SurveyStudy, name: str) -> Ticket:
-        if survey.ticket_key is None:
-            raise UsageError("This survey asks for invitations and names no key to check tickets by. Nothing was sent.")
-        made = blind(read_key(survey.ticket_key), survey.hash, name)
-        return Ticket(survey.hash, name, write_number(made.hidden), write_number(made.inverse))
 
     def _write(self, ticket: Ticket) -> None:
         write_whole(self.path, json.dumps(ticket.to_dict()), private=True)
@@ -138,7 +135,8 @@ def choices_of(survey: SurveyStudy, answers: Mapping[str, Any], *, randomness: B
     """Choice numbers of every question, and the class; a question left out gets a random choice, drawn here."""
     unknown = sorted(set(answers) - {question.name for question in survey.questions} - {survey.label.name})
     if unknown:
-        raise SchemaError(f"The survey does not ask {unknown[0]!r}. It asks: {_names(survey)}.")
+        names = ", ".join(question.name for question in survey.questions[:20])
+        raise SchemaError(f"The survey does not ask {unknown[0]!r}. It asks: {names}.")
     if answers.get(survey.label.name) is None:
         raise SchemaError(f"The answers lack {survey.label.name!r}, which the survey needs in order to predict it.")
     drawn = uniforms_from_bytes(randomness(8 * len(survey.questions)))
@@ -149,10 +147,6 @@ def choices_of(survey: SurveyStudy, answers: Mapping[str, Any], *, randomness: B
         for place, question in enumerate(survey.questions)
     ]
     return np.array(chosen, dtype=np.int64), survey.label.choice_of(answers[survey.label.name])
-
-
-def _names(survey: SurveyStudy) -> str:
-    return ", ".join(question.name for question in survey.questions[:20])
 
 
 @dataclass(frozen=True)
@@ -214,18 +208,14 @@ def _acceptable(server: SurveyServer, accepts: RespondAsked, sleep: Callable[[fl
         asked = server.inquire()
         if asked.k <= accepts.max_level:
             return asked
-        pause = jittered(MEAN_WAIT)
+        # A floor and an exponential part: requests form no pattern.
+        pause = min(MEAN_WAIT * (0.2 + 0.8 * random.SystemRandom().expovariate(1.0)), 5 * MEAN_WAIT)
         if time.monotonic() + pause > end:
             raise NotYetError(
                 f"The survey asks for level {asked.k} at present, above your limit of {accepts.max_level}. Nothing was "
                 "sent. Try again later, or give --wait."
             )
         sleep(pause)
-
-
-def jittered(mean: float) -> float:
-    """A floor and an exponential part: requests form no pattern."""
-    return min(mean * (0.2 + 0.8 * random.SystemRandom().expovariate(1.0)), 5 * mean)
 
 
 def alone(pending: Path) -> AbstractContextManager[None]:

@@ -7,15 +7,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 from urllib.parse import parse_qs, urlsplit
 
 from sfumato.channels.guidance.guidance import GuidanceError, SurveyCounts, decode_matrix, hash_matrix
+from sfumato.core.accepted import Whole
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import CardError, CoordinatorError, SfumatoError, UsageError
 from sfumato.core.files import write_whole
 from sfumato.core.progress import Progress
-from sfumato.study.client.connection import Address, Connection, Patience, body_of
+from sfumato.core.records import FieldError, Record
+from sfumato.study.client.connection import Address, Connection, Kind, Patience, body_of
 from sfumato.study.client.private_notes import RememberedHeads
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.protocol.survey_guidance import inputs_hash, verify_guidance
@@ -70,13 +72,33 @@ LARGEST_COUNTS = 1 << 30  # bytes: 2,000 bits and two classes make 8 MB in the f
 LONGEST_LOG = 1_000_000  # versions: a log that never ends keeps a program busy for ever
 
 
+MORE_THAN_NONE = Whole(1, 1 << 62)
+
+
 @dataclass(frozen=True)
-class Inquiry:
+class Inquiry(Record):
     """Round 1: the level k* that is asked for at present."""
 
-    version: int
-    k: int
+    version: Annotated[int, MORE_THAN_NONE]
+    k: Annotated[int, MORE_THAN_NONE]
     head: str
+
+
+@dataclass(frozen=True)
+class GuidanceSent(Record):
+    """Round 2 as it travels."""
+
+    version: Annotated[int, MORE_THAN_NONE]
+    k: Annotated[int, MORE_THAN_NONE]
+    v: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class TicketSigned(Record):
+    """A blinded name, signed."""
+
+    signature: str
 
 
 @dataclass(frozen=True)
@@ -101,7 +123,7 @@ class SurveyServer:
         transport: Any = None,
     ):
         self.link: SurveyLink = read_link(link)
-        self.identity = self.link.identity
+        self._path = f"{API}{self.link.identity}"
         self.address = Address.read(self.link.base, insecure_http=insecure_http)
         self._connection = Connection(self.address, None, patience=patience, transport=transport)
 
@@ -114,7 +136,7 @@ class SurveyServer:
     @property
     def name(self) -> str:
         """The survey's own address: what heads are remembered by."""
-        return f"{self.address.base}{API}{self.identity}"
+        return self.address.base + self._path
 
     def describe(self) -> tuple[SurveyStudy, str]:
         """The survey, checked against its hash and the one in the link, and whether it is open."""
@@ -134,24 +156,23 @@ class SurveyServer:
         return survey, state
 
     def inquire(self) -> Inquiry:
-        found = self._ask("GET", "/inquiry")
-        return Inquiry(_whole(found, "version"), _whole(found, "k"), _text(found, "head"))
+        return _message(Inquiry, self._ask("GET", "/inquiry"))
 
     def guidance(self, asked: Inquiry, width: int) -> IssuedGuidance:
         """Guidance of the version and level that the inquiry named, and no other."""
-        found = self._ask("POST", "/ready", json={"version": asked.version})
-        if (_whole(found, "version"), _whole(found, "k")) != (asked.version, asked.k):
+        sent = _message(GuidanceSent, self._ask("POST", "/ready", json={"version": asked.version}))
+        if (sent.version, sent.k) != (asked.version, asked.k):
             raise GuidanceError("The server sent guidance of another version or level than it announced.")
-        V = decode_matrix(_text(found, "v"), width, asked.k)
-        if hash_matrix(V) != _text(found, "sha256"):
+        V = decode_matrix(sent.v, width, asked.k)
+        if hash_matrix(V) != sent.sha256:
             raise GuidanceError("The guidance was changed in transit: its hash does not match.")
-        return IssuedGuidance(asked.version, asked.k, V, hash_matrix(V))
+        return IssuedGuidance(asked.version, asked.k, V, sent.sha256)
 
     def exchange(self, code: str, hidden: str) -> int:
         """Use up an invitation for the signature of a blinded name; the same two give the same signature again."""
-        found = self._ask("POST", "/tickets", json={"code": code, "blinded": hidden})
+        sent = _message(TicketSigned, self._ask("POST", "/tickets", json={"code": code, "blinded": hidden}))
         try:
-            return read_number(_text(found, "signature"))
+            return read_number(sent.signature)
         except ValueError:
             raise CoordinatorError("The server's answer lacks a proper 'signature': this is not a survey.") from None
 
@@ -174,7 +195,7 @@ class SurveyServer:
 
     def inputs(self, entry: LogEntry) -> str:
         """The published counts behind a version, as the log promised them."""
-        with self._connection.answer("GET", f"{API}{self.identity}/log/{entry.version}/inputs") as response:
+        with self._connection.answer("GET", f"{self._path}/log/{entry.version}/inputs") as response:
             text = body_of(response, LARGEST_COUNTS).decode("ascii", errors="replace")
         if inputs_hash(text) != entry.inputs_sha256:
             raise CardError(f"The counts behind version {entry.version} are not those that the log promised.")
@@ -182,27 +203,20 @@ class SurveyServer:
 
     def send(self, answer: dict[str, Any]) -> bool:
         """Send one answer; whether the server counted it only now. The same id is never counted twice."""
-        with self._connection.answer("POST", f"{API}{self.identity}/answers", json=answer) as response:
+        with self._connection.answer("POST", f"{self._path}/answers", json=answer) as response:
             new = response.status_code == 201
             body_of(response)
         return new
 
     def _ask(self, method: str, path: str, **words: Any) -> Any:
-        return self._connection.ask(method, f"{API}{self.identity}{path}", **words)
+        return self._connection.ask(method, self._path + path, **words)
 
 
-def _whole(found: Any, key: str) -> int:
-    value = found.get(key) if isinstance(found, dict) else None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise CoordinatorError(f"The server's answer lacks a proper {key!r}: this is not a survey.")
-    return value
-
-
-def _text(found: Any, key: str) -> str:
-    value = found.get(key) if isinstance(found, dict) else None
-    if not isinstance(value, str):
-        raise CoordinatorError(f"The server's answer lacks a proper {key!r}: this is not a survey.")
-    return value
+def _message(kind: type[Kind], found: Any) -> Kind:
+    try:
+        return kind.from_dict(found)
+    except FieldError as problem:
+        raise CoordinatorError(f"The server's answer lacks a proper {problem.field!r}: this is not a survey.") from None
 
 
 # What a respondent's program checks before it draws: the log, what others saw of it, and that guidance follows.
@@ -251,7 +265,12 @@ def ask_witnesses(
 ) -> str:
     """Whether every witness that answers saw this survey and this log, in words that say who chose them."""
     chosen = dict.fromkeys([*pinned, *linked])
-    agreeing = {witness: _agrees(survey, log, witness) for witness in [*chosen, *survey.witnesses]}
+    agreeing: dict[str, bool] = {}
+    for witness in [*chosen, *survey.witnesses]:
+        seen = witnessed_head(witness)
+        agreeing[witness] = seen is not None
+        if seen and (seen.survey != survey.hash or getattr(log.get(seen.version), "hash", None) != seen.hash):
+            raise GuidanceError(f"The witness {witness} saw another survey or another log. Nothing was sent.")
     for witness in pinned:
         if not agreeing[witness]:
             raise GuidanceError(f"The witness {witness}, which you named, cannot be read. Nothing was sent.")
@@ -260,15 +279,6 @@ def ask_witnesses(
     words = f"{sum(agreeing.values())} of {len(agreeing)} witnesses agree"
     independent = any(agreeing[witness] for witness in chosen)
     return words if independent else f"{words}, all of them named by the survey itself"
-
-
-def _agrees(survey: SurveyStudy, log: dict[int, LogEntry], witness: str) -> bool:
-    seen = witnessed_head(witness)
-    if seen is None:
-        return False
-    if seen.survey != survey.hash or getattr(log.get(seen.version), "hash", None) != seen.hash:
-        raise GuidanceError(f"The witness {witness} saw another survey or another log. Nothing was sent.")
-    return True
 
 
 def witnessed_head(where: str) -> Head | None:
@@ -319,16 +329,8 @@ def verify_survey(
         if progress is not None:
             progress("Versions", number, len(chosen))
     newest = entries[-1]
-    return Verified(
-        len(entries),
-        len(chosen),
-        newest.answers,
-        newest.version,
-        newest.hash,
-        survey.hash,
-        bool(server.link.hash),
-        said,
-    )
+    told = (newest.answers, newest.version, newest.hash, survey.hash, bool(server.link.hash), said)
+    return Verified(len(entries), len(chosen), *told)
 
 
 def witness_survey(server: SurveyServer, path: Path) -> dict[str, Any]:

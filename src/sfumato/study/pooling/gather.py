@@ -62,13 +62,13 @@ def read_part(pushed: Pushed, card: Card, rows: int, rng: np.random.Generator) -
     table = open_table(pushed.path)
     if table.rows != card.rows:
         raise CardError(f"{pushed.name} has {table.rows} rows, but its card states {card.rows}.")
-    Z, y = [], []
+    Z, y = [np.empty((0, card.made_by().width))], [np.empty(0, dtype=np.int64)]
     for picked in picked_blocks(table, chosen_rows(card.rows, rows, rng)):
         matrix, codes = matrix_of(picked, card)
         assert codes is not None
         Z.append(matrix)
         y.append(codes)
-    return Part.of_card(stacked(Z, card.made_by().width), joined_codes(y), card)
+    return Part.of_card(np.concatenate(Z), np.concatenate(y), card)
 
 
 def picked_blocks(table: Table, chosen: Codes) -> Iterator[pa.Table]:
@@ -88,23 +88,23 @@ def chosen_rows(there: int, wanted: int, rng: np.random.Generator) -> Codes:
     return np.sort(rng.choice(there, wanted, replace=False)).astype(np.int64)
 
 
-def thinned_part(part: Part, share: float, rng: np.random.Generator) -> Part:
-    """A random share of its rows, and at least one."""
-    return sampled_part(part, max(1, round(share * len(part.y))), rng)
+def rows_of(parts: Sequence[Part]) -> int:
+    return sum(len(part.y) for part in parts)
+
+
+def thinned(sites: Mapping[str, Sequence[Part]], rows: int, rng: np.random.Generator) -> dict[str, list[Part]]:
+    """A random sample of about `rows` rows in all, the same share of every part and at least one of each."""
+    share = min(1.0, rows / max(1, sum(map(rows_of, sites.values()))))
+    return {
+        site: [sampled_part(part, max(1, round(share * len(part.y))), rng) for part in parts]
+        for site, parts in sites.items()
+    }
 
 
 def sampled_part(part: Part, rows: int, rng: np.random.Generator) -> Part:
     """So many of its rows, chosen at random."""
     chosen = chosen_rows(len(part.y), rows, rng)
     return part if len(chosen) == len(part.y) else replace(part, Z=part.Z[chosen], y=part.y[chosen])
-
-
-def stacked(blocks: Sequence[Matrix], width: int) -> Matrix:
-    return np.concatenate(blocks) if blocks else np.empty((0, width))
-
-
-def joined_codes(blocks: Sequence[Codes]) -> Codes:
-    return np.concatenate(blocks) if blocks else np.empty(0, dtype=np.int64)
 
 
 # No cell of the pool weighs more than noise can make it: what lies further out is taken at the end of the reach.
@@ -134,13 +134,6 @@ def within(part: Part, ends: Ends) -> tuple[Part, int]:
     taken = np.clip(part.Z, low, high)
     far = int(np.count_nonzero((taken != part.Z) & ~np.isnan(part.Z)))
     return (replace(part, Z=taken), far) if far else (part, 0)
-
-
-def far_note(cells: int) -> list[str]:
-    if not cells:
-        return []
-    were = "1 cell lies" if cells == 1 else f"{cells:,} cells lie"
-    return [f"{were} further out than the noise of most sites can move any value; training used that distance."]
 
 
 # How many rows of every site a pool is trained on, where no site may be more than a stated share of it.
@@ -247,12 +240,7 @@ class Pool:
 
     @property
     def rows(self) -> int:
-        return sum(len(part.y) for part in self.parts)
-
-    def thinned(self, rows: int, rng: np.random.Generator) -> dict[str, list[Part]]:
-        """A random sample of about `rows` rows in all, the same share of every part and at least one of each."""
-        share = min(1.0, rows / max(self.rows, 1))
-        return {site: [thinned_part(part, share, rng) for part in parts] for site, parts in self.sites.items()}
+        return rows_of(self.parts)
 
     def keep(self, sites: Sequence[str]) -> None:
         """Forget the others."""
@@ -278,7 +266,9 @@ def gather(request: Request, rng: np.random.Generator, read: Callable[[], None],
     releases, test_releases, tested_rows = request.releases, request.test_releases, request.limits.tested_rows
     cards = checked_cards([*releases, *test_releases])
     mine, theirs = cards[: len(releases)], cards[len(releases) :]
-    by_site = _by_site(releases, mine)
+    by_site: dict[str, list[Card]] = {}
+    for pushed, card in zip(releases, mine, strict=True):
+        by_site.setdefault(pushed.site, []).append(card)
     capped = capped_rows({site: sum(card.rows for card in own) for site, own in by_site.items()}, request.largest_share)
     there = sum(capped.values())
     share = min(1.0, request.limits.rows(request.classifier, mine[0].made_by().width) / max(there, 1))
@@ -295,7 +285,12 @@ def gather(request: Request, rng: np.random.Generator, read: Callable[[], None],
         if len(part.y):
             sites.setdefault(pushed.site, []).append(part)
         read()
-    pool = Pool(mine, sites, {}, far_note(far))
+    pool = Pool(mine, sites, {}, [])
+    if far:
+        were = "1 cell lies" if far == 1 else f"{far:,} cells lie"
+        pool.notes.append(
+            f"{were} further out than the noise of most sites can move any value; training used that distance."
+        )
     if not sites:
         raise TableError("The releases contain no rows: there is nothing to learn from.")
     if share < 1.0:
@@ -306,13 +301,6 @@ def gather(request: Request, rng: np.random.Generator, read: Callable[[], None],
     if theirs:
         _add_embedded(pool, test_releases, theirs, tested_rows, rng, read)
     return pool
-
-
-def _by_site(releases: Sequence[Pushed], cards: Sequence[Card]) -> dict[str, list[Card]]:
-    found: dict[str, list[Card]] = {}
-    for pushed, card in zip(releases, cards, strict=True):
-        found.setdefault(pushed.site, []).append(card)
-    return found
 
 
 def checked_cards(pushed: Sequence[Pushed]) -> list[Card]:

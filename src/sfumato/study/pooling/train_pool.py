@@ -27,7 +27,7 @@ from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts
 from sfumato.learn.model import Model
 from sfumato.learn.train import about_model, settled
-from sfumato.study.pooling.gather import DRAWN_AGAIN, EMBEDDED, PUBLIC, Pool, Request, gather
+from sfumato.study.pooling.gather import DRAWN_AGAIN, EMBEDDED, PUBLIC, Pool, Request, gather, thinned
 from sfumato.study.pooling.trials import (
     FOLDS,
     Plan,
@@ -73,7 +73,7 @@ class Crowd(Record):
 
 def shuffled_pool(pool: Pool, delta: float = DELTA) -> dict[str, Any] | None:
     """Central epsilon at `delta` for one released record; None where a release of the pool has no local one."""
-    cards = [_card(part, pool) for part in pool.parts]
+    cards = [next(card for card in pool.cards if card.made_by() is part.source) for part in pool.parts]
     if not all(card.guarantee["kind"] == LOCAL_DP for card in cards):
         return None
     crowds = list(_crowds(pool, cards, delta))
@@ -96,7 +96,8 @@ def _crowds(pool: Pool, cards: list[Card], delta: float) -> Iterator[Crowd]:
     counts: dict[tuple[str, int, int], int] = {}
     local: dict[tuple[str, int, int], float] = {}
     for part, card in zip(pool.parts, cards, strict=True):
-        same = _randomizer(card)
+        recipe: Recipe = card.made_by()
+        same = json.dumps([recipe.to_dict(), recipe.map.to_dict(), card.label_keep], sort_keys=True)
         classes = part.y if part.label_keep >= 1.0 else np.full(len(part.y), -1, dtype=np.int64)
         stages = _stages(part)
         for (code, stage), rows in _counted(classes, stages):
@@ -122,15 +123,6 @@ def _stages(part: Part) -> Codes:
         return np.full(len(part.y), -1, dtype=np.int64)
     told = [(~np.isnan(part.Z[:, place])).any(axis=1) for place in recipe.map.parts]
     return np.asarray(np.argmax(told, axis=0), dtype=np.int64)
-
-
-def _randomizer(card: Card) -> str:
-    recipe: Recipe = card.made_by()
-    return json.dumps([recipe.to_dict(), recipe.map.to_dict(), card.label_keep], sort_keys=True)
-
-
-def _card(part: Part, pool: Pool) -> Card:
-    return next(card for card in pool.cards if card.made_by() is part.source)
 
 
 def _words(largest: Crowd, delta: float) -> str:
@@ -182,7 +174,12 @@ def train_pool(request: Request, out: Path, progress: Progress = silent) -> tupl
     count.begin("Training on the whole pool")
     fitted = fit_on_parts(made, pool.parts)
     results["test"] = [
-        _tested(fitted, kind, queries)
+        {
+            "kind": kind,
+            **queries.error_rate(queries.wrong(fitted)).to_dict(),
+            "commonest": queries.commonest().to_dict()["error"],
+            "words": TESTED_ON[kind],
+        }
         for kind, queries in pool.tests.items()
         if kind == PUBLIC or answers_released(request.classifier, pool.parts)
     ]
@@ -195,7 +192,7 @@ def train_pool(request: Request, out: Path, progress: Progress = silent) -> tupl
 
 
 def _measured(request: Request, pool: Pool, trust: Trust, rng: np.random.Generator, count: _Count) -> dict[str, Any]:
-    sites = pool.thinned(request.limits.measured_rows, rng)
+    sites = thinned(pool.sites, request.limits.measured_rows, rng)
     parts = [part for mine in sites.values() for part in mine]
     kind, left, held = _to_compare_sites(pool, sites, rng)
     queries = pool.tests[kind] if kind in pool.tests else joined(held.values())
@@ -251,8 +248,8 @@ def _to_compare_sites(
     held: dict[str, Queries] = {}
     for site, parts in sites.items():
         left, queries = split(parts, [dealt(part, FOLDS, rng) for part in parts], 0, pool.classes)
-        if any(len(part.y) for part in left):
-            kept[site] = [part for part in left if len(part.y)]
+        if left:
+            kept[site] = left
         if queries.parts:
             held[site] = queries
     return HELD_OUT, kept, held
@@ -273,11 +270,6 @@ def _notes(pool: Pool, measured: Sequence[Part], plan: Plan, *, released: bool) 
             "the cross-validation error may be too low. Trust a test table more."
         )
     return notes
-
-
-def _tested(fitted: Any, kind: str, queries: Queries) -> dict[str, Any]:
-    rate, commonest = queries.error_rate(queries.wrong(fitted)), queries.commonest()
-    return {"kind": kind, **rate.to_dict(), "commonest": commonest.to_dict()["error"], "words": TESTED_ON[kind]}
 
 
 def _about(request: Request, pool: Pool, trust: Trust, fitted: Any, results: Mapping[str, Any]) -> dict[str, Any]:

@@ -157,14 +157,14 @@ def dealt(part: Part, folds: int, rng: np.random.Generator) -> Codes:
 
 
 def split(parts: Sequence[Part], folds: Sequence[Codes], out: int, classes: int) -> tuple[list[Part], Queries]:
-    """Everything but the fold `out` to learn from, and that fold to be classified."""
-    left = [_picked(part, fold != out) for part, fold in zip(parts, folds, strict=True)]
-    held = [_picked(part, fold == out) for part, fold in zip(parts, folds, strict=True)]
-    return left, Queries(_inhabited(held), classes)
+    """Everything but the fold `out` to learn from, and that fold to be classified; parts without rows are left out,
+    since radii are computed part by part."""
 
+    def picked(chosen: Callable[[Codes], Any]) -> list[Part]:
+        rows = ((part, chosen(fold)) for part, fold in zip(parts, folds, strict=True))
+        return [replace(part, Z=part.Z[mine], y=part.y[mine]) for part, mine in rows if mine.any()]
 
-def _picked(part: Part, rows: Any) -> Part:
-    return replace(part, Z=part.Z[rows], y=part.y[rows])
+    return picked(lambda fold: fold != out), Queries(picked(lambda fold: fold == out), classes)
 
 
 def cross_validation(
@@ -177,14 +177,9 @@ def cross_validation(
     for fold in range(FOLDS):
         left, held = split(parts, dealings, fold, classes)
         if held.rows:
-            wrong += wrong_answers(classifier, _inhabited(left), held)
+            wrong += wrong_answers(classifier, left, held)
         step()
     return rows.error_rate(wrong), rows.commonest()
-
-
-def _inhabited(parts: Sequence[Part]) -> list[Part]:
-    """Radii are computed part by part, and no radius follows from no rows."""
-    return [part for part in parts if len(part.y)]
 
 
 # What another site adds: error against the number of sites that take part, and of each site alone.

@@ -10,8 +10,9 @@ import numpy as np
 
 from sfumato.core.array_types import Codes, Floats
 from sfumato.core.errors import UsageError
+from sfumato.core.wording import counted
 from sfumato.learn.classifiers.reads_noise import Part
-from sfumato.study.pooling.gather import Pool, Request, thinned_part
+from sfumato.study.pooling.gather import Pool, Request, rows_of, thinned
 from sfumato.study.pooling.trials import Queries, Step, answering, answers_released, joined
 
 # Which sites agree: a choice of sites that fewer than half of them cannot spoil, whatever they push.
@@ -72,7 +73,7 @@ def agreement_of(
     names = list(sites)
     judge = classifier if answers_released(classifier, [p for parts in sites.values() for p in parts]) else STANDS_IN
     each = max(10, JUDGED_ROWS // len(names))
-    rows = Queries([part for parts in sites.values() for part in _sample(parts, each, rng)], classes)
+    rows = Queries([part for site in sites for part in thinned({site: sites[site]}, each, rng)[site]], classes)
     answers = []
     for name in names:
         answers.append(answering(judge, sites[name])(rows))
@@ -90,11 +91,6 @@ def _agreement(names: Sequence[str], answers: Codes, classes: int) -> Agreement:
     found = dict(zip(names, distances[middle].tolist(), strict=True))
     chance = dict(zip(names, (1.0 - shares @ shares[middle]).tolist(), strict=True))
     return Agreement(found, chance, names[middle], float(radii[middle]))
-
-
-def _sample(parts: Sequence[Part], rows: int, rng: np.random.Generator) -> list[Part]:
-    share = min(1.0, rows / max(1, sum(len(part.y) for part in parts)))
-    return [thinned_part(part, share, rng) for part in parts]
 
 
 # What one site does to the model: the error without it, and by how much the site changes it.
@@ -137,7 +133,7 @@ def influence_of_sites(
     """Train without each site in turn. How often the others' model is wrong on a site's own rows says how far it is
     from them."""
     names = left_out_in_turn(sites)
-    sites = _thinned(sites, SWEPT_ROWS // (len(names) + 1), rng)
+    sites = thinned(sites, SWEPT_ROWS // (len(names) + 1), rng)
     together = answering(classifier, [part for parts in sites.values() for part in parts])
     step()
     found = []
@@ -146,25 +142,14 @@ def influence_of_sites(
         step()
         queries = judged.tested_on(name)
         rate, full = (queries.error_rate(queries.wrong_of(answer(queries))).to_dict() for answer in (others, together))
-        entry = {"site": name, **rate, "with": full["error"], "influence": _difference(full["error"], rate["error"])}
+        known = full["error"] is not None and rate["error"] is not None
+        influence = full["error"] - rate["error"] if known else None
+        entry = {"site": name, **rate, "with": full["error"], "influence": influence}
         if judged.own:
             mine = Queries(judged.own[name], queries.classes)
             entry["on_its_rows"] = mine.error_rate(mine.wrong_of(others(mine))).to_dict()["error"]
         found.append(entry)
     return sorted(found, key=lambda entry: -(entry["influence"] or 0.0))
-
-
-def rows_of(parts: Sequence[Part]) -> int:
-    return sum(len(part.y) for part in parts)
-
-
-def _difference(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one - other
-
-
-def _thinned(sites: Mapping[str, Sequence[Part]], rows: int, rng: np.random.Generator) -> dict[str, list[Part]]:
-    share = min(1.0, rows / max(1, sum(map(rows_of, sites.values()))))
-    return {site: [thinned_part(part, share, rng) for part in parts] for site, parts in sites.items()}
 
 
 TOO_FEW = (
@@ -197,16 +182,26 @@ class Trust:
             pushed[release.site] = pushed.get(release.site, 0) + card.rows
         found = cls(request.largest_share, request.agreeing, pushed)
         if len(pool.sites) >= FEWEST_SITES:
-            sample = pool.thinned(request.limits.measured_rows, rng)
+            sample = thinned(pool.sites, request.limits.measured_rows, rng)
             found.agreement = agreement_of(request.classifier, sample, pool.classes, rng, step)
         elif request.agreeing:
             raise UsageError(TOO_FEW)
         if request.agreeing and found.agreement is not None:
             pool.keep(found.agreement.kept)
             pool.cap(request.largest_share, rng)
-            found.notes.append(_choice(found.agreement, len(pool.sites)))
-        if request.largest_share is not None:
-            found.notes += _cut(request.largest_share, pool, pushed)
+            there, withstood = len(found.agreement.disagreement), found.agreement.withstands
+            found.notes.append(
+                f"Trained on the {len(pool.sites)} of {there} sites that agree with most others. Up to {withstood} of "
+                f"{there} sites could push whatever they like without deciding which sites are believed."
+                + (VAGUE if found.agreement.is_vague else "")
+            )
+        cut = [site for site, parts in pool.sites.items() if rows_of(parts) < pushed[site]]
+        if request.largest_share is not None and cut:
+            left = sum(pushed[site] - rows_of(pool.sites[site]) for site in cut)
+            found.notes.append(
+                f"A site may be at most {request.largest_share:.0%} of the training rows: {left:,} rows of "
+                f"{counted(len(cut), 'site')} were left out."
+            )
         return found
 
     def told(self, pool: Pool, without: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Any]:
@@ -246,21 +241,3 @@ class Trust:
                 {name: entry[name] for name in ("error", "interval", "with", "influence")} for entry in sites
             ],
         }
-
-
-def _choice(agreement: Agreement, kept: int) -> str:
-    there = len(agreement.disagreement)
-    return (
-        f"Trained on the {kept} of {there} sites that agree with most others. Up to {agreement.withstands} of "
-        f"{there} sites could push whatever they like without deciding which sites are believed."
-        + (VAGUE if agreement.is_vague else "")
-    )
-
-
-def _cut(share: float, pool: Pool, pushed: Mapping[str, int]) -> list[str]:
-    cut = [site for site, parts in pool.sites.items() if rows_of(parts) < pushed[site]]
-    if not cut:
-        return []
-    whose = "1 site" if len(cut) == 1 else f"{len(cut)} sites"
-    left = sum(pushed[site] - rows_of(pool.sites[site]) for site in cut)
-    return [f"A site may be at most {share:.0%} of the training rows: {left:,} rows of {whose} were left out."]

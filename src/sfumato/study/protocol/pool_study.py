@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
+from sfumato.core.accepted import Whole
 from sfumato.core.errors import SchemaError
+from sfumato.core.records import BRIEF, FieldError, Record
 from sfumato.guarantee import space_of
 from sfumato.learn.classifiers.factory import choose_classifier
 from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
@@ -48,7 +50,11 @@ def asked_guarantee(found: Any, schema: Schema) -> Asked:
     keys = set(found) if isinstance(found, Mapping) else set()
     if keys == {"epsilon_record"} and _number(found["epsilon_record"], 0, 1e6):
         asked = Asked(float(found["epsilon_record"]))
-    elif keys == {"epsilon", "delta"} and _number(found["epsilon"], 0, 1e6) and _delta(found["delta"]):
+    elif (
+        keys == {"epsilon", "delta"}
+        and _number(found["epsilon"], 0, 1e6)
+        and (found["delta"] == 0 or _number(found["delta"], 0, 1))
+    ):
         asked = Asked(presence=Presence(float(found["epsilon"]), float(found["delta"])))
     else:
         raise SchemaError(
@@ -68,38 +74,39 @@ def _number(found: Any, low: float, high: float) -> bool:
     return not isinstance(found, bool) and isinstance(found, int | float) and low < found < high
 
 
-def _delta(found: Any) -> bool:
-    return found == 0 or _number(found, 0, 1)
-
-
 # How much one site may keep at a coordinator: bytes, rows and releases.
 
 
 MOST = 10**15
 
 
+Most = Annotated[int | None, Whole(1, MOST), BRIEF]
+
+
 @dataclass(frozen=True)
-class Quota:
+class Quota(Record):
     """The most of one site; None for no limit. Releases that were withdrawn count as releases, not as bytes or rows."""
 
-    bytes: int | None = None
-    rows: int | None = None
-    releases: int | None = None
+    takes_more = False
+
+    bytes: Most = None
+    rows: Most = None
+    releases: Most = None
 
     @classmethod
-    def from_dict(cls, found: Any) -> Quota:
-        """Of a study file: any of the three, each a positive whole number."""
-        sound = isinstance(found, Mapping) and found and set(found) <= set(QUOTAS)
-        if not sound or not all(type(most) is int and 1 <= most <= MOST for most in found.values()):
-            raise SchemaError(f"The study's `quota` must have some of {', '.join(QUOTAS)}, each a positive number.")
-        return cls(**found)
+    def refusal(cls, problem: FieldError) -> SchemaError:
+        return SchemaError(f"The study's `quota`: {problem}.")
 
-    def to_dict(self) -> dict[str, int]:
-        return {name: most for name, most in asdict(self).items() if most is not None}
+    @classmethod
+    def from_dict(cls, found: Any) -> Self:
+        if not found:
+            raise SchemaError("The study's `quota` must limit bytes, rows or releases.")
+        return super().from_dict(found)
 
     def within(self, other: Quota) -> Quota:
         """The smaller of both, one by one."""
-        return Quota(**{name: _smaller(getattr(self, name), getattr(other, name)) for name in QUOTAS})
+        both = {name: (getattr(self, name), getattr(other, name)) for name in ("bytes", "rows", "releases")}
+        return Quota(**{name: min((m for m in most if m is not None), default=None) for name, most in both.items()})
 
     def exceeded(self, kept: Quota, *, more_bytes: int = 0, more_rows: int = 0) -> str | None:
         """Which of the three one more release would exceed, or None."""
@@ -109,13 +116,6 @@ class Quota:
             if most is not None and (getattr(kept, name) or 0) + added > most:
                 return name
         return None
-
-
-def _smaller(one: int | None, other: int | None) -> int | None:
-    return min((most for most in (one, other) if most is not None), default=None)
-
-
-QUOTAS = ("bytes", "rows", "releases")
 
 
 DEFAULT_CLASSIFIERS = ("naive-bayes", "knn")
@@ -201,7 +201,8 @@ class PoolStudy:
                 raise SchemaError(f"The study lacks the key {key!r}.")
         if "mechanism" not in found:
             raise SchemaError(NEEDS_A_PLAN)
-        schema = _schema(found["schema"])
+        schema = Schema.from_dict(found["schema"])
+        Encoding(schema)  # bounds, categories and classes are all there
         name, parameters = _mechanism(found["mechanism"])
         asked = asked_guarantee(found["guarantee"], schema)
         description = found.get("description") or ""
@@ -273,12 +274,6 @@ def pushes_counts(definition: Mapping[str, Any]) -> bool:
     return ((definition.get("mechanism") or {}).get("parameters") or {}).get("plan") is not None
 
 
-def _schema(found: Any) -> Schema:
-    schema = Schema.from_dict(found)
-    Encoding(schema)  # bounds, categories and classes are all there
-    return schema
-
-
 def _mechanism(found: Any) -> tuple[str, dict[str, Any]]:
     if (
         not isinstance(found, Mapping)
@@ -342,7 +337,7 @@ def settled_space(mechanism: Mechanism, encoding: Encoding) -> str | None:
 def _share(found: Any) -> float | None:
     if found is None:
         return None
-    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 < found < 1:
+    if not _number(found, 0, 1):
         raise SchemaError(
             "The study's `largest_site_share` must be a number between 0 and 1: the largest share of the training "
             "rows that one site may have, for example 0.3."

@@ -10,16 +10,18 @@ import datetime
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
-from sfumato.channels.guidance.guidance import MU, ORDERS, Order, SurveyCounts
-from sfumato.channels.guidance.space import FLOOR, LINKS, AnswerSpace, Link
+from sfumato.channels.guidance.guidance import MU, Order, SurveyCounts
+from sfumato.channels.guidance.space import FLOOR, AnswerSpace, Link
+from sfumato.core.accepted import Accepted, Between, Either, Nothing, Whole
 from sfumato.core.errors import SchemaError, TableError
+from sfumato.core.records import BRIEF, FieldError, Record
 from sfumato.core.wording import counted
 from sfumato.study.protocol.spelling import hash_of
 from sfumato.study.protocol.survey_log import read_key
@@ -75,6 +77,10 @@ def _checked(found: Mapping[str, Any], sizes: Sequence[int], classes: int) -> Su
     return counts
 
 
+def _start_up_told(start_up: str) -> Any:
+    return start_up if start_up == RANDOM else json.loads(start_up)
+
+
 def fewest_rows(start_up: str) -> int | None:
     """The number of start-up rows of the smallest class; None where they are random."""
     return None if start_up == RANDOM else min(SurveyCounts.from_json(start_up).rows.values())
@@ -87,12 +93,27 @@ KINDS = ("choice", "number", "yesno")
 MOST_CHOICES = 500
 _KEYS = frozenset({"name", "kind", "text", "choices", "classes", "edges", "low", "high"})
 
-Text = tuple[tuple[str, str], ...]
+
+@dataclass(frozen=True)
+class Made(Accepted):
+    """What was read together with other fields; `told` says how it stands in the file."""
+
+    told: Callable[[Any], Any]
+    words = "as the survey file has it"
+
+    def allows(self, value: Any) -> bool:  # noqa: ARG002
+        return True
+
+    def write(self, value: Any) -> Any:
+        return self.told(value)
+
+
+Text = Annotated[tuple[tuple[str, str], ...], Made(dict)]
 """The same words in every language: (code, text) pairs in the survey's order of languages."""
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(Record):
     """One possible answer."""
 
     value: str
@@ -100,14 +121,14 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Question:
+class Question(Record):
     """What is asked; a number is cut at public `edges` (the same for everybody) into ``len(edges) + 1`` choices."""
 
     name: str
     kind: str
     text: Text
     choices: tuple[Choice, ...]
-    edges: tuple[float, ...] = ()
+    edges: Annotated[tuple[float, ...], BRIEF] = ()
 
     def choice_of(self, answer: Any) -> int:
         """Number of the choice that a plain answer falls into; an edge belongs to the upper interval."""
@@ -125,19 +146,8 @@ class Question:
         values = ", ".join(choice.value for choice in self.choices[:8])
         raise SchemaError(f"The answer to {self.name!r} is not one of its choices ({values}).")
 
-    def to_dict(self) -> dict[str, Any]:
-        found: dict[str, Any] = {
-            "name": self.name,
-            "kind": self.kind,
-            "text": text_dict(self.text),
-            "choices": [{"value": choice.value, "text": text_dict(choice.text)} for choice in self.choices],
-        }
-        if self.edges:
-            found["edges"] = list(self.edges)
-        return found
-
     @classmethod
-    def from_dict(cls, found: Any, languages: tuple[str, ...], where: str) -> Question:
+    def read(cls, found: Any, languages: tuple[str, ...], where: str) -> Question:
         if not isinstance(found, Mapping):
             raise SchemaError(f"The {where} must have a name, a kind and a text.")
         for key in found:
@@ -150,7 +160,14 @@ class Question:
         if kind not in KINDS:
             raise SchemaError(f"The kind of {name!r} must be {', '.join(KINDS)}. Got {kind!r} instead.")
         text = read_text(found.get("text", name), languages, f"text of {name!r}")
-        edges = _edges(found.get("edges"), name) if kind == "number" else ()
+        edges: tuple[float, ...] = ()
+        if kind == "number" and not found.get("edges"):
+            raise SchemaError(
+                f"The number {name!r} needs `edges`: where it is cut into intervals. Declare them from what is "
+                "publicly known, not from answers."
+            )
+        if kind == "number":
+            edges = checked_edges(found["edges"], repr(name))
         choices = _choices(found.get("choices", found.get("classes")), kind, edges, name, languages)
         if not 2 <= len(choices) <= MOST_CHOICES:
             raise SchemaError(
@@ -175,19 +192,6 @@ def read_text(found: Any, languages: tuple[str, ...], where: str) -> Text:
         if not isinstance(found.get(code), str):
             raise SchemaError(f"The {where} has no text in the language {code!r}.")
     return tuple((code, found[code].strip()) for code in languages)
-
-
-def text_dict(text: Text) -> dict[str, str]:
-    return dict(text)
-
-
-def _edges(found: Any, name: str) -> tuple[float, ...]:
-    if not isinstance(found, Sequence) or isinstance(found, str) or not found:
-        raise SchemaError(
-            f"The number {name!r} needs `edges`: where it is cut into intervals. Declare them from what is publicly "
-            "known, not from answers."
-        )
-    return checked_edges(found, repr(name))
 
 
 def _choices(
@@ -218,7 +222,7 @@ _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
-class SurveyStudy:
+class SurveyStudy(Record):
     """A study of kind `survey`.
 
     `mu`, `order`, `link`, `balance` fix the guidance (`k` its level, instead of `mu`), `floor` the least probability of
@@ -228,27 +232,29 @@ class SurveyStudy:
     """
 
     kind: ClassVar[str] = "survey"
+    takes_more = False
+    beside = ("kind",)
 
     name: str
     by: str
     about: Text
     consent: Text
     languages: tuple[str, ...]
-    questions: tuple[Question, ...]
-    label: Question
-    mu: float = MU
-    batch: int = 100
-    floor: float = FLOOR
+    questions: Annotated[tuple[Question, ...], Made(lambda asked: [question.to_dict() for question in asked])]
+    label: Annotated[Question, Made(Question.to_dict)]
+    mu: Annotated[float, Between(0.0, 0.9999)] = MU
+    batch: Annotated[int, Whole(1, MOST_ANSWERS)] = 100
+    floor: Annotated[float, Between(0.0, 0.4999)] = FLOOR
     link: Link = "square"
     order: Order = "magnitude"
-    balance: bool = True
-    k: int | None = None
-    start_up: str = RANDOM
+    balance: Annotated[bool, BRIEF] = True
+    k: Annotated[int | None, Either((Whole(1, MOST_BITS), Nothing())), BRIEF] = None
+    start_up: Annotated[str, Made(_start_up_told)] = RANDOM
     closes: str | None = None
     witnesses: tuple[str, ...] = ()
     invitations: bool = False
-    ticket_key: str | None = None
-    origin: str | None = None
+    ticket_key: Annotated[str | None, BRIEF] = None
+    origin: Annotated[str | None, BRIEF] = None
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -279,43 +285,21 @@ class SurveyStudy:
         return self.origin or self.hash
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "name": self.name,
-            "by": self.by,
-            "about": text_dict(self.about),
-            "consent": text_dict(self.consent),
-            "languages": list(self.languages),
-            "questions": [question.to_dict() for question in self.questions],
-            "label": self.label.to_dict(),
-            "mu": self.mu,
-            "batch": self.batch,
-            "floor": self.floor,
-            "link": self.link,
-            "order": self.order,
-            "start_up": RANDOM if self.start_up == RANDOM else json.loads(self.start_up),
-            "closes": self.closes,
-            "witnesses": list(self.witnesses),
-            "invitations": self.invitations,
-            # Only where they are: files without them keep the hash that they always had.
-            **({} if self.balance else {"balance": False}),
-            **({} if self.k is None else {"k": self.k}),
-            **({} if self.ticket_key is None else {"ticket_key": self.ticket_key}),
-            **({} if self.origin is None else {"origin": self.origin}),
-        }
+        """As respondents hash it: a brief field is left out, so that files without it keep the hash they always had."""
+        return {"kind": self.kind, **super().to_dict()}
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> SurveyStudy:
+    def refusal(cls, problem: FieldError) -> SchemaError:
+        return SchemaError(f"The survey: {problem}.")
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Self:
         """Read and check; a `SchemaError` says what is wrong and where."""
-        keys = ["kind", *(field.name for field in fields(cls))]
-        for key in found:
-            if key not in keys:
-                raise SchemaError(f"The survey has an unknown key {key!r}. It may have: {', '.join(keys)}.")
         languages = _languages(found.get("languages", ["en"]))
         questions = _questions(found.get("questions"), languages)
         if not isinstance(found.get("label"), Mapping):
             raise SchemaError("The survey needs a `label`: the question whose answer is to be predicted.")
-        label = Question.from_dict(found["label"], languages, "label")
+        label = Question.read(found["label"], languages, "label")
         if label.kind == "number":
             raise SchemaError("The question to predict must be a choice, not a number: classes are to be predicted.")
         if label.name in {question.name for question in questions}:
@@ -327,28 +311,26 @@ class SurveyStudy:
                 f"The questions have {sum(sizes)} choices together; at most {most} are possible where the question to "
                 f"predict has {classes}. Merge choices or drop questions."
             )
-        return cls(
-            name=_line(found, "name"),
-            by=_line(found, "by"),
-            about=read_text(found.get("about", ""), languages, "about"),
-            consent=read_text(found.get("consent", ""), languages, "consent"),
-            languages=languages,
-            questions=questions,
-            label=label,
-            mu=_number(found, "mu", MU, 0.0, 0.9999),
-            batch=_whole(found, "batch", 100, 1, MOST_ANSWERS),
-            floor=_number(found, "floor", FLOOR, 0.0, 0.4999),
-            link=cast(Link, _word(found, "link", LINKS)),
-            order=cast(Order, _word(found, "order", ORDERS)),
-            balance=_truth(found, "balance", default=True),
-            k=None if found.get("k") is None else _whole(found, "k", 1, 1, sum(sizes)),
-            start_up=read_start_up(found.get("start_up", RANDOM), sizes, classes),
-            closes=_date(found.get("closes")),
-            witnesses=_addresses(found.get("witnesses", ())),
-            invitations=_truth(found, "invitations"),
-            ticket_key=_ticket_key(found),
-            origin=_origin(found.get("origin")),
-        )
+        made = {
+            **{key: _line(found, key) for key in ("name", "by")},
+            **{key: read_text(found.get(key, ""), languages, key) for key in ("about", "consent")},
+            "languages": languages,
+            "questions": questions,
+            "label": label,
+            "start_up": read_start_up(found.get("start_up", RANDOM), sizes, classes),
+            "closes": _date(found.get("closes")),
+            "witnesses": _addresses(found.get("witnesses", ())),
+        }
+        survey = super().from_dict({**found, **made})
+        if survey.k is not None and survey.k > sum(sizes):
+            raise SchemaError(f"The survey: `k` must be a whole number from 1 to {sum(sizes)}.")
+        if survey.ticket_key is not None:
+            if not survey.invitations:
+                raise SchemaError("`ticket_key` belongs to a survey by invitation; the server writes it there.")
+            read_key(survey.ticket_key)
+        if survey.origin is not None and not _HASH.fullmatch(survey.origin):
+            raise SchemaError("`origin` must be the hash that the survey had before; the server writes it there.")
+        return survey
 
 
 def _languages(found: Any) -> tuple[str, ...]:
@@ -363,7 +345,7 @@ def _languages(found: Any) -> tuple[str, ...]:
 def _questions(found: Any, languages: tuple[str, ...]) -> tuple[Question, ...]:
     if not isinstance(found, Sequence) or isinstance(found, str) or not found:
         raise SchemaError("The survey needs a list of `questions`.")
-    read = tuple(Question.from_dict(q, languages, f"question {n}") for n, q in enumerate(found, start=1))
+    read = tuple(Question.read(q, languages, f"question {n}") for n, q in enumerate(found, start=1))
     names = [question.name for question in read]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -376,52 +358,6 @@ def _line(found: Mapping[str, Any], key: str) -> str:
     if not isinstance(value, str) or not value.strip() or len(value) > 200:
         raise SchemaError(f"The survey needs `{key}`: one line of text.")
     return value.strip()
-
-
-def _word(found: Mapping[str, Any], key: str, words: tuple[str, ...]) -> str:
-    value = found.get(key, words[0])
-    if value not in words:
-        raise SchemaError(f"`{key}` must be {' or '.join(words)}. Got {value!r} instead.")
-    return str(value)
-
-
-def _number(found: Mapping[str, Any], key: str, default: float, low: float, high: float) -> float:
-    value = found.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise SchemaError(f"`{key}` must be a number. Got {value!r} instead.")
-    if not low <= value <= high:
-        raise SchemaError(f"`{key}` must lie between {low:g} and {high:g}. Got {value!s:.20} instead.")
-    return float(value)
-
-
-def _whole(found: Mapping[str, Any], key: str, default: int, low: int, high: int) -> int:
-    value = found.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise SchemaError(f"`{key}` must be a whole number from {low} to {high}. Got {value!r} instead.")
-    return value
-
-
-def _truth(found: Mapping[str, Any], key: str, *, default: bool = False) -> bool:
-    value = found.get(key, default)
-    if not isinstance(value, bool):
-        raise SchemaError(f"`{key}` must be true or false. Got {value!r} instead.")
-    return value
-
-
-def _ticket_key(found: Mapping[str, Any]) -> str | None:
-    key = found.get("ticket_key")
-    if key is None:
-        return None
-    if not found.get("invitations"):
-        raise SchemaError("`ticket_key` belongs to a survey by invitation; the server writes it there.")
-    read_key(key)
-    return str(key)
-
-
-def _origin(found: Any) -> str | None:
-    if found is not None and not (isinstance(found, str) and _HASH.fullmatch(found)):
-        raise SchemaError("`origin` must be the hash that the survey had before; the server writes it there.")
-    return found
 
 
 def _date(found: Any) -> str | None:

@@ -69,12 +69,9 @@ async def received_body(request: Request, context: Context, who: str) -> AsyncIt
     context.metrics.pushing.inc()
     path = context.folder.incoming()
     try:
-        announced = request.headers.get("content-length", "0")
-        # what is larger than any release is refused for that, when it is read, and not for want of room
-        wanted = min(int(announced) if announced.isdigit() else 0, context.settings.max_push_bytes)
-        needed = context.settings.spare_disk_bytes + wanted
         with full_disk_explained():
-            if await _in_thread(context, context.folder.free_bytes) < needed:
+            free = await _in_thread(context, context.folder.free_bytes)
+            if free < context.settings.spare_disk_bytes + _announced(request, context):
                 raise disk_full()
             yield await _receive(request, context, path)
     finally:
@@ -83,6 +80,12 @@ async def received_body(request: Request, context: Context, who: str) -> AsyncIt
         context.metrics.pushing.dec()
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
+
+
+def _announced(request: Request, context: Context) -> int:
+    """Bytes to come. What is larger than any release is refused for that, when it is read, and not for want of room."""
+    text = request.headers.get("content-length", "0")
+    return min(int(text) if text.isdigit() else 0, context.settings.max_push_bytes)
 
 
 async def _receive(request: Request, context: Context, path: Path) -> Received:
@@ -169,7 +172,9 @@ class Push:
             quota, who = quota_of(context, definition), f"{self.study}/{self.site}"
             left = await to_thread.run_sync(rows_left, context, quota, self.study, self.site, request)
             async with received_body(request, context, who) as body:
-                self._check_hash(body)
+                if body.sha256 != self.sha256:
+                    words = "The body does not have the hash in the address: it was changed or cut short."
+                    raise ApiError(400, "hash-mismatch", words)
                 await know_older_rows(context, self.study, definition)
                 verdict = await checked(context, "release", body.path, definition, who, left)
                 if verdict.objections:
@@ -179,12 +184,6 @@ class Push:
                 known = await to_thread.run_sync(self._settle, context, body, verdict, quota, limiter=context.disk)
         context.metrics.pushes.labels(known.outcome).inc()
         return self._answer(known)
-
-    def _check_hash(self, body: Received) -> None:
-        if body.sha256 != self.sha256:
-            raise ApiError(
-                400, "hash-mismatch", "The body does not have the hash in the address: it was changed or cut short."
-            )
 
     def _check_not_borrowed(self, context: Context, verdict: Verdict) -> None:
         """No proof may rest on a basis or guidance that another release of this study learned from people's rows."""
@@ -310,11 +309,8 @@ def quota_of(context: Context, definition: Mapping[str, Any]) -> Quota:
 
 def rows_left(context: Context, quota: Quota, study: str, site: str, request: Request) -> int | None:
     """Before anything is received: whether there is room for another release, and for how many rows."""
-    announced = request.headers.get("content-length", "0")
-    # what is larger than any release is refused for that, when it is read
-    size = min(int(announced) if announced.isdigit() else 0, context.settings.max_push_bytes)
     kept = context.store.releases.kept_of(study, site)
-    exceeded = quota.exceeded(kept, more_bytes=size)
+    exceeded = quota.exceeded(kept, more_bytes=_announced(request, context))
     if exceeded is not None:
         raise _over(context, exceeded, quota)
     return None if quota.rows is None else quota.rows - (kept.rows or 0)

@@ -140,7 +140,11 @@ def _worded(request: Request, error: Exception) -> ApiError:
     if isinstance(error, ApiError):
         return error
     if isinstance(error, HTTPException):
-        return _of_framework(error)
+        if error.status_code == 404:
+            return not_found()
+        if error.status_code == 405:
+            return wrong_method((error.headers or {}).get("Allow", "").split(", "))
+        return ApiError(error.status_code, "bad-request", "The request cannot be understood.")
     if isinstance(error, RequestValidationError):  # where and what was expected; never what was sent
         places = [f"{'.'.join(str(part)[:40] for part in item['loc'])}: {item['msg']}" for item in error.errors()[:10]]
         return ApiError(422, "invalid", "The request does not match the API's description.", objections=places)
@@ -153,14 +157,6 @@ def _worded(request: Request, error: Exception) -> ApiError:
         full = isinstance(error, DBAPIError) and "full" in str(error.orig).lower()
         return disk_full() if full else unavailable()
     return ApiError(500, "fault", "The server failed. Its log has an entry with the id of this request.")
-
-
-def _of_framework(error: HTTPException) -> ApiError:
-    if error.status_code == 404:
-        return not_found()
-    if error.status_code == 405:
-        return wrong_method((error.headers or {}).get("Allow", "").split(", "))
-    return ApiError(error.status_code, "bad-request", "The request cannot be understood.")
 
 
 # Serving: requests under way are finished first.

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from anyio import CapacityLimiter
 from fastapi import Depends, Path, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import BaseModel, ConfigDict
 
 from sfumato.core.errors import CardError
-from sfumato.study.protocol.messages import ModelInfo
-from sfumato.study.protocol.signed_request import signed_by
+from sfumato.study.protocol.messages import ModelInfo, signed_by
 from sfumato.study.server.fair_use import Buckets, FairTurns
 from sfumato.study.server.folder import DataFolder
 from sfumato.study.server.logs import Metrics, log
@@ -93,6 +93,14 @@ class Context:
 
 
 bearer = HTTPBearer(auto_error=False, scheme_name="token", description="sfu_owner_... or sfu_site_...")
+
+
+class Sent(BaseModel):
+    """A body in JSON: what is not declared is refused, and no text is taken for a number."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
 StudyId = Annotated[str, Path(max_length=64, description="Id of a study.")]
 Sha256 = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="SHA-256 of the file, in hexadecimal digits.")]
 
@@ -127,18 +135,13 @@ def authenticate(request: Request, context: Context, token: str) -> Caller:
     if token and (seconds := context.token_rates.wait(token_hash(token))):
         raise busy(seconds)
     found = context.store.tokens.authenticate(token)
-    if found is None:
-        raise _stranger(request, context)
+    if found is None:  # few tries for strangers; the address is forgotten soon and never written down
+        seconds = context.stranger_rates.wait(request.client.host if request.client else "")
+        raise busy(seconds) if seconds else unauthorized()
     if seconds := context.study_rates.wait(found.study):
         raise busy(seconds, "requests to this study")
     request.state.caller = found
     return found
-
-
-def _stranger(request: Request, context: Context) -> ApiError:
-    """Who has no good token gets few tries; the address is forgotten soon and never written down."""
-    seconds = context.stranger_rates.wait(request.client.host if request.client else "")
-    return busy(seconds) if seconds else unauthorized()
 
 
 def owner(found: Annotated[Caller, Depends(caller)]) -> Caller:
@@ -147,8 +150,7 @@ def owner(found: Annotated[Caller, Depends(caller)]) -> Caller:
     return found
 
 
-@dataclass(frozen=True)
-class SiteOfStudy:
+class SiteOfStudy(NamedTuple):
     """A calling site."""
 
     study: str
@@ -176,8 +178,8 @@ def check_signed(context: Context, caller: SiteOfStudy, wish: Mapping[str, str],
     try:
         key, once = signed_by(header or "", wish)
     except CardError:
-        raise ApiError(403, "unsigned", UNSIGNED) from None
-    if key.fingerprint not in enrolled:
+        key, once = None, ""
+    if key is None or key.fingerprint not in enrolled:
         raise ApiError(403, "unsigned", UNSIGNED)
     if not context.store.keys.first_use(caller.study, caller.site, once):
         raise ApiError(403, "replayed", "This signed request was sent before. Sign it again: each one is taken once.")

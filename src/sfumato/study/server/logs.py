@@ -7,6 +7,7 @@ import logging
 import sys
 import traceback
 from datetime import UTC, datetime
+from functools import partial
 from typing import IO, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -71,38 +72,19 @@ class Metrics:
         self._answered: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         labels = ("method", "route", "status")
         self.requests = Counter("sfumato_requests", "Requests answered.", labels, registry=self.registry)
-        self.seconds = Histogram(
-            "sfumato_request_seconds",
-            "Time to answer.",
-            ("method", "route"),
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
-        self.pushes = Counter("sfumato_pushes", "Pushes by outcome.", ("outcome",), registry=self.registry)
-        self.push_bytes = Counter("sfumato_push_bytes", "Bytes of release bodies received.", registry=self.registry)
-        self.pushing = Gauge("sfumato_pushes_in_progress", "Pushes being received or checked.", registry=self.registry)
-        self.validation = Histogram(
-            "sfumato_validation_seconds",
-            "Time to check a pushed file, including the wait.",
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
-        self.quota_refusals = Counter(
-            "sfumato_quota_refusals",
-            "Pushes refused because a site exceeds its quota: concurrent uploads, bytes, rows or releases.",
-            ("quota",),
-            registry=self.registry,
-        )
-        self.checks = Gauge(
-            "sfumato_checks", "Files being checked and files waiting.", ("state",), registry=self.registry
-        )
-        self.confined = Gauge(
-            "sfumato_checks_confined",
-            "1 if the process that checks files has given up files or network, 0 if the system cannot do that.",
-            ("what",),
-            registry=self.registry,
-        )
-        self.models = Gauge("sfumato_models_waiting", "Models that wait or are being trained.", registry=self.registry)
+        timed = partial(Histogram, buckets=_SECONDS, registry=self.registry)
+        counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
+        self.seconds = timed("sfumato_request_seconds", "Time to answer.", ("method", "route"))
+        self.pushes = counter("sfumato_pushes", "Pushes by outcome.", ("outcome",))
+        self.push_bytes = counter("sfumato_push_bytes", "Bytes of release bodies received.")
+        self.pushing = gauge("sfumato_pushes_in_progress", "Pushes being received or checked.")
+        self.validation = timed("sfumato_validation_seconds", "Time to check a pushed file, including the wait.")
+        over = "Pushes refused because a site exceeds its quota: concurrent uploads, bytes, rows or releases."
+        self.quota_refusals = counter("sfumato_quota_refusals", over, ("quota",))
+        self.checks = gauge("sfumato_checks", "Files being checked and files waiting.", ("state",))
+        given_up = "1 if the process that checks files has given up files or network, 0 if the system cannot do that."
+        self.confined = gauge("sfumato_checks_confined", given_up, ("what",))
+        self.models = gauge("sfumato_models_waiting", "Models that wait or are being trained.")
 
     def watch_checks(self, turns: FairTurns) -> None:
         """Show how many files are checked and how many wait."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sfumato.ledger.commitment import commitment_entry, read_commitment
 from sfumato.ledger.merkle import TILE, read_tile_path
@@ -14,7 +13,7 @@ from sfumato.ledger.notes import LONGEST_NOTE, opened, signatures, split_note, t
 from sfumato.ledger.public_log import CHECKPOINT, KEY, LOG
 from sfumato.release.auditable import answer_of, noise_entry
 from sfumato.study.protocol.messages import LogReceipt
-from sfumato.study.server.context import Ctx, TokenHolder
+from sfumato.study.server.context import Ctx, Sent, TokenHolder
 from sfumato.study.server.problems import ApiError, busy, declared, not_found
 
 
@@ -80,10 +79,8 @@ def _part(found: bytes | None) -> Response:
 written = APIRouter(tags=["log"], responses=declared(400, 403, 413, 422, 429, 503))
 
 
-class SignedCommitment(BaseModel):
+class SignedCommitment(Sent):
     """A commitment as text, and the owner's signature of it in the form of OpenSSH."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     text: Annotated[str, Field(max_length=4096)]
     signature: Annotated[str, Field(max_length=2048)]
@@ -99,10 +96,8 @@ def commit(sent: SignedCommitment, _: TokenHolder, context: Ctx) -> LogReceipt:
     return LogReceipt(entry.decode(), store.log.signer.key.text, store.log.proof(number))
 
 
-class NoiseCommitted(BaseModel):
+class NoiseCommitted(Sent):
     """What an owner commits to, before the noise of a release can be known, and the public key of the auditor."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     commitment: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     auditor: Annotated[str, Field(pattern="^age1[a-z0-9]{58}$")]
@@ -118,10 +113,8 @@ def commit_noise(sent: NoiseCommitted, _: TokenHolder, context: Ctx) -> LogRecei
     return LogReceipt(entry.decode(), store.log.signer.key.text, store.log.proof(number))
 
 
-class Cosigned(BaseModel):
+class Cosigned(Sent):
     """A checkpoint of this log with the signature of a witness."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     note: Annotated[str, Field(max_length=LONGEST_NOTE)]
 
@@ -133,7 +126,9 @@ def cosign(sent: Cosigned, context: Ctx) -> None:
     log = context.store.log
     try:
         seen = opened(sent.note, log.signer.key)
-        found = {name: line for line, (name, key, _) in _signatures(sent.note) if (name, key) in keys}
+        lines = split_note(sent.note)[1]
+        signed = zip(lines, signatures(lines), strict=True)
+        found = {name: line for line, (name, key, _) in signed if (name, key) in keys}
         bad = [one for one in keys.values() if one.name in found and not time_signed(sent.note, one)]
     except ValueError as error:
         raise ApiError(422, "invalid", f"What the witness sent cannot be used. {error}") from None
@@ -145,8 +140,3 @@ def cosign(sent: Cosigned, context: Ctx) -> None:
         )
     for name, line in found.items():
         log.cosign(seen.size, name, line)
-
-
-def _signatures(note: str) -> Iterator[tuple[str, tuple[str, bytes, bytes]]]:
-    lines = split_note(note)[1]
-    yield from zip(lines, signatures(lines), strict=True)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path
 from fastapi.responses import FileResponse, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.learn.classifiers.factory import CLASSIFIERS, choose_classifier
@@ -20,7 +20,7 @@ from sfumato.study.pooling.gather import Pushed
 from sfumato.study.protocol.messages import ALL_SITES, DONE, TRAINED_ON, AddedCounts, DensityInfo, ModelInfo
 from sfumato.study.protocol.pool_study import PoolStudy, trains
 from sfumato.study.protocol.study_file import study_from_dict
-from sfumato.study.server.context import AnyCaller, Context, Ctx, Owner, seen_by
+from sfumato.study.server.context import AnyCaller, Context, Ctx, Owner, Sent, seen_by
 from sfumato.study.server.problems import USUAL, ApiError, declared, not_found
 from sfumato.study.server.store import Caller
 from sfumato.study.server.store.token_store import OWNER
@@ -39,10 +39,8 @@ _FILE: dict[int | str, dict[str, Any]] = {
 }
 
 
-class Training(BaseModel):
+class Training(Sent):
     """Which classifier to train on the pool, and on which sites: all, or those that agree with most others."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     classifier: Annotated[str, Field(max_length=60, json_schema_extra={"enum": list(CLASSIFIERS)})]
     sites: Literal["all", "agreeing"] = "all"
@@ -90,14 +88,13 @@ def queue_training(
 
 def check_queue(context: Context, study: str) -> None:
     """Models and densities share a queue: no owner fills it for the others."""
+    words = None
     if context.store.models.waiting(study) >= MOST_WAITING:
-        raise _queue_full(f"{MOST_WAITING} jobs of this study are already waiting. Try again when some are done.")
-    if context.store.models.waiting() >= MOST_IN_ALL:
-        raise _queue_full("Too many jobs of other studies are waiting. Try again later.")
-
-
-def _queue_full(words: str) -> ApiError:
-    return ApiError(429, "too-many", words, headers={"Retry-After": "60"})
+        words = f"{MOST_WAITING} jobs of this study are already waiting. Try again when some are done."
+    elif context.store.models.waiting() >= MOST_IN_ALL:
+        words = "Too many jobs of other studies are waiting. Try again later."
+    if words is not None:
+        raise ApiError(429, "too-many", words, headers={"Retry-After": "60"})
 
 
 @router.get("")
@@ -143,10 +140,8 @@ densities = APIRouter(prefix="/api/v1/studies/{study_id}/densities", tags=["dens
 DensityId = Annotated[str, Path(max_length=64, description="Id of a density.")]
 
 
-class Wish(BaseModel):
+class Wish(Sent):
     """Which column to reconstruct, and how."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     column: Annotated[str, Field(max_length=200)]
     method: Annotated[str, Field(max_length=60, json_schema_extra={"enum": list(METHODS)})] = "parzen-program"

@@ -143,18 +143,14 @@ def _back(visit: Visit, done: str, part: str) -> Response:
 
 @router.post("/studies/{study_id}/train")
 def train(visit: OwnersVisit, sent: Form) -> Response:
-    def wish() -> object:
-        return queue_training(sent.get("classifier", ""), visit.caller, visit.context, sent.get("sites", ALL_SITES))
-
-    return _carried_out(visit, wish, "training", "models")
+    wished = sent.get("classifier", ""), visit.caller, visit.context, sent.get("sites", ALL_SITES)
+    return _carried_out(visit, lambda: queue_training(*wished), "training", "models")
 
 
 @router.post("/studies/{study_id}/reconstruct")
 def reconstruct(visit: OwnersVisit, sent: Form) -> Response:
-    def wish() -> object:
-        return queue_density(sent.get("column", ""), visit.caller, visit.context)
-
-    return _carried_out(visit, wish, "reconstructing", "densities")
+    wished = sent.get("column", ""), visit.caller, visit.context
+    return _carried_out(visit, lambda: queue_density(*wished), "reconstructing", "densities")
 
 
 @router.post("/studies/{study_id}/invite")
@@ -172,17 +168,14 @@ def invite(visit: OwnersVisit, sent: Form) -> Response:
 
 @router.post("/studies/{study_id}/revoke")
 def revoke(visit: OwnersVisit, sent: Form) -> Response:
-    return _carried_out(
-        visit, lambda: revoke_site(sent.get("site", ""), visit.caller, visit.context), "revoked", "sites"
-    )
+    wished = sent.get("site", ""), visit.caller, visit.context
+    return _carried_out(visit, lambda: revoke_site(*wished), "revoked", "sites")
 
 
 @router.post("/studies/{study_id}/withdraw")
 def withdraw(visit: AnyVisit, sent: Form) -> Response:
-    def wish() -> object:
-        return withdraw_release(sent.get("sha256", ""), visit.caller, visit.context)
-
-    return _carried_out(visit, wish, "withdrawn", "releases")
+    wished = sent.get("sha256", ""), visit.caller, visit.context
+    return _carried_out(visit, lambda: withdraw_release(*wished), "withdrawn", "releases")
 
 
 @router.post("/studies/{study_id}/codes")

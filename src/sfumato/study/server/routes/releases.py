@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 from anyio import to_thread
 from fastapi import APIRouter, Header, Query, Request, Response
 
-from sfumato.study.protocol.messages import Receipt, ReleaseInfo, SharedRows
-from sfumato.study.protocol.signed_request import LONGEST, push_wish, withdraw_wish
+from sfumato.study.protocol.messages import LONGEST, Receipt, ReleaseInfo, SharedRows, push_wish, withdraw_wish
 from sfumato.study.server.accept_push import Push, keep_test_table
 from sfumato.study.server.context import AnyCaller, Ctx, Owner, Sha256, SiteCaller, SiteOfStudy, check_signed
 from sfumato.study.server.problems import USUAL, declared, not_found

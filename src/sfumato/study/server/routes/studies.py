@@ -5,20 +5,18 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Path
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sfumato.study.protocol.messages import Invited, SiteInfo, StudyInfo
-from sfumato.study.server.context import AnyCaller, Ctx, Owner
+from sfumato.study.server.context import AnyCaller, Ctx, Owner, Sent
 from sfumato.study.server.problems import USUAL, declared, not_found
 from sfumato.study.server.store.store import LONGEST_DAYS
 
 router = APIRouter(prefix="/api/v1/studies/{study_id}", tags=["studies"], responses=USUAL)
 
 
-class Invitation(BaseModel):
+class Invitation(Sent):
     """Who is invited, and for how long; inviting a site again ends its older token."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     name: Annotated[str, Field(min_length=1, max_length=60, description="Letters, digits, spaces, dots, hyphens.")]
     days: Annotated[int, Field(ge=1, le=LONGEST_DAYS)] = 365

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sfumato.study.protocol.study_file import study_from_dict
 from sfumato.study.protocol.survey_file import SurveyStudy
-from sfumato.study.server.context import Context, Ctx, Owner
+from sfumato.study.server.context import Context, Ctx, Owner, Sent
 from sfumato.study.server.problems import declared, not_found
 from sfumato.study.server.store.sql_tables import CLOSED
 from sfumato.study.server.survey.received import survey_progress, write_parts
@@ -24,10 +24,8 @@ PIECE = 1 << 18
 MOST_CODES = 10_000
 
 
-class CodesWanted(BaseModel):
+class CodesWanted(Sent):
     """How many single-use codes."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     number: Annotated[int, Field(ge=1, le=MOST_CODES)]
 

@@ -7,20 +7,15 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, TypeVar
 
-from alembic.util.exc import CommandError
 from sqlalchemy import URL, Connection, Engine, Executable, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from sfumato.core.errors import OutputError, UsageError
-from sfumato.core.files import exclusive
+from sfumato.core.errors import UsageError
 from sfumato.study.server.settings import Settings
 
 FILE = "sfumato.db"
-NEWEST = "head"
-"""The revision that a database is brought to."""
 BUSY_SECONDS = 15
 _LOCK = 0x5F0_A70  # any number that no other program uses for its advisory locks
 
@@ -58,6 +53,11 @@ class Database:
         with self.reading() as connection:
             return connection.execute(query).scalar()
 
+    def change(self, statement: Executable) -> int:
+        """One statement, durably; how many rows it touched."""
+        with self.writing() as connection:
+            return int(connection.execute(statement).rowcount)
+
     def is_alive(self) -> bool:
         """Whether the database answers."""
         try:
@@ -82,6 +82,13 @@ class Database:
         return datetime.fromtimestamp(seconds, UTC).date().isoformat()
 
 
+class StorePart:
+    """A part of the store; methods may be called from any thread."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+
 Message = TypeVar("Message")
 
 
@@ -92,34 +99,12 @@ def told(kind: type[Message], row: Any, **other: Any) -> Message:
     return kind(**{name: columns[name] for name in names}, **other)
 
 
-def open_engine(settings: Settings) -> Engine:
-    """An engine for the settings' database, its schema brought up to date."""
-    engine = _engine(_url(settings))
-    try:
-        upgrade(engine, settings.data)
-    except DBAPIError as error:
-        engine.dispose()
-        where = engine.url.render_as_string(hide_password=True)
-        if engine.url.get_backend_name() == "sqlite":
-            advice = "Its disk is full, you may not write it, or it is not a database: then restore the backup."
-        else:
-            advice = "Check that it runs, that the address and password are right, and that the user may create tables."
-        raise OutputError(f"The database {where} cannot be used: {type(error.orig).__name__}. {advice}") from None
-    except CommandError:  # a revision that these migrations do not know
-        engine.dispose()
-        raise OutputError(
-            "A newer version of sfumato has used this database. Upgrade sfumato, or restore the backup "
-            "from before that version was started."
-        ) from None
-    return engine
-
-
 def _url(settings: Settings) -> URL:
     if settings.database is None:
         settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
         with contextlib.suppress(
             FileNotFoundError
-        ):  # SQLite makes the files beside it as open as it is: a restored one
+        ):  # a restored one: SQLite makes the files beside it as open as it is
             (settings.data / FILE).chmod(0o600)
         return URL.create("sqlite", database=str(settings.data.resolve() / FILE))
     try:
@@ -131,7 +116,9 @@ def _url(settings: Settings) -> URL:
     return url.set(drivername="postgresql+psycopg") if url.get_backend_name() == "postgresql" else url
 
 
-def _engine(url: URL) -> Engine:
+def engine_of(settings: Settings) -> Engine:
+    """Connections to the settings' database, as it is."""
+    url = _url(settings)
     if url.get_backend_name() == "postgresql":
         options = f"-c lock_timeout={BUSY_SECONDS}s -c statement_timeout=60s -c idle_in_transaction_session_timeout=60s"
         return create_engine(
@@ -165,22 +152,3 @@ def _begin_sqlite(connection: Connection) -> None:
     """A writer takes its place in the queue at once: a reader that later wants to write could only fail."""
     writes = connection.get_execution_options().get("writes")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-
-def upgrade(engine: Engine, data: Path) -> None:
-    """Bring the schema up to date; of several processes that start together, one does it and the others wait."""
-    from alembic import command
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent.parent / "migrations"))
-    sqlite = engine.url.get_backend_name() == "sqlite"
-    lock = exclusive(data / FILE) if sqlite else contextlib.nullcontext()
-    with lock, engine.connect().execution_options(writes=True) as connection, connection.begin():
-        if not sqlite:
-            connection.execute(text("SET LOCAL lock_timeout = '120s'"))
-            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
-        config.attributes["connection"] = connection
-        command.upgrade(config, NEWEST)
-    if sqlite and engine.url.database:
-        Path(engine.url.database).chmod(0o600)

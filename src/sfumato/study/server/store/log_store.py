@@ -9,10 +9,9 @@ from __future__ import annotations
 import functools
 import secrets
 import threading
-from collections.abc import Callable
-from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, text
+from sqlalchemy import Connection, Select, delete, func, insert, select, text
 
 from sfumato.core.errors import CardError, UsageError
 from sfumato.ledger.merkle import TILE, TILE_LEVELS, Nodes, grown, inclusion, leaf_hash, root_of, tile_width
@@ -39,13 +38,9 @@ class LogStore:
         names = self._settings.host_names()
         name = self._settings.log_name or f"{names[0] if names else f'sfumato-{secrets.token_hex(6)}'}/log"
         try:
-            return kept_signer(self.key_file, name, known=self.size() > 0)
+            return kept_signer(self._settings.data / KEY_FILE, name, known=self.size() > 0)
         except ValueError as error:
             raise UsageError(f"SFUMATO_LOG_NAME cannot be the name of the log. {error}") from None
-
-    @property
-    def key_file(self) -> Path:
-        return self._settings.data / KEY_FILE
 
     @property
     def signer(self) -> NoteSigner:
@@ -99,20 +94,21 @@ class LogStore:
 
     def tile(self, level: int, number: int, width: int) -> bytes | None:
         """Hashes of a tile; None where the log is not so long."""
-        return self._part(level, number, width, _hashes)
+        here = (log_nodes.c.level == level * TILE_LEVELS, _in_tile(log_nodes.c.number, number, width))
+        found = self._part(level, number, width, select(log_nodes.c.hash).where(*here).order_by(log_nodes.c.number))
+        return None if found is None else b"".join(found)
 
     def bundle(self, number: int, width: int) -> bytes | None:
         """Entries of a tile, each with its length."""
-        return self._part(0, number, width, _entries)
+        here = _in_tile(log_entries.c.number, number, width)
+        found = self._part(0, number, width, select(log_entries.c.entry).where(here).order_by(log_entries.c.number))
+        return None if found is None else packed(found)
 
-    def _part(
-        self, level: int, number: int, width: int, read: Callable[[Connection, int, int, int], bytes]
-    ) -> bytes | None:
+    def _part(self, level: int, number: int, width: int, query: Select[Any]) -> list[bytes] | None:
         with self._database.reading() as connection:
-            size = int(connection.execute(_SIZE).scalar_one())
-            if width > tile_width(size, level, number):
+            if width > tile_width(int(connection.execute(_SIZE).scalar_one()), level, number):
                 return None
-            return read(connection, level, number * TILE, width)
+            return [bytes(one) for one in connection.execute(query).scalars()]
 
 
 _SIZE = select(func.coalesce(func.max(log_entries.c.number) + 1, 0))
@@ -129,13 +125,5 @@ def _nodes(connection: Connection) -> Nodes:
     return node
 
 
-def _hashes(connection: Connection, level: int, first: int, width: int) -> bytes:
-    here = (log_nodes.c.level == level * TILE_LEVELS, log_nodes.c.number.between(first, first + width - 1))
-    query = select(log_nodes.c.hash).where(*here).order_by(log_nodes.c.number)
-    return b"".join(bytes(one) for one in connection.execute(query).scalars())
-
-
-def _entries(connection: Connection, _: int, first: int, width: int) -> bytes:
-    here = log_entries.c.number.between(first, first + width - 1)
-    query = select(log_entries.c.entry).where(here).order_by(log_entries.c.number)
-    return packed(bytes(one) for one in connection.execute(query).scalars())
+def _in_tile(column: Any, number: int, width: int) -> Any:
+    return column.between(number * TILE, number * TILE + width - 1)

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import and_, func, insert, or_, select, update
 
 from sfumato.study.protocol.messages import ALL_SITES, DONE, FAILED, QUEUED, RUNNING, ModelInfo
-from sfumato.study.server.store.database import Database, told
+from sfumato.study.server.store.database import StorePart, told
 from sfumato.study.server.store.sql_tables import model_releases, models, releases
 from sfumato.study.server.store.token_store import new_id
 
@@ -22,11 +22,8 @@ MOST_ATTEMPTS = 3
 GAVE_UP = "The server stopped several times while it trained this model. Train it again, or choose a smaller one."
 
 
-class ModelStore:
+class ModelStore(StorePart):
     """The part of the store that knows models."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def queue(
         self,
@@ -40,24 +37,23 @@ class ModelStore:
     ) -> ModelInfo:
         """Ask for a model, of all sites or of those that agree; or for the density of a `column`, by this method."""
         identity = new_id()
-        with self._database.writing() as connection:
-            connection.execute(
-                insert(models).values(
-                    id=identity,
-                    study=study,
-                    classifier=classifier,
-                    state=QUEUED,
-                    progress=0.0,
-                    step="waiting",
-                    created=self._database.today(),
-                    contains_rows=contains_rows,
-                    uses_withdrawn=False,
-                    attempts=0,
-                    sites=sites,
-                    reconstructs=column,
-                    parameters=json.dumps(parameters, allow_nan=False) if parameters else None,
-                )
+        self._database.change(
+            insert(models).values(
+                id=identity,
+                study=study,
+                classifier=classifier,
+                state=QUEUED,
+                progress=0.0,
+                step="waiting",
+                created=self._database.today(),
+                contains_rows=contains_rows,
+                uses_withdrawn=False,
+                attempts=0,
+                sites=sites,
+                reconstructs=column,
+                parameters=json.dumps(parameters, allow_nan=False) if parameters else None,
             )
+        )
         found = self.find(study, identity, density=column is not None)
         assert found is not None
         return found
@@ -70,20 +66,9 @@ class ModelStore:
         with self._database.writing() as connection:
             spent = and_(models.c.state == RUNNING, models.c.lease < now, models.c.attempts >= MOST_ATTEMPTS)
             connection.execute(update(models).where(spent).values(state=FAILED, step="stopped", failure=GAVE_UP))
-            claim = (
-                update(models)
-                .where(models.c.id == oldest.scalar_subquery())
-                .values(
-                    state=RUNNING,
-                    worker=worker,
-                    lease=now + lease,
-                    attempts=models.c.attempts + 1,
-                    progress=0.0,
-                    step="starting",
-                )
-                .returning(*models.c)
-            )
-            row = connection.execute(claim).one_or_none()
+            claimed = {"state": RUNNING, "worker": worker, "lease": now + lease, "attempts": models.c.attempts + 1}
+            claim = update(models).where(models.c.id == oldest.scalar_subquery()).returning(*models.c)
+            row = connection.execute(claim.values(**claimed, progress=0.0, step="starting")).one_or_none()
         return None if row is None else (row.study, _model(row))
 
     def update(self, model: str, worker: str, progress: float, step: str, lease: float = LEASE_SECONDS) -> bool:
@@ -118,20 +103,9 @@ class ModelStore:
             trained_on = (releases.c.study == row.study, releases.c.sha256.in_(used))
             states = connection.execute(select(releases.c.withdrawn).where(*trained_on).with_for_update(read=True))
             gone = any(state.withdrawn is not None for state in states)
-            connection.execute(
-                update(models)
-                .where(models.c.id == model)
-                .values(
-                    state=DONE,
-                    progress=1.0,
-                    step="done",
-                    results=json.dumps(results, allow_nan=False),
-                    card=json.dumps(card, allow_nan=False),
-                    contains_rows=contains_rows,
-                    uses_withdrawn=gone,
-                    lease=None,
-                )
-            )
+            found = {"results": json.dumps(results, allow_nan=False), "card": json.dumps(card, allow_nan=False)}
+            done = {"state": DONE, "progress": 1.0, "step": "done", "lease": None, "contains_rows": contains_rows}
+            connection.execute(update(models).where(models.c.id == model).values(**done, **found, uses_withdrawn=gone))
         return True
 
     def fail(self, model: str, worker: str, message: str) -> bool:
@@ -144,8 +118,7 @@ class ModelStore:
         return self._change(model, worker, back)
 
     def _change(self, model: str, worker: str, values: Mapping[str, Any]) -> bool:
-        with self._database.writing() as connection:
-            return connection.execute(update(models).where(*_held(model, worker)).values(**values)).rowcount == 1
+        return self._database.change(update(models).where(*_held(model, worker)).values(**values)) == 1
 
     def all(self, study: str, *, density: bool = False) -> list[ModelInfo]:
         """All models of a study, or all densities, the oldest first."""
@@ -153,8 +126,7 @@ class ModelStore:
         return [_model(row) for row in self._database.rows(query)]
 
     def find(self, study: str, model: str, *, density: bool = False) -> ModelInfo | None:
-        query = select(models).where(models.c.study == study, models.c.id == model, _is(density))
-        row = self._database.row(query)
+        row = self._database.row(select(models).where(models.c.study == study, models.c.id == model, _is(density)))
         return None if row is None else _model(row)
 
     def waiting(self, study: str | None = None) -> int:

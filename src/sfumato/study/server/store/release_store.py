@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -18,7 +17,7 @@ from sfumato.guarantee.all_releases import hidden_presence, total_without_delta
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.study.protocol.messages import Receipt, ReleaseInfo, SharedRows
 from sfumato.study.protocol.pool_study import Quota
-from sfumato.study.server.store.database import Database, told
+from sfumato.study.server.store.database import Database, StorePart, told
 from sfumato.study.server.store.log_store import LogStore
 from sfumato.study.server.store.sql_tables import model_releases, models, releases, shared_rows, studies, test_tables
 from sfumato.study.server.validation.row_identity import Sketch
@@ -49,11 +48,8 @@ class Overlap:
     beyond_chance: bool
 
 
-class SharedRowStore:
+class SharedRowStore(StorePart):
     """The part of the store that knows shared rows."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def unidentified(self, study: str) -> list[str]:
         """Hashes of releases that were received before identities were kept, and are not withdrawn."""
@@ -62,9 +58,8 @@ class SharedRowStore:
 
     def identify(self, study: str, sha256: str, identity: str, sketch: bytes | None) -> None:
         """Note which rows an older release holds."""
-        here = (releases.c.study == study, releases.c.sha256 == sha256, releases.c.withdrawn.is_(None))
-        with self._database.writing() as connection:
-            connection.execute(update(releases).where(*here).values(identity=identity or UNKNOWN, sketch=sketch))
+        here = (*_is(study, sha256), releases.c.withdrawn.is_(None))
+        self._database.change(update(releases).where(*here).values(identity=identity or UNKNOWN, sketch=sketch))
 
     def compare(self, study: str, sha256: str) -> None:
         """Compare a release with all others of the study that stand, and note those that share rows beyond chance."""
@@ -75,15 +70,12 @@ class SharedRowStore:
         if mine is None:
             return
         found = {other: overlap(mine, theirs) for other, theirs in sketches.items()}
-        values = [
-            {"other": other, "mine": one.mine, "theirs": one.theirs, "expected": one.expected}
-            for other, one in found.items()
-            if one.beyond_chance
-        ]
         with self._database.writing() as connection:
             connection.execute(delete(shared_rows).where(shared_rows.c.study == study, shared_rows.c.sha256 == sha256))
-            for one in values:
-                connection.execute(insert(shared_rows).values(study=study, sha256=sha256, **one))
+            for other, one in found.items():
+                if one.beyond_chance:
+                    figures = {"mine": one.mine, "theirs": one.theirs, "expected": one.expected}
+                    connection.execute(insert(shared_rows).values(study=study, sha256=sha256, other=other, **figures))
 
     def pairs(self, study: str) -> list[SharedRows]:
         """Pairs of releases that share rows beyond chance, the largest share first; each pair once."""
@@ -101,20 +93,20 @@ class SharedRowStore:
             .where(shared_rows.c.study == study)
         )
         found = [told(SharedRows, row, share=row.mine, other_share=row.theirs) for row in self._database.rows(query)]
-        return _each_once(sorted(found, key=lambda one: -max(one.share, one.other_share)))
-
-
-def _each_once(pairs: Iterable[SharedRows]) -> list[SharedRows]:
-    """Two pushes at once may each have found the other."""
-    kept = {frozenset((one.sha256, one.other)): one for one in reversed(list(pairs))}
-    return list(reversed(kept.values()))
+        found.sort(key=lambda one: -max(one.share, one.other_share))
+        # Two pushes at once may each have found the other.
+        kept = {frozenset((one.sha256, one.other)): one for one in reversed(found)}
+        return list(reversed(kept.values()))
 
 
 def overlap(mine: Sketch, theirs: Sketch) -> Overlap:
     """Estimated from the rows with small hashes, which both sketches know completely; exact for small releases."""
-    a, b = _known_to_both(mine, theirs)
+    # Up to the smaller of the largest hashes, each sketch holds every row of its release.
+    ends = [one.entries["hash"][-1] for one in (mine, theirs) if not one.whole and len(one.entries)]
+    end = min(ends, default=np.uint64(2**64 - 1))
+    a, b = (one.entries[one.entries["hash"] <= end] for one in (mine, theirs))
     shared_a, shared_b = np.isin(a["hash"], b["hash"]), np.isin(b["hash"], a["hash"])
-    expected = max(_twins(mine), _twins(theirs))
+    expected = max(_share(one.entries, one.entries["times"] > 1) for one in (mine, theirs))
     shares = _share(a, shared_a), _share(b, shared_b)
     beyond = any(
         share > expected + DEVIATIONS * math.sqrt((expected * (1 - expected) + 1 / rows) / rows)
@@ -124,22 +116,10 @@ def overlap(mine: Sketch, theirs: Sketch) -> Overlap:
     return Overlap(*shares, expected, beyond)
 
 
-def _known_to_both(mine: Sketch, theirs: Sketch) -> tuple[NDArray[np.void], NDArray[np.void]]:
-    """Up to the smaller of the largest hashes, each sketch holds every row of its release."""
-    ends = [one.entries["hash"][-1] for one in (mine, theirs) if not one.whole and len(one.entries)]
-    end = min(ends, default=np.uint64(2**64 - 1))
-    a, b = mine.entries, theirs.entries
-    return a[a["hash"] <= end], b[b["hash"] <= end]
-
-
 def _share(entries: NDArray[np.void], chosen: Flags) -> float:
     """By rows, not by different rows."""
     rows = int(entries["times"].sum(dtype=np.int64))
     return int(entries["times"][chosen].sum(dtype=np.int64)) / rows if rows else 0.0
-
-
-def _twins(sketch: Sketch) -> float:
-    return _share(sketch.entries, sketch.entries["times"] > 1)
 
 
 PAGE_BYTES = 8 << 20
@@ -219,16 +199,22 @@ class ReleaseStore:
         content = _of(arrived.study, arrived.sha256)
         try:
             with self._database.writing() as connection:
-                _one_at_a_time(connection, arrived.study)
+                # One after the other, so that of two with the same rows the second finds the first, and quotas hold.
+                # SQLite has one writer anyway.
+                connection.execute(
+                    select(studies.c.id).where(studies.c.id == arrived.study).with_for_update(key_share=True)
+                )
                 if row := _same_rows(connection, arrived):
                     return self._known(row, arrived.site, SAME_ROWS)
                 if quota is not None and connection.execute(content).one_or_none() is None:
-                    _check_quota(connection, quota, arrived)
+                    kept = _kept_of(connection, arrived.study, arrived.site)
+                    if exceeded := quota.exceeded(kept, more_bytes=arrived.bytes, more_rows=arrived.rows):
+                        raise QuotaExceededError(exceeded)
                 connection.execute(insert(releases).values(**values))
                 receipt = told(Receipt, connection.execute(content).one())
                 number = self._log.append(connection, receipt.entry())
-                here = (releases.c.study == arrived.study, releases.c.sha256 == arrived.sha256)
-                connection.execute(update(releases).where(*here).values(logged=number))
+                logged = update(releases).where(*_is(arrived.study, arrived.sha256)).values(logged=number)
+                connection.execute(logged)
             return Recorded(NEW, self._proved(receipt, number))
         except IntegrityError:
             known = self.pushed_before(arrived.study, arrived.site, arrived.sha256)
@@ -307,8 +293,8 @@ class ReleaseStore:
             if row is None or (site is not None and row.site != site):
                 return False
             if row.withdrawn is None:
-                here = (releases.c.study == study, releases.c.sha256 == sha256)
-                connection.execute(update(releases).where(*here).values(withdrawn=self._database.today(), sketch=None))
+                gone = update(releases).where(*_is(study, sha256))
+                connection.execute(gone.values(withdrawn=self._database.today(), sketch=None))
                 shared = or_(shared_rows.c.sha256 == sha256, shared_rows.c.other == sha256)
                 connection.execute(delete(shared_rows).where(shared_rows.c.study == study, shared))
                 used = select(model_releases.c.model).where(model_releases.c.sha256 == sha256)
@@ -325,8 +311,7 @@ class ReleaseStore:
 
     def set_test_table(self, study: str, table: TestTable) -> None:
         """The newest one counts."""
-        with self._database.writing() as connection:
-            connection.execute(insert(test_tables).values(study=study, **asdict(table)))
+        self._database.change(insert(test_tables).values(study=study, **asdict(table)))
 
     def test_table(self, study: str) -> TestTable | None:
         query = select(test_tables).where(test_tables.c.study == study).order_by(test_tables.c.number.desc()).limit(1)
@@ -343,14 +328,12 @@ def _all_releases(epsilon: float | None, card: dict[str, Any]) -> dict[str, Any]
     return {"earlier": earlier, "total_epsilon": total_without_delta(epsilon, stated), **presence}
 
 
+def _is(study: str, sha256: str) -> tuple[Any, ...]:
+    return releases.c.study == study, releases.c.sha256 == sha256
+
+
 def _of(study: str, sha256: str) -> Select[Any]:
-    return select(releases).where(releases.c.study == study, releases.c.sha256 == sha256)
-
-
-def _one_at_a_time(connection: Connection, study: str) -> None:
-    """Pushes to one study are recorded one after the other, so that of two with the same rows the second finds the
-    first. SQLite has one writer anyway."""
-    connection.execute(select(studies.c.id).where(studies.c.id == study).with_for_update(key_share=True))
+    return select(releases).where(*_is(study, sha256))
 
 
 def _same_rows(connection: Connection, arrived: Arrived) -> Any:
@@ -380,14 +363,6 @@ def _kept_of(connection: Connection, study: str, site: str) -> Quota:
     ).where(releases.c.study == study, releases.c.site == site)
     row = connection.execute(query).one()
     return Quota(bytes=int(row.bytes or 0), rows=int(row.rows or 0), releases=row.releases)
-
-
-def _check_quota(connection: Connection, quota: Quota, arrived: Arrived) -> None:
-    """Refuse one more release of this size; the caller lets in one push of a study at a time."""
-    kept = _kept_of(connection, arrived.study, arrived.site)
-    exceeded = quota.exceeded(kept, more_bytes=arrived.bytes, more_rows=arrived.rows)
-    if exceeded is not None:
-        raise QuotaExceededError(exceeded)
 
 
 def presence_of(row: Any) -> dict[str, float] | None:

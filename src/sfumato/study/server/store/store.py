@@ -7,7 +7,7 @@ import json
 from dataclasses import replace
 from typing import Any, Self
 
-from sqlalchemy import ColumnElement, Connection, and_, case, func, insert, select, update
+from sqlalchemy import ColumnElement, and_, case, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from sfumato.core.errors import UsageError
@@ -16,14 +16,23 @@ from sfumato.study.protocol.spelling import check_name, skeleton, spelled
 from sfumato.study.protocol.study_file import Study
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.server.settings import Settings
-from sfumato.study.server.store.database import Database, open_engine, told
-from sfumato.study.server.store.key_store import KeyStore
+from sfumato.study.server.store.database import Database, StorePart, told
 from sfumato.study.server.store.log_store import LogStore
+from sfumato.study.server.store.migrations import open_engine
 from sfumato.study.server.store.model_store import ModelStore
 from sfumato.study.server.store.release_store import ReleaseStore, SharedRowStore, guarantee_words, presence_of
 from sfumato.study.server.store.sql_tables import CLOSED, OPEN, releases, sites, studies, survey_keys, tokens
 from sfumato.study.server.store.survey_store import SurveyStore
-from sfumato.study.server.store.token_store import OWNER, SITE, TicketKey, TokenStore, add_token, new_id, new_token
+from sfumato.study.server.store.token_store import (
+    OWNER,
+    SITE,
+    KeyStore,
+    TicketKey,
+    TokenStore,
+    add_token,
+    new_id,
+    new_token,
+)
 
 # The sites of a study: invited, revoked, and what each has pushed.
 
@@ -32,11 +41,8 @@ DAY = 24 * 3600
 LONGEST_DAYS = 3650
 
 
-class SiteStore:
+class SiteStore(StorePart):
     """The part of the store that knows sites."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def invite(self, study: str, name: str, days: int = 365) -> Invited:
         """A token for a site; inviting a site again gives it a new one and ends the old."""
@@ -47,31 +53,26 @@ class SiteStore:
         with self._database.writing() as connection:
             # One invitation to a study at a time: two doubles must not come in together.
             connection.execute(select(studies.c.id).where(studies.c.id == study).with_for_update())
-            self._refuse_double(connection, study, name)
+            # A site whose name looks like another's could be taken for it, on every page and in every list.
+            known = connection.execute(select(sites.c.name).where(sites.c.study == study)).scalars().all()
+            double = next((other for other in known if other != name and skeleton(other) == skeleton(name)), None)
+            if double is not None and name not in known:
+                raise UsageError(
+                    f"The study has a site {double!r}, whose name looks like this one. Choose a name that no reader "
+                    "can take for another, or invite that site again by its own spelling."
+                )
             with contextlib.suppress(IntegrityError), connection.begin_nested():  # it may be known already
                 connection.execute(insert(sites).values(study=study, name=name, created=self._database.today()))
             connection.execute(update(tokens).where(_tokens_of(study, name)).values(revoked=True))
             add_token(connection, token, study, SITE, name, expires)
         return Invited(name, token, self._database.day_of(expires))
 
-    def _refuse_double(self, connection: Connection, study: str, name: str) -> None:
-        """A site whose name looks like another's could be taken for it, on every page and in every list."""
-        known = connection.execute(select(sites.c.name).where(sites.c.study == study)).scalars().all()
-        doubles = [other for other in known if other != name and skeleton(other) == skeleton(name)]
-        if doubles and name not in known:
-            raise UsageError(
-                f"The study has a site {doubles[0]!r}, whose name looks like this one. Choose a name that no reader "
-                "can take for another, or invite that site again by its own spelling."
-            )
-
     def revoke(self, study: str, name: str) -> bool:
         """End a site's tokens; whether there is such a site."""
         name = spelled(name)
-        with self._database.writing() as connection:
-            known = connection.execute(select(sites.c.name).where(sites.c.study == study, sites.c.name == name))
-            if known.one_or_none() is None:
-                return False
-            connection.execute(update(tokens).where(_tokens_of(study, name)).values(revoked=True))
+        if self._database.value(select(sites.c.name).where(sites.c.study == study, sites.c.name == name)) is None:
+            return False
+        self._database.change(update(tokens).where(_tokens_of(study, name)).values(revoked=True))
         return True
 
     def all(self, study: str) -> list[SiteInfo]:
@@ -140,11 +141,8 @@ def _tokens_of(study: str, site: str) -> ColumnElement[bool]:
 # Studies as their owners defined them.
 
 
-class StudyStore:
+class StudyStore(StorePart):
     """The part of the store that knows studies."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def create(self, study: Study) -> tuple[str, str]:
         """A new study; returns its id and the owner's token, which is kept nowhere else."""
@@ -173,8 +171,7 @@ class StudyStore:
 
     def close(self, identity: str) -> None:
         """No more answers are accepted from now on; what was received stays."""
-        with self._database.writing() as connection:
-            connection.execute(update(studies).where(studies.c.id == identity).values(state=CLOSED))
+        self._database.change(update(studies).where(studies.c.id == identity).values(state=CLOSED))
 
     def all(self) -> list[StudyInfo]:
         """All studies, the oldest first."""

@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sfumato.study.protocol.survey_file import MOST_ANSWERS
 from sfumato.study.protocol.survey_log import Head, LogEntry
-from sfumato.study.server.store.database import Database, told
+from sfumato.study.server.store.database import Database, StorePart, told
 from sfumato.study.server.store.log_store import LogStore
 from sfumato.study.server.store.sql_tables import CLOSED, studies, survey_answers, survey_versions
 from sfumato.study.server.store.token_store import CodeStore
@@ -38,11 +38,12 @@ class _CountedBeforeError(Exception):
     """Some of the answers belong to another version already."""
 
 
-class SurveyStore:
-    """The part of the store that knows surveys; methods may be called from any thread."""
+class SurveyStore(StorePart):
+    """The part of the store that knows surveys."""
 
     def __init__(self, database: Database, log: LogStore):
-        self._database, self._log = database, log
+        super().__init__(database)
+        self._log = log
         self.codes = CodeStore(database)
         dialect, place = (postgresql, "%s") if database.engine.dialect.name == "postgresql" else (sqlite, "?")
         self._insert = dialect.insert(survey_answers).on_conflict_do_nothing().returning(survey_answers.c.id)
@@ -59,7 +60,8 @@ class SurveyStore:
             first: dict[bytes, Answer] = {}
             for answer in answers:
                 first.setdefault(answer.id, answer)
-            rows = [_row(study, first[name]) for name in sorted(first)]  # one order: no two groups wait for each other
+            # One order: no two groups wait for each other.
+            rows = [{"study": study, **asdict(first[name]), "batch": None} for name in sorted(first)]
             kept = set(connection.execute(self._insert, rows).scalars()) if rows else set()
             known = self._known(connection, study, [name for name in first if name not in kept])
         outcomes = []
@@ -131,14 +133,10 @@ class SurveyStore:
         entry = version.entry
         try:
             with self._database.writing() as connection:
+                about = {"hour": version.hour, "matrix": version.matrix}
+                packed = zlib.compress(version.inputs.encode("ascii"))
                 connection.execute(
-                    insert(survey_versions).values(
-                        study=study,
-                        **entry.to_dict(),
-                        hour=version.hour,
-                        matrix=version.matrix,
-                        inputs=zlib.compress(version.inputs.encode("ascii")),
-                    )
+                    insert(survey_versions).values(study=study, **entry.to_dict(), **about, inputs=packed)
                 )
                 marked = 0
                 for start in range(0, len(counted), AT_ONCE):
@@ -180,10 +178,6 @@ class SurveyStore:
     def hour(self) -> str:
         """The hour in UTC: what pages show answers by, and no finer."""
         return datetime.fromtimestamp(self._database.now(), UTC).strftime("%Y-%m-%dT%H")
-
-
-def _row(study: str, answer: Answer) -> dict[str, Any]:
-    return {"study": study, **asdict(answer), "batch": None}
 
 
 def _content(answer: Answer) -> tuple[Any, ...]:

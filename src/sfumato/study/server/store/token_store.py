@@ -23,11 +23,23 @@ from cryptography.hazmat.primitives.serialization import (
     load_der_private_key,
 )
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
 from sfumato.core.errors import UsageError
+from sfumato.core.records import Record
+from sfumato.study.protocol.spelling import spelled
 from sfumato.study.protocol.survey_log import EXPONENT, KEY_BITS, KEY_BYTES, message, read_number, write_number
-from sfumato.study.server.store.database import BUSY_SECONDS, Database
-from sfumato.study.server.store.sql_tables import sessions, studies, survey_codes, survey_keys, tokens
+from sfumato.study.server.store.database import BUSY_SECONDS, StorePart, told
+from sfumato.study.server.store.sql_tables import (
+    sessions,
+    signed_requests,
+    site_keys,
+    sites,
+    studies,
+    survey_codes,
+    survey_keys,
+    tokens,
+)
 
 # The private key behind a survey's tickets: made with the survey, kept in the database, signs what it cannot read.
 
@@ -107,11 +119,8 @@ class Exchange:
     blinded: bytes
 
 
-class CodeStore:
-    """The part of the store that knows invitations; methods may be called from any thread."""
-
-    def __init__(self, database: Database):
-        self._database = database
+class CodeStore(StorePart):
+    """The part of the store that knows invitations."""
 
     def add(self, study: str, number: int) -> list[str]:
         """New single-use codes; only their hashes are kept."""
@@ -201,11 +210,8 @@ class Caller:
     token: str
 
 
-class TokenStore:
+class TokenStore(StorePart):
     """The part of the store that knows tokens and sessions."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def new_owner_token(self, study: str) -> str:
         """A new token for an owner who lost hers; it ends the older ones. To be called at the server itself."""
@@ -221,7 +227,7 @@ class TokenStore:
 
     def authenticate(self, token: str) -> Caller | None:
         """The caller, or None for a token that is unknown, revoked or expired; the answer does not say which."""
-        return self._caller(token_hash(token)) if looks_like_a_token(token) else None
+        return self._caller(token_hash(token)) if _TOKEN.fullmatch(token) else None
 
     def _caller(self, hashed: str) -> Caller | None:
         row = self._database.row(select(tokens).where(tokens.c.hash == hashed))
@@ -243,14 +249,13 @@ class TokenStore:
 
     def session(self, session: str) -> Caller | None:
         """Who the session belongs to; None once it is over, or its token revoked or expired."""
-        if not looks_like_a_token(session):
+        if not _TOKEN.fullmatch(session):
             return None
         row = self._database.row(select(sessions).where(sessions.c.hash == token_hash(session)))
         return None if row is None or row.expires <= self._database.now() else self._caller(row.token)
 
     def close_session(self, session: str) -> None:
-        with self._database.writing() as connection:
-            connection.execute(delete(sessions).where(sessions.c.hash == token_hash(session)))
+        self._database.change(delete(sessions).where(sessions.c.hash == token_hash(session)))
 
 
 def add_token(
@@ -267,11 +272,6 @@ def new_token(role: str) -> str:
     return f"sfu_{role}_{secrets.token_urlsafe(32)}"
 
 
-def looks_like_a_token(text: str) -> bool:
-    """Whether it is worth asking the database."""
-    return _TOKEN.fullmatch(text) is not None
-
-
 def token_hash(token: str) -> str:
     """What is stored: 256 random bits need no salt and no slow hash."""
     return hashlib.sha256(token.encode()).hexdigest()
@@ -281,3 +281,53 @@ def new_id() -> str:
     """A short name for a study or model, hard to guess and easy to read out: 59 random bits."""
     letters = "abcdefghjkmnpqrstuvwxyz23456789"  # without those that look like others
     return "".join(secrets.choice(letters) for _ in range(12))
+
+
+# The keys that sign what sites ask for, by their fingerprints, and the numbers that signatures have used up.
+
+
+@dataclass(frozen=True)
+class SiteKey(Record):
+    """Whose key it is, its fingerprint in words, and the day on which the operator enrolled it."""
+
+    site: str
+    fingerprint: str
+    enrolled: str
+
+
+class KeyStore(StorePart):
+    """The part of the store that knows keys of sites."""
+
+    def enroll(self, study: str, site: str, fingerprint: str) -> None:
+        """From now on this site's requests must be signed; by this key, or by another that is enrolled too."""
+        site = spelled(site)
+        known = select(sites.c.name).where(sites.c.study == study, sites.c.name == site)
+        if self._database.value(known) is None:
+            raise UsageError("There is no site with this name in this study. Invite it first, or check the spelling.")
+        here = {"study": study, "site": site, "fingerprint": fingerprint, "enrolled": self._database.today()}
+        try:
+            self._database.change(insert(site_keys).values(**here))
+        except IntegrityError:
+            raise UsageError("This key is enrolled already.") from None
+
+    def remove(self, study: str, site: str, fingerprint: str) -> None:
+        """Take nothing any more that this key signs. After the last key a token alone suffices again."""
+        here = (site_keys.c.study == study, site_keys.c.site == spelled(site), site_keys.c.fingerprint == fingerprint)
+        if not self._database.change(delete(site_keys).where(*here)):
+            raise UsageError("This key is not enrolled for this site.")
+
+    def all(self, study: str, site: str | None = None) -> list[SiteKey]:
+        """The enrolled keys of a study, or of one of its sites."""
+        query = select(site_keys).where(site_keys.c.study == study).order_by(site_keys.c.site, site_keys.c.enrolled)
+        if site is not None:
+            query = query.where(site_keys.c.site == spelled(site))
+        return [told(SiteKey, row) for row in self._database.rows(query)]
+
+    def first_use(self, study: str, site: str, once: str) -> bool:
+        """Use up the number of a signature, durably; False where it was used before."""
+        used = hashlib.sha256(f"{study}|{site}|{once}".encode()).digest()
+        try:
+            self._database.change(insert(signed_requests).values(hash=used))
+        except IntegrityError:
+            return False
+        return True

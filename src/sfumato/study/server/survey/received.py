@@ -22,8 +22,8 @@ from sfumato.guarantee import Card
 from sfumato.mechanisms.guided_projection import FROM_A_SURVEY, GuidedProjection
 from sfumato.release.write_release import CARD_METADATA, Layout, make_card
 from sfumato.study.protocol.survey_file import SurveyStudy
+from sfumato.study.protocol.survey_guidance import survey_encoding
 from sfumato.study.protocol.survey_log import LogEntry
-from sfumato.study.protocol.survey_table import survey_encoding
 from sfumato.study.server.store.sql_tables import CLOSED, OPEN
 from sfumato.study.server.store.survey_store import SurveyStore, Version
 from sfumato.study.server.survey.received_answer import unpack

@@ -6,6 +6,7 @@ import base64
 import binascii
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -22,10 +23,10 @@ BAD_TICKET = "bad-ticket"
 class SentAnswer(msgspec.Struct, forbid_unknown_fields=True):
     """The message itself: numbers of the bits that are 1, ascending; nothing about the respondent."""
 
-    id: str
+    id: Annotated[str, msgspec.Meta(extra_json_schema={"pattern": f"^[A-Za-z0-9_-]{{{ID_LETTERS}}}$"})]
     version: int
     label: int
-    bits: list[int]
+    bits: Annotated[list[int], msgspec.Meta(description="Numbers of the bits that are 1, in ascending order.")]
     ticket: str | None = None
 
 

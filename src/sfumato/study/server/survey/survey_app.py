@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qs
 
 import msgspec
@@ -22,9 +22,8 @@ from sfumato.study.protocol.survey_log import Head
 from sfumato.study.server.problems import ApiError, busy, not_found, too_slow, unavailable, wrong_method
 from sfumato.study.server.shell import DRESSED, FOR_PAGES, Receive, Scope, Send, dressed, path_of
 from sfumato.study.server.store.survey_store import DIFFERENT, NEW
-from sfumato.study.server.survey.desk import SurveyDesk, SurveyDesks
-from sfumato.study.server.survey.group_commit import OverloadError
-from sfumato.study.server.survey.received_answer import BAD_TICKET, AnswerError, spelled
+from sfumato.study.server.survey.desk import OverloadError, SurveyDesk, SurveyDesks, TicketAsked
+from sfumato.study.server.survey.received_answer import BAD_TICKET, AnswerError, SentAnswer, spelled
 
 PREFIX = "/api/v1/surveys/"
 PAGE = 1000
@@ -66,6 +65,7 @@ class Asked:
 
 
 Handler = Callable[[SurveyDesk, Asked], Awaitable[tuple[int, bytes]]]
+Taken = TypeVar("Taken")
 
 
 class ReadyMessage(msgspec.Struct, forbid_unknown_fields=True):
@@ -94,15 +94,21 @@ async def ready(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
     return 200, found
 
 
-async def answer(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
-    """Count one answer: 201, or 200 if it was counted before."""
-    _must_be_open(desk)
+async def _taken(desk: SurveyDesk, take: Callable[[bytes], Awaitable[Taken]], asked: Asked) -> Taken:
+    """What an open desk makes of a body."""
+    if not desk.is_open():
+        raise ApiError(410, "closed", "The survey is closed and accepts no more answers.")
     try:
-        kept, outcome = await desk.take(await asked.body())
+        return await take(await asked.body())
     except AnswerError as error:
         raise ApiError(403 if error.code == BAD_TICKET else 422, error.code, str(error)) from None
     except OverloadError:
         raise unavailable("disk") from None
+
+
+async def answer(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
+    """Count one answer: 201, or 200 if it was counted before."""
+    kept, outcome = await _taken(desk, desk.take, asked)
     if outcome == DIFFERENT:
         raise ApiError(409, "other-answer", "Another answer has this id. Every answer needs its own 128 random bits.")
     return 201 if outcome == NEW else 200, b'{"id":"%s"}' % spelled(kept.id).encode()
@@ -110,23 +116,12 @@ async def answer(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
 
 async def ticket(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
     """Exchange an invitation for the signature of a blinded name: once, and the same one however often it is asked."""
-    _must_be_open(desk)
     if desk.tickets is None:
         raise ApiError(404, "no-invitations", "This survey needs no invitation. Answer it without a ticket.")
-    try:
-        signed = await desk.tickets.exchange(await asked.body())
-    except AnswerError as error:
-        raise ApiError(422, error.code, str(error)) from None
-    except OverloadError:
-        raise unavailable("disk") from None
+    signed = await _taken(desk, desk.tickets.exchange, asked)
     if signed is None:
         raise ApiError(403, "bad-code", "The code of this invitation is unknown or already used.")
     return 200, signed
-
-
-def _must_be_open(desk: SurveyDesk) -> None:
-    if not desk.is_open():
-        raise ApiError(410, "closed", "The survey is closed and accepts no more answers.")
 
 
 async def describe(desk: SurveyDesk, _: Asked) -> tuple[int, bytes]:
@@ -168,28 +163,6 @@ async def head(desk: SurveyDesk, _: Asked) -> tuple[int, bytes]:
 # The routes, and how the API's description tells of them; no framework reads that off the code.
 
 
-def _body(properties: dict[str, Any], *optional: str) -> dict[str, Any]:
-    required = [name for name in properties if name not in optional]
-    return {"type": "object", "additionalProperties": False, "required": required, "properties": properties}
-
-
-INTEGER = {"type": "integer"}
-NUMBER = {"type": "string", "minLength": 342, "maxLength": 342, "pattern": "^[A-Za-z0-9_-]{342}$"}
-ANSWER = _body(
-    {
-        "id": {"type": "string", "minLength": 22, "maxLength": 22, "pattern": "^[A-Za-z0-9_-]{22}$"},
-        "version": INTEGER,
-        "label": INTEGER,
-        "bits": {
-            "type": "array",
-            "items": INTEGER,
-            "description": "Numbers of the bits that are 1, in ascending order.",
-        },
-        "ticket": {"type": ["string", "null"]},
-    },
-    "ticket",
-)
-TICKET = _body({"code": {"type": "string", "minLength": 1, "maxLength": 64}, "blinded": NUMBER})
 VERSION = {"name": "version", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 0}}
 AFTER = {"name": "after", "in": "query", "schema": {"type": "integer", "minimum": 0, "maximum": 999_999_999}}
 SURVEY = {
@@ -220,7 +193,7 @@ class Route(NamedTuple):
     handler: Handler
     summary: str
     answers: dict[int, str]
-    body: dict[str, Any] | None = None
+    body: type[msgspec.Struct] | None = None
     parameter: dict[str, Any] | None = None
 
     @property
@@ -242,7 +215,8 @@ class Route(NamedTuple):
             },
         }
         if self.body is not None:
-            found["requestBody"] = {"required": True, "content": {"application/json": {"schema": self.body}}}
+            (schema,) = msgspec.json.schema_components([self.body])[1].values()
+            found["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
         return {self.method.lower(): found}
 
 
@@ -251,18 +225,16 @@ ROUTES = {
     for route in (
         Route("", "GET", describe, "What is asked, by whom, until when", {200: "The survey."}),
         Route("inquiry", "GET", inquiry, "Round 1: the present level k*", {200: "Version, k, head."}),
-        Route(
-            "ready", "POST", ready, "Round 2: guidance of a version", {200: "V.", **BAD}, _body({"version": INTEGER})
-        ),
+        Route("ready", "POST", ready, "Round 2: guidance of a version", {200: "V.", **BAD}, ReadyMessage),
         Route(
             "tickets",
             "POST",
             ticket,
             "Exchange an invitation for the signature of a blinded name",
             {**SIGNED, **OVER, **BAD},
-            TICKET,
+            TicketAsked,
         ),
-        Route("answers", "POST", answer, "Count one perturbed answer", {**TAKEN, **OVER, **BAD}, ANSWER),
+        Route("answers", "POST", answer, "Count one perturbed answer", {**TAKEN, **OVER, **BAD}, SentAnswer),
         Route("log", "GET", log, "The log of guidance", {200: "Entries.", **UNLIKE}, parameter=AFTER),
         Route("log/{version}/inputs", "GET", inputs, "Counts behind a version", {200: "Counts."}, parameter=VERSION),
         Route("head", "GET", head, "The newest entry, for witnesses", {200: "Survey, version, hash."}),

@@ -29,7 +29,8 @@ def main() -> None:
     for line in sys.stdin:
         job = json.loads(line)
         limit(resource.RLIMIT_AS, int(job["limits"]["memory"]))
-        _limit_seconds(int(job["limits"]["seconds"]))
+        used = resource.getrusage(resource.RUSAGE_SELF)  # the clock of the limit runs over the whole life: move it
+        limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + int(job["limits"]["seconds"]) + 1)
         say(answers, check(job))
 
 
@@ -53,12 +54,6 @@ def _load() -> Callable[[dict[str, object]], dict[str, object]]:
         return verdict.to_dict()
 
     return check
-
-
-def _limit_seconds(seconds: int) -> None:
-    """The clock of the limit runs over the process's whole life: move it."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + seconds + 1)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from sfumato.core.errors import SfumatoError
+from sfumato.guarantee import Card
 from sfumato.guarantee.card import recomputed
 from sfumato.mechanisms.central.plan import MOST_CELLS
 from sfumato.release.check_rows import UNREADABLE, check_content, check_rows, embedded_card, parquet_blocks
@@ -29,20 +30,28 @@ from sfumato.table import open_table
 # Whether pushed noisy counts are what their card says, and what the study's plan asks for.
 
 
+def _opened(path: Path, limits: Limits) -> pq.ParquetFile:
+    bounds = {"thrift_string_size_limit": 4 * limits.card_bytes, "thrift_container_size_limit": 1_000_000}
+    return pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20, **bounds)
+
+
+def _against(study: PoolStudy, card: Card) -> Verdict | None:
+    reasons = objections(study, card)
+    return Verdict.refused(*(reason[:1000] for reason in reasons[:50])) if reasons else None
+
+
 def check_counts(path: Path, study: PoolStudy, limits: Limits) -> Verdict:
     """Check a file of counts that anybody may have made; errors are for the caller to put into words."""
     assert study.plan is not None
-    with pq.ParquetFile(
-        path, pre_buffer=False, thrift_string_size_limit=4 * limits.card_bytes, thrift_container_size_limit=1_000_000
-    ) as file:
+    with _opened(path, limits) as file:
         if file.metadata.num_rows > MOST_CELLS or file.metadata.num_row_groups > limits.row_groups:
             return Verdict.refused("The file has more counts than any plan asks for.")
         check_fields(file)
         if carries_more(file):
             return Verdict.refused("The file contains more than counts and card: another program has written to it.")
         card = embedded_card(file, limits.card_bytes)
-    if wrongs := objections(study, card):
-        return Verdict.refused(*(reason[:1000] for reason in wrongs[:50]))
+    if refused := _against(study, card):
+        return refused
     found = noisy_counts(read_cells(path), study.plan, card)
     return Verdict(rows=found.rows, card=card.to_dict(), identity=counts_identity(found.cells))
 
@@ -58,18 +67,12 @@ def check_release(path: Path, definition: Mapping[str, Any], limits: Limits) -> 
     try:
         if study.plan is not None:
             return check_counts(path, study, limits)
-        with pq.ParquetFile(
-            path,
-            pre_buffer=False,
-            buffer_size=1 << 20,
-            thrift_string_size_limit=4 * limits.card_bytes,
-            thrift_container_size_limit=1_000_000,
-        ) as file:
+        with _opened(path, limits) as file:
             if wrong := _too_large(file.metadata, path.stat().st_size, limits):
                 return Verdict.refused(wrong)
             card = embedded_card(file, limits.card_bytes)
-            if wrongs := objections(study, card):
-                return Verdict.refused(*(reason[:1000] for reason in wrongs[:50]))
+            if refused := _against(study, card):
+                return refused
             check_content(file, card)
             held = RowIdentity(card.made_by().width)
             check_rows(parquet_blocks(file), card, also=held.add)

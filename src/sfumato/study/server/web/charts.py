@@ -15,6 +15,7 @@ from typing import Any
 from markupsafe import Markup
 
 from sfumato.core.svg import tag, trimmed
+from sfumato.core.wording import counted
 from sfumato.learn.classifiers.factory import CLASSIFIERS
 
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2)
@@ -118,20 +119,17 @@ def error_row(words: str, rate: Mapping[str, Any], scale: Scale, drawn: Markup, 
     shapes = [tag("line", x1=0, x2="100%", y1=MIDDLE, y2=MIDDLE, class_="rail")]
     commonest = rate.get("commonest")
     if commonest is not None:
-        shapes.append(_at(commonest, scale, tag("path", d="M0-9v18", class_="commonest")))
+        shapes.append(_put(scale.share(commonest), MIDDLE, tag("path", d="M0-9v18", class_="commonest")))
         words += f", always answering the commonest class {percent(commonest)}"
     if rate["error"] is not None:
         low, high = (_part(scale.share(end)) for end in rate["interval"])
         shapes.append(tag("line", x1=low, x2=high, y1=MIDDLE, y2=MIDDLE, class_="whisker"))
-        shapes += [_at(end, scale, tag("path", d="M0-4v8", class_="whisker")) for end in rate["interval"]]
-        shapes.append(_at(rate["error"], scale, drawn))
+        for end in rate["interval"]:
+            shapes.append(_put(scale.share(end), MIDDLE, tag("path", d="M0-4v8", class_="whisker")))
+        shapes.append(_put(scale.share(rate["error"]), MIDDLE, drawn))
     return tag(
         "svg", tag("title", words), *shapes, class_=f"row {kind}".strip(), role="img", width="100%", height=ROW_HEIGHT
     )
-
-
-def _at(value: float, scale: Scale, child: Markup) -> Markup:
-    return tag("svg", child, x=_part(scale.share(value)), y=MIDDLE, overflow="visible")
 
 
 # Error against the number of sites
@@ -151,15 +149,23 @@ def curve(lines: Lines) -> Markup | None:
     scale = Scale.of([*[point["interval"][1] for point in points], *worst])
     counts = sorted({int(point["sites"]) for point in points})
     places = {count: (number + 0.5) / len(counts) for number, count in enumerate(counts)}
-    shapes = [*_grid(scale), *_counts(places)]
+    shapes = []
+    for tick in scale.ticks:
+        shapes.append(_line("grid", 0, 1, tick, tick, scale))
+        shapes.append(tag("text", percent(tick), x=-8, y=_y(tick, scale) + 4, class_="tick side"))
+    for count, place in places.items():
+        shapes.append(tag("text", str(count), x=_part(place), y=CURVE_HEIGHT + 18, class_="tick middle"))
     if known := [value for value in worst if value is not None]:
         shapes.append(_line("commonest", 0, 1, max(known), max(known), scale))
     for number, (name, found) in enumerate(lines):
         shift = f"translate({trimmed(DODGE * (number - (len(lines) - 1) / 2))} 0)"
         shapes.append(tag("g", *_series(name, found, places, scale), class_=series(name), transform=shift))
-    return tag(
-        "svg", tag("title", _words(lines)), *shapes, class_="curve", role="img", width="100%", height=CURVE_HEIGHT
+    ends = [(name, found["points"][0], found["points"][-1]) for name, found in lines]
+    words = "Error by number of sites. " + "; ".join(
+        f"{name}: " + ", ".join(f"{percent(one['error'])} with {counted(one['sites'], 'site')}" for one in both)
+        for name, *both in ends
     )
+    return tag("svg", tag("title", words), *shapes, class_="curve", role="img", width="100%", height=CURVE_HEIGHT)
 
 
 def _known(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -177,21 +183,6 @@ def _line(kind: str, x1: float, x2: float, first: float, second: float, scale: S
 
 def _part(share: float) -> str:
     return f"{trimmed(100 * share)}%"
-
-
-def _grid(scale: Scale) -> list[Markup]:
-    drawn = []
-    for tick in scale.ticks:
-        drawn.append(_line("grid", 0, 1, tick, tick, scale))
-        drawn.append(tag("text", percent(tick), x=-8, y=_y(tick, scale) + 4, class_="tick side"))
-    return drawn
-
-
-def _counts(places: Mapping[int, float]) -> list[Markup]:
-    return [
-        tag("text", str(count), x=_part(place), y=CURVE_HEIGHT + 18, class_="tick middle")
-        for count, place in places.items()
-    ]
 
 
 def _series(name: str, found: Mapping[str, Any], places: Mapping[int, float], scale: Scale) -> list[Markup]:
@@ -212,21 +203,6 @@ def _series(name: str, found: Mapping[str, Any], places: Mapping[int, float], sc
 
 def _put(place: float, y: float, child: Markup) -> Markup:
     return tag("svg", child, x=_part(place), y=y, overflow="visible")
-
-
-def _words(lines: Lines) -> str:
-    parts = []
-    for name, found in lines:
-        first, last = found["points"][0], found["points"][-1]
-        parts.append(
-            f"{name}: {percent(first['error'])} with {_sites(first['sites'])}, "
-            f"{percent(last['error'])} with {_sites(last['sites'])}"
-        )
-    return "Error by number of sites. " + "; ".join(parts)
-
-
-def _sites(count: int) -> str:
-    return "1 site" if count == 1 else f"{count} sites"
 
 
 # Small pictures: counts as bars, and a figure that changes from version to version as steps
@@ -259,17 +235,9 @@ def bars(words: str, values: Sequence[tuple[str, float]]) -> Markup | None:
     shapes = _frame(top)
     for number, (name, value) in enumerate(values):
         height = HEIGHT * value / top
-        shapes.append(
-            tag(
-                "rect",
-                tag("title", f"{name}: {value:g}"),
-                x=f"{trimmed(width * (number + 0.1))}%",
-                y=HEIGHT - height,
-                width=f"{trimmed(0.8 * width)}%",
-                height=height,
-                class_="count",
-            )
-        )
+        place = {"x": f"{trimmed(width * (number + 0.1))}%", "width": f"{trimmed(0.8 * width)}%"}
+        words_of_one = tag("title", f"{name}: {value:g}")
+        shapes.append(tag("rect", words_of_one, **place, y=HEIGHT - height, height=height, class_="count"))
     return _drawn(words, shapes)
 
 

@@ -21,96 +21,60 @@ from sfumato.study.server.web.shown_study import used_guarantee
 MOST_SITES = 30
 
 
-@dataclass(frozen=True)
-class ShownSite:
-    name: str
-    rows: str
-    share: str
-    without: str
-    interval: str
-    influence: str
-    on_its_rows: str
-    disagreement: str
-    state: str
-    """ "" for a site like the others, "disagrees", "left out", "worse with it"."""
+def shown_trust(model: ModelInfo) -> dict[str, Any] | None:
+    """Values of the template, with `warnings` of sites that its owner should look at.
 
-
-@dataclass(frozen=True)
-class ShownTrust:
-    """Of one model; `warnings` are sites that its owner should look at."""
-
-    model: ModelInfo
-    sites: list[ShownSite]
-    more: int
-    withstands: int | None
-    agreeing: bool
-    cap: str
-    tested_on: str
-    words: str
-    warnings: list[str]
-
-
-def shown_trust(model: ModelInfo) -> ShownTrust | None:
-    """None for models without such figures: of one site, or of an older version."""
+    None for models without such figures: of one site, or of an older version.
+    """
     trust = (model.results or {}).get("trust")
     if not trust or not any(one["without"] or one["disagreement"] is not None for one in trust["sites"]):
         return None
     total = max(1, int((model.results or {}).get("trained_rows", 1)))
-    agreeing = trust["trained_on"] == AGREEING_SITES
-    sites = [_site(one, total, agreeing=agreeing) for one in trust["sites"]]
-    return ShownTrust(
-        model=model,
-        sites=sites[:MOST_SITES],
-        more=max(0, len(sites) - MOST_SITES),
-        withstands=trust["withstands"],
-        agreeing=agreeing,
-        cap="" if trust["largest_share"] is None else percent(trust["largest_share"]),
-        tested_on=trust["tested_on"],
-        words=trust["words"],
-        warnings=[words for one in trust["sites"] if (words := _warning(one))],
-    )
+    agreeing, sites = trust["trained_on"] == AGREEING_SITES, trust["sites"]
+    return {
+        **trust,
+        "model": model,
+        "sites": [_site(one, total, agreeing=agreeing) for one in sites[:MOST_SITES]],
+        "more": max(0, len(sites) - MOST_SITES),
+        "agreeing": agreeing,
+        "cap": "" if trust["largest_share"] is None else percent(trust["largest_share"]),
+        "warnings": [
+            f"Without {one['site']} the error is {percent(one['without']['error'])} instead of "
+            f"{percent(one['without']['with'])}."
+            for one in sites
+            if _is_harmful(one)
+        ],
+    }
 
 
-def _site(one: Mapping[str, Any], total: int, *, agreeing: bool) -> ShownSite:
+def _site(one: Mapping[str, Any], total: int, *, agreeing: bool) -> dict[str, str]:
+    """A row of the table; `state` is empty for a site like the others."""
     without = one["without"] or {"error": None, "interval": None, "influence": None}
-    low, high = (percent(end) for end in without["interval"] or (None, None))
-    return ShownSite(
-        name=one["site"],
-        rows=f"{one['trained_rows']:,} of {one['rows']:,}" if one["trained_rows"] < one["rows"] else f"{one['rows']:,}",
-        share=percent(one["trained_rows"] / total),
-        without=percent(without["error"]),
-        interval=f"{low} to {high}" if without["interval"] else "",
-        influence=_signed(without["influence"]),
-        on_its_rows=percent(without.get("on_its_rows")),
-        disagreement=percent(one["disagreement"]),
-        state=_state(one, agreeing=agreeing),
-    )
+    influence = without["influence"]  # percentage points: + means more errors with the site
+    state = "" if one["agrees"] is not False else "left out" if agreeing else "disagrees"
+    used = f"{one['trained_rows']:,} of " if one["trained_rows"] < one["rows"] else ""
+    return {
+        "name": one["site"],
+        "rows": f"{used}{one['rows']:,}",
+        "share": percent(one["trained_rows"] / total),
+        "without": percent(without["error"]),
+        "interval": "" if without["interval"] is None else _between(without["interval"]),
+        "influence": "–" if influence is None else f"{100 * influence:+.1f}".replace("-", "−") + " points",
+        "on_its_rows": percent(without.get("on_its_rows")),
+        "disagreement": percent(one["disagreement"]),
+        "state": "worse with it" if _is_harmful(one) and state != "left out" else state,
+    }
 
 
-def _state(one: Mapping[str, Any], *, agreeing: bool) -> str:
-    if agreeing and one["agrees"] is False:
-        return "left out"
-    return "worse with it" if is_harmful(one) else "disagrees" if one["agrees"] is False else ""
-
-
-def is_harmful(one: Mapping[str, Any]) -> bool:
+def _is_harmful(one: Mapping[str, Any]) -> bool:
     """Whether the error with the site lies above the interval of the error without it."""
     without = one["without"]
     return bool(without and without["with"] is not None and without["with"] > without["interval"][1])
 
 
-def _warning(one: Mapping[str, Any]) -> str:
-    if not is_harmful(one):
-        return ""
-    without = one["without"]
-    return f"Without {one['site']} the error is {percent(without['error'])} instead of {percent(without['with'])}."
-
-
-def _signed(value: float | None) -> str:
-    """Percentage points: + means more errors with the site."""
-    if value is None:
-        return "–"
-    return f"{100 * value:+.1f}".replace("-", "−") + " points"
+def _between(interval: Sequence[float | None]) -> str:
+    low, high = map(percent, interval)
+    return f"{low} to {high}"
 
 
 STATES = {QUEUED: "waiting", RUNNING: "in training", DONE: "trained", FAILED: "failed"}
@@ -147,55 +111,30 @@ class Shown:
         return self.info.state in (QUEUED, RUNNING)
 
 
-@dataclass(frozen=True)
-class Overview:
-    """All models: those being trained, the newest of each classifier side by side, and the list of all."""
-
-    busy: list[Shown]
-    newest: list[Shown]
-    all: list[Shown]
-    ticks: list[str]
-    curve: Markup | None
-    tested_on: str
-    tested_words: str
-    legend: list[Shown]
-    left_out: int
-    owner: bool
-    trust: ShownTrust | None
-    """Of the newest model that says what each site does to it."""
-
-
-def overview(models: Sequence[ModelInfo], *, owner: bool) -> Overview:
-    """`models` come newest first."""
-    newest = _newest(models)
-    scale = _scale_of(newest)
-    told = [shown(model, scale, owner=owner) for model in newest]
-    same, left_out = _compared(newest, models)
-    listed = [shown(model, scale, owner=owner) for model in models]
-    trust = [found for model in models if (found := shown_trust(model))]
-    tested = _sites(same[0]) if same else {"tested_on": "", "words": ""}
-    return Overview(
-        busy=[one for one in reversed(listed) if one.busy],
-        newest=told,
-        all=listed,
-        ticks=[percent(tick) for tick in scale.ticks],
-        curve=curve([(model.classifier, _sites(model)) for model in same]),
-        tested_on=tested["tested_on"],
-        tested_words=tested["words"],
-        legend=[entry for entry in told if entry.info in same],
-        left_out=left_out,
-        owner=owner,
-        trust=trust[0] if trust else None,
-    )
-
-
-def _newest(models: Sequence[ModelInfo]) -> list[ModelInfo]:
-    """Of each classifier the newest that is trained, the fewest errors first."""
+def overview(models: Sequence[ModelInfo], *, owner: bool) -> dict[str, Any]:
+    """All models, the newest first, as the template shows them: those being trained, the newest of each classifier side
+    by side, and the list of all; `trust` is of the newest that says what each site does to it."""
     first: dict[str, ModelInfo] = {}
     for model in models:
         if model.state == DONE and model.results is not None:
             first.setdefault(model.text, model)
-    return sorted(first.values(), key=lambda model: _order(model.results or {}))
+    newest = sorted(first.values(), key=lambda model: _order(model.results or {}))  # the fewest errors first
+    scale = _scale_of(newest)
+    told = [shown(model, scale, owner=owner) for model in newest]
+    same, left_out = _compared(newest, models)
+    listed = [shown(model, scale, owner=owner) for model in models]
+    return {
+        "busy": [one for one in reversed(listed) if one.busy],
+        "newest": told,
+        "all": listed,
+        "ticks": [percent(tick) for tick in scale.ticks],
+        "curve": curve([(model.classifier, _sites(model)) for model in same]),
+        "tested": _sites(same[0]) if same else {},
+        "legend": [entry for entry in told if entry.info in same],
+        "left_out": left_out,
+        "owner": owner,
+        "trust": next((found for model in models if (found := shown_trust(model))), None),
+    }
 
 
 def _compared(newest: Sequence[ModelInfo], models: Sequence[ModelInfo]) -> tuple[list[ModelInfo], int]:
@@ -253,26 +192,13 @@ def _rates(results: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _rate(classifier: str, rate: Mapping[str, Any], scale: Scale) -> Rate:
-    low, high = (percent(end) for end in rate["interval"])
-    error = percent(rate["error"])
-    chart = error_row(
-        f"{classifier}, {rate['kind']}: error {error}, 95% interval {low} to {high}",
-        rate,
-        scale,
-        mark(classifier),
-        series(classifier),
-    )
-    rows = rate.get("trained_rows", rate["rows"])
-    words = f"{rate.get('words', '')} {_beside_commonest(rate)}".strip()
-    return Rate(str(rate["kind"]), error, f"{low} to {high}", f"{rows:,}", words, chart)
-
-
-def _beside_commonest(rate: Mapping[str, Any]) -> str:
-    """A sentence where the model is no better than always answering the commonest class."""
-    commonest, interval = rate.get("commonest"), rate["interval"]
-    if commonest is None or rate["error"] is None:
-        return ""
-    return commonest_words(than_commonest(interval[0] - commonest, interval[1] - commonest))
+    error, interval, commonest = percent(rate["error"]), _between(rate["interval"]), rate.get("commonest")
+    alt = f"{classifier}, {rate['kind']}: error {error}, 95% interval {interval}"
+    chart = error_row(alt, rate, scale, mark(classifier), series(classifier))
+    rows, words = rate.get("trained_rows", rate["rows"]), str(rate.get("words", ""))
+    if commonest is not None and rate["error"] is not None:  # where it is no better than always answering that class
+        words += " " + commonest_words(than_commonest(*(end - commonest for end in rate["interval"])))
+    return Rate(str(rate["kind"]), error, interval, f"{rows:,}", words.strip(), chart)
 
 
 def _sites(model: ModelInfo) -> dict[str, Any]:
@@ -290,12 +216,11 @@ def _ends(results: Mapping[str, Any]) -> list[float]:
 
 
 def _point(point: Mapping[str, Any]) -> dict[str, str]:
-    low, high = (percent(end) for end in point["interval"])
-    ends = [percent(point.get(end)) for end in ("lowest", "highest")]
+    several = point.get("choices", 1) > 1
     return {
         "sites": str(point["sites"]),
         "error": percent(point["error"]),
-        "interval": f"{low} to {high}",
-        "spread": f"{ends[0]} to {ends[1]}" if point.get("choices", 1) > 1 else "–",
+        "interval": _between(point["interval"]),
+        "spread": _between([point.get("lowest"), point.get("highest")]) if several else "–",
         "choices": str(point.get("choices", "–")),
     }

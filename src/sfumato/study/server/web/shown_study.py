@@ -36,15 +36,6 @@ class ShownSite:
     """ "" for a site in good standing, else what is the matter."""
 
 
-@dataclass(frozen=True)
-class Totals:
-    sites: int
-    pushing: int
-    rows: str
-    releases: int
-    last_push: str
-
-
 def guarantee(
     epsilon: float | None, earlier: int = 0, total: float | None = None, hidden: dict[str, float] | None = None
 ) -> Guarantee:
@@ -78,32 +69,29 @@ def used_guarantee(used: Mapping[str, Any]) -> Guarantee:
 
 def shown_site(site: SiteInfo, today: str) -> ShownSite:
     state = "revoked" if site.revoked else "token expired" if site.expires and site.expires < today else ""
-    return ShownSite(site, f"{site.rows:,}", _of_site(site), state)
+    told = guarantee(site.epsilon, site.earlier, site.total_epsilon, site.presence) if site.releases else None
+    return ShownSite(site, f"{site.rows:,}", told, state)
 
 
-def _of_site(site: SiteInfo) -> Guarantee | None:
-    if not site.releases:
-        return None
-    return guarantee(site.epsilon, site.earlier, site.total_epsilon, site.presence)
+def totals(sites: Sequence[SiteInfo]) -> dict[str, Any]:
+    """Figures at the head of the owner's page."""
+    return {
+        "sites": len(sites),
+        "pushing": sum(site.releases > 0 for site in sites),
+        "rows": f"{sum(site.rows for site in sites):,}",
+        "releases": sum(site.releases for site in sites),
+        "last_push": max((site.last_push for site in sites if site.last_push), default="never"),
+    }
 
 
-def totals(sites: Sequence[SiteInfo]) -> Totals:
-    days = [site.last_push for site in sites if site.last_push]
-    return Totals(
-        sites=len(sites),
-        pushing=sum(site.releases > 0 for site in sites),
-        rows=f"{sum(site.rows for site in sites):,}",
-        releases=sum(site.releases for site in sites),
-        last_push=max(days, default="never"),
-    )
-
-
-def site_totals(releases: Sequence[ReleaseInfo]) -> Totals:
+def site_totals(releases: Sequence[ReleaseInfo]) -> dict[str, Any]:
     """The same of a site's own pushes."""
     standing = [one for one in releases if not one.withdrawn]
-    days = [one.received for one in standing]
-    trained = sum(one.rows for one in standing if one.purpose == "train")
-    return Totals(1, bool(standing), f"{trained:,}", len(standing), max(days, default="never"))
+    return {
+        "rows": f"{sum(one.rows for one in standing if one.purpose == 'train'):,}",
+        "releases": len(standing),
+        "last_push": max((one.received for one in standing), default="never"),
+    }
 
 
 def asked(definition: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -114,19 +102,16 @@ def asked(definition: Mapping[str, Any]) -> list[tuple[str, str]]:
     label = next((str(column.get("name")) for column in columns if column.get("role") == "label"), "")
     parameters = ", ".join(f"{name} = {value}" for name, value in stated.items() if name != "plan")
     plan = PoolStudy.from_dict(definition).plan if stated.get("plan") else None
+    share = definition.get("largest_site_share")
     rows = [
         ("Mechanism", " with ".join(filter(None, [str(mechanism.get("name", "")), parameters]))),
         ("Guarantee", _asked_guarantee(definition.get("guarantee"))),
         ("Columns", f"{len(columns) - bool(label)} and the label {label}" if label else str(len(columns))),
         ("Plan", f"sites push noisy counts; the plan is by {plan.chosen_by}" if plan else ""),
         ("Space", str(definition.get("space") or "")),
-        ("Largest site", _asked_share(definition.get("largest_site_share"))),
+        ("Largest site", f"at most {float(share):.0%} of the rows that models are trained on" if share else ""),
     ]
     return [(name, value) for name, value in rows if value]
-
-
-def _asked_share(found: Any) -> str:
-    return "" if found is None else f"at most {float(found):.0%} of the rows that models are trained on"
 
 
 def _asked_guarantee(found: Any) -> str:

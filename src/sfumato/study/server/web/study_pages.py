@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -24,7 +24,7 @@ from sfumato.study.server.problems import forbidden
 from sfumato.study.server.store.sql_tables import CLOSED
 from sfumato.study.server.survey.received import survey_progress
 from sfumato.study.server.web.charts import MOST_BARS, bars, steps
-from sfumato.study.server.web.model_pages import Overview, overview
+from sfumato.study.server.web.model_pages import overview
 from sfumato.study.server.web.rendering import Visit
 from sfumato.study.server.web.shown_study import asked, guarantee, shown_site, site_totals, totals
 
@@ -45,14 +45,7 @@ class Shown:
     words: str
 
 
-@dataclass(frozen=True)
-class Densities:
-    busy: list[Shown]
-    newest: list[Shown]
-    failed: list[Shown]
-
-
-def densities_shown(context: Context, study: str) -> Densities:
+def densities_shown(context: Context, study: str) -> dict[str, list[Shown]]:
     """Of every column the newest that is done; what failed since is said, too."""
     jobs = [DensityInfo.of(job) for job in reversed(context.store.models.all(study, density=True))]
     newest: dict[str, DensityInfo] = {}
@@ -62,11 +55,11 @@ def densities_shown(context: Context, study: str) -> Densities:
             newest.setdefault(job.column, job)
         elif job.state == FAILED and job.column not in newest:
             failed.setdefault(job.column, job)
-    return Densities(
-        busy=[_shown(job) for job in reversed(jobs) if job.state in STATES],
-        newest=[_shown(job) for job in list(newest.values())[:MOST_SHOWN]],
-        failed=[_shown(job) for job in failed.values()],
-    )
+    return {
+        "busy": [_shown(job) for job in reversed(jobs) if job.state in STATES],
+        "newest": [_shown(job) for job in list(newest.values())[:MOST_SHOWN]],
+        "failed": [_shown(job) for job in failed.values()],
+    }
 
 
 def _shown(job: DensityInfo) -> Shown:
@@ -150,7 +143,7 @@ def pool_page(visit: Visit, flash: Flash | None, status: int) -> HTMLResponse:
     return visit.page("site", status, **values, releases=shown, totals=site_totals(releases))
 
 
-def models_shown(visit: Visit) -> Overview:
+def models_shown(visit: Visit) -> dict[str, Any]:
     found = reversed(visit.context.store.models.all(visit.caller.study))
     models = [seen_by(visit.caller, model) for model in found]
     return overview(models[:MOST_MODELS], owner=visit.owns)
@@ -191,27 +184,18 @@ def _agreed(survey: SurveyStudy, state: str) -> list[tuple[str, str]]:
         closes = f"{survey.closes} (closed: no more answers are accepted)"
     else:
         closes = "closed by hand: no more answers are accepted" if state == CLOSED else survey.closes or "never"
+    level = f"mu = {survey.mu:g}" if survey.k is None else f"always at level {survey.k}"
+    level += "" if survey.balance else ", classes weighed by their size"
     return [
         ("By", survey.by),
         ("Questions", f"{len(survey.questions)} and the label {survey.label.name}"),
         ("Floor", f"each value of a bit has a probability of at least {survey.floor:g}, whatever the answer"),
-        ("Guidance", f"changes after every {survey.batch} answers, {_level(survey)}"),
+        ("Guidance", f"changes after every {survey.batch} answers, {level}"),
         ("Closes", closes),
         ("Invitations", "each answer needs a code" if survey.invitations else "anybody may answer"),
     ]
 
 
-def _level(survey: SurveyStudy) -> str:
-    level = f"mu = {survey.mu:g}" if survey.k is None else f"always at level {survey.k}"
-    return level if survey.balance else f"{level}, classes weighed by their size"
-
-
-PAGES: dict[str, Callable[[Visit, Flash | None, int], HTMLResponse]] = {"pool": pool_page, "survey": survey_page}
-"""The page of each kind of study."""
-
-
 def study_page(visit: Visit, flash: Flash | None = None, status: int = 200) -> HTMLResponse:
-    """The page of the study's kind; what is agreed, for a kind that has none."""
-    if (shown := PAGES.get(visit.study.kind)) is not None:
-        return shown(visit, flash, status)
-    return visit.page("plain", flash=None, asked=[])
+    """The page of the study's kind."""
+    return (survey_page if visit.study.kind == SurveyStudy.kind else pool_page)(visit, flash, status)

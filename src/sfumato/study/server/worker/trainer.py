@@ -27,7 +27,9 @@ NO_MEMORY = "Training this classifier on this pool needs more memory than the se
 def main() -> None:
     answers = own_output()
     stated = json.loads(sys.stdin.readline())
-    _give_way(int(stated["niceness"]))
+    os.nice(int(stated["niceness"]))
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
     limit(resource.RLIMIT_CORE, 0)
     limit(resource.RLIMIT_AS, int(stated["memory"]))
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -72,12 +74,6 @@ def reconstructed(job: Job, progress: Progress) -> dict[str, Any]:
         request.releases, job.column, method=job.classifier, largest_share=job.largest_share, progress=progress
     )
     return {"results": to_plain(found), "card": {"releases": used, "contains_rows": False}}
-
-
-def _give_way(niceness: int) -> None:
-    os.nice(niceness)
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def _end_with_parent() -> None:
