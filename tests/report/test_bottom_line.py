@@ -101,7 +101,11 @@ MEASURED_SHARES = {"marginals": {"release": 0.12}, "pairs": {"release": 0.2}}
 @pytest.mark.parametrize(
     ("label", "settings", "said"),
     [
-        ("ill", {"repeats": 10, "holdout_rows": 0}, "how well 'ill' is predicted is not known: add --holdout TABLE"),
+        (
+            "ill",
+            {"repeats": 10, "holdout_rows": 0},
+            "how well 'ill' is predicted is not known: it needs people not in the",
+        ),
         ("ill", {"repeats": 0, "holdout_rows": 0}, "how well 'ill' is predicted was not asked for: add --repeats 10"),
         ("ill", {"repeats": 10, "holdout_rows": 9}, "how well 'ill' is predicted is not known; audit.json says why"),
         (None, {"repeats": 10}, "Of use? shares of one column are off by 12 points"),

@@ -85,6 +85,8 @@ def test_from_a_dropped_file_to_the_certificate(opened, visit, patients, tmp_pat
     page.fill("#chances", "5")
     assert float(page.inner_text("[data-shows=epsilon]")) > float(before)
     page.click("button[name=next]")
+    page.wait_for_url(re.compile("try$"))
+    page.click("text=Next, without looking at my rows")
     page.wait_for_url(re.compile("release$"))
     folder = tmp_path / "home" / "Sfumato" / "patients-release"
     assert page.input_value("#folder") == str(folder)
@@ -250,7 +252,7 @@ def test_a_million_rows(opened, visit, tmp_path, own_places):  # noqa: ARG001
     screen(page, "release")
     page.click("main form.card button")
     page.wait_for_selector("main a.button")
-    assert "1,000,000" in page.inner_text("main")
+    assert re.search(r"Released (1,000|999),\d{3} rows", page.inner_text("main"))  # made-up rows: their number is noisy
 
 
 def test_a_thousand_columns(opened, visit, tmp_path, own_places):  # noqa: ARG001

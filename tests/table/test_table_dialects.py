@@ -153,7 +153,14 @@ class TestDatesWithTimes:
         column = Schema.infer(path, "label")["größe"]
         assert (column.kind, column.low, column.high) == ("date", "2021-03-01", "2021-03-29")
 
-    @pytest.mark.parametrize("cell", ["31.12.{}", "12/31/{}", "1.2.{} 10:30", "{}/12/31"])
+    @pytest.mark.parametrize(("cell", "low"), [("31.12.{}", "2000-12-31"), ("1.2.{} 10:30", "2000-02-01")])
+    @pytest.mark.parametrize("decimal", [".", ","])
+    def test_with_points_the_day_comes_first(self, tmp_path, cell, low, decimal):
+        path = written(tmp_path / "t.csv", [cell.format(2000 + n % 9) for n in range(40)])
+        column = Schema.infer(open_table(path, dialect=Dialect(decimal=decimal)), "label")["größe"]
+        assert (column.kind, column.low) == ("date", low)
+
+    @pytest.mark.parametrize("cell", ["12/31/{}", "12.31.{}", "{}/12/31"])
     def test_dates_of_other_forms_never_become_categories(self, tmp_path, cell):
         path = written(tmp_path / "t.csv", [cell.format(2000 + n % 9) for n in range(40)])
         with pytest.raises(SchemaError, match="'größe' looks like dates"):

@@ -51,8 +51,8 @@ FEWEST = round(1 / CHANCE) - 1
 
 MADE_UP = "made-up rows belong to no one"
 NOT_OF_ONE = (
-    "how near made-up rows lie to a person says what people are like; that they tell of one person's presence no more "
-    "than the proof allows is not measured by it"
+    "made-up rows near a person show what people are like, not who is in the table: the proof says how "
+    "much they can tell of that"
 )
 NOT_IN_TABLE = "the person is not in the table, and has no row"
 NO_ROW = "no row among those attacked was made from this person"

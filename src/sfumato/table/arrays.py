@@ -196,7 +196,11 @@ MARKED_NUMBER = (
 OTHER_DATE = (
     r"^\s*(?:\d{1,2}[./-]\d{1,2}[./-]\d{2}(?:\d{2})?|\d{4}[./]\d{1,2}[./]\d{1,2})(?:[T ,]+\d{1,2}:\d{2}.*)?\s*$"
 )
-"""A date that is not written as ISO 8601 has it: day and month cannot be told apart for sure."""
+"""A date that is not written as ISO 8601 has it: day and month cannot be told apart for sure, but where points stand
+between them."""
+_DOTTED = r"^\d{1,2}\.\d{1,2}\.\d{4}"
+"""A date as it is written in much of Europe: the day, the month, the year."""
+_DOTTED_FULL = r"^(\d\d)\.(\d\d)\.(\d{4})"
 
 
 BLANKS = frozenset(
@@ -238,8 +242,12 @@ _DATE = r"^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?\s?(?:Z|[
 
 
 def parsed_dates(array: pa.Array) -> pa.Array:
-    """Text cells as timestamps (of UTC, where a cell names its zone); null where a cell is no ISO date (or empty)."""
+    """Text cells as timestamps (of UTC, where a cell names its zone); null where a cell is empty, or no date of
+    ISO 8601 or with points."""
     trimmed = pc.utf8_trim_whitespace(array.cast(pa.string()))
+    if pc.any(pc.match_substring_regex(trimmed, _DOTTED)).as_py():
+        for short, long in ((r"^(\d)\.", r"0\1."), (r"^(\d\d)\.(\d)\.", r"\1.0\2."), (_DOTTED_FULL, r"\3-\2-\1")):
+            trimmed = pc.replace_substring_regex(trimmed, short, long)
     candidates = pc.if_else(pc.match_substring_regex(trimmed, _DATE), trimmed, None)
     candidates = pc.replace_substring_regex(candidates, r"(\.\d{6})\d+", r"\1")  # finer than a microsecond
     candidates = pc.replace_substring_regex(candidates, r"\s(Z|[+-]\d{2}:?\d{2})$", r"\1")

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from sfumato.core.errors import TableError, UsageError
-from sfumato.table.arrays import has_leading_zeros
+from sfumato.table.arrays import OTHER_DATE, has_leading_zeros
 from sfumato.table.tables import FileMark, Table
 
 # How a file is written: its decimal mark, its encoding, its words for empty cells.
@@ -83,8 +83,10 @@ class Dialect:
         return 3 if trimmed.equals(column) else self.rank(trimmed, at_least)
 
     def check_points(self, name: str, column: pa.Array) -> None:
-        """Where the comma is the decimal mark, 1.234 is a thousand or a mistake, and never 1.234."""
+        """Where the comma is the decimal mark, 1.234 is a thousand or a mistake; 31.12.2001 is a date."""
         if self.decimal == "." or not pc.any(pc.match_substring_regex(column, _POINTED)).as_py():
+            return
+        if pc.all(pc.match_substring_regex(column, OTHER_DATE)).as_py():
             return
         if pc.all(pc.match_substring_regex(column, _NUMBER_LIKE)).as_py():
             raise TableError(

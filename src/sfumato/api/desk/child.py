@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import _thread
 import json
 import os
 import signal
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NoReturn
+from typing import IO, TYPE_CHECKING, Any
 
 from sfumato.core.errors import SfumatoError
 from sfumato.core.progress import Progress
@@ -29,8 +31,9 @@ def main() -> None:
     """Read what is asked, do it, answer in one line."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever a library prints goes nowhere
-    signal.signal(signal.SIGTERM, _stop)
-    asked = json.loads(sys.stdin.buffer.read())
+    asked = json.loads(sys.stdin.buffer.readline())
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that starts us in the background ignores it
+    threading.Thread(target=_end_with_the_desk, args=(threading.main_thread().ident,), daemon=True).start()
     try:
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
@@ -45,8 +48,14 @@ def main() -> None:
         _say(answers, {"error": UNEXPECTED.format(type(error).__name__)})
 
 
-def _stop(*_: object) -> NoReturn:
-    raise KeyboardInterrupt
+def _end_with_the_desk(main: int | None) -> None:
+    """The desk holds the other end of the pipe: when it lets go, to stop this job or because it died, we tidy up."""
+    while os.read(0, 1 << 10):
+        pass
+    if main is not None and hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(main, signal.SIGINT)  # it may be waiting, which only a signal ends
+    else:  # Windows
+        _thread.interrupt_main()
 
 
 def _say(answers: IO[str], word: Mapping[str, Any]) -> None:
@@ -158,7 +167,8 @@ def _compare(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     """Settings that are tried on the table itself."""
     from sfumato.advising.compare import compare
 
-    return {"compared": compare(_opened(asked["table"]), asked["out"], **asked["keywords"], progress=progress).data}
+    compare(_opened(asked["table"]), asked["out"], **asked["keywords"], progress=progress)
+    return {}
 
 
 def _find(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:

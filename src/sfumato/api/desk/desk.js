@@ -31,13 +31,17 @@ function followSlider() {
   if (!form) return;
   const slide = document.getElementById("slide"), typed = document.getElementById("chances");
   const show = () => {
-    const row = document.querySelector(`[data-chances="${Number(typed.value).toFixed(1)}"]`);
+    const trust = form.elements.trust.value;
+    const row = document.querySelector(`[data-trust=${trust}] [data-chances="${Number(typed.value).toFixed(1)}"]`);
     if (!row) return;
     for (const shown of form.querySelectorAll("[data-shows]"))
       shown.textContent = row.querySelector(`[data-is="${shown.dataset.shows}"]`).textContent;
+    const holds = { owner: trust === "owner", saved: false, moved: true };
+    for (const part of form.querySelectorAll("[data-of]")) part.hidden = !holds[part.dataset.of];
   };
-  slide.addEventListener("input", () => { typed.value = slide.value; show(); });
-  typed.addEventListener("input", () => { slide.value = typed.value; show(); });
+  slide.addEventListener("input", () => { typed.value = slide.value; });
+  typed.addEventListener("input", () => { slide.value = typed.value; });
+  form.addEventListener("input", show);
 }
 
 const WATCHING = { cache: "no-store", headers: { "X-Watching": "1" } }; // what is shown once is not used up by it
@@ -59,6 +63,8 @@ async function watchJob() {
       return;
     }
     for (const part of ["h2", "p", "progress"]) job.querySelector(part).replaceWith(next.querySelector(part));
+    const shown = document.querySelector("[data-live]"), now = page.querySelector("[data-live]");
+    if (shown && now) shown.replaceWith(now);
   } catch { /* the desk may be busy; it is asked again */ }
   watchJob();
 }

@@ -14,7 +14,7 @@ from sfumato.api.desk.desk import SCREENS, Desk, Take
 from sfumato.api.desk.pages import Answer, page
 from sfumato.api.desk.site import Site
 from sfumato.api.desk.words import ENGLISH, LANGUAGES
-from sfumato.api.desk.work import PUSH, Work
+from sfumato.api.desk.work import PUSH, Work, as_path
 from sfumato.core.errors import UsageError
 from sfumato.table import write_table
 
@@ -52,15 +52,14 @@ def _columns(desk: Desk, sent: Mapping[str, str]) -> str:
 def _strength(desk: Desk, sent: Mapping[str, str]) -> str:
     work = _work(desk)
     work.take_strength(sent)
-    return "release" if "next" in sent else "strength"
+    return "try" if "next" in sent else "strength"
 
 
 def _release(desk: Desk, sent: Mapping[str, str]) -> str:
     work = _work(desk)
-    missing = [box for box in screens.understood(work) if box not in sent]
-    if missing:
+    if any(box not in sent for box in screens.understood(work)):
         raise UsageError("Tick what you have read before you release.")
-    out = Path(sent.get("folder", "").strip() or screens.proposed_folder(work)).expanduser()
+    out = as_path(sent.get("folder", "").strip() or str(screens.proposed_folder(work)))
     if not out.is_absolute():
         raise UsageError("Give the whole path of the folder.")
     keywords = work.keywords(out, measured_only="measured" in sent)
@@ -72,13 +71,18 @@ def _release(desk: Desk, sent: Mapping[str, str]) -> str:
     return "release"
 
 
-def _look(desk: Desk, sent: Mapping[str, str]) -> str:
-    """Attack the release; from here on the table was looked at."""
+def _attacked(desk: Desk, sent: Mapping[str, str]) -> tuple[Work, Any, dict[str, Any], str]:
+    """What attackers are given; from here on the table was looked at."""
     work = _work(desk)
     if work.out is None and work.foreign is None:
         raise UsageError("There is no release yet. Release first.")
     work.take_look(sent)
-    release, keywords, folder = screens.audit_asked(work)
+    return work, *screens.audit_asked(work)
+
+
+def _look(desk: Desk, sent: Mapping[str, str]) -> str:
+    """Attack the release."""
+    work, release, keywords, folder = _attacked(desk, sent)
 
     def then(found: Mapping[str, Any]) -> None:
         work.audit, work.sides = found["audit"], found["sides"]
@@ -90,11 +94,7 @@ def _look(desk: Desk, sent: Mapping[str, str]) -> str:
 
 def _find(desk: Desk, sent: Mapping[str, str]) -> str:
     """Look for one person; whoever sees the answer and chooses anew has looked at private rows."""
-    work = _work(desk)
-    if work.out is None and work.foreign is None:
-        raise UsageError("Release first. Then attackers can look for a person in it.")
-    work.take_look(sent)
-    release, keywords, _ = screens.audit_asked(work)
+    work, release, keywords, _ = _attacked(desk, sent)
     keywords.pop("match", None)
     person = {name: sent.get(f"value-{place}", "") for place, name in screens.person_fields(work)}
 
@@ -109,19 +109,18 @@ def _try(desk: Desk, sent: Mapping[str, str]) -> str:  # noqa: ARG001
     """Try settings on the table itself: whoever chooses by them has looked at private rows."""
     work = _work(desk)
     work.looked = True
-    out = work.private / "compare"
-    schema = work.schema
+    out, schema = work.trials, work.schema
     keywords = {"schema": str(work.schema_file), "label": None if schema.label is None else schema.label.name}
 
-    def then(found: Mapping[str, Any]) -> None:
-        work.compared = found["compared"]
-
-    desk.begin("compare", {"table": work.as_asked(), "out": str(out), "keywords": keywords}, then)
+    desk.begin("compare", {"table": work.as_asked(), "out": str(out), "keywords": keywords}, lambda _: None)
     return "try"
 
 
 def _choose(desk: Desk, sent: Mapping[str, str]) -> str:
     work = _work(desk)
+    if "pin" in sent:
+        work.pin(sent["pin"])
+        return "try"
     work.choose(sent.get("setting", ""))
     return "release"
 

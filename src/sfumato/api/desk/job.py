@@ -72,8 +72,7 @@ class Job:
         """End it and wait until it is gone."""
         if self.running:
             self.state = STOPPED
-        with contextlib.suppress(OSError):
-            self._process.terminate()
+        self._let_go()
         try:
             self._process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
@@ -82,14 +81,22 @@ class Job:
         if threading.current_thread() is not self._reader:
             self._reader.join(PATIENCE)
 
+    def _let_go(self) -> None:
+        """The child ends when this end of its pipe is closed, by us or because we died: on Windows too, where no signal
+        would let it tidy up."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError, ValueError):
+            self._process.stdin.close()
+
     def _read(self, asked: str) -> None:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
-        with contextlib.suppress(OSError):  # it died at once
-            stdin.write(asked.encode())
-            stdin.close()
+        with contextlib.suppress(OSError, ValueError):  # it died at once, or was stopped
+            stdin.write(asked.encode() + b"\n")
+            stdin.flush()
         answer = self._listen(stdout)
+        self._let_go()
         stdout.close()
         self._process.wait()
         if self.state != RUNNING:

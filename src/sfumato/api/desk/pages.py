@@ -12,7 +12,7 @@ from typing import Any
 
 import jinja2
 
-from sfumato.api.desk.words import ENGLISH, language_of, say
+from sfumato.api.desk.words import say
 from sfumato.auditing.report.markup import short_name, templates
 
 STATIC = {"desk.css": "text/css; charset=utf-8", "desk.js": "text/javascript; charset=utf-8"}
@@ -49,10 +49,13 @@ def _environment() -> jinja2.Environment:
 def without_options(told: str) -> str:
     """What the engine says, without its sentences on what to type: a page has fields and buttons for that.
 
+    >>> without_options("It needs people not in the table (--holdout).")
+    'It needs people not in the table.'
+
     >>> without_options("It is not UTF-8 text. Name its encoding, for example --encoding cp1252.")
     'It is not UTF-8 text.'
     """
-    sentences = re.split(r"(?<=[.!?])\s+(?=[A-Z])", told)
+    sentences = re.split(r"(?<=[.!?])\s+(?=[A-Z])", re.sub(r" \(--[a-z-]+\)", "", told))
     return " ".join(one for one in sentences if not OPTION.search(one)) or OPTION.sub("", told)
 
 
@@ -63,25 +66,8 @@ def _duration(seconds: float) -> str:
 
 def page(screen: str, language: str, values: Mapping[str, Any], status: int = 200) -> Answer:
     """A screen in a language."""
-    text = (
-        _environment()
-        .get_template(f"{screen}.html.j2")
-        .render(t=partial(say, language=language), language=language, **values)
-    )
-    return Answer(text.encode(), status)
-
-
-def entry_page(languages: str) -> bytes:
-    """The page that trades the address's token; it shows nothing of any table."""
-    language = language_of(languages)
-    template = _environment().get_template("entry.html.j2")
-    return template.render(t=partial(say, language=language), language=language).encode()
-
-
-def refusal_page(sentence: str) -> bytes:
-    """Why a request goes no further."""
-    template = _environment().get_template("refusal.html.j2")
-    return template.render(t=partial(say, language=ENGLISH), language=ENGLISH, sentence=sentence).encode()
+    template = _environment().get_template(f"{screen}.html.j2")
+    return Answer(template.render(t=partial(say, language=language), language=language, **values).encode(), status)
 
 
 @cache

@@ -18,10 +18,12 @@ APART = 15.0
 
 @dataclass(frozen=True)
 class Spot:
-    """Right about others (a share), and extra hits in 100: the most that a bound allows, or the most that was met."""
+    """Right about others (a share), and extra hits in 100: the most that a bound allows, or the most that was met; with
+    the letter of its mark, where it has one."""
 
     right: float
     extra: float
+    mark: str = ""
 
 
 def scatter(
@@ -41,6 +43,11 @@ def scatter(
         *(
             tag("rect", x=x(one.extra) - 5, y=y(one.right) - 5, width=10, height=10, class_="measured")
             for one in measured
+        ),
+        *(
+            tag("text", one.mark, x=x(one.extra), y=y(one.right) - 10, text_anchor="middle", class_="mark")
+            for one in (*proved, *measured)
+            if one.mark
         ),
     ]
     drawn = [_axes(x, y, most, language), *_lines([(words, y(right)) for words, right in lines]), *marks]

@@ -2,55 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.advising.exposure import MOST
+from sfumato.advising.exposure import MOST, exposure
 from sfumato.api.desk.pages import FILES
 from sfumato.api.desk.picture import Spot, scatter
 from sfumato.api.desk.spelled import as_command, as_python, declared_as_commands, declared_in_python
 from sfumato.api.desk.words import say
-from sfumato.api.desk.work import CHANCES, NUMBERS, PUSH, SOURCES, STEPS, Work, in_words, shown, source_of
+from sfumato.api.desk.work import (
+    CHANCES,
+    NUMBERS,
+    PUSH,
+    SOURCES,
+    STEPS,
+    Work,
+    in_words,
+    name_of,
+    said_of,
+    shown,
+    source_of,
+    strengths,
+)
 from sfumato.auditing.report.bottom_line import rows as bottom_line_rows
 from sfumato.ledger.asked import show_ledger
 from sfumato.mechanisms import MECHANISMS
+from sfumato.release.asked import TRUSTS
 
 if TYPE_CHECKING:
     from sfumato.advising.advice import Advice
-    from sfumato.release.asked import Terms
-    from sfumato.table import Column, Schema
+    from sfumato.table import Column
 
 HOME = "Sfumato"
 ALL_STEPS = (*STEPS, PUSH)
 PRIVATE_FILES = ("key.json", "trace.parquet", "report.html", "audit.json")
 
 
-@dataclass(frozen=True)
-class Step:
-    """One of the five steps, with its state in words."""
-
-    screen: str
-    number: int
-    title: str
-    state: str
-    current: bool
-
-
-def steps(work: Work | None, screen: str, language: str) -> list[Step]:
-    """All steps, visible at any time."""
+def steps(work: Work | None, screen: str, language: str) -> list[dict[str, Any]]:
+    """All steps with their states in words, visible at any time."""
     states = dict.fromkeys(ALL_STEPS, "") if work is None or not work.is_read else _states(work, language)
     return [
-        Step(one, place, say(f"step_{one}", language), states[one], one == screen)
+        {
+            "screen": one,
+            "title": f"{place} {say(f'step_{one}', language)}",
+            "state": states[one],
+            "current": one == screen,
+        }
         for place, one in enumerate(ALL_STEPS, start=1)
         if one in (STEPS if work is None else work.screens)
     ]
 
 
 def _states(work: Work, language: str) -> dict[str, str]:
-    learned = len(work.schema.learned)
-    tried = len((work.compared or {}).get("settings", ()))
+    learned, tried = len(work.read_off), len(work.tried)
     found: dict[str, str] = {
         "columns": say("state_declared", language) if not learned else say("state_read_off", language, count=learned),
         "strength": say("state_chances", language, chances=f"{work.chances:g}"),
@@ -65,35 +71,15 @@ def _states(work: Work, language: str) -> dict[str, str]:
 # 1
 
 
-@dataclass(frozen=True)
-class Row:
-    """One column as the first screen shows it."""
-
-    place: int
-    name: str
-    kind: str
-    role: str
-    is_number: bool
-    read_off: str
-    low: str
-    high: str
-    words: str
-    known: str
-    why: str
-    exposure: int
-    exposure_why: str
-    mistake: str
-
-    @property
-    def bars(self) -> str:
-        return "#" * self.exposure + "." * (MOST - self.exposure)
-
-
-def _ends(work: Work, column: Column, public: bool) -> tuple[str, str]:
-    """What stands in the two fields: what is declared, or what was typed and refused."""
+def _said(work: Work, column: Column) -> dict[str, str]:
+    """What stands in the fields of a column: what is declared, or what was typed and refused."""
+    names = ("low", "high", "words", "known", "why")
     if column.name in work.mistakes:
-        return work.typed.get((column.name, "low"), ""), work.typed.get((column.name, "high"), "")
-    return (shown(column.low), shown(column.high)) if public else ("", "")
+        return {name: work.typed.get((column.name, name), "") for name in names}
+    public = column.source == "public"
+    ends = (shown(column.low), shown(column.high)) if public else ("", "")
+    source = source_of(column.reason or "") if public else ("", "")
+    return dict(zip(names, (*ends, in_words(column), *source), strict=True))
 
 
 ENCODINGS = ("utf-8", "cp1252", "iso8859-15", "cp1250", "cp850", "utf-16")
@@ -109,37 +95,31 @@ def written(work: Work) -> dict[str, Any]:
 
 def columns(work: Work, language: str) -> dict[str, Any]:
     schema, mistakes = work.schema, work.mistakes
-    exposed = work.exposure(schema)
-    found = []
+    exposed = {one.column: one for one in exposure(schema)}
+    found: list[dict[str, Any]] = []
     for place, column in enumerate(schema.columns):
         public = column.source == "public"
         is_number = column.kind in NUMBERS
-        known, why = source_of(column.reason or "") if public else ("", "")
-        if column.name in mistakes:  # what was typed is shown again
-            known, why = (work.typed.get((column.name, name), "") for name in ("known", "why"))
         read = f"{shown(column.low)} – {shown(column.high)}" if is_number else in_words(column)
         found.append(
-            Row(
-                place,
-                column.name,
-                column.kind,
-                column.role,
-                is_number,
-                "" if public else read,
-                *_ends(work, column, public),
-                in_words(column),
-                known,
-                why,
-                exposed[column.name].level,
-                say(f"exposure_{exposed[column.name].why.replace(' ', '_')}", language),
-                mistakes.get(column.name, ""),
-            )
+            {
+                "place": place,
+                "name": column.name,
+                "kind": column.kind,
+                "role": column.role,
+                "is_number": is_number,
+                "read_off": "" if public else read,
+                **_said(work, column),
+                "exposure": exposed[column.name].level,
+                "exposure_why": say(f"exposure_{exposed[column.name].why.replace(' ', '_')}", language),
+                "mistake": mistakes.get(column.name, ""),
+            }
         )
-    private = [row for row in found if row.role in ("private", "label")]
+    private = [row for row in found if row["role"] in ("private", "label")]
     return {
         "rows": found,
-        "identifiers": [row for row in private if exposed[row.name].is_identifier],
-        "learned": len(schema.learned),
+        "identifiers": [row for row in private if exposed[row["name"]].is_identifier],
+        "learned": len(work.read_off),
         "private": len(private),
         "labels": schema.names,
         "sources": SOURCES,
@@ -159,11 +139,12 @@ def strength(work: Work, language: str) -> dict[str, Any]:
     return {
         "advice": advice,
         "unproved": _unproved(work, language),
-        "bound": advice.bound.to_dict(),
-        "table": work.strengths(),
+        "said": said_of(advice.bound),
+        "tables": {trust: strengths(trust, work.rows_per_person) for trust in TRUSTS},
+        "expected": _expected(advice, language),
         "least": CHANCES[0],
         "most": CHANCES[-1],
-        "spent": _spent(),
+        "spent": show_ledger().releases,  # of whomever
         **_spelled(work),
     }
 
@@ -172,13 +153,8 @@ def _unproved(work: Work, language: str) -> str:
     """Why nothing is proved, where nothing is."""
     if work.looked:
         return say("unproved_looked", language)
-    learned = len(work.schema.learned)
+    learned = len(work.read_off)
     return say("unproved_read", language, count=learned) if learned else ""
-
-
-def _spent() -> Sequence[Any]:
-    """What this owner released before, of whomever."""
-    return show_ledger().releases
 
 
 # 3
@@ -187,45 +163,55 @@ def _spent() -> Sequence[Any]:
 def trials(work: Work, language: str) -> dict[str, Any]:
     if work.site is not None:
         return {}
-    settings = [_setting(place, one) for place, one in enumerate((work.compared or {}).get("settings", ()))]
-    tried = [one for one in settings if not one["refused"]]
+    letters = {name: chr(ord("A") + place) for place, name in enumerate(work.pinned)}
+    settings = {name_of(one): one for one in work.tried}
+    tried = {name: one for name, one in settings.items() if not one["refused"]}
     # What was not tried against a whole risk stands outside the axes, never at 0.
-    placed = [one for one in tried if not one["untried"] and None not in (one["extra"], one["right"])]
-    measured = [Spot(one["right"], one["extra"]) for one in placed]
-    known = work.experience()
-    public = [Spot(one.forecast.accuracy, 100 * one.bound.to_dict()["max_risk"]) for one in known]
+    placed = {
+        name: one for name, one in tried.items() if not one["untried"] and None not in (one["extra"], one["accuracy"])
+    }
+    measured = [Spot(one["accuracy"], one["extra"], letters.get(name, "")) for name, one in placed.items()]
+    known = {f"{chances:g}": one for chances, one in work.experience()}
+    public = [
+        Spot(one.forecast.accuracy, said_of(one.bound)["points"], letters.get(name, "")) for name, one in known.items()
+    ]
+    first = [name for name in work.pinned if name in tried]
     return {
-        "advice": work.advice(),
-        "experience": known,
-        "settings": tried,
-        "refused": [one for one in settings if one["refused"]],
+        "expected": _expected(work.advice(), language),
+        "unproved": _unproved(work, language),
+        "letters": letters,
+        "experience": {name: (one, said_of(one.bound)) for name, one in known.items()},
+        "settings": {name: tried[name] for name in (*first, *(one for one in tried if one not in first))},
+        "refused": [one for one in settings.values() if one["refused"]],
         "picture": scatter(public, measured, _references(work, known, language), language) if public or placed else "",
         **_both("compare", _named(work), {"out": "compare", "schema": str(work.schema_file)}, work),
     }
 
 
-def _references(work: Work, known: Sequence[Advice], language: str) -> list[tuple[str, float]]:
+def _expected(advice: Advice, language: str) -> str:
+    """What public tables of about this size kept at this strength."""
+    known, low, high = advice.forecast, *advice.forecast.rows
+    given: dict[str, Any] = {"tables": known.tables, "low": f"{low:,}", "high": f"{high:,}"}
+    if advice.known.label is None:
+        if known.one_column is None or known.two_columns is None:
+            return say("expect_nothing", language)
+        shares = {"one": f"{100 * known.one_column:.0f}", "two": f"{100 * known.two_columns:.0f}"}
+        return say("expect_shares", language, **given, **shares)
+    right = {"right": known.accuracy, "originals": known.originals, "commonest": known.majority}
+    given |= {name: f"{100 * share:.0f}" for name, share in right.items()}
+    least, most = (f"{100 * share:.0f}" for share in known.lost)
+    return say("expect_right", language, **given, least=least, most=most)
+
+
+def _references(work: Work, known: Mapping[str, Advice], language: str) -> list[tuple[str, float]]:
     """Originals and commonest class: of the table itself where it was tried on, else of public tables."""
-    own = next((one for one in (work.compared or {}).get("settings", ()) if one.get("majority") is not None), None)
+    own = next((one for one in work.tried if one.get("majority") is not None), None)
     if own is not None:
         return [(say("originals", language), own["ceiling"]), (say("commonest", language), own["majority"])]
-    first = next((one.forecast for one in known), None)
+    first = next((one.forecast for one in known.values()), None)
     if first is None:
         return []
     return [(say("originals", language), first.originals), (say("commonest", language), first.majority)]
-
-
-def _setting(place: int, found: Mapping[str, Any]) -> dict[str, Any]:
-    """A setting that was tried: right about others, and the most extra of any attacker."""
-    return {
-        "place": place,
-        "method": found["mechanism"],
-        "setting": found["setting"],
-        "right": found.get("accuracy"),
-        "extra": found.get("extra"),
-        "untried": found.get("untried") or (),
-        "refused": found["refused"],
-    }
 
 
 # 4
@@ -237,7 +223,7 @@ def release(work: Work, language: str) -> dict[str, Any]:
     return {
         "advice": advice,
         "unproved": _unproved(work, language),
-        "bound": advice.bound.to_dict(),
+        "said": said_of(advice.bound),
         "folder": str(proposed_folder(work)),
         "understood": understood(work),
         "leaves": [name for name in files if name not in PRIVATE_FILES],
@@ -248,29 +234,17 @@ def release(work: Work, language: str) -> dict[str, Any]:
 
 def understood(work: Work) -> list[str]:
     """What must be ticked before a release: each is a sentence of the page."""
-    schema = work.schema
-    if work.site is not None:
-        return _understood_of_study(schema, work.site.terms) + (["looked"] if work.looked else [])
-    boxes = []
-    if schema.label is not None and work.advice().bound.delta == 0:
-        boxes.append("label_exact")
-    if work.advice().bound.delta == 0:
-        boxes.append("presence_open")
-    if schema.learned:
-        boxes.append("measured")
-    if work.looked:
-        boxes.append("looked")
-    return boxes
-
-
-def _understood_of_study(schema: Schema, terms: Terms) -> list[str]:
-    boxes = []
-    if not MECHANISMS[terms.mechanism].made_up:
-        boxes += ["label_exact"] if schema.label is not None else []
-        boxes.append("presence_open")
-    if terms.epsilon_record is None and terms.presence is None:
-        boxes.append("study_unproved")
-    return boxes
+    terms = None if work.site is None else work.site.terms
+    mechanism = terms.mechanism if terms else work.chosen[0] if work.chosen else work.advice().mechanism
+    own_rows = not MECHANISMS[mechanism].made_up
+    boxes = {
+        "label_exact": own_rows and work.schema.label is not None,
+        "presence_open": own_rows,
+        "measured": terms is None and bool(work.read_off),
+        "study_unproved": terms is not None and terms.epsilon_record is None and terms.presence is None,
+        "looked": work.looked,
+    }
+    return [box for box, stands in boxes.items() if stands]
 
 
 def proposed_folder(work: Work) -> Path:
@@ -286,7 +260,7 @@ def proposed_folder(work: Work) -> Path:
 def _spelled(work: Work) -> dict[str, Any]:
     """The same release as a command and in Python."""
     table = _named(work)
-    keywords = work.keywords(proposed_folder(work), measured_only=bool(work.schema.learned))
+    keywords = work.keywords(proposed_folder(work), measured_only=bool(work.read_off))
     return _both("sanitize", table, keywords, work)
 
 
@@ -310,13 +284,32 @@ def _is_dropped(work: Work) -> bool:
 # 5
 
 
-def look(work: Work, language: str) -> dict[str, Any]:  # noqa: ARG001
+ASKED = {
+    "Whose row is it?": "person_row",
+    "Learn a value?": "look_value",
+    "Pick out one?": "look_one",
+    "Of use?": "look_use",
+    "Not hidden": "look_open",
+}
+"""How the page says what the bottom line asks."""
+
+
+def _bottom(work: Work, language: str) -> list[tuple[str, str]]:
+    """The bottom line. Its first row's left is a state, which takes a limit that is not asked for here; the last one
+    names a command, for which a button stands."""
+    if work.audit is None:
+        return []
+    (_, proof), *others, _ = bottom_line_rows(work.audit, "")
+    return [(say("look_proved", language), proof), *((say(ASKED[left], language), said) for left, said in others)]
+
+
+def look(work: Work, language: str) -> dict[str, Any]:
     found = work.audit
     return {
         "person_fields": person_fields(work),
         "names": work.schema.names if work.foreign is not None and work.is_read else (),
-        # The last row names a command; here a button stands for it.
-        "bottom": [] if found is None else bottom_line_rows(found, "")[:-1],
+        "bottom": _bottom(work, language),
+        "outside_missing": found is not None and not found["settings"].get("holdout_rows"),
         "sides": work.sides,
         **_audit_spelled(work),
         "files": [name for name in FILES if work.out is not None and (work.out / name).is_file()],

@@ -19,9 +19,10 @@ from urllib.parse import parse_qs, urlsplit
 from sfumato.api.desk.desk import Desk
 from sfumato.api.desk.door import Door, RefusedError
 from sfumato.api.desk.forms import FORMS
-from sfumato.api.desk.pages import Answer, entry_page, refusal_page, static_file
+from sfumato.api.desk.pages import Answer, page, static_file
 from sfumato.api.desk.site import Site
 from sfumato.api.desk.upload import FormError, Part, parts
+from sfumato.api.desk.words import ENGLISH, language_of
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.core.files import write_whole
 from sfumato.core.web import HEADERS
@@ -109,25 +110,25 @@ class _Handler(BaseHTTPRequestHandler):
             found = way(urlsplit(self.path).path)
         except RefusedError as refused:
             self.close_connection = True  # what is left of a body is not read
-            found = Answer(refusal_page(str(refused)), refused.status)
+            found = _refusal(str(refused), refused.status)
         except (SfumatoError, ValueError) as error:
             self.close_connection = True
             words = str(error) if isinstance(error, SfumatoError) else str(FormError())
-            found = Answer(refusal_page(words), 400)
+            found = _refusal(words, 400)
         except Exception as error:  # its words may quote a cell: only its kind is told
             self.close_connection = True
-            found = Answer(refusal_page(f"Something went wrong that should not have ({type(error).__name__})."), 500)
+            found = _refusal(f"Something went wrong that should not have ({type(error).__name__}).", 500)
         self._send(found)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
         """What is no request of a browser."""
         self.close_connection = True
-        self._send(Answer(refusal_page("This is no request that the desk answers."), code))
+        self._send(_refusal("This is no request that the desk answers.", code))
 
     def _get(self, path: str) -> Answer:
         door, desk = self.server.door, self.server.desk
         if path == "/":
-            return Answer(entry_page(self.headers.get("Accept-Language", "")))
+            return page("entry", language_of(self.headers.get("Accept-Language", "")), {})
         if (kept := static_file(path)) is not None:
             return kept
         door.check_site(self.headers)
@@ -192,6 +193,11 @@ class _Handler(BaseHTTPRequestHandler):
                     self.wfile.write(body)
 
 
+def _refusal(sentence: str, status: int) -> Answer:
+    """Why a request goes no further."""
+    return page("refusal", ENGLISH, {"sentence": sentence}, status)
+
+
 def _below(path: str, door: Door) -> str:
     if not path.startswith(door.root):
         raise RefusedError(404, "There is no such page.")
@@ -233,11 +239,11 @@ def _shown(address: str, browser: bool) -> Iterator[None]:
         return
     folder = os.environ.get("XDG_RUNTIME_DIR") or None
     with tempfile.TemporaryDirectory(prefix="sfumato-open-", dir=folder) as private:  # 0700
-        page = Path(private) / "open.html"
+        shown = Path(private) / "open.html"
         way = html.escape(address, quote=True)
         text = (
             f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={way}"><a href="{way}">'
         )
-        write_whole(page, f"{text}Sfumato</a>\n", private=True)
-        webbrowser.open(page.as_uri())
+        write_whole(shown, f"{text}Sfumato</a>\n", private=True)
+        webbrowser.open(shown.as_uri())
         yield

@@ -47,7 +47,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "state_not_pushed": ("nothing sent", "nichts gesendet"),
     "state_pushed": ("sent", "gesendet"),
     "state_declared": ("all ranges declared", "alle Bereiche erklärt"),
-    "state_read_off": ("{count} ranges read off your data", "{count} Bereiche aus Ihren Daten abgelesen"),
+    "state_read_off": ("ranges read off your data: {count}", "aus Ihren Daten abgelesene Bereiche: {count}"),
     "state_chances": ("at most {chances} in 10", "höchstens {chances} von 10"),
     "state_not_tried": ("not tried", "nichts ausprobiert"),
     "state_tried": ("{count} settings tried", "{count} Einstellungen ausprobiert"),
@@ -152,16 +152,11 @@ WORDS: dict[str, tuple[str, str]] = {
         "Rows in the same order are recognised. Others are matched as an attacker would.",
         "Zeilen in gleicher Reihenfolge werden erkannt. Andere werden zugeordnet, wie es ein Angreifer täte.",
     ),
-    "look_text_foreign": (
-        "Attackers try to find people in the release, with your original beside it. It takes a minute or more.",
-        "Angreifer versuchen, in der Freigabe Menschen zu finden, mit Ihrem Original daneben. Es dauert eine Minute "
-        "oder länger.",
-    ),
     # 1
     "columns_title": ("What are the columns?", "Was sind die Spalten?"),
     "columns_lead_read": (
-        "{count} of {all} ranges were read off your data: while one is, nothing can be proved.",
-        "{count} von {all} Bereichen wurden aus Ihren Daten abgelesen: Solange das so ist, lässt sich nichts beweisen.",
+        "Ranges read off your data: {count} of {all}. While there is one, nothing can be proved.",
+        "Aus Ihren Daten abgelesene Bereiche: {count} von {all}. Solange es einen gibt, lässt sich nichts beweisen.",
     ),
     "columns_lead_declared": (
         "All ranges are declared: what follows can be proved, on your word that you know them without this table.",
@@ -206,6 +201,10 @@ WORDS: dict[str, tuple[str, str]] = {
     "known_codebook": ("a code book", "einem Codebuch"),
     "known_other": ("elsewhere:", "anderswo:"),
     "why": ("which one, page", "welches, Seite"),
+    "mistake_source": (
+        "Say where this range is known from; it was not taken.",
+        "Sagen Sie, woher dieser Bereich bekannt ist; er wurde nicht übernommen.",
+    ),
     "mistake_copied": (
         "One of these ends is where your table ends, or nearly: that is some person's value. Type what your source "
         "says.",
@@ -233,23 +232,39 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "chances": ("chances in 10", "Chancen von 10"),
     "who_holds": ("Who may hold the rows?", "Wer darf die Zeilen haben?"),
-    "trust_owner": ("only us: others get made-up rows", "nur wir: andere bekommen ausgedachte Zeilen"),
-    "trust_nobody": (
-        "nobody else: each row is blurred by itself",
-        "niemand sonst: Jede Zeile wird für sich verwischt",
+    "trust_owner": (
+        "only we, who hold the table now: others get made-up rows, and the bound is for who is in the table too",
+        "nur wir, die die Tabelle jetzt haben: Andere bekommen ausgedachte Zeilen; die Schranke gilt auch dafür, wer "
+        "in der Tabelle steht",
     ),
+    "trust_nobody": (
+        "no one, not even whoever collects them: each row is blurred by itself; who is in the table is not hidden",
+        "niemand, auch nicht, wer sie sammelt: Jede Zeile wird für sich verwischt; wer darin steht, bleibt sichtbar",
+    ),
+    "method_owner": ("made-up rows, drawn from noisy counts", "ausgedachte Zeilen, aus verrauschten Zählungen gezogen"),
+    "method_nobody": ("each row blurred by itself", "jede Zeile für sich verwischt"),
     "promise": (
         "Whatever the other rows teach, a person's own row can lift a fact from 1 chance in 10 to at most {chances} in "
         "10.",
         "Was auch immer die anderen Zeilen lehren: Die eigene Zeile einer Person kann eine Tatsache von 1 Chance von "
         "10 auf höchstens {chances} von 10 heben.",
     ),
-    "promise_delta": ("Except with probability {delta}.", "Außer mit Wahrscheinlichkeit {delta}."),
+    "promise_but": (
+        "This may fail with a probability of 1 in {count}.",
+        "Das darf mit einer Wahrscheinlichkeit von 1 zu {count} fehlschlagen.",
+    ),
     "unproved_read": (
-        "Nothing is proved yet, because {count} ranges were read off your table: declare them in step 1. Only then "
-        "does the following hold.",
-        "Noch ist nichts bewiesen, weil {count} Bereiche aus Ihrer Tabelle abgelesen wurden: Erklären Sie sie in "
-        "Schritt 1. Erst dann gilt das Folgende.",
+        "Measured, not proved, because of ranges that were read off your table ({count}). Declare them in step 1 to "
+        "have a proof.",
+        "Gemessen, nicht bewiesen, weil Bereiche aus Ihrer Tabelle abgelesen wurden ({count}). Erklären Sie sie in "
+        "Schritt 1, um einen Beweis zu bekommen.",
+    ),
+    "unproved_follows": ("Without that, this would hold:", "Ohne das würde gelten:"),
+    "unprotected": (
+        "At this number a rare fact about a person can become likelier than not: formally bounded, practically "
+        "unprotected. Choose a smaller one.",
+        "Bei dieser Zahl kann eine seltene Tatsache über eine Person wahrscheinlicher werden als ihr Gegenteil: "
+        "förmlich beschränkt, praktisch ungeschützt. Wählen Sie eine kleinere.",
     ),
     "unproved_looked": (
         "Measured, not proved: private rows were looked at before this setting was chosen.",
@@ -262,9 +277,15 @@ WORDS: dict[str, tuple[str, str]] = {
         "Person zusammen.",
     ),
     "means": ("What that means", "Was das heißt"),
-    "means_epsilon": ("epsilon, for anybody's values", "Epsilon, für die Werte jeder Person"),
-    "means_points": ("more of 100 that any fact gains at most", "mehr von 100, die eine Tatsache höchstens gewinnt"),
-    "means_pairs": ("of 100 pairs of people told apart at most", "von 100 Paaren höchstens unterschieden"),
+    "means_points": (
+        "points of 100 that any fact can gain at most",
+        "Punkte von 100, die irgendeine Tatsache höchstens gewinnt",
+    ),
+    "means_pairs": (
+        "of 100 pairs of people told apart at most; 50 by tossing a coin",
+        "von 100 Paaren von Menschen höchstens unterschieden; 50 durch Münzwurf",
+    ),
+    "means_epsilon": ("epsilon, as experts say it", "Epsilon, wie Fachleute es sagen"),
     "all_choices": ("All choices as a table", "Alle Möglichkeiten als Tabelle"),
     "spent": ("Spent before", "Bisher verbraucht"),
     "spent_nothing": ("nothing is noted in your ledger", "in Ihrem Verzeichnis steht nichts"),
@@ -275,10 +296,38 @@ WORDS: dict[str, tuple[str, str]] = {
         "und die Freigabe sagt, was alle zusammen ergeben.",
     ),
     "expect": ("What to expect", "Was zu erwarten ist"),
+    "expect_right": (
+        "What was learned from the release of {tables} public tables of {low} to {high} rows was right {right} of 100 "
+        "times about other people; {originals} when learned from the originals, {commonest} when always giving the "
+        "commonest answer. Releasing cost a table between {least} and {most} of 100.",
+        "Was aus der Freigabe von {tables} öffentlichen Tabellen mit {low} bis {high} Zeilen gelernt wurde, war über "
+        "andere Menschen in {right} von 100 Fällen richtig; aus den Originalen gelernt in {originals}, mit immer der "
+        "häufigsten Antwort in {commonest}. Die Freigabe kostete eine Tabelle zwischen {least} und {most} von 100.",
+    ),
+    "expect_shares": (
+        "In the release of {tables} public tables of {low} to {high} rows, {one} of 100 rows were counted in a wrong "
+        "place in a column, and {two} in two columns together.",
+        "In der Freigabe von {tables} öffentlichen Tabellen mit {low} bis {high} Zeilen waren in einer Spalte {one} "
+        "von 100 Zeilen falsch gezählt, in zwei Spalten zusammen {two}.",
+    ),
+    "expect_nothing": (
+        "Without a column to predict, this was not tried on public tables at such a strength.",
+        "Ohne Spalte zum Vorhersagen wurde das an öffentlichen Tabellen bei dieser Stärke nicht ausprobiert.",
+    ),
+    "expect_moved": (
+        "Save, to see what to expect of this choice.",
+        "Speichern Sie, um zu sehen, was bei dieser Wahl zu erwarten ist.",
+    ),
     # 3
     "try_title": ("What would it be good for?", "Wozu taugt es?"),
     "try_public": ("Public tables of about this size", "Öffentliche Tabellen dieser Größe"),
     "try_own": ("Try settings on your own table", "Einstellungen an Ihrer Tabelle ausprobieren"),
+    "tried": ("Tried on your own table", "An Ihrer Tabelle ausprobiert"),
+    "as_table": ("The picture as a table", "Das Bild als Tabelle"),
+    "mark": ("Mark", "Marke"),
+    "pin": ("Pin", "Anheften"),
+    "unpin": ("Unpin", "Lösen"),
+    "next_without": ("Next, without looking at my rows", "Weiter, ohne meine Zeilen anzusehen"),
     "try_warning": (
         "Choosing here looks at your rows: nothing can be proved then, and the card of the release says so. It takes "
         "minutes.",
@@ -297,7 +346,6 @@ WORDS: dict[str, tuple[str, str]] = {
     "spot_measured": ("measured on your table, not proved", "an Ihrer Tabelle gemessen, nicht bewiesen"),
     "measured_word": ("measured, not proved", "gemessen, nicht bewiesen"),
     "method": ("Method", "Verfahren"),
-    "setting": ("Setting", "Einstellung"),
     "right_of_100": ("Right of 100", "Richtig von 100"),
     "extra_of_100": ("Extra hits in 100", "Mehr Treffer von 100"),
     "state": ("State", "Stand"),
@@ -348,10 +396,23 @@ WORDS: dict[str, tuple[str, str]] = {
     "look_first": ("Release first: this step shows what was released.", "Geben Sie zuerst frei: Hier sehen Sie, was."),
     "look_button": ("Attack the release", "Die Freigabe angreifen"),
     "look_text": (
-        "Attackers try to find people in the release, with your original beside it. It takes a minute or more. After "
-        "that, a setting that is chosen anew is chosen by private rows.",
+        "Attackers try to find people in the release, with your original beside it. It takes a minute or more.",
         "Angreifer versuchen, in der Freigabe Menschen zu finden, mit Ihrem Original daneben. Es dauert eine Minute "
-        "oder länger. Wer danach neu wählt, wählt nach privaten Zeilen.",
+        "oder länger.",
+    ),
+    "look_after": (
+        "After that, a setting that is chosen anew is chosen by private rows.",
+        "Wer danach neu wählt, wählt nach privaten Zeilen.",
+    ),
+    "look_proved": ("Is it proved?", "Ist es bewiesen?"),
+    "look_value": ("Learn a value?", "Einen Wert erfahren?"),
+    "look_one": ("Pick out one?", "Eine Person herausgreifen?"),
+    "look_use": ("Of use?", "Brauchbar?"),
+    "look_open": ("Not hidden", "Nicht verborgen"),
+    "outside_missing": (
+        "What was not tried needs people who are not in the table: name a file of them below, and attack again.",
+        "Was nicht ausprobiert wurde, braucht Menschen, die nicht in der Tabelle stehen: Nennen Sie unten eine Datei "
+        "von ihnen und greifen Sie noch einmal an.",
     ),
     "before": ("Your table, first rows", "Ihre Tabelle, erste Zeilen"),
     "after": ("The release, first rows", "Die Freigabe, erste Zeilen"),

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import hashlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from sfumato.advising.advice import Advice, Known, advise
-from sfumato.advising.exposure import Exposure, exposure
+from sfumato.advising.advice import Advice, Bound, Known, advise
 from sfumato.advising.wish import Wish
 from sfumato.api.desk.site import Site
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.core.files import write_whole
+from sfumato.guarantee.rounding import of_100, rounded_up
 from sfumato.release.asked import OWNER, TRUSTS
 from sfumato.release.config import TABLE, Config
 from sfumato.release.declare import CopiedError, Declaring, Typed
+from sfumato.release.sanitize_checks import read_off
 from sfumato.table import Column, Schema
 from sfumato.table.csv_table import PLAIN, Dialect
 
@@ -40,6 +43,10 @@ CHANCES = tuple(tenth / 10 for tenth in range(11, 96))
 TRIED = (1.2, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 9.0)
 """Of them, those whose use is shown."""
 USUAL = 2.0
+MOST_PINNED = 26
+"""Marks are letters."""
+SOURCE_MISSING = "source"
+"""A range was typed, and not where it is known from: the page has words of its own for it."""
 COPIED = "copied"
 """A mistake that the page has its own words for, and a box beside them."""
 LOOK, PUSH = "look", "push"
@@ -55,7 +62,7 @@ KEPT = (
     "trust",
     "looked",
     "chosen",
-    "compared",
+    "pinned",
     "released",
     "pushed",
 )
@@ -93,7 +100,8 @@ class Work:
     """A file of people who are not in the table."""
     chosen: tuple[str, Mapping[str, Any]] | None = None
     """A method with its parameters, where one that was tried is taken instead of the rule's."""
-    compared: Mapping[str, Any] | None = None
+    pinned: tuple[str, ...] = ()
+    """Points of the picture that are marked, to be found again among those that come."""
     out: Path | None = None
     released: Mapping[str, Any] | None = None
     audit: Mapping[str, Any] | None = None
@@ -134,7 +142,7 @@ class Work:
             told = json.loads((private / NOTE).read_text(encoding="utf-8"))
             table, out = Path(told.pop("table")), told.pop("out")
             written = Dialect(**{**(found := told.pop("written")), "missing": tuple(found["missing"])})
-            work = cls(table=table, private=private, written=written, **told)
+            work = cls(table=table, private=private, written=written, **{**told, "pinned": tuple(told["pinned"])})
         except (OSError, ValueError, TypeError, KeyError):
             return None
         work.out = None if out is None else Path(out)
@@ -144,9 +152,11 @@ class Work:
     def is_read(self) -> bool:
         return self.schema_file.exists()
 
-    def exposure(self, schema: Schema) -> dict[str, Exposure]:
-        """How much each column could tell, by name and kind alone."""
-        return {one.column: one for one in exposure(schema)}
+    @property
+    def read_off(self) -> tuple[str, ...]:
+        """Columns whose ranges were read off the table, the one to predict among them: while one is, nothing is
+        proved."""
+        return tuple(read_off(self.schema))
 
     def as_asked(self, path: Path | str | None = None) -> dict[str, Any]:
         """The table, or another file that is written like it, as a job is asked for it."""
@@ -185,10 +195,14 @@ class Work:
         role = "identifier" if given["use"] == LEAVE else "private"
         if given["use"] and column.role in ("private", "identifier") and role != column.role:
             declaring.schema = declaring.schema.with_column(column.name, role=role)
-        if role == "identifier" or not given["known"]:
+        if role == "identifier":
+            return
+        self.typed |= {(column.name, name): value for name, value in given.items()}
+        if not given["known"]:
+            if column.source == "learned" and _changed(column, given):
+                raise UsageError(SOURCE_MISSING)
             return
         reason = _reason(column, given)
-        self.typed |= {(column.name, name): value for name, value in given.items()}
         if column.source == "public" and not _changed(column, given) and column.reason == reason:
             return
         self._declare(declaring, column, given, reason)
@@ -228,39 +242,53 @@ class Work:
 
     def advice(self) -> Advice:
         """What the rule and public tables say of the present choice; no row is read."""
+        return advise(Wish(max_posterior=self.chances / 10, trust=self.trust), self._known)
+
+    @property
+    def _known(self) -> Known:
         schema = self.schema
         label = None if schema.label is None else schema.label.name
-        known = Known(label, None, self.rows, schema.learned, self.rows_per_person)
-        return advise(Wish(max_posterior=self.chances / 10, trust=self.trust), known)
+        return Known(label, None, self.rows, tuple(read_off(schema)), self.rows_per_person)
 
-    def experience(self) -> list[Advice]:
-        """The same for several strengths, where there is a column to predict."""
-        schema = self.schema
-        if schema.label is None:
-            return []
-        known = Known(schema.label.name, None, self.rows, schema.learned, self.rows_per_person)
-        return [advise(Wish(max_posterior=one / 10, trust=self.trust), known) for one in TRIED]
-
-    def strengths(self) -> tuple[Mapping[str, float], ...]:
-        """For the page's slider: every choice with what it comes to, so that moving it asks nobody."""
-        return _strengths(self.trust, self.rows_per_person)
+    def experience(self) -> list[tuple[float, Advice]]:
+        """The same for several chances in 10, where there is a column to predict."""
+        known = self._known
+        return (
+            []
+            if known.label is None
+            else [(one, advise(Wish(max_posterior=one / 10, trust=self.trust), known)) for one in TRIED]
+        )
 
     # 3: try
 
-    def choose(self, place: str) -> None:
+    @property
+    def trials(self) -> Path:
+        """Where trials on the table are kept, as its columns are declared now: they go on from there."""
+        return self.private / f"compare-{hashlib.sha256(self.schema_file.read_bytes()).hexdigest()[:16]}"
+
+    @property
+    def tried(self) -> Sequence[Mapping[str, Any]]:
+        """The settings of which at least one trial is finished; they come while others are still tried."""
+        return _tried(self.trials, tuple(sorted(file.name for file in (self.trials / "cells").glob("*.json"))))
+
+    def choose(self, name: str) -> None:
         """Take a setting that was tried on this table."""
-        settings = (self.compared or {}).get("settings", ())
-        if not place.isdecimal() or int(place) >= len(settings) or settings[int(place)]["refused"]:
+        found = next((one for one in self.tried if name_of(one) == name and not one["refused"]), None)
+        if found is None:
             raise UsageError("Choose one of the settings that were tried.")
-        found = settings[int(place)]
         self.looked, self.chosen = True, (found["mechanism"], found["parameters"])
+
+    def pin(self, name: str) -> None:
+        """Mark a point of the picture, or take its mark away."""
+        kept = tuple(one for one in self.pinned if one != name)
+        self.pinned = kept if name in self.pinned else (*kept, name)[-MOST_PINNED:]
 
     # 5: look
 
     def take_look(self, sent: Mapping[str, str]) -> None:
         """What attackers are given; whoever sees what they find has looked at private rows."""
         outside = sent.get("holdout", "").strip()
-        self.outside = outside and str(Path(outside).expanduser())
+        self.outside = outside and str(as_path(outside))
         if self.foreign is not None:
             self.label, self.match = sent.get("label") or None, sent.get("match") or None
         self.looked = True
@@ -292,6 +320,23 @@ class Work:
         return Config(mechanism, dict(parameters), CHOSEN, TABLE if self.looked else "nothing")
 
 
+def name_of(setting: Mapping[str, Any]) -> str:
+    """A setting that was tried, in a few words that no other has."""
+    return f"{setting['mechanism']}, {setting['setting']}"
+
+
+@lru_cache(maxsize=2)
+def _tried(folder: Path, names: tuple[str, ...]) -> Sequence[Mapping[str, Any]]:
+    """Settings as a comparison says them, from those of its trials that are finished."""
+    from sfumato.advising.comparing import settings
+
+    cells = []
+    for name in names:
+        with contextlib.suppress(OSError, ValueError):  # damaged: it is tried again
+            cells.append(json.loads((folder / "cells" / name).read_text(encoding="utf-8")))
+    return settings(sorted(cells, key=lambda cell: (cell["mechanism"], cell["openness"], cell["split"])))
+
+
 def _dialect(sent: Mapping[str, str], of: str) -> Dialect:
     """What the form says of a file; the fields' names end with `of`."""
     words = (word.strip() for word in sent.get(f"missing{of}", "").split(","))
@@ -300,20 +345,29 @@ def _dialect(sent: Mapping[str, str], of: str) -> Dialect:
 
 
 @lru_cache(maxsize=8)
-def _strengths(trust: str, rows_per_person: int) -> tuple[Mapping[str, float], ...]:
-    found = []
-    for chances in CHANCES:
-        wish = Wish(max_posterior=chances / 10, trust=trust)
-        bound = advise(wish, Known(rows_per_person=rows_per_person)).bound.to_dict()
-        points, pairs = 100 * bound["max_risk"], 100 * bound["pairs_told_apart"]
-        found.append({"chances": chances, "epsilon": bound["epsilon"], "points": points, "pairs": pairs})
-    return tuple(found)
+def strengths(trust: str, rows_per_person: int) -> tuple[Mapping[str, Any], ...]:
+    """For the page's slider: every choice with what it comes to, so that moving it asks nobody."""
+    wishes, known = (
+        (Wish(max_posterior=one / 10, trust=trust) for one in CHANCES),
+        Known(rows_per_person=rows_per_person),
+    )
+    bounds = (advise(wish, known).bound for wish in wishes)
+    return tuple({"chances": one, **said_of(bound)} for one, bound in zip(CHANCES, bounds, strict=True))
+
+
+def said_of(bound: Bound) -> dict[str, Any]:
+    """A bound, rounded so that what is read still holds. `except`: it may fail once in so many, of made-up rows."""
+    told = bound.to_dict()
+    points, pairs = of_100(told["max_risk"]), of_100(told["pairs_told_apart"])
+    but_one_in = f"{1 / bound.delta:,.0f}" if bound.delta else ""
+    return {"epsilon": rounded_up(bound.epsilon), "points": points, "pairs": pairs, "except": but_one_in}
 
 
 def _changed(column: Column, given: Mapping[str, str]) -> bool:
     """Whether the form says something else than the schema."""
     if column.kind in NUMBERS:
-        return (given["low"], given["high"]) != (shown(column.low), shown(column.high))
+        there = (shown(column.low), shown(column.high)) if column.source == "public" else ("", "")
+        return (given["low"], given["high"]) != there
     return given["words"] != in_words(column)
 
 
@@ -331,6 +385,11 @@ def source_of(reason: str) -> tuple[str, str]:
         if reason == words or reason.startswith(f"{words}: "):
             return key, reason.removeprefix(words).removeprefix(": ")
     return "other", reason
+
+
+def as_path(typed: str) -> Path:
+    """A path as it is typed, or pasted with the quotes in which Windows copies it."""
+    return Path(typed.strip().strip('"')).expanduser()
 
 
 def _bound(column: Column, typed: str) -> Any:

@@ -183,7 +183,7 @@ def _not_predicted(found: Mapping[str, Any]) -> str:
         return f"how well {name} is predicted was not asked for: add --repeats 10, or leave --attack out"
     if not settings.get("holdout_rows"):
         return (
-            f"how well {name} is predicted is not known: add --holdout TABLE, people not in the table, with that column"
+            f"how well {name} is predicted is not known: it needs people not in the table, with that column (--holdout)"
         )
     return f"how well {name} is predicted is not known; audit.json says why in its notes"
 

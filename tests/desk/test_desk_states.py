@@ -1,0 +1,274 @@
+"""What the desk says and keeps while its state changes: what was typed, tried, stopped, killed, and left alone."""
+
+import json
+import os
+import signal
+import stat
+import sys
+import threading
+import time
+import urllib.parse
+from pathlib import Path
+
+import pytest
+from desk_visits import PLANTED, Forms, Visitor, patients  # noqa: F401 - a fixture
+from test_desk_road import DECLARED, dropped
+
+from sfumato.api.desk import serve
+from sfumato.api.desk.job import Job
+from sfumato.api.desk.work import Work
+
+CPU_SECONDS = 1.0
+
+
+def test_a_range_without_its_source_is_asked_about_and_kept_on_the_page(opened, patients):  # noqa: F811
+    visitor = opened(patients)
+    visitor.enter()
+    fields = {"low_0": "0", "high_0": "120", "words_1": "b,c"}
+    assert visitor.send("columns", "columns", next="1", **fields) == "columns"
+    page = visitor.page("columns")
+    assert page.count("Say where this range is known from") == 2
+    found = Forms(page).forms
+    kept = next(one["fields"] for one in found if one["action"].endswith("/columns"))
+    assert (kept["low-0"], kept["high-0"], kept["words-1"]) == ("0", "120", "b,c")
+
+
+def test_classes_that_were_read_off_count_too(opened, patients):  # noqa: F811
+    visitor = opened(patients)
+    visitor.enter()
+    visitor.send("columns", "columns", label="ill", save="1")
+    visitor.page("columns")
+    some = {name: value for name, value in DECLARED.items() if not name.endswith("_2")}
+    assert visitor.send("columns", "columns", next="1", **some) == "strength"
+    assert "Ranges read off your data: 1 of 3." in visitor.page("columns")
+    assert "Measured, not proved" in visitor.page("strength")
+    assert 'name="measured"' in visitor.page("release")
+
+
+def test_no_bound_is_shown_without_saying_that_it_is_not_proved(opened, patients):  # noqa: F811
+    visitor = opened(patients)
+    visitor.enter()
+    visitor.page("columns")
+    for name in ("strength", "try", "release"):
+        page = visitor.page(name)
+        assert "Measured, not proved" in page, name
+        assert "can lift a fact" not in page.partition("Measured, not proved")[0], name
+
+
+def cell_of(mechanism, strength, *, refused=None):
+    """A trial as a comparison keeps it; refused ones need no figures."""
+    return {"mechanism": mechanism, "parameters": {"strength": strength}, "openness": strength, "split": 0} | {
+        "refused": refused or "it does not fit",
+        "seconds": 0.1,
+    }
+
+
+def test_what_was_tried_is_shown_while_others_are_and_belongs_to_the_columns(tmp_path):
+    schema = {"version": 1, "columns": [{"name": "a", "kind": "integer", "low": 0, "high": 9}]}
+    (tmp_path / "schema.json").write_text(json.dumps(schema))
+    work = Work(tmp_path / "t.csv", "t.csv", tmp_path)
+    assert work.tried == []
+    (work.trials / "cells").mkdir(parents=True)
+    for place in range(2):
+        file = work.trials / "cells" / f"{place}.json"
+        file.write_text(json.dumps(cell_of("square-wave", place)))
+        assert len(work.tried) == place + 1
+    (work.trials / "cells" / "broken.json").write_text("{")
+    assert len(work.tried) == 2
+    schema["columns"][0]["high"] = 10
+    (tmp_path / "schema.json").write_text(json.dumps(schema))
+    assert work.tried == []
+
+
+def test_points_are_pinned_and_unpinned(opened, patients):  # noqa: F811
+    visitor = opened(patients)
+    visitor.enter()
+    visitor.send("columns", "columns", label="ill", save="1")
+    assert visitor.page("try").count('class="mark"') == 0
+    for pinned in ("2", "5"):
+        assert visitor.send("try", "try-choose", pin=pinned) == "try"
+    page = visitor.page("try")
+    assert page.count('class="mark"') == 2
+    assert page.index(">A</text>") < page.index(">B</text>")
+    visitor.send("try", "try-choose", pin="2")
+    assert visitor.page("try").count('class="mark"') == 1
+
+
+def test_a_job_that_is_killed_says_so_and_the_desk_goes_on(opened, patients, tmp_path, monkeypatch):  # noqa: F811
+    begun = []
+    start = Job.__init__
+    monkeypatch.setattr(Job, "__init__", lambda job, *told: start(job, *told) or begun.append(job))
+    visitor = opened(patients)
+    visitor.enter()
+    visitor.page("columns")
+    fields = {**visitor.form("release", "release"), "measured": "on", "folder": str(tmp_path / "out")}
+    visitor.post("release", urllib.parse.urlencode(fields).encode())
+    begun[-1]._process.kill()
+    assert "It ended without saying why" in visitor.page("release")
+    assert not [one for one in tmp_path.iterdir() if "out" in one.name]
+    visitor.post("release", urllib.parse.urlencode({**fields, **number(visitor)}).encode())
+    visitor.page("release")
+    assert (tmp_path / "out" / "card.json").exists()
+
+
+def number(visitor):
+    return {"number": visitor.form("release", "release")["number"]}
+
+
+def test_a_job_ends_and_tidies_up_when_the_desk_is_gone(tmp_path, own_places):  # noqa: ARG001
+    table = tmp_path / "large.csv"
+    table.write_text("a,b\n" + "".join(f"{i % 97},{i % 13}\n" for i in range(400_000)))
+    given = {"mechanism": "square-wave", "unprotected": True, "out": str(tmp_path / "out")}
+    job = Job("release", {"table": {"path": str(table), "missing": ()}, "keywords": given}, lambda _: None)
+    end = time.monotonic() + 60
+    while not job.step and time.monotonic() < end:
+        time.sleep(0.05)
+    assert job._process.stdin is not None
+    os.close(os.dup(job._process.stdin.fileno()))  # a copy that is closed changes nothing
+    assert job.running
+    job._process.stdin.close()  # as the system does where the desk dies
+    job.wait(60)
+    assert not job.running
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["home", "large.csv", "tmp"]
+
+
+@pytest.mark.parametrize("content", [b"", bytes(range(256)) * 40, b"x" * 3_000_000 + b",y\n1,2\n3,4\n"])
+def test_a_dropped_file_that_is_no_table_is_said_to_be_none(opened, content):
+    visitor = opened()
+    visitor.enter()
+    dropped(visitor, table=content)
+    page = visitor.page(visitor.ask("GET", visitor.root + "columns")[1].get("Location", "columns").rpartition("/")[2])
+    assert "it failed." in page or "No file came" in page or "Ranges read off" in page
+    assert "Traceback" not in page
+    assert len(page) < 200_000
+
+
+@pytest.mark.parametrize("name", [r"C:\Users\eva\a:b?.csv", "NUL", "..", "\u202e" + "x" * 900])
+def test_a_dropped_files_name_is_never_a_path(opened, tmp_path, name):
+    visitor = opened()
+    visitor.enter()
+    number = visitor.form("start", "drop")["number"]
+    head = f'--x\r\nContent-Disposition: form-data; name="number"\r\n\r\n{number}\r\n'
+    head += (
+        f'--x\r\nContent-Disposition: form-data; name="table"; filename="{name}"\r\n\r\na,b\r\n1,2\r\n3,4\r\n--x--\r\n'
+    )
+    kind = "multipart/form-data; boundary=x"
+    assert visitor.post("drop", head.encode(), Content_Type=kind) == "columns"
+    assert "2 rows" in visitor.page("columns")
+    files = {one.name for one in (tmp_path / "tmp").rglob("dropped-*/*")}
+    assert files == {"0.csv"}
+
+
+def test_the_desk_ends_after_its_last_page_and_never_during_a_job(opened, patients, monkeypatch):  # noqa: F811
+    visitor = opened(patients)
+    visitor.enter()
+    visitor.page("columns")
+    busy = threading.Event()
+    monkeypatch.setattr("sfumato.api.desk.desk.Desk.busy", property(lambda _: not busy.is_set()))
+    monkeypatch.setattr(serve, "IDLE_SECONDS", 0.0)
+    time.sleep(2.5)  # two looks
+    assert visitor.ask("GET", visitor.root + "start")[0] == 200
+    busy.set()
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        try:
+            visitor.ask("GET", visitor.root + "start")
+        except OSError:
+            break
+        time.sleep(0.1)
+    else:
+        pytest.fail("it does not end")
+    visitor.cookie = ""  # it has ended
+
+
+def test_the_browser_is_shown_a_private_file_and_no_address(own_places, monkeypatch):  # noqa: ARG001
+    opened = []
+
+    def browser(uri):
+        file = Path(urllib.parse.unquote(urllib.parse.urlsplit(uri).path))
+        modes = stat.S_IMODE(file.stat().st_mode), stat.S_IMODE(file.parent.stat().st_mode)
+        opened.append((uri, file, modes, file.read_text()))
+
+    monkeypatch.setattr("webbrowser.open", browser)
+    with serve._shown("http://127.0.0.1:1/#secret", browser=True):
+        (uri, file, modes, text), *_ = opened
+    assert "secret" not in uri
+    assert "http://127.0.0.1:1/#secret" in text
+    assert modes == (0o600, 0o700)
+    assert not file.parent.exists()
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("shape", ["long", "wide"])
+def test_every_screen_takes_less_than_a_second_of_the_processor(shape, tmp_path, own_places):  # noqa: ARG001
+    """A million rows, and a thousand columns; time of this process alone, so that other work does not matter."""
+    names = ["a", "b", "ill"] if shape == "long" else [*(f"c{one}" for one in range(999)), "ill"]
+    rows = 1_000_000 if shape == "long" else 60
+    table = tmp_path / "t.csv"
+    lines = (",".join(str(i * (j + 1) % 11) for j in range(len(names) - 1)) + f",{'yn'[i % 2]}\n" for i in range(rows))
+    with table.open("w") as file:
+        file.write(",".join(names) + "\n")
+        file.writelines(lines)
+    door = serve.Door(1)
+    with serve.Desk.begun(table, door, serve.FORMS) as desk:
+        desk.job.wait()
+        desk.read(desk.work, "ill")
+        desk.job.wait()
+        for language in ("en", "de"):
+            for screen in ("start", "columns", "strength", "try", "release", "look"):
+                before = time.process_time()
+                answer = desk.show(screen, language)
+                took = time.process_time() - before
+                assert answer.status == 200
+                assert took < CPU_SECONDS, f"{screen} took {took:.2f} s"
+        before = time.process_time()
+        typed = {"number": door.number, "label": "ill", "next": "1", "low-0": "0", "high-0": "50", "known-0": "form"}
+        assert desk.take("columns", typed).status == 303
+        assert time.process_time() - before < CPU_SECONDS
+
+
+@pytest.mark.system
+def test_a_planted_cell_is_in_nothing_that_is_left_after_stop_crash_and_search(patients, tmp_path):  # noqa: F811
+    """Logged, temporary, in addresses and in lists of processes: after a stop, a killed desk, a search."""
+    command = [sys.executable, "-m", "sfumato", "open", str(patients), "--no-browser"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    import subprocess
+
+    log = tmp_path / "log"
+    seen = []
+    for end in (signal.SIGKILL, signal.SIGTERM):
+        with (
+            log.open("ab") as out,
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=out, env=environment, text=True) as process,
+        ):
+            assert process.stdout is not None
+            visitor = Visitor(process.stdout.readline().strip())
+            visitor.enter()
+            visitor.page("columns")
+            visitor.send("columns", "columns", label="ill", save="1")
+            visitor.page("columns")
+            fields = {**visitor.form("release", "release"), "measured": "on", "folder": str(tmp_path / end.name)}
+            visitor.post("release", urllib.parse.urlencode(fields).encode())
+            visitor.page("release")
+            visitor.send("look", "look-person", value_0="20", value_1=PLANTED, value_2="y")
+            seen += [Path(one, "cmdline").read_bytes() for one in children_of(process.pid)]
+            if end is signal.SIGTERM:
+                running = Forms(visitor.ask("GET", visitor.root + "look")[2]).forms[0]["fields"]
+                visitor.post("stop", f"number={running['number']}".encode())
+            process.send_signal(end)
+            process.wait(30)
+            out.write((process.stdout.read() + "".join(visitor.headers_seen)).encode())
+    assert seen
+    assert PLANTED.encode() not in log.read_bytes() + b"".join(seen)
+    assert b"agecolumn" not in log.read_bytes() + b"".join(seen)
+    assert patients.stem.encode() not in log.read_bytes()
+    left = [one for one in (tmp_path / "tmp").rglob("*") if one.is_file() and one.name != "schema.json"]
+    assert not [one for one in left if PLANTED.encode() in one.read_bytes()]
+
+
+def children_of(process):
+    """Folders of /proc of what a process has started."""
+    if not Path("/proc/self/task").exists():
+        pytest.skip("lists of processes are read from /proc")
+    threads = Path(f"/proc/{process}/task").glob("*/children")
+    return [f"/proc/{child}" for file in threads for child in file.read_text().split()]
