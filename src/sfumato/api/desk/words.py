@@ -49,7 +49,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "state_declared": ("all ranges declared", "alle Bereiche erklärt"),
     "state_read_off": ("ranges read off your data: {count}", "aus Ihren Daten abgelesene Bereiche: {count}"),
     "state_chances": ("at most {chances} in 10", "höchstens {chances} von 10"),
-    "state_not_tried": ("not tried", "nichts ausprobiert"),
+    "state_not_tried": ("not tried", "nicht ausprobiert"),
     "state_tried": ("{count} settings tried", "{count} Einstellungen ausprobiert"),
     "state_not_released": ("nothing released", "nichts freigegeben"),
     "state_released": ("released", "freigegeben"),
@@ -62,10 +62,8 @@ WORDS: dict[str, tuple[str, str]] = {
     "reading": ("Your table is being read.", "Ihre Tabelle wird gelesen."),
     "not_read": ("No table could be read.", "Es konnte keine Tabelle gelesen werden."),
     "old_form": (
-        "That form was sent before, or something changed in another window. Nothing was done by it; this is how things "
-        "stand now.",
-        "Dieses Formular wurde schon gesendet, oder in einem anderen Fenster hat sich etwas geändert. Es hat nichts "
-        "bewirkt; so ist der Stand.",
+        "That form was sent before, or something changed in another window. It did nothing; this is how things stand.",
+        "Das Formular war schon gesendet, oder in einem anderen Fenster hat sich etwas geändert. Es bewirkte nichts.",
     ),
     "stopped": ("Stopped. Nothing of it was left behind.", "Angehalten. Davon ist nichts zurückgeblieben."),
     "stopped_push": (
@@ -74,7 +72,6 @@ WORDS: dict[str, tuple[str, str]] = {
         "Angehalten. Vielleicht war es schon angekommen: Sehen Sie noch einmal an, was gesendet würde. Dieselbe "
         "Freigabe noch einmal zu senden bewirkt nichts.",
     ),
-    # the way in
     "entry_title": ("Open your desk", "Ihren Tisch öffnen"),
     "entry_text": (
         "Only this browser may see the desk. If this page does not go on by itself, paste what stands behind the # in "
@@ -87,18 +84,13 @@ WORDS: dict[str, tuple[str, str]] = {
     "refused": ("This does not go on", "Hier geht es nicht weiter"),
     "written": ("How the file is written", "Wie die Datei geschrieben ist"),
     "written_hint": (
-        "A CSV file does not say this of itself. Excel and many hospital programs write Windows letters and decimal "
-        "commas. Other files are read without it.",
-        "Eine CSV-Datei sagt das nicht von selbst. Excel und viele Klinikprogramme schreiben Windows-Zeichen und "
-        "Dezimalkommas. Andere Dateien brauchen es nicht.",
+        "Excel and many hospital programs write Windows letters and decimal commas. Other files need none of this.",
+        "Excel und viele Klinikprogramme schreiben Windows-Zeichen und Dezimalkommas. Andere brauchen es nicht.",
     ),
     "encoding": ("Letters (encoding)", "Zeichen (Kodierung)"),
-    "encoding_utf-8": ("UTF-8", "UTF-8"),
     "encoding_cp1252": ("Windows, Western Europe (cp1252)", "Windows, Westeuropa (cp1252)"),
-    "encoding_iso8859-15": ("ISO 8859-15 (Latin 9)", "ISO 8859-15 (Latin 9)"),
     "encoding_cp1250": ("Windows, Central Europe (cp1250)", "Windows, Mitteleuropa (cp1250)"),
     "encoding_cp850": ("DOS, Western Europe (cp850)", "DOS, Westeuropa (cp850)"),
-    "encoding_utf-16": ("UTF-16", "UTF-16"),
     "decimal": ("Decimal mark", "Dezimalzeichen"),
     "decimal_point": ("point: 1.5", "Punkt: 1.5"),
     "decimal_comma": ("comma: 1,5", "Komma: 1,5"),
@@ -234,8 +226,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "who_holds": ("Who may hold the rows?", "Wer darf die Zeilen haben?"),
     "trust_owner": (
         "only we, who hold the table now: others get made-up rows, and the bound is for who is in the table too",
-        "nur wir, die die Tabelle jetzt haben: Andere bekommen ausgedachte Zeilen; die Schranke gilt auch dafür, wer "
-        "in der Tabelle steht",
+        "nur wir: Andere bekommen ausgedachte Zeilen; die Schranke gilt auch dafür, wer in der Tabelle steht",
     ),
     "trust_nobody": (
         "no one, not even whoever collects them: each row is blurred by itself; who is in the table is not hidden",
@@ -254,17 +245,13 @@ WORDS: dict[str, tuple[str, str]] = {
         "Das darf mit einer Wahrscheinlichkeit von 1 zu {count} fehlschlagen.",
     ),
     "unproved_read": (
-        "Measured, not proved, because of ranges that were read off your table ({count}). Declare them in step 1 to "
-        "have a proof.",
-        "Gemessen, nicht bewiesen, weil Bereiche aus Ihrer Tabelle abgelesen wurden ({count}). Erklären Sie sie in "
-        "Schritt 1, um einen Beweis zu bekommen.",
+        "Measured, not proved: ranges were read off your table ({count}). Declare them in step 1 to have a proof.",
+        "Gemessen, nicht bewiesen: Bereiche sind aus Ihrer Tabelle abgelesen ({count}). Erklären Sie sie in Schritt 1.",
     ),
     "unproved_follows": ("Without that, this would hold:", "Ohne das würde gelten:"),
     "unprotected": (
-        "At this number a rare fact about a person can become likelier than not: formally bounded, practically "
-        "unprotected. Choose a smaller one.",
-        "Bei dieser Zahl kann eine seltene Tatsache über eine Person wahrscheinlicher werden als ihr Gegenteil: "
-        "förmlich beschränkt, praktisch ungeschützt. Wählen Sie eine kleinere.",
+        "At this number a rare fact can become likelier than not: formally bounded, practically unprotected.",
+        "Bei dieser Zahl kann Seltenes wahrscheinlicher werden als nicht: förmlich beschränkt, praktisch ungeschützt.",
     ),
     "unproved_looked": (
         "Measured, not proved: private rows were looked at before this setting was chosen.",
@@ -385,10 +372,8 @@ WORDS: dict[str, tuple[str, str]] = {
     "release_button": ("Release", "Freigeben"),
     "released_words": ("Released {count} rows into {folder}.", "{count} Zeilen freigegeben in {folder}."),
     "released_before": (
-        "This table was released. Releasing again costs again, and choosing again after looking is a choice on private "
-        "rows.",
-        "Diese Tabelle wurde freigegeben. Nochmals freizugeben kostet nochmals, und nach dem Ansehen neu zu wählen ist "
-        "eine Wahl nach privaten Zeilen.",
+        "Releasing again costs again; choosing again after looking is a choice on private rows.",
+        "Nochmals freizugeben kostet nochmals; nach dem Ansehen neu zu wählen ist eine Wahl nach privaten Zeilen.",
     ),
     "chosen_method": ("Method", "Verfahren"),
     # 5
@@ -411,8 +396,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "look_open": ("Not hidden", "Nicht verborgen"),
     "outside_missing": (
         "What was not tried needs people who are not in the table: name a file of them below, and attack again.",
-        "Was nicht ausprobiert wurde, braucht Menschen, die nicht in der Tabelle stehen: Nennen Sie unten eine Datei "
-        "von ihnen und greifen Sie noch einmal an.",
+        "Was nicht ausprobiert wurde, braucht Menschen von außerhalb: Nennen Sie unten eine Datei von ihnen.",
     ),
     "before": ("Your table, first rows", "Ihre Tabelle, erste Zeilen"),
     "after": ("The release, first rows", "Die Freigabe, erste Zeilen"),
@@ -441,12 +425,8 @@ WORDS: dict[str, tuple[str, str]] = {
         "Eine Datei mit Menschen, die nicht in der Tabelle stehen, mit ganzem Pfad",
     ),
     "outside_hint": (
-        "It may be left empty. Some attackers need such people, and then they are not tried.",
-        "Sie darf fehlen. Einige Angreifer brauchen solche Menschen und werden dann nicht ausprobiert.",
-    ),
-    "person_holdout_hint": (
-        "It may be left empty. Then it cannot be told what is chance, nor whether the person is in the table.",
-        "Sie darf fehlen. Dann lässt sich nicht sagen, was Zufall ist, und nicht, ob die Person in der Tabelle steht.",
+        "It may be left empty. Without such people some attackers are not tried, and chance cannot be told.",
+        "Sie darf fehlen. Einige Angreifer werden dann nicht ausprobiert, und Zufall lässt sich nicht erkennen.",
     ),
     "person_button": ("Look for this person", "Diese Person suchen"),
     "person_fits": (
@@ -460,7 +440,6 @@ WORDS: dict[str, tuple[str, str]] = {
     "person_presence": ("In the table?", "In der Tabelle?"),
     "person_own_values": ("Learn values from the row?", "Werte aus der Zeile erfahren?"),
     "person_value": ("Learn a value, the others known?", "Einen Wert erfahren, wenn die anderen bekannt sind?"),
-    "person_not_tried": ("not tried", "nicht ausprobiert"),
     "person_once": (
         "This answer is gone when you load or leave the page.",
         "Diese Antwort ist fort, wenn Sie die Seite neu laden oder verlassen.",
