@@ -31,6 +31,19 @@ def test_filtering_gets_more_without_pca_than_with_it():
     assert high.guessing_the_mean == low.guessing_the_mean
 
 
+def test_filtering_in_repeats_has_standard_errors(tmp_path, capsys):
+    words = {"label": "cultivar", "scales": (0.3,)}
+    first, second = (sf.figure_filtering(WINE, seed=seed, **words)[0] for seed in (5, 7))
+    (both,) = sf.figure_filtering(WINE, seed=5, repeats=2, **words)
+    assert first.standard_errors is None
+    assert both.pca_filtering == pytest.approx((first.pca_filtering + second.pca_filtering) / 2)
+    assert both.standard_errors["pca_filtering"] == pytest.approx(abs(first.pca_filtering - second.pca_filtering) / 2)
+    WINE.to_csv(tmp_path / "wine.csv", index=False)
+    asked = ["figure", "filtering", str(tmp_path / "wine.csv"), "--label", "cultivar", "--b", "0.3", "--repeats", "2"]
+    assert run_guarded(app, asked) == 0
+    assert "    ±  " in capsys.readouterr().out
+
+
 def test_condensed_rows_lie_near_original_ones_and_rotated_ones_do_not():
     """Published for Iris: about .02 to .05 for condensation, .43 for the rotation (LOP_min)."""
     found = sf.figure_condensation(IRIS, label="species", sizes=(5, 20), rotations=10)

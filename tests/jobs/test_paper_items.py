@@ -54,6 +54,32 @@ def test_amplification_is_that_of_the_text():
     assert values["amplification, b = 0.2"].printed is None
 
 
+def test_a_split_of_ones_own_is_kept(tmp_path, capsys):
+    wine = load_wine(as_frame=True).frame.astype({"target": str})
+    train, test = wine.iloc[::2], wine.iloc[1::2]
+    words = {"label": "target", "seed": 1}
+    rows = {one.what: one.reached for one in sf.figure("kernel-resampling/table-1", train, test=test, **words).values}
+    assert (rows["training rows"], rows["test rows"]) == (89, 89)
+    one, two = (
+        sf.figure("principal-laplace/figure-9", train, test=test, repeats=1, **words | {"seed": s}) for s in (1, 2)
+    )
+    plain = [{value.what: value.reached for value in found.values}["k = 5, b = 0"] for found in (one, two)]
+    assert plain[0] == plain[1]  # nothing is drawn but the noise
+    for part, name in ((train, "train"), (test, "test")):
+        part.to_csv(tmp_path / f"{name}.csv", index=False)
+    asked = ["figure", "kernel-resampling/table-1", str(tmp_path / "train.csv"), "--test", str(tmp_path / "test.csv")]
+    assert run_guarded(app, [*asked, "--label", "target"]) == 0
+    assert "89" in capsys.readouterr().out
+    for name, table, more, why in (
+        ("random-rotation/figure-5", train, {}, "items of kernel-resampling and principal-laplace"),
+        ("principal-laplace/figure-9", None, {}, "Name the table to train on"),
+        ("principal-laplace/figure-9", train, {"test": test.drop(columns="alcohol")}, "no column 'alcohol'"),
+        ("principal-laplace/figure-6", None, {}, "computed from no table"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            sf.figure(name, table, **{"test": test, **words, **more})
+
+
 def test_repeats_have_standard_errors_and_a_seed_repeats_them():
     first, again, other = (sf.figure("kernel-resampling/table-2", repeats=2, seed=s).to_dict() for s in (1, 1, 2))
     assert first == again

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
+import sfumato as sf
 from domains import any_records, domain, seeds, steady
 from sfumato.core.errors import TableError, UsageError
 from sfumato.guarantee import EMPIRICAL
@@ -17,6 +18,7 @@ from sfumato.mechanisms.bandwidth import (
     as_spread_as_published,
     category_mixing,
     equal_smoothing,
+    kernel_named,
     reference_width,
     rule_width,
 )
@@ -65,6 +67,39 @@ def test_the_factor_makes_all_kernels_equally_good(kernel, d):
 
     assert best(Normal(1.0)) == pytest.approx(reference_width(n, d), rel=1e-5)
     assert best(KERNELS[kernel].law(1.0)) / best(Normal(1.0)) == pytest.approx(equal_smoothing(kernel, d), rel=1e-5)
+
+
+def test_a_kernel_as_a_text_is_the_one_that_has_a_name():
+    """A triangle as a table, whatever its scale; and normal noise by scipy, where h is the standard deviation."""
+    for text, name in (("table(-3: 0, 0: 1, 3: 0)", "triangular"), ("norm(scale=7)", "gaussian")):
+        ours, theirs = KERNELS[name], kernel_named(text)
+        assert theirs.roughness == pytest.approx(ours.roughness, rel=1e-3)
+        assert theirs.variance == pytest.approx(ours.variance, rel=1e-6)
+        assert theirs.bounded == ours.bounded
+        at = np.linspace(-0.6, 0.6, 7)
+        assert theirs.law(0.7).pdf(at) == pytest.approx(ours.law(0.7).pdf(at), rel=1e-6)
+        assert equal_smoothing(text, 4) == pytest.approx(equal_smoothing(name, 4), rel=1e-3)
+
+
+def test_rows_drawn_by_a_kernel_of_ones_own_stay_within_h_and_are_stated():
+    X = np.random.default_rng(0).random((300, 2))
+    fit = KernelResampling(kernel="cosine(scale=5)", bandwidth=0.1).fit(X)
+    block = fit.perturb(X, None, np.random.default_rng(1))
+    moved = block.X - X[block.source]
+    assert np.abs(moved).max() <= 0.1
+    assert moved.std() == pytest.approx(0.1 * np.sqrt(np.pi**2 / 3 - 2) / np.pi, rel=0.08)  # (pi^2/3 - 2) on [-pi, pi]
+    assert fit.parameters_used()["kernel"] == "cosine(loc=0.0, scale=5.0)"
+    assert "at most h, with certainty" in fit.sentence()
+    people = {"x": (10 * X[:, 0]).tolist()}
+    release = sf.sanitize(people, mechanism=fit.name, parameters=fit.get_params(), experiment=True)
+    assert release.card.made_by().channels[0].law.support[1] == pytest.approx(0.1)  # a card's reader knows the law
+    for wrong, says in (
+        ("expon(scale=1)", "the mean 0"),
+        ("cauchy()", "finite variance"),
+        ("norm(1", "cannot be read"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            KernelResampling(kernel=wrong).fit(X)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -349,6 +349,14 @@ class ItemAsked(FigureAsked):
         metavar="NAME",
     )
     repeats: int | None = asked(None, "How often; the default is the item's own.", at_least=1, metavar="N")
+    test: Any = asked(
+        None,
+        "Rows to test on, with the table's columns: a split of your own.",
+        more="The table is then for training alone.",
+        kind="DataFrame, Arrow table or path",
+        read=Read.TABLE,
+        metavar="TABLE",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -364,6 +372,7 @@ class FilteringAsked(FigureAsked):
         flag="--b",
     )
     components: float = asked(0.5, "Share of the principal components that is kept.", more="Above 0 to 1.")
+    repeats: int = asked(1, "How often noise is drawn; of several the mean and its standard error.", at_least=1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ from scipy.special import logsumexp
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import UsageError
 from sfumato.noise import Biweight, Epanechnikov, Law, Normal, Triangular, Uniform
+from sfumato.noise.own_laws import is_own, own_law
 from sfumato.table.statistics import Statistics
 
 # The kernels that rows may be drawn from: each is a density, so that Eq. 12 of [kernel-resampling] holds.
@@ -51,13 +53,38 @@ KERNELS: dict[str, Kernel] = {
 }
 
 
+@lru_cache(maxsize=64)
+def kernel_named(name: str) -> Kernel:
+    """One of `KERNELS`, or a law of one's own as a text (``cosine(scale=1)``, ``table(-1: 0, 0: 1, 1: 0)``).
+
+    h of such a one is how far it reaches, or its standard deviation where it has no end. R(K) is the mean of its own
+    density, by its quantiles.
+    """
+    if name in KERNELS:
+        return KERNELS[name]
+    if not is_own(name):
+        raise UsageError(
+            f"The 'kernel' parameter of kernel-resampling must be one of {', '.join(KERNELS)}, or a law as a text: a "
+            f"distribution of scipy.stats as in cosine(scale=1), or table(-1: 0, 0: 1, 1: 0). Got {name!r} instead."
+        )
+    law = own_law(name)
+    spread = math.sqrt(law.variance)
+    if not math.isfinite(spread) or abs(law.mean) > 1e-6 * spread:
+        raise UsageError(f"A kernel has a finite variance and the mean 0: {name[:60]!r} has not. Shift it by its loc.")
+    reach = max(-law.support[0], law.support[1])
+    unit = law.scaled(1.0 / (reach if math.isfinite(reach) else spread))
+    quantiles = unit.ppf((np.arange(20_000) + 0.5) / 20_000)
+    roughness = float(unit.pdf(quantiles).mean())
+    return Kernel(unit.scaled, roughness, unit.variance, bounded=math.isfinite(reach))
+
+
 def equal_smoothing(kernel: str, columns: int) -> float:
     """By how much a kernel must be wider than a Gaussian one to smooth as much in d columns.
 
     The best h^(d+4) is proportional to R(K)^d / mu_2(K)^2 (see `bandwidth`). For the Epanechnikov kernel this is
     (25 (6 sqrt(pi) / 5)^d)^(1/(d+4)): 2.214 for one column, 2.181 for four, 2.127 in the limit.
     """
-    shape, normal = KERNELS[kernel], KERNELS["gaussian"]
+    shape, normal = kernel_named(kernel), KERNELS["gaussian"]
     # by logarithms: a wide table would overflow the power
     rough = columns * math.log(shape.roughness / normal.roughness)
     return math.exp((rough - 2 * math.log(shape.variance)) / (columns + 4))
@@ -65,7 +92,7 @@ def equal_smoothing(kernel: str, columns: int) -> float:
 
 def as_spread_as_published(kernel: str) -> float:
     """h of a kernel that has the standard deviation of an Epanechnikov kernel of h = 1."""
-    return math.sqrt(KERNELS["epanechnikov"].variance / KERNELS[kernel].variance)
+    return math.sqrt(KERNELS["epanechnikov"].variance / kernel_named(kernel).variance)
 
 
 # A bandwidth that is a matrix H: noise B u with B B' = H, which follows the columns' correlations.

@@ -21,7 +21,6 @@ from sfumato.mechanisms.bandwidth import (
     BY_CLASS,
     CHOSEN_BY_LIKELIHOOD,
     GIVEN,
-    KERNELS,
     MATRICES,
     POOLING,
     PUBLISHED,
@@ -34,12 +33,14 @@ from sfumato.mechanisms.bandwidth import (
     correlated_root,
     given_matrices,
     given_root,
+    kernel_named,
     one_choice,
     rule_width,
 )
 from sfumato.mechanisms.base import Knob
 from sfumato.mechanisms.phases import MEASURE, Given, Phase
 from sfumato.mechanisms.row_drawing import RowDrawing
+from sfumato.noise.own_laws import is_own, own_law
 from sfumato.table import Encoding, Group
 from sfumato.table.statistics import Moments, Statistics
 
@@ -80,7 +81,7 @@ def sentence(kernels: Mapping[str, str], shared: Sequence[str], has_categories: 
 
 
 def _moved(kernel: str, shares: bool) -> str:
-    shape = KERNELS[kernel]
+    shape = kernel_named(kernel)
     if shares:
         return SPREAD.format(math.sqrt(shape.variance))
     return AT_MOST if shape.bounded else NORMAL
@@ -121,7 +122,8 @@ class KernelResampling(RowDrawing):
 
     Parameters
     ----------
-    kernel : "epanechnikov", "gaussian", "uniform", "triangular" or "biweight".
+    kernel : "epanechnikov", "gaussian", "uniform", "triangular", "biweight", or a law as a text with the mean 0, as
+        "cosine(scale=1)" of scipy.stats or "table(-1: 0, 0: 1, 1: 0)": its own scale does not matter.
     bandwidth : "pooling" (as spread as the paper's kernel, whichever kernel is used; d counts the columns that vary in
         the class), "scaled" (best for the density of normal rows), "likelihood" (chosen in each class by leave-one-out
         likelihood), "published" (Eq. 16 as it stands), or h itself as a share of the column's range, which then depends
@@ -152,9 +154,8 @@ class KernelResampling(RowDrawing):
     category_mixing: float | None = None
 
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
-        self._check_choice(tuple(KERNELS), kernel=self.kernel)
-        for group in encoding.groups:
-            self._check_choice(tuple(KERNELS), kernel=self._kernel_of(group))
+        for kernel in (self.kernel, *map(self._kernel_of, encoding.groups)):
+            kernel_named(kernel)  # refuses what is none
         self._check_mixing()
         self.encoding_ = encoding
         self._set_draws(statistics)
@@ -230,7 +231,7 @@ class KernelResampling(RowDrawing):
         found: list[Channel] = []
         weights = dict(zip(kernel.block.tolist(), kernel.root.tolist(), strict=True))
         for place, group in enumerate(self.encoding_.groups):
-            width, law = float(kernel.widths[group.start]), KERNELS[self._kernel_of(group)].law
+            width, law = float(kernel.widths[group.start]), kernel_named(self._kernel_of(group)).law
             number: Channel = Additive(law(width)) if width > 0 else Exact()
             if group.is_onehot:
                 number = kernel.responses[place]
@@ -326,7 +327,7 @@ class KernelResampling(RowDrawing):
         for group in self._numbers():
             width = float(kernel.widths[group.start])
             if width > 0 and group.start not in kernel.block:
-                law, values = KERNELS[self._kernel_of(group)].law(width), columns[group.start]
+                law, values = kernel_named(self._kernel_of(group)).law(width), columns[group.start]
                 for start in range(0, len(values), TILE):
                     part = values[start : start + TILE]
                     part += law.sample(rng, len(part))
@@ -342,7 +343,7 @@ class KernelResampling(RowDrawing):
 
     def _add_shared(self, columns: Matrix, kernel: ClassKernel, rng: np.random.Generator) -> None:
         first = next(group for group in self._numbers() if group.start == kernel.block[0])
-        law, rows = KERNELS[self._kernel_of(first)].law(1.0), columns.shape[1]
+        law, rows = kernel_named(self._kernel_of(first)).law(1.0), columns.shape[1]
         step = max(1, TILE // len(kernel.block))
         for start in range(0, rows, step):
             stop = min(start + step, rows)
@@ -374,6 +375,8 @@ class KernelResampling(RowDrawing):
 
     def parameters_used(self) -> dict[str, Any]:
         used = super().parameters_used()
+        if is_own(self.kernel):
+            used["kernel"] = str(own_law(self.kernel).to_dict()["law"])  # a file has become its table
         if self.given_roots_:
             return used | {"bandwidth": _plain(self.bandwidth)}
         if "bandwidth" not in used:  # a list: a card says which column each belongs to

@@ -186,7 +186,7 @@ def one_item(
         return
     check_free(out, force=force)
     with console.listening() as progress:
-        found = figure(name, tables.open_if_given(table), **keywords(options), progress=progress)
+        found = figure(name, tables.open_if_given(table), **keywords(options, tables), progress=progress)
     _say_item(found, console)
     if out is not None:
         write_whole(out, found.picture())
@@ -222,8 +222,11 @@ def filtering(table: TableArgument, tables: Tables, options: FilteringAsked, con
     heads = ("No-Filtering", "PCA+Filtering", "No-PCA+Filtering", "No-PCA", "linear, PCA", "linear, no PCA", "mean")
     console.say(f"{'b':>5}  " + "  ".join(heads))
     for one in found:
-        figures = list(asdict(one).values())[1:]
-        console.say(f"{one.b:>5g}  " + "  ".join(f"{x:>{len(h)}.3f}" for h, x in zip(heads, figures, strict=True)))
+        named = list(asdict(one).items())[1:-1]
+        console.say(f"{one.b:>5g}  " + "  ".join(f"{x:>{len(h)}.3f}" for h, (_, x) in zip(heads, named, strict=True)))
+        if one.standard_errors is not None:
+            errors = (one.standard_errors[name] for name, _ in named)
+            console.say("    ±  " + "  ".join(f"{x:>{len(h)}.3f}" for h, x in zip(heads, errors, strict=True)))
     console.say(
         "The first three are the paper's scenarios. The linear estimate is a stronger attack than filtering. Whoever "
         "knows the columns' means can guess them: what is wider than that is no privacy."

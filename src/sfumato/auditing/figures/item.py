@@ -11,11 +11,12 @@ import difflib
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.auditing.asked import ItemAsked
 from sfumato.auditing.figures import sets
@@ -31,6 +32,8 @@ Found = Mapping[Any, float]
 Once = Callable[[DataSet, np.random.Generator], Found]
 UNASKED = ItemAsked()
 PAPERS = ("kernel-resampling", "density-reconstruction", "random-rotation", "principal-laplace", "guided-survey")
+SPLIT_BEFOREHAND = ("kernel-resampling", "principal-laplace")
+"""Papers whose items know a given split."""
 ANY = ""
 """Printed for whatever table it is computed on."""
 
@@ -190,9 +193,11 @@ def _jackknife(over: Callable[[Found], Found], found: Sequence[Found]) -> dict[N
 def _rows(which: Item, table: Any, options: ItemAsked) -> DataSet:
     """What the item is computed on: a table of one's own, one of the paper's, or nothing."""
     if not which.sets:
-        if table is not None or options.set is not None:
+        if table is not None or options.set is not None or options.test is not None:
             raise UsageError(f"{which.name} is computed from no table. Leave the table and --set out.")
         return DataSet(ANY, np.empty((0, 0)), np.empty(0, dtype=np.int64), "no table")
+    if options.test is not None and table is None:
+        raise UsageError("--test has the rows to test on. Name the table to train on too.")
     name = options.set or (ANY if table is not None else _at_hand(which))
     if name and name not in which.sets:
         raise UsageError(f"{which.name} is about {', '.join(which.sets)}. Got --set {name!r} instead.")
@@ -201,10 +206,27 @@ def _rows(which: Item, table: Any, options: ItemAsked) -> DataSet:
         data = sets.generated(name, most, options.seed) if name in sets.GENERATED else None
         return (data or sets.load(name)).sample(most, options.seed)
     opened = open_table(table)
+    if options.test is not None:
+        return _with_test_rows(which, opened, options)
     if name:
         return sets.coded(opened, name, options.label or "label").sample(most, options.seed)
     data = sets.encoded(opened, sets.schema_of(opened, options.schema, options.label), "your table")
     return data.sample(most, options.seed)
+
+
+def _with_test_rows(which: Item, opened: Any, options: ItemAsked) -> DataSet:
+    """Rows for training, and others to test on, both encoded by what is said or read off both together."""
+    if which.paper not in SPLIT_BEFOREHAND or options.set is not None:
+        raise UsageError(
+            f"--test gives a split of your own table to items of {' and '.join(SPLIT_BEFOREHAND)}. Leave it out, or "
+            "leave out --set."
+        )
+    train, test = opened.read(), open_table(options.test).read()
+    if missing := [name for name in train.column_names if name not in test.column_names]:
+        raise UsageError(f"The rows of --test have no column {missing[0]!r}.")
+    both = open_table(pa.concat_tables([train, test.select(train.column_names)], promote_options="permissive"))
+    data = sets.encoded(both, sets.schema_of(both, options.schema, options.label), "your tables")
+    return replace(data, given=train.num_rows)
 
 
 def _at_hand(which: Item) -> str:

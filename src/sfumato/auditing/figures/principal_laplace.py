@@ -352,6 +352,8 @@ class Filtering:
     linear_after_pca: float
     linear_without_pca: float
     guessing_the_mean: float
+    standard_errors: Mapping[str, float] | None = None
+    """Of the means, where it was repeated."""
 
 
 @asks(FilteringAsked)
@@ -374,29 +376,37 @@ def figure_filtering(table: Any, options: FilteringAsked) -> list[Filtering]:
     X, _ = encoded_rows(table, options)
     nothing = np.zeros(len(X), dtype=np.int64)
     split = Split(X, nothing, X, nothing, np.ptp(X, axis=0) > 0)
-    scales, seed, progress = options.scales, options.seed, options.progress
-    found = []
-    for number, b in enumerate(scales):
+    scales, repeats, seed, progress = options.scales, options.repeats, options.seed, options.progress
+    for b in scales:
         if isinstance(b, bool) or not isinstance(b, int | float) or not 0 < b < np.inf:
             raise UsageError(f"A scale b must be a positive number, for example 0.3. Got {b!r} instead.")
-        progress("Attacking", number, len(scales))
-        with_pca = _released(as_published(b, options.components), X, seed)
-        without = _released(AdditiveNoise("laplace", scale=b, noise="float"), X, seed + 1)
-        best = [candidates(known, X, 1_000)[0] for known in (with_pca, without)]
-        found.append(
-            Filtering(
-                b=float(b),
-                no_filtering=privacy(split, attacked(KnownTransform(clip=False), with_pca)),
-                pca_filtering=privacy(split, best[0]),
-                no_pca_filtering=privacy(split, best[1]),
-                no_pca=privacy(split, without.release),
-                linear_after_pca=privacy(split, attacked(LinearEstimate(), with_pca)),
-                linear_without_pca=privacy(split, attacked(LinearEstimate(), without)),
-                guessing_the_mean=privacy(split, np.broadcast_to(X.mean(axis=0), X.shape)),
-            )
-        )
-    progress("Attacking", len(scales), len(scales))
+    found = []
+    for number, b in enumerate(scales):
+        drawn = []
+        for repeat in range(repeats):
+            progress("Attacking", number * repeats + repeat, len(scales) * repeats)
+            drawn.append(_filtered(split, float(b), options.components, seed + 2 * repeat))
+        figures = {name: np.array([one[name] for one in drawn]) for name in drawn[0]}
+        errors = {n: float(x.std(ddof=1) / math.sqrt(repeats)) for n, x in figures.items()} if repeats > 1 else None
+        found.append(Filtering(float(b), **{n: float(x.mean()) for n, x in figures.items()}, standard_errors=errors))
+    progress("Attacking", len(scales) * repeats, len(scales) * repeats)
     return found
+
+
+def _filtered(split: Split, b: float, components: float, seed: int) -> Reached:
+    X = split.X
+    with_pca = _released(as_published(b, components), X, seed)
+    without = _released(AdditiveNoise("laplace", scale=b, noise="float"), X, seed + 1)
+    best = [candidates(known, X, 1_000)[0] for known in (with_pca, without)]
+    return {
+        "no_filtering": privacy(split, attacked(KnownTransform(clip=False), with_pca)),
+        "pca_filtering": privacy(split, best[0]),
+        "no_pca_filtering": privacy(split, best[1]),
+        "no_pca": privacy(split, without.release),
+        "linear_after_pca": privacy(split, attacked(LinearEstimate(), with_pca)),
+        "linear_without_pca": privacy(split, attacked(LinearEstimate(), without)),
+        "guessing_the_mean": privacy(split, np.broadcast_to(X.mean(axis=0), X.shape)),
+    }
 
 
 def _released(mechanism: Mechanism, X: Matrix, seed: int) -> Knowledge:
