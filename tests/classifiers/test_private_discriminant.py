@@ -6,12 +6,13 @@ import pytest
 from sfumato.core.errors import UsageError
 from sfumato.learn.classifiers.auto import AutoClassifier
 from sfumato.learn.classifiers.factory import make_classifier
-from sfumato.learn.classifiers.feature_moments import FeatureMoments, moments_of
 from sfumato.learn.classifiers.private_discriminant import (
+    FeatureMoments,
     PrivateDiscriminant,
     _own_covariance,
     _shrunk_covariance,
     _shrunk_deviations,
+    moments_of,
 )
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.training import fit_on_parts

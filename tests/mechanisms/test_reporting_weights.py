@@ -14,8 +14,7 @@ from sfumato.channels.staged import VECTORS
 from sfumato.core.errors import CardError, SchemaError
 from sfumato.guarantee import LOCAL_DP, Card
 from sfumato.guarantee.card import recomputed
-from sfumato.learn.classifiers.feature_moments import moments_of
-from sfumato.learn.classifiers.private_discriminant import PrivateDiscriminant
+from sfumato.learn.classifiers.private_discriminant import PrivateDiscriminant, moments_of
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.mechanisms import PiecewiseNoise, SquareWaveColumns, StagedRelease
 from sfumato.mechanisms.columnwise import reporting_rates

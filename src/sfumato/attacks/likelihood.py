@@ -191,7 +191,7 @@ def visit_likelihoods(
     """
     device = chosen()
     if device is None:
-        for block in blocks(len(rows), len(prior), cells):
+        for block in blocks(len(rows), len(prior)):
             log = log_likelihood(known, known.release[rows[block]], people, EXACT_WIDTH, noise)
             visit(block, log + prior, HERE)
         return

@@ -379,5 +379,5 @@ def _top(known: Knowledge, rows: Codes, suspects: Suspects, noise: KnownNoise, t
         place[block], doubt[block] = arrays.get(first), arrays.get(share)
 
     with np.errstate(invalid="ignore"):
-        visit_likelihoods(known, rows, suspects, noise, told, visit, 2_000_000)
+        visit_likelihoods(known, rows, suspects, noise, told, visit)
     return place, doubt

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.attacks import Attack, Knowledge, KnownNoise
+from sfumato.attacks import Attack, Knowledge, KnownNoise, Transform
 from sfumato.attacks.metrics import Truth
 from sfumato.attacks.observation import Observation
 from sfumato.auditing.generalised import Sets
@@ -149,20 +149,26 @@ class Case:
         """Whether these are the bits of a guided survey: plain answers are classified as they are."""
         return self.card is not None and bool(self.card.transform["kind"] == "guided")
 
+    @property
+    def transform(self) -> Transform | None:
+        """The map as card and key tell it, and what the channels make of every number on average."""
+        if self.affine is None or self.noise is None:
+            return None if self.affine is None else Transform(*self.affine)
+        return self.noise.on_average(*self.affine)
+
     def embed(self, X: Matrix) -> Matrix | None:
         """Where unperturbed rows lie in the release's space; None where the map is a secret."""
-        if self.affine is None:
+        if self.transform is None:
             return X if self.columnwise or self.is_guided else None
-        matrix, offset = self.affine if self.noise is None else self.noise.on_average(*self.affine)
-        return np.asarray(X @ matrix.T + offset)
+        return np.asarray(X @ self.transform.matrix.T + self.transform.offset)
 
     def restored(self, Z: Matrix | None = None) -> Matrix | None:
         """Release rows (the audited ones by default) as encoded source columns, as anybody could map them back; None
         where that needs the key."""
         Z = self.Z if Z is None else Z
-        if self.affine is None or self.key_used:
+        if self.transform is None or self.key_used:
             return Z if self.columnwise else None
-        matrix, offset = self.affine if self.noise is None else self.noise.on_average(*self.affine)
+        matrix, offset = self.transform
         if self.columnwise and not offset.any() and np.array_equal(matrix, np.eye(len(matrix))):
             return Z
         middle = np.concatenate([group.vertices.mean(axis=0) for group in self.encoding.groups])

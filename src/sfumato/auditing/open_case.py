@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.attacks import ColumnMoments, Knowledge, Lineups, RowPairs, Transform
+from sfumato.attacks import ColumnMoments, Knowledge, Lineups, RowPairs
 from sfumato.attacks.base import Simulated, Simulator
 from sfumato.attacks.metrics import Truth
 from sfumato.attacks.metrics.privacy import row_codes
@@ -232,15 +232,12 @@ def set_up(case: Case, rng: np.random.Generator) -> Case:
     pairs, images = _pairs(case, seen, rng)
     lineups, places = line_up(case, rng)
     population = people.X if holdout is None or len(holdout.X) < 2 else holdout.X
-    transform = None if case.affine is None else Transform(*case.affine)
-    if transform is not None and case.noise is not None:  # and what the channels make of every number on average
-        transform = case.noise.on_average(*transform)
     case.known = Knowledge(
         release=case.Z,
         encoding=case.encoding,
         columnwise=case.columnwise,
         labels=case.y,
-        transform=transform,
+        transform=case.transform,
         noise=case.noise,
         noise_covariance=None if case.noise is None else case.noise.covariance(),
         column_moments=moments_of(population),

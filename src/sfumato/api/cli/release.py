@@ -178,15 +178,18 @@ def _with_rows(parameters: Mapping[str, Any], rows: int) -> dict[str, Any]:
     return {**parameters, "rows": rows}
 
 
+def _made(options: SanitizeAsked) -> str:
+    if options.experiment:
+        return "An experiment, not for release and counted in no ledger:"
+    return "Dry run: nothing was released. It would be" if options.dry_run else "Released"
+
+
 def _tell(release: Release, options: SanitizeAsked, out: Path | None, console: Console) -> None:
     """Say what was made, in words or as JSON."""
     done = release.told
     assert done is not None  # it was made just now
     console.recite(done.card.guarantee["words"])  # before all else: it may be bad news
-    made = "Dry run: nothing was released. It would be" if options.dry_run else "Released"
-    if options.experiment:
-        made = "An experiment, not for release and counted in no ledger:"
-    console.say(f"{made} {counted(done.card.rows, 'row')}{'' if out is None else f' into {out}'}.")
+    console.say(f"{_made(options)} {counted(done.card.rows, 'row')}{'' if out is None else f' into {out}'}.")
     if options.dry_run and done.card.guarantee["central"]:
         console.say("Nothing was paid for what a dry run says of the table: keep it to yourself.")
     if done.card.guarantee["conditional_epsilon"]:

@@ -7,6 +7,7 @@ rightly, and the mean of all three 69. Averaging needs no choice, and costs no f
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from sfumato.learn.classifiers.factory import make_classifier
 from sfumato.learn.classifiers.reads_noise import GivesProbabilities
 
 
+@dataclass(eq=False, repr=False)
 class Blend(GivesProbabilities):
     """Forest, boosting and logistic regression; their probabilities are averaged.
 
@@ -35,11 +37,10 @@ class Blend(GivesProbabilities):
 
     reads_gaps = True
 
-    def __init__(self, trees: int = 60, rounds: int = 50, most_rows: int = 10_000, seed: int = 0):
-        self.trees = trees
-        self.rounds = rounds
-        self.most_rows = most_rows
-        self.seed = seed
+    trees: int = 60
+    rounds: int = 50
+    most_rows: int = 10_000
+    seed: int = 0
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Self:
         """Fit all three on the same rows, in one thread: small trees wait for each other longer than they work."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -56,9 +57,14 @@ class NamedClassifier(CheckedParameters, ABC):
     rotations: ClassVar[Invariance | None] = None
     """What theory says of rotations, whatever the parameters; None: nothing."""
 
-    @abstractmethod
+    fixed: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    """What its estimator is made with beside the parameters."""
+
     def make(self) -> Any:
-        """An unfitted estimator."""
+        """An unfitted estimator: the first of `own_types`, with the parameters as they are called here."""
+        module, _, kind = self.own_types[0].partition(".")
+        given = {name: accepted.read(getattr(self, name)) for name, accepted in self.accepts.items()}
+        return getattr(import_module(f"sfumato.learn.classifiers.{module}"), kind)(**self.fixed, **given)
 
     @property
     def invariance(self) -> Invariance | None:
@@ -103,7 +109,7 @@ def behind_scaling(classifier: Any) -> Any:
 # Classifiers by name and parameters, each ready to be trained on noisy rows.
 
 
-CLASSIFIERS: dict[str, type[NamedClassifier]] = discover("sfumato.learn.classifiers.named", NamedClassifier)  # type: ignore[type-abstract]
+CLASSIFIERS: dict[str, type[NamedClassifier]] = discover("sfumato.learn.classifiers.named", NamedClassifier)
 
 Choice = str | NamedClassifier
 """A classifier as it is asked for: a text such as "knn" or "svm kernel=sigmoid", or what was made of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -23,6 +24,7 @@ def _gives_probabilities(model: Hyperplanes) -> bool:
     return model.kind == "logistic"
 
 
+@dataclass(eq=False, repr=False)
 class Hyperplanes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A perceptron or a logistic regression: the class on whose side of its plane a row lies furthest.
 
@@ -43,13 +45,10 @@ class Hyperplanes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     classes_, weights_, intercepts_ : one row of weights a class; with two classes one for the second.
     """
 
-    def __init__(
-        self, kind: str = "logistic", penalty: float = 1.0, epochs: int = 1_000, random_state: int = 0
-    ) -> None:
-        self.kind = kind
-        self.penalty = penalty
-        self.epochs = epochs
-        self.random_state = random_state
+    kind: str = "logistic"
+    penalty: float = 1.0
+    epochs: int = 1_000
+    random_state: int = 0
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Self:
         """Find the planes."""

@@ -8,8 +8,9 @@ answers stay the same under every rotation about any centre (Theorem 1).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
@@ -26,59 +27,46 @@ from sfumato.learn.classifiers.reads_noise import GivesProbabilities, matrix_of_
 
 @dataclass(frozen=True)
 class NamedRegression:
-    """`make` gives an unfitted estimator; when, why: whether predictions stay the same under a rotation."""
+    """`make` gives an unfitted estimator: the class `of`, with what is `given`; when, why: whether predictions stay the
+    same under a rotation."""
 
     words: str
-    make: Callable[[], Any]
+    of: str
+    given: Mapping[str, Any]
     when: str
     why: str
 
-
-def _kernel() -> Any:
-
-    return KernelRegression()
-
-
-def _linear() -> Any:
-    from sklearn.linear_model import Ridge
-
-    return Ridge(alpha=1.0)
-
-
-def _least_squares() -> Any:
-    from sklearn.linear_model import LinearRegression
-
-    return LinearRegression()
-
-
-def _tree() -> Any:
-    from sklearn.tree import DecisionTreeRegressor
-
-    return DecisionTreeRegressor(min_samples_leaf=5, random_state=0)
+    def make(self) -> Any:
+        module, _, kind = self.of.rpartition(".")
+        return getattr(import_module(module), kind)(**self.given)
 
 
 REGRESSIONS: dict[str, NamedRegression] = {
     "kernel-smoother": NamedRegression(
         "The weighted mean of the rows around a point [random-rotation, Eqs 1, 2].",
-        _kernel,
+        "sfumato.learn.classifiers.kernel_smoother.KernelRegression",
+        {},
         "any centre",
         "It looks at nothing but distances, and a rotation keeps them.",
     ),
     "linear": NamedRegression(
         "A linear model with a penalty on the length of its weights.",
-        _linear,
+        "sklearn.linear_model.Ridge",
+        {"alpha": 1.0},
         "any centre",
         "Rotated weights are as long as they were, and the intercept, which is not penalised, takes up the centre.",
     ),
     "least-squares": NamedRegression(
         "A linear model without a penalty.",
-        _least_squares,
+        "sklearn.linear_model.LinearRegression",
+        {},
         "any centre",
         "Every plane of plain rows is a plane of rotated rows with the same residuals.",
     ),
     "tree": NamedRegression(
         "A regression tree, for comparison.",
-        _tree,
+        "sklearn.tree.DecisionTreeRegressor",
+        {"min_samples_leaf": 5, "random_state": 0},
         "never",
         "It looks at single columns, and a rotation mixes them.",
     ),
@@ -94,12 +82,12 @@ BLOCK = 1 << 22
 """Distances in memory at a time."""
 
 
+@dataclass(eq=False, repr=False)
 class _Smoother(BaseEstimator):  # type: ignore[misc]
     """Rows, their labels as columns of numbers, and the weighted mean."""
 
-    def __init__(self, width: float | str = BY_VALIDATION, kernel: str = "gaussian") -> None:
-        self.width = width
-        self.kernel = kernel
+    width: float | str = BY_VALIDATION
+    kernel: str = "gaussian"
 
     def _keep(self, rows: Floats, values: Floats) -> None:
         if self.kernel not in KERNELS:

@@ -6,6 +6,7 @@ there, and one row with it outweighs all other columns together: on mixed tables
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -19,6 +20,7 @@ RIDGE = 1e-9
 """Of the largest variance of all columns, added to each, as GaussianNB does."""
 
 
+@dataclass(eq=False, repr=False)
 class MixedNaiveBayes(GivesProbabilities):
     """P(class | x) is proportional to P(class) times a density for each column.
 
@@ -38,8 +40,7 @@ class MixedNaiveBayes(GivesProbabilities):
     log_absent_ : what a class begins with: yes-or-no columns that are all no.
     """
 
-    def __init__(self, pseudo_rows: float = 1.0) -> None:
-        self.pseudo_rows = pseudo_rows
+    pseudo_rows: float = 1.0
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Self:
         """Moments of numbers and shares of categories within every class."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -20,6 +21,7 @@ MOST_HELD_OUT = 1_000
 """Rows that are left out, one at a time, to choose k."""
 
 
+@dataclass(eq=False, repr=False)
 class NearestVote(GivesProbabilities):
     """The k nearest rows vote for their classes [random-rotation, Lemma 1; principal-laplace, 6.2].
 
@@ -44,9 +46,8 @@ class NearestVote(GivesProbabilities):
     ['b']
     """
 
-    def __init__(self, k: int | str = 11, weights: str = "1/d") -> None:
-        self.k = k
-        self.weights = weights
+    k: int | str = 11
+    weights: str = "1/d"
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Self:
         """Keep the rows, and choose k where that is asked for."""

@@ -230,6 +230,7 @@ KINDS = ("linear", "quadratic")
 _RIDGE = 1e-8
 
 
+@dataclass(eq=False, repr=False)
 class NoiseAwareDiscriminant(GivesProbabilities, ReadsNoise):
     """Normal classes with means and covariances of the *plain* rows, estimated from a noisy release and its card.
 
@@ -260,10 +261,9 @@ class NoiseAwareDiscriminant(GivesProbabilities, ReadsNoise):
 
     corrects_labels = True
 
-    def __init__(self, kind: str = "linear", floor: float = 1.5, pooled_rows: float | None = None) -> None:
-        self.kind = kind
-        self.floor = floor
-        self.pooled_rows = pooled_rows
+    kind: str = "linear"
+    floor: float = 1.5
+    pooled_rows: float | None = None
 
     def _check_parameters(self) -> None:
         if self.kind not in KINDS:

@@ -170,6 +170,7 @@ class _OnAssignedRows(ReadsNoise):
         return np.asarray(self.classifier_.predict(rows))
 
 
+@dataclass(eq=False, repr=False)
 class ReconstructedTree(_OnAssignedRows):
     """A decision tree on reconstructed values [Agrawal & Srikant 2000: Global and ByClass].
 
@@ -193,21 +194,12 @@ class ReconstructedTree(_OnAssignedRows):
 
     middles = True
 
-    def __init__(
-        self,
-        reconstruction: str = "by-class",
-        min_leaf: int | None = None,
-        max_depth: int | None = None,
-        method: Any = None,
-        intervals: int | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.reconstruction = reconstruction
-        self.min_leaf = min_leaf
-        self.max_depth = max_depth
-        self.method = method
-        self.intervals = intervals
-        self.random_state = random_state
+    reconstruction: str = "by-class"
+    min_leaf: int | None = None
+    max_depth: int | None = None
+    method: Any = None
+    intervals: int | None = None
+    random_state: Any = 0
 
     def _unfitted(self, rows: int) -> DecisionTreeClassifier:
         leaf = max(5, rows // 100) if self.min_leaf is None else self.min_leaf
@@ -221,6 +213,7 @@ class ReconstructedTree(_OnAssignedRows):
         return np.asarray(self.classifier_.predict_proba(rows))
 
 
+@dataclass(eq=False, repr=False)
 class OnReconstruction(MetaEstimatorMixin, _OnAssignedRows):  # type: ignore[misc]
     """Train any scikit-learn classifier on values assigned from the (by-class) reconstruction.
 
@@ -234,19 +227,11 @@ class OnReconstruction(MetaEstimatorMixin, _OnAssignedRows):  # type: ignore[mis
     classes_, classifier_ : labels; the trained copy.
     """
 
-    def __init__(
-        self,
-        classifier: Any = None,
-        reconstruction: str = "by-class",
-        method: Any = None,
-        intervals: int | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.classifier = classifier
-        self.reconstruction = reconstruction
-        self.method = method
-        self.intervals = intervals
-        self.random_state = random_state
+    classifier: Any = None
+    reconstruction: str = "by-class"
+    method: Any = None
+    intervals: int | None = None
+    random_state: Any = 0
 
     def _unfitted(self, rows: int) -> Any:  # noqa: ARG002
         return DecisionTreeClassifier(random_state=0) if self.classifier is None else clone(self.classifier)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -100,6 +100,7 @@ FEW_VALUES = 20
 CENTRED = "a step before it that was fitted on the same rows: every column has mean 0"
 
 
+@dataclass(eq=False, repr=False)
 class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Perturb what is trained on, embed what is predicted; works in `cross_val_score` and `GridSearchCV`.
 
@@ -129,19 +130,11 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ('empirical-only', (2,))
     """
 
-    def __init__(
-        self,
-        mechanism: Mechanism | None = None,
-        classifier: Any = "auto",
-        bounds: tuple[ArrayLike, ArrayLike] | Mapping[str, tuple[float, float]] | None = None,
-        random_state: int | None = None,
-        schema: Schema | None = None,
-    ):
-        self.mechanism = mechanism
-        self.classifier = classifier
-        self.bounds = bounds
-        self.random_state = random_state
-        self.schema = schema
+    mechanism: Mechanism | None = None
+    classifier: Any = "auto"
+    bounds: tuple[ArrayLike, ArrayLike] | Mapping[str, tuple[float, float]] | None = None
+    random_state: int | None = None
+    schema: Schema | None = None
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Release the rows in memory and train on the release."""

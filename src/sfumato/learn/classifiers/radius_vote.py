@@ -140,6 +140,7 @@ FEWEST = 20
 """Rows from which they are asked whether votes without known noise are of use."""
 
 
+@dataclass(eq=False, repr=False)
 class RadiusVote(GivesProbabilities):
     """Every released row within the radius of a query votes for its class with weight 1 / d^2.
 
@@ -193,19 +194,11 @@ class RadiusVote(GivesProbabilities):
     asks_noise = True
     """Training tells it the moments of each part's noise."""
 
-    def __init__(
-        self,
-        n: float = 2.0,
-        prior_correction: bool = True,
-        fallback_neighbours: int = 5,
-        radius: float | None = None,
-        workers: int | None = None,
-    ) -> None:
-        self.n = n
-        self.prior_correction = prior_correction
-        self.fallback_neighbours = fallback_neighbours
-        self.radius = radius
-        self.workers = workers
+    n: float = 2.0
+    prior_correction: bool = True
+    fallback_neighbours: int = 5
+    radius: float | None = None
+    workers: int | None = None
 
     def fit(
         self,

@@ -173,6 +173,7 @@ def corrected_priors(observed_counts: npt.ArrayLike, keep: float, k: int) -> Flo
     return onto_simplex(_invert(counts / counts.sum(), keep, k))
 
 
+@dataclass(eq=False, repr=False)
 class LabelNoiseCorrection(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Train any classifier on randomized labels and answer for the true ones.
 
@@ -201,10 +202,9 @@ class LabelNoiseCorrection(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         classifier's own `is_balanced_`, False where it has none.
     """
 
-    def __init__(self, classifier: Any = None, keep: Any = 1.0, balanced: bool | None = None) -> None:
-        self.classifier = classifier
-        self.keep = keep
-        self.balanced = balanced
+    classifier: Any = None
+    keep: Any = 1.0
+    balanced: bool | None = None
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike, **fit_parameters: Any) -> Self:
         """Train a copy of the classifier on labels as seen."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ _GRID = 2000
 _TINY = 1e-300
 
 
+@dataclass(eq=False, repr=False)
 class ReconstructedNaiveBayes(AnswersForReleased):
     """Class densities of every column are reconstructed (ByClass) from the release and multiplied.
 
@@ -48,10 +50,9 @@ class ReconstructedNaiveBayes(AnswersForReleased):
 
     corrects_labels = True
 
-    def __init__(self, method: Any = None, intervals: int | None = None, pseudo_rows: float = 2.0) -> None:
-        self.method = method
-        self.intervals = intervals
-        self.pseudo_rows = pseudo_rows
+    method: Any = None
+    intervals: int | None = None
+    pseudo_rows: float = 2.0
 
     def _check_parameters(self) -> None:
         if not self.pseudo_rows > 0:

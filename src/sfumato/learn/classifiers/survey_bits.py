@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from sfumato.core.errors import TableError, UsageError
 QUERIES = ("plain", "expected", "redrawn")
 
 
+@dataclass(eq=False, repr=False)
 class SurveyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Train on received bits, classify plain (unperturbed) one-hot answers [guided-survey, 3].
 
@@ -42,27 +44,15 @@ class SurveyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     classes_, classifier_ : labels; the fitted scikit-learn classifier.
     """
 
-    def __init__(
-        self,
-        classifier: Any = "naive-bayes",
-        guidance: Matrix | None = None,
-        floor: float = FLOOR,
-        link: Link = "square",
-        queries: str | None = None,
-        draws: int = 50,
-        random_state: int = 0,
-        min_leaf: int | None = None,
-        max_depth: int | None = None,
-    ):
-        self.classifier = classifier
-        self.guidance = guidance
-        self.floor = floor
-        self.link = link
-        self.queries = queries
-        self.draws = draws
-        self.random_state = random_state
-        self.min_leaf = min_leaf
-        self.max_depth = max_depth
+    classifier: Any = "naive-bayes"
+    guidance: Matrix | None = None
+    floor: float = FLOOR
+    link: Link = "square"
+    queries: str | None = None
+    draws: int = 50
+    random_state: int = 0
+    min_leaf: int | None = None
+    max_depth: int | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train on received bits (m x width) and their labels."""

@@ -76,11 +76,6 @@ class KernelClassifier(NamedClassifier):
     width: float | str = parameter("cross-validation", Either((Positive(), _BY_VALIDATION)))
     kernel: str = parameter("gaussian", Word(("gaussian", "epanechnikov")))
 
-    def make(self) -> Any:
-        from sfumato.learn.classifiers.kernel_smoother import KernelSmoother
-
-        return KernelSmoother(self.width, self.kernel)
-
 
 class Perceptron(NamedClassifier):
     """A perceptron: rows on the wrong side of the plane move it, one at a time.
@@ -120,6 +115,7 @@ class Logistic(NamedClassifier):
     """
 
     name = "logistic"
+    fixed = MappingProxyType({"kind": "logistic"})
     own_types = ("hyperplanes.Hyperplanes",)
     rotations = Invariance(
         "any centre",
@@ -127,11 +123,6 @@ class Logistic(NamedClassifier):
     )
 
     penalty: float = parameter(1.0, Positive())
-
-    def make(self) -> Any:
-        from sfumato.learn.classifiers.hyperplanes import Hyperplanes
-
-        return Hyperplanes("logistic", penalty=float(self.penalty))
 
 
 class SupportVectors(NamedClassifier):

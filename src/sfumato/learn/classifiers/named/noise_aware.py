@@ -21,11 +21,6 @@ class Auto(NamedClassifier):
     keeps_rows = True  # where it chooses nearest neighbours
     own_types = ("auto.AutoClassifier",)
 
-    def make(self) -> Any:
-        from sfumato.learn.classifiers.auto import AutoClassifier
-
-        return AutoClassifier()
-
 
 _INTERVALS = Either((Whole(2, 1_000), Nothing()))
 
@@ -83,11 +78,6 @@ class BayesOnDensities(NamedClassifier):
     intervals: int | None = parameter(None, _INTERVALS)
     pseudo_rows: float = parameter(2.0, Positive())
 
-    def make(self) -> Any:
-        from sfumato.learn.classifiers.reconstructed_naive_bayes import ReconstructedNaiveBayes
-
-        return ReconstructedNaiveBayes(intervals=self.intervals, pseudo_rows=float(self.pseudo_rows))
-
 
 class EmpiricalBayes(NamedClassifier):
     """Naive Bayes that lets classes differ only as much as the noise allows to see. Knows the noise."""
@@ -97,11 +87,6 @@ class EmpiricalBayes(NamedClassifier):
     own_types = ("empirical_bayes_naive_bayes.EmpiricalBayesNaiveBayes",)
     rotations = SINGLE_COLUMNS
 
-    def make(self) -> Any:
-        from sfumato.learn.classifiers.empirical_bayes_naive_bayes import EmpiricalBayesNaiveBayes
-
-        return EmpiricalBayesNaiveBayes()
-
 
 class VectorDiscriminant(NamedClassifier):
     """Discriminants on polynomials of ranks, for the vectors of a staged release and every column. Knows the noise."""
@@ -110,11 +95,6 @@ class VectorDiscriminant(NamedClassifier):
     knows_noise = True
     own_types = ("private_discriminant.PrivateDiscriminant",)
     rotations = SINGLE_COLUMNS
-
-    def make(self) -> Any:
-        from sfumato.learn.classifiers.private_discriminant import PrivateDiscriminant
-
-        return PrivateDiscriminant()
 
 
 class TreeOnDensities(NamedClassifier):
@@ -140,11 +120,6 @@ class TreeOnDensities(NamedClassifier):
     max_depth: int | None = parameter(None, Either((Whole(1, 1_000), Nothing())))
     intervals: int | None = parameter(None, _INTERVALS)
 
-    def make(self) -> Any:
-        from sfumato.learn.classifiers.on_reconstruction import ReconstructedTree
-
-        return ReconstructedTree(min_leaf=self.min_leaf, max_depth=self.max_depth, intervals=self.intervals)
-
 
 class _Discriminant(NamedClassifier):
     knows_noise = True
@@ -163,11 +138,7 @@ class LinearDiscriminant(_Discriminant):
     """
 
     name = "noise-aware-lda"
-
-    def make(self) -> Any:
-        from sfumato.learn.classifiers.noise_aware_discriminant import NoiseAwareDiscriminant
-
-        return NoiseAwareDiscriminant("linear", float(self.floor))
+    fixed = MappingProxyType({"kind": "linear"})
 
 
 class QuadraticDiscriminant(_Discriminant):
@@ -180,8 +151,4 @@ class QuadraticDiscriminant(_Discriminant):
     """
 
     name = "noise-aware-qda"
-
-    def make(self) -> Any:
-        from sfumato.learn.classifiers.noise_aware_discriminant import NoiseAwareDiscriminant
-
-        return NoiseAwareDiscriminant("quadratic", float(self.floor))
+    fixed = MappingProxyType({"kind": "quadratic"})

@@ -35,11 +35,6 @@ class NaiveBayes(NamedClassifier):
 
     pseudo_rows: float = parameter(1.0, Positive())
 
-    def make(self) -> Any:
-        from sfumato.learn.classifiers.mixed_naive_bayes import MixedNaiveBayes
-
-        return MixedNaiveBayes(float(self.pseudo_rows))
-
 
 class NeuralNetwork(NamedClassifier):
     """A neural network with one layer of tanh units and weight decay.
@@ -198,8 +193,3 @@ class BlendOfThree(NamedClassifier):
     rounds: int = parameter(50, Whole(1, 2_000))
     most_rows: int = parameter(10_000, Whole(1, 100_000_000))
     seed: int = parameter(0, Whole(0, 2**31 - 1))
-
-    def make(self) -> Any:
-        from sfumato.learn.classifiers.blend import Blend
-
-        return Blend(self.trees, self.rounds, self.most_rows, self.seed)
