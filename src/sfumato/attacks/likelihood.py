@@ -183,7 +183,6 @@ def visit_likelihoods(
     noise: KnownNoise,
     prior: Matrix,
     visit: Visit,
-    cells: int = 200_000,
 ) -> None:
     """log f(z | person) + `prior` of these release rows, block by block; on the device where one is chosen.
 

@@ -308,8 +308,8 @@ def _is_fitted(part: Any) -> bool:
 
 def _check_attributes(part: Any) -> None:
     """No attribute takes the place of a method or of a fixed property, and nothing is asked of many threads."""
-    own = vars(part)
-    hidden = [name for name in own if hasattr(type(part), name) or name == "_in_fit"]
+    own, parameters = vars(part), getattr(type(part), "__dataclass_fields__", {})
+    hidden = [name for name in own if (hasattr(type(part), name) and name not in parameters) or name == "_in_fit"]
     threads = [own[name] for name in ("n_jobs", "workers") if name in own]
     _require(not hidden and all(number is None for number in threads), f"a {type(part).__name__}")
 
