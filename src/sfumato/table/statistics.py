@@ -211,7 +211,7 @@ def _among(table: Codes, whole: Columns, key: Columns) -> Codes:
         return table
     kept = table.sum(axis=tuple(1 + place for place, column in enumerate(whole) if column not in key))
     left = [column for column in whole if column in key]
-    return kept.transpose(0, *(1 + left.index(column) for column in key))
+    return np.asarray(kept.transpose(0, *(1 + left.index(column) for column in key)))
 
 
 NO_CLASS = -1

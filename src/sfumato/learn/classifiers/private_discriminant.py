@@ -104,7 +104,11 @@ def moments_of(rows: Part, classes: int) -> tuple[FeatureSpace, FeatureMoments]:
     if not recipe.is_columnwise:
         raise NotApplicableError("it reads the source's columns, and this release mixes them")
     states = states_of(recipe)
-    told = [place for place, group in enumerate(recipe.encoding.groups) if _tells(group)]
+    told = [
+        place
+        for place, group in enumerate(recipe.encoding.groups)
+        if (len(group.column.categories or ()) > 1 if group.is_onehot else not group.is_constant)
+    ]
     if not told:
         raise NotApplicableError("no column tells anything")
     readers = [(p, states[p], outcomes_of(recipe.channels[p], recipe.places[p], states[p])) for p in told]
@@ -118,10 +122,6 @@ def moments_of(rows: Part, classes: int) -> tuple[FeatureSpace, FeatureMoments]:
     return space, _joined(space, scores, classes)
 
 
-def _tells(group: Group) -> bool:
-    return len(group.column.categories or ()) > 1 if group.is_onehot else not group.is_constant
-
-
 def _pool(outcomes: Outcomes, states: States, rows: Part, classes: int) -> Floats:
     flat = np.full(states.count, PSEUDO_ROWS / states.count if states.parts else 0.5)
     return pooled([Seen(outcomes.counts(rows.Z, rows.y, classes), outcomes.transition)], flat)
@@ -129,11 +129,8 @@ def _pool(outcomes: Outcomes, states: States, rows: Part, classes: int) -> Float
 
 def _cells(shares: Floats, group: Group) -> Floats:
     """Shares over even cells of the range, or over the categories: without what is missing."""
-    if group.is_onehot:
-        kept = shares[: len(group.column.categories or ())]
-    else:
-        kept = shares[: len(shares) - group.has_indicator]
-    kept = np.maximum(kept, 1e-6)
+    count = len(group.column.categories or ()) if group.is_onehot else len(shares) - group.has_indicator
+    kept = np.maximum(shares[:count], 1e-6)
     return np.asarray(kept / kept.sum())
 
 
@@ -324,8 +321,8 @@ class PrivateDiscriminant(GivesProbabilities, ReadsNoise):
             member._learn(rows, space, found, 1.0 / float(weight))
             self.members_.append(member)
         self.n_features_in_ = self.members_[0].n_features_in_
-        sizes = [len(rows.y) for rows in parts]
-        self.class_prior_ = np.average([member.class_prior_ for member in self.members_], axis=0, weights=sizes)
+        priors = [member.class_prior_ for member in self.members_]
+        self.class_prior_ = np.average(priors, axis=0, weights=[len(rows.y) for rows in parts])
         self.evidence_ = float(sum(member.evidence_ for member in self.members_))
 
     def _learn(self, rows: Part, space: FeatureSpace, found: FeatureMoments, together: float) -> None:
@@ -348,10 +345,9 @@ class PrivateDiscriminant(GivesProbabilities, ReadsNoise):
         values, vectors = np.linalg.eigh(total)
         values = np.maximum(values, LEAST_WITHIN)
         centre = self.class_prior_ @ found.means
-        deviations, self.evidence_ = _shrunk_deviations(
-            found.means - centre, found.variances, values, vectors, together
-        )
-        self.means_ = deviations
+        away = found.means - centre
+        self.means_, self.evidence_ = _shrunk_deviations(away, found.variances, values, vectors, together)
+        deviations = self.means_
         between = np.einsum("c,ci,cj->ij", self.class_prior_, deviations, deviations)
         own, turned = np.linalg.eigh((vectors * values) @ vectors.T - between)
         ridge = math.sqrt(len(own) * self.trust_ * float(np.median(found.variances_together)))
@@ -424,8 +420,7 @@ class PrivateDiscriminant(GivesProbabilities, ReadsNoise):
         self.stretch_ = list(space.stretch)
 
     def _space(self) -> FeatureSpace:
-        schema = Schema(tuple(Column.from_dict(one) for one in self.columns_))
-        groups = []
+        schema, groups = Schema(tuple(Column.from_dict(one) for one in self.columns_)), []
         for group, start in zip(Encoding(schema).groups, self.starts_, strict=True):
             groups.append(replace(group, start=start, stop=start + group.width))
         return FeatureSpace(tuple(groups), Marginals(tuple(self.shares_)), self.radius_, tuple(self.stretch_))
