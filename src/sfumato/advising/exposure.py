@@ -33,7 +33,7 @@ _IDENTIFIERS = (
     "id|ident|identifier|uuid|guid|mrn|ssn|nhs|nino|iban|bic|account|konto|passport|pass|licence|license|card|karte|"
     "phone|tel|telephone|telefon|mobile|handy|fax|email|mail|name|surname|forename|firstname|lastname|vorname|nachname|"
     "address|adresse|street|strasse|straße|url|ip|login|username|user|plate|kennzeichen|fallnummer|patnr|versnr|svnr|"
-    "signature|unterschrift|photo|foto"
+    "signature|unterschrift|photo|foto|nr|nummer|patientennummer|telefonnummer|versichertennummer|patientenname"
 )
 _OTHERS_KNOW = (
     "age|alter|sex|gender|geschlecht|race|ethnicity|ethnic|nationality|nation|country|land|religion|konfession|"
@@ -43,7 +43,7 @@ _OTHERS_KNOW = (
 _PLACE_TIME = (
     "zip|plz|postcode|postal|postleitzahl|city|town|stadt|ort|county|kreis|region|district|bezirk|state|lat|lon|"
     "latitude|longitude|geo|birth|born|dob|geburt|geburtstag|geburtsdatum|date|datum|day|tag|time|zeit|admission|"
-    "admitted|discharge|aufnahme|entlassung|visit|death|tod"
+    "admitted|discharge|aufnahme|entlassung|visit|death|tod|aufnahmedatum|entlassdatum|wohnort|geburtsort|uhrzeit"
 )
 _PARTS = re.compile(r"[^\W\d_]+", re.UNICODE)
 _HUMPS = re.compile(r"(?<=[a-zß-ÿ])(?=[A-ZÀ-Þ])")
