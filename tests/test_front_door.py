@@ -97,7 +97,8 @@ class TestInMemory:
         assert release.save(tmp_path / "r") == tmp_path / "r"
         modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "r").iterdir()}
         private = {"trace.parquet": 0o600, "key.json": 0o600}
-        assert modes == {"release.parquet": 0o644, "card.json": 0o644, **private}
+        public = dict.fromkeys(("release.parquet", "card.json", "signed.txt", "signed.txt.sig"), 0o644)
+        assert modes == {**public, **private}
         with pytest.raises(OutputError, match="exists already"):
             release.save(tmp_path / "r")
         (tmp_path / "other").mkdir()

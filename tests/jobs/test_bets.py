@@ -129,3 +129,28 @@ def test_a_release_of_one_row_is_read():
     found = Bets([column(CHANNELS["laplace"])], 1)
     found.add(np.array([[0.3]]), None)
     assert found.log_won == 0.0
+
+
+@pytest.mark.parametrize("width", [1.0, 1e-3])
+@pytest.mark.parametrize("epsilon", [8.0, 12.5, 16.0])
+def test_noise_that_is_narrower_than_a_step_wins_nothing(epsilon, width):
+    """Truths between two steps, many of them equal: what they show was once seen by no step at all."""
+    rng, channel = np.random.default_rng(1), SquareWave.of_epsilon(epsilon)
+    for truth in (0.1 / 1.2, 1.1 / 1.2, rng.random()):
+        x = np.where(rng.random(400) < 0.5, truth, truth + width * rng.random() * (1 - truth))[:, None]
+        bets = Bets([column(channel)], 200)
+        bets.add(channel.draw(x.copy(), rng), None)
+        assert bets.log_won < math.log(1e4)
+
+
+def test_no_edge_lies_on_a_value_that_many_rows_have():
+    """Ends of a hybrid are points: in raw units and back they are changed by rounding, to either side of an edge."""
+    rng, channel = np.random.default_rng(2), Hybrid.of_epsilon(0.8)
+    for low, wide in ((2.0, 3.4), (1e3, 0.7), (1.5e9, 1e4)):
+        rounding = 8 * np.spacing(low + wide) / wide
+        for _ in range(5):
+            z = (low + wide * channel.draw(rng.beta(2, 5, (400, 1)), rng) - low) / wide
+            z = z + rng.uniform(-rounding / 8, rounding / 8, z.shape)
+            bets = Bets([dataclasses.replace(column(channel), rounding=rounding)], 200)
+            bets.add(z, None)
+            assert bets.log_won < math.log(1e4)

@@ -75,7 +75,8 @@ def modes(folder):
 
 def test_files_and_who_can_read_them(run, tmp_path):
     done = run()
-    assert modes(tmp_path / "out") == {"release.parquet": 0o644, "card.json": 0o644, "trace.parquet": 0o600}
+    public = dict.fromkeys(("release.parquet", "card.json", "signed.txt", "signed.txt.sig"), 0o644)
+    assert modes(tmp_path / "out") == {**public, "trace.parquet": 0o600}
     assert (tmp_path / "out").stat().st_mode & 0o777 == 0o755
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert Card.load(tmp_path / "out") == done.card
@@ -329,7 +330,8 @@ def test_an_existing_folder_is_replaced_only_by_force_and_only_when_all_went_wel
         run(people.assign(height="tall"), force=True)
     assert (tmp_path / "out" / "release.parquet").read_bytes() == before
     run(force=True, format="csv")
-    assert set(modes(tmp_path / "out")) == {"release.csv", "card.json", "trace.parquet"}
+    signed = {"signed.txt", "signed.txt.sig"}
+    assert set(modes(tmp_path / "out")) == {"release.csv", "card.json", "trace.parquet", *signed}
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 

@@ -10,6 +10,7 @@ import pytest
 from sfumato import sanitize, verify
 from sfumato.api.cli.app import app
 from sfumato.api.cli.console import run_guarded
+from sfumato.guarantee.signer import Signer, signer_beside
 from sfumato.table import Column, Schema
 
 KNOWN = {"source": "public", "reason": "the form"}
@@ -61,7 +62,8 @@ def test_an_honest_release_is_consistent(home, name):
     found = verify(home / name)
     assert found.ok, found.in_words()
     assert found.cannot_check
-    assert found.signed_by is None
+    assert found.signed_by == Signer.at(signer_beside(home / "ledger")).fingerprint
+    assert "unsigned" not in found.in_words().lower()
     assert "verified" not in found.in_words().lower()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Any
 from sfumato.core.errors import CardError, SfumatoError, UsageError
 from sfumato.core.wording import counted
 from sfumato.guarantee.finding import Finding, wrong
+from sfumato.guarantee.fingerprint import from_words
 from sfumato.ledger.commitment import in_log
-from sfumato.release.presented import CHECKS, UNSEEN, presented, run
+from sfumato.release.presented import CHECKS, UNSEEN, Presented, presented, run
+from sfumato.release.signature import signature as signature_of
 
 
 @dataclass(frozen=True)
@@ -42,16 +45,41 @@ class Verification:
         against = sum(finding.state == "wrong" for finding in self.findings)
         if against:
             return f"Not consistent: {counted(against, 'finding')} against this release. Do not rely on it."
-        return "Consistent: nothing here contradicts the card."
+        signed = "signed" if self.signed_by else "unsigned"
+        return f"Consistent and {signed}: nothing here contradicts the card."
+
+    @property
+    def meaning(self) -> str:
+        """What follows from the verdict."""
+        if not self.ok:
+            return "Ask the owner for the folder as it was released."
+        owner = "" if self.signed_by else " Anyone may have made rows and card."
+        return f"That the release was really made as it says cannot be proved from outside.{owner}"
+
+    @property
+    def told(self) -> list[tuple[str, list[str]]]:
+        """Every finding under its title: what is wrong, what agrees, what cannot be checked."""
+        titles = {"wrong": "Wrong", "ok": "Agrees", "cannot check": "Cannot be checked from outside"}
+        each = (
+            (title, [one.sentence for one in self.findings if one.state == state]) for state, title in titles.items()
+        )
+        return [(title, lines) for title, lines in each if lines]
+
+    @property
+    def name(self) -> str:
+        """Of the folder, without where it lies."""
+        return Path(self.release).resolve().name
 
     def in_words(self) -> str:
-        """The verdict, then every finding: what is wrong, what agrees, what cannot be checked."""
-        lines = [self.headline]
-        titles = {"wrong": "Wrong:", "ok": "Agrees:", "cannot check": "Cannot be checked from outside:"}
-        for state, title in titles.items():
-            told = [f"  {finding.sentence}" for finding in self.findings if finding.state == state]
-            lines += [title, *told] if told else []
-        return "\n".join(lines)
+        """The verdict, then every finding."""
+        found = [line for title, lines in self.told for line in (f"{title}:", *(f"  {one}" for one in lines))]
+        return "\n".join([self.headline, *found])
+
+    def to_html(self) -> str:
+        """The same as one page that loads nothing, with the fingerprint as a QR code."""
+        from sfumato.auditing.report.page import verified_page
+
+        return verified_page(self, self.signed_by)
 
     def to_dict(self) -> dict[str, Any]:
         """As `--json` prints it."""
@@ -67,6 +95,8 @@ class Verification:
 def verify(
     release: Path | str,
     *,
+    owner: str | None = None,
+    statements: Path | str | None = None,
     log: Path | str | None = None,
     log_key: str | None = None,
     with_seed: Path | str | None = None,
@@ -82,6 +112,11 @@ def verify(
     ----------
     release : path
         Folder of the release.
+    owner : str, optional
+        Fingerprint of the owner's key, as `sfumato signer show` writes it. A release that it did not sign, or that is
+        unsigned, is then not consistent.
+    statements : path, optional
+        What the owner's keys said of each other (`sfumato signer rotate`, `revoke`), besides what lies in the folder.
     log : path or str, optional
         A public log: a coordinator's address, or a folder that `sfumato study log` keeps. What was logged of the same
         people is added up; what was not logged is not in the sum.
@@ -103,14 +138,20 @@ def verify(
     Raises
     ------
     UsageError
-        Where there is no such folder, or what recomputes it is of another version. What is wrong with a release is a
-        finding and no error.
+        Where there is no such folder or no such fingerprint, or what recomputes it is of another version. What is wrong
+        with a release is a finding and no error.
     """
+    asked = None if owner is None else from_words(owner)
+    given = [] if statements is None else [Path(statements)]
     audited = None
     if not with_seed is auditor_key is table is None:
         from sfumato.release.recompute import Audited, recomputed  # brings all that releases a table
 
         audited = Audited.read(with_seed, auditor_key, table)
+
+    def signature(what: Presented) -> Iterator[Finding]:
+        yield from signature_of(what.folder, what.rows, asked, given)
+
     try:
         what = presented(release)
     except UsageError:
@@ -118,7 +159,7 @@ def verify(
     except SfumatoError as error:
         about = "card" if isinstance(error, CardError) else "files"
         return Verification(str(release), (wrong(about, str(error)),))
-    found = Verification(str(release), tuple(finding for check in CHECKS for finding in run(check, what)))
+    found = Verification(str(release), tuple(finding for check in (signature, *CHECKS) for finding in run(check, what)))
     copy = None
     if log is not None:
         from sfumato.study.client.public_log import open_log

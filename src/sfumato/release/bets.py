@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.optimize import nnls
@@ -33,6 +33,8 @@ MOST_LEARNED = 1 << 15
 FEWEST_CELLS, MOST_CELLS = 6, 48
 NEXT = 1e-12
 """So far from a number begins the next cell, where no grid says it."""
+ROUNDING = 8
+"""Steps of doubles."""
 OUT = (0.3, 0.6, 0.8, 0.9, 0.97)
 """Shares of noise that lie within cells about the middle."""
 LEAST_SHARE = 1e-8
@@ -40,6 +42,8 @@ LEAST_SHARE = 1e-8
 FINER, FINEST, MANY = 8, 4096, 64
 """What any true value lets the gambler expect is looked for on so many times finer steps, at least; on so many steps in
 all where there are not many columns."""
+MOST_STEPS = 512
+"""Noise that would need more is too narrow to be seen between two steps."""
 CLOSE_TO = 1e-7
 """A projection has converged when no truth gains more than this."""
 
@@ -56,17 +60,21 @@ class Column:
     ends: tuple[float, float]
     independent: bool = True
     finest: int = FINEST
+    rounding: float = 0.0
+    """What writing a value in its own units and reading it again may change, at most."""
 
     def cells(self, z: Matrix) -> Floats:
         """Edges of cells that hold about as many of these rows each, and others as far out as noise alone would carry
-        some; where several rows have one value, a cell for it."""
+        some; where several rows have one value, a cell for it. No edge lies on a value that many rows may have: on
+        which side of it they are counted would be a matter of rounding."""
         numbers = np.sort(self.channels[0].sorted_by(z))
         cells = int(np.clip(2 * len(numbers) ** (1 / 3), FEWEST_CELLS, MOST_CELLS))
         some = numbers[(np.arange(1, cells) * len(numbers)) // cells]
-        half = max(0.5 * self.channels[0].step, NEXT * max(1.0, float(np.abs(numbers).max())))
+        apart = max(NEXT * max(1.0, float(np.abs(numbers).max())), self.rounding)
+        half = max(0.5 * self.channels[0].step, apart)
         again = some[np.searchsorted(numbers, some, "right") - np.searchsorted(numbers, some) > 1]
         middle, far = float(np.median(numbers)), np.array([self.channels[0].central(share) for share in OUT])
-        edges = np.unique(np.concatenate([some + half, again - half, middle - far, middle + far]))
+        edges = np.unique(np.concatenate([some + half, again - half, middle - far + half, middle + far + half]))
         return np.asarray(edges[(edges > self.ends[0]) & (edges < self.ends[1])])
 
     def chances(self, edges: Floats, steps: int, share: float = 1.0) -> list[Matrix]:
@@ -77,17 +85,20 @@ class Column:
     def steps(self) -> int:
         """As many as tell laws of neighbouring truths hardly apart."""
         scale = min((one.central(0.5) for one in self.channels), default=0.0)
-        return int(np.clip(8 * (self.high - self.low) / scale, 32, 512)) if scale > 0 else 128
+        return int(np.clip(8 * (self.high - self.low) / scale, 32, MOST_STEPS)) if scale > 0 else 128
 
 
 @dataclass(frozen=True)
 class Laws:
     """P(outcome | truth): for truths that bets are made with, and class by class for `finer` steps of numbers, `grid`
-    of them, behind which single truths may stand."""
+    of them, behind which single truths may stand. `groups`: outcomes that a bet takes for one; `coarse` is summed over
+    them. `narrow`: noise may change much between two steps."""
 
     coarse: Matrix
     finer: tuple[Matrix, ...]
     grid: int
+    narrow: bool
+    groups: Codes
 
     @classmethod
     def of(cls, column: Column, edges: Floats, share: float = 1.0) -> Laws:
@@ -95,23 +106,30 @@ class Laws:
         steps = max(column.steps * FINER, column.finest)
         finer = column.chances(edges, steps, share)
         grid = 0 if coarse[0].shape == finer[0].shape else steps + 1
-        found = cls(np.hstack(coarse), tuple(finer), grid)
+        everyone = np.arange(len(finer[0]))
+        found = cls(np.hstack(coarse), tuple(finer), grid, column.steps == MOST_STEPS, everyone)
         if not all(np.isfinite(one).all() for one in (found.coarse, *finer)):
             raise NotApplicableError("its law cannot be computed for all values")
         return found
 
     def merged(self, groups: Codes) -> Laws:
         """Of outcomes in groups."""
-        return Laws(_summed(self.coarse, groups), tuple(_summed(one, groups) for one in self.finer), self.grid)
+        return replace(self, coarse=_summed(self.coarse, groups), groups=groups)
 
     def most(self, odds: Floats) -> float:
         """The most that any truth expects of these odds. Between two steps a bend can add no more than half of the
-        second differences beside it."""
+        second differences beside it; where noise is too narrow for that, each cumulated probability lies between those
+        of both steps, since it only falls or only rises with the truth."""
         found = []
+        odds = odds[self.groups]
         for one in self.finer:
             expected = odds @ one
             found.append(float(expected.max()))
-            if self.grid:
+            if self.grid and self.narrow:
+                below, more = np.cumsum(one[:-1, : self.grid], axis=0), np.diff(odds)[:, None]
+                left, right = more * below[:, :-1], more * below[:, 1:]
+                found.append(float((odds[-1] - np.minimum(left, right).sum(axis=0)).max()))
+            elif self.grid:
                 steps = expected[: self.grid]
                 bend = np.abs(np.diff(steps, n=2))
                 bend = np.concatenate([bend[:1], bend, bend[-1:]])
@@ -295,14 +313,17 @@ def columns_of(recipe: Recipe) -> Iterator[Column]:
     for number, (place, channel) in enumerate(zip(recipe.places, recipe.channels, strict=True)):
         if channel.is_exact or not channel.is_stated:
             continue
-        channels = tuple(dict.fromkeys([channel, *(some[number] for some in recipe.by_class.values())]))
-        ends = (-math.inf, math.inf)
-        if recipe.is_columnwise and (group := _group(recipe, place.start)).column.kind == "date":
+        every = [channel, *(some[number] for some in recipe.by_class.values())]
+        channels = tuple(one for at, one in enumerate(every) if one not in every[:at])
+        ends, rounding = (-math.inf, math.inf), 0.0
+        if recipe.is_columnwise and not (group := _group(recipe, place.start)).is_onehot:
             began, width = group.column.bounds[0], group.column.bounds[1] - group.column.bounds[0]
-            ends = (FIRST_DAY - began) / width, (LAST_DAY - began) / width
+            if group.column.kind == "date":
+                ends = (FIRST_DAY - began) / width, (LAST_DAY - began) / width
+            rounding = ROUNDING * float(np.spacing(np.abs(group.column.bounds).max())) / width if width else 1.0
         first, last = float(low[place.start]), float(high[place.start])
         finest = FINEST if len(recipe.channels) <= MANY else 0
-        yield Column(place, channels, first, last, ends, not isinstance(channel, Mixed), finest)
+        yield Column(place, channels, first, last, ends, not isinstance(channel, Mixed), finest, rounding)
 
 
 def _group(recipe: Recipe, start: int) -> Group:

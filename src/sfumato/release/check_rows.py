@@ -51,8 +51,9 @@ TYPES = (
     pa.types.is_string,
     pa.types.is_large_string,
     pa.types.is_boolean,
+    pa.types.is_null,
 )
-"""What Arrow calls the cells of a release."""
+"""What Arrow calls the cells of a release; in a CSV file those of a column that is empty have no type."""
 OTHER_ROWS = "The card states another number of rows than the release has: one of them was edited."
 
 

@@ -47,6 +47,8 @@ class Sanitized:
     """Public ranges that end where the table does, by column: "low", "high" or both."""
     new_ledger: Path | None = None
     """The ledger, where this is the first release that it counts."""
+    signer: Path | None = None
+    """File of the key that signs it, wherever it is saved."""
 
     def __repr__(self) -> str:
         where = "in memory" if self.folder is None else f"into {self.folder}"

@@ -129,6 +129,9 @@ def files(what: Presented) -> Iterator[Finding]:
 
 def rows(what: Presented) -> Iterator[Finding]:
     """Every cell, and all of them together, as the stated noise makes them."""
+    if what.card.made_by().rows == "nobody":
+        yield from made_up_rows(what)
+        return
     checks = check_rows(what.blocks(), what.card, false_alarms=FALSE_ALARMS)
     yield ok("rows", f"No cell of {counted(checks.rows, 'row')} lies where the stated noise cannot carry it.")
     bets = checks.evidence.bets
@@ -141,6 +144,24 @@ def rows(what: Presented) -> Iterator[Finding]:
     told = ok if power.found is not None else cannot_check
     vary = "Rows vary as much as the stated noise makes them vary."
     yield told("noise", f"{vary} {power.in_words(checks.rows)}", **asdict(power))
+
+
+def made_up_rows(what: Presented) -> Iterator[Finding]:
+    """Rows against the model that they were drawn from, and the model against what the guarantee counts."""
+    from sfumato.release.drawn_evidence import DrawnEvidence, read_model  # a method of its own
+
+    model = read_model(what.folder, what.card)
+    evidence = None if model is None else DrawnEvidence(model)
+    checks = check_rows(what.blocks(), what.card, None if evidence is None else evidence.add, FALSE_ALARMS)
+    yield ok("rows", f"All cells of {counted(checks.rows, 'row')} are values that the card allows.")
+    if evidence is None:
+        yield cannot_check(
+            "rows", "Whether the rows were drawn from a model that was paid for: it was not handed over."
+        )
+    else:
+        evidence.check(FALSE_ALARMS)
+        yield ok("rows", "The rows are spread as their model says, and the card counts as many measurements as it has.")
+    yield cannot_check("noise", "That noise was drawn for the counts behind made-up rows: no row can show it.")
 
 
 def outside(what: Presented) -> Iterator[Finding]:

@@ -22,6 +22,7 @@ from sfumato.ledger.row_memory import name_release
 from sfumato.release.asked import RELEASE_FORMATS
 from sfumato.release.noted import Sanitized
 from sfumato.release.sanitize_checks import released_target
+from sfumato.release.signature import keep_signature
 from sfumato.release.write_release import CARD_METADATA, COUNTS, MODEL, InFolder, InMemory, check_replaceable
 from sfumato.table import Encoding, open_table
 from sfumato.table.arrays import checked, numbers
@@ -229,6 +230,8 @@ class Release:
     def save(self, folder: Path | str, *, format: str = "parquet", force: bool = False) -> Path:
         """Write the release into a new folder, whole or not at all.
 
+        What you made with `sanitize` is signed with your key. One that you opened keeps its signature in its format.
+
         Parameters
         ----------
         folder : path
@@ -249,7 +252,11 @@ class Release:
         out = Path(folder)
         check_replaceable(out, force)
         with new_folder(out, force=force) as aside:
-            InFolder(aside, out, format).take(self.card, [(self.arrow, self.source)], self.model, self._counts)
+            signer = None if self.told is None else self.told.signer
+            landing = InFolder(aside, out, format, signer=signer)
+            landing.take(self.card, [(self.arrow, self.source)], self.model, self._counts)
+            if signer is None and self.folder is not None:
+                keep_signature(self.folder, aside, aside / f"release.{format}")
             if self._counts is None and self.folder is not None and (self.folder / COUNTS).is_file():
                 write_whole(aside / COUNTS, (self.folder / COUNTS).read_bytes())
             if self.key is not None and not self._key_kept:

@@ -319,6 +319,7 @@ class _Run:
             remembered.known if remembered is not None and options.only_new else None,
             shared_ends(self.schema, ends),
             self.ledger.path if self.ledger.releases == 1 and not options.leaves_no_mark else None,
+            options.signer,
         )
 
 

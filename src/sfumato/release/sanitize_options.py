@@ -19,6 +19,7 @@ from sfumato.guarantee import Key
 from sfumato.guarantee.borrowed import is_reason
 from sfumato.guarantee.card import EXPERIMENT, SEEDED
 from sfumato.guarantee.person_hash import Fingerprint, Prints
+from sfumato.guarantee.signer import Signer, signer_beside
 from sfumato.ledger import Ledger
 from sfumato.ledger.roll import Roll, joined
 from sfumato.mechanisms import Mechanism, make_mechanism
@@ -204,6 +205,18 @@ class Options(Wanted):
     def not_for_release(self) -> str | None:
         """What its card says of why it may not be released."""
         return EXPERIMENT if self.experiment else None if self.seed is None else SEEDED
+
+    @property
+    def signer(self) -> Path | None:
+        """The file of the owner's key, which signs the release; None where nothing may be released.
+
+        One that cannot be used is refused now, and not when all is done.
+        """
+        if self.leaves_no_mark or self.not_for_release is not None:
+            return None
+        path = signer_beside(self.own_ledger.path)
+        Signer.known(path)
+        return path
 
     @property
     def noise_seed(self) -> int | None:

@@ -26,6 +26,7 @@ from sfumato.ledger.row_memory import RowMemory
 from sfumato.mechanisms import Mechanism
 from sfumato.release.engines.shuffle import DiskShuffle, MemoryShuffle, Shuffle
 from sfumato.release.sanitize_options import Options
+from sfumato.release.signature import SIGNATURE, SIGNED, sign_release
 from sfumato.release.unfinished import WORK, Unfinished
 from sfumato.table import Encoding, Schema, Table, open_table, table_writer, write_table
 
@@ -228,6 +229,8 @@ class InFolder:
     hold_rows: bool = False
     """Whether all rows fit into the memory."""
     unfinished: Unfinished | None = None
+    signer: Path | None = None
+    """File of the key that signs what lands here."""
 
     def shuffle(self, rows: int, width: int) -> Shuffle:
         if self.unfinished is not None and self.unfinished.begun:
@@ -245,6 +248,8 @@ class InFolder:
         if counts is not None:
             table = pa.table({"count": counts})
             write_table(table, self.folder / COUNTS, metadata={CARD_METADATA.decode(): card.to_json()})
+        if self.signer is not None:
+            sign_release(self.folder, self.folder / f"release.{self.format}", self.signer)
 
     def take_key(self, key: Key, *, is_new: bool, is_kept: bool) -> None:
         if is_new and not is_kept:
@@ -302,7 +307,7 @@ def release_folder(out: Path, options: Options, table: Table) -> Iterator[InFold
     with sole_writer(out):
         if not options.engine_can.resume:
             with new_folder(out, force=options.force) as folder:
-                yield InFolder(folder, out, options.format, options.engine_can.hold_table)
+                yield InFolder(folder, out, options.format, options.engine_can.hold_table, signer=options.signer)
             return
         folder = out.with_name(f".{out.name}.unfinished")
         unfinished = Unfinished(folder / WORK)
@@ -314,7 +319,7 @@ def release_folder(out: Path, options: Options, table: Table) -> Iterator[InFold
             with new_folder(
                 out, force=options.force, aside=folder, keep=lambda: options.resume and unfinished.begun
             ) as folder:
-                yield InFolder(folder, out, options.format, unfinished=unfinished)
+                yield InFolder(folder, out, options.format, unfinished=unfinished, signer=options.signer)
                 for file in folder.iterdir():
                     sync_file(file)
                 unfinished.finish()  # last, so that hardly a moment is left in which nobody can go on
@@ -387,13 +392,15 @@ def never_empty(recipe: Recipe) -> frozenset[str]:
 
 
 def pipe_release(folder: Path, format: str, stream: IO[bytes]) -> None:
-    """The released rows as an Arrow stream with their card in its metadata, block by block.
+    """The released rows as an Arrow stream with card and signature in its metadata, block by block.
 
     Only what stands is piped: a run that fails has written no byte.
     """
     table = open_table(folder / f"release.{format}")
     card = Card.load(folder).to_json()
-    schema = table.arrow_schema.with_metadata({CARD_METADATA: card})
+    signed: dict[str | bytes, str | bytes]
+    signed = {name: (folder / name).read_bytes() for name in (SIGNED, SIGNATURE) if (folder / name).is_file()}
+    schema = table.arrow_schema.with_metadata({CARD_METADATA: card, **signed})
     with pa.ipc.new_stream(stream, schema) as writer:
         for block in table.blocks():
             writer.write_batch(block.replace_schema_metadata(schema.metadata))

@@ -21,6 +21,7 @@ from sfumato.api.cli import (
     recommend,
     release,
     serve,
+    signer,
     study,
     study_counts,
     survey,
@@ -79,7 +80,7 @@ GROUPS: dict[str, dict[str, Any]] = {
         "ledger": ledger.app,
     },
     "Analysts": {
-        "verify": ledger.verify,
+        "verify": signer.verify,
         "train": learn.train,
         "predict": learn.predict,
         "evaluate": learn.evaluate,
@@ -97,7 +98,12 @@ GROUPS: dict[str, dict[str, Any]] = {
     },
 }
 """The first screen."""
-BESIDE = {"schema declare": release.declare, "compare": recommend.compare, "auditor": auditor.app}
+BESIDE: dict[str, Any] = {
+    "schema declare": release.declare,
+    "compare": recommend.compare,
+    "signer": signer.app,
+    "auditor": auditor.app,
+}
 """What the help of `schema`, of `recommend` and of `verify` names."""
 
 

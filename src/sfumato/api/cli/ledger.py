@@ -1,4 +1,4 @@
-"""ledger: what was released of whom, a budget, how long people are remembered; verify: is a release consistent?"""
+"""ledger: what was released of whom, a budget, how long people are remembered."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from sfumato.api.cli.blocks import with_blocks
 from sfumato.api.cli.console import Console, Force, LedgerPath
 from sfumato.api.cli.tables import AtCoordinator
-from sfumato.core.errors import CardError, CoordinatorError, UsageError
+from sfumato.core.errors import UsageError
 from sfumato.core.wording import counted
 
 if TYPE_CHECKING:
@@ -240,53 +240,3 @@ def _settings(shown: LedgerShown) -> str:
     limit = "no budget" if shown.budget is None else f"budget {shown.budget.words()}"
     kept = "for good" if shown.keep_days is None else f"for {shown.keep_days:,} days"
     return f"Settings: {limit}. Fingerprints of people are kept {kept} ({shown.bytes / 1e6:,.1f} MB)."
-
-
-# verify: whether a release is consistent with its card.
-
-
-@with_blocks
-def verify(
-    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="Folder of a release.")],
-    console: Console,
-    log: Annotated[
-        str | None, typer.Option(metavar="WHERE", help="Add up what this public log has of the same people.")
-    ] = None,
-    log_key: Annotated[str | None, typer.Option(metavar="KEY", help="Key that the log must be signed by.")] = None,
-    with_seed: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Recompute the noise from this sealed seed, bit for bit.")
-    ] = None,
-    auditor_key: Annotated[Path | None, typer.Option(metavar="FILE", help="The key that opens the seed.")] = None,
-    table: Annotated[
-        str | None, typer.Option(metavar="TABLE", help="The original table, to recompute the release from.")
-    ] = None,
-) -> None:
-    """Check a release that you received: guarantee, files and rows against its card.
-
-    It needs neither the table nor a ledger nor a key, and writes nothing. Consistent means that nothing contradicts the
-    card; what cannot be checked from outside is listed. An auditor who has the table and the seed of a release can
-    recompute its noise; such keys are made with sfumato auditor.
-
-    Exit codes: 0 consistent, 6 not consistent, 2 no such release or a wrong option.
-
-    Examples:
-      sfumato verify release
-      sfumato verify release --json
-      sfumato verify release --log https://study.example
-      sfumato verify release --with-seed release.seed.age --auditor-key auditor.key --table patients.csv
-    """
-    from sfumato.api.verify import verify as run
-
-    try:
-        found = run(release, log=log, log_key=log_key, with_seed=with_seed, auditor_key=auditor_key, table=table)
-    except (UsageError, CoordinatorError) as error:
-        console.result(
-            {"release": str(release), "ok": False, "signed_by": None, "cannot_check": [], "error": str(error)}
-        )
-        raise
-    console.recite(found.in_words())
-    console.result(found.to_dict())
-    if not found.ok:
-        if console.quiet or console.as_json:
-            raise CardError(found.headline)
-        raise typer.Exit(CardError.exit_code)

@@ -52,6 +52,7 @@ def push(
     """
     from sfumato.study.client import carry_out, plan_push
     from sfumato.study.client.connection import plain
+    from sfumato.study.client.coordinator import site_signer
 
     check_hash(how.study_hash)
     with at.connected(console) as connected:
@@ -67,7 +68,12 @@ def push(
     rows = counted(receipt.rows, "row")
     what = f"{rows if plan.study.plan is None else f'noisy counts of about {rows}'} ({receipt.bytes:,} bytes)"
     console.say(f"Pushed {what} to {study} at {plan.address} as {plain(receipt.site)}. Receipt: {done.receipt_file}")
-    console.result({**plan.to_dict(), "receipt": receipt.to_dict(), "receipt_file": str(done.receipt_file)})
+    signer = site_signer()
+    signed_by = None if signer is None else signer.fingerprint
+    if signed_by is not None:
+        console.say(f"Signed with your key {signed_by}.")
+    told = {"receipt": receipt.to_dict(), "receipt_file": str(done.receipt_file), "signed_by": signed_by}
+    console.result({**plan.to_dict(), **told})
 
 
 def _show_dry(console: Console, plan: object) -> None:

@@ -36,7 +36,7 @@ def recommend(
     ranges are public. With --use-table settings are tried on your rows, and nothing can be proved then. TABLE can also
     be the folder of a release of made-up rows: choosing on these costs nothing more. Exit code 9: nothing that keeps
     the wish is of use. Without a wish, on a terminal, it asks, and prints the command that says the same. Everything
-    side by side, on your own rows: sfumato compare.
+    side by side, on your own rows: sfumato compare. The key that signs your releases: sfumato signer.
 
     Examples:
       sfumato recommend patients.csv --schema schema.yaml --max-posterior 0.2 --out config.yaml

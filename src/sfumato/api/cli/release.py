@@ -99,7 +99,8 @@ def sanitize(
     """Blur TABLE and write the release, its card and, if there is one, its key.
 
     Writes DIR/release.parquet and DIR/card.json to share, and DIR/trace.parquet and DIR/key.json, which are private.
-    Made-up rows have neither, but DIR/model.json, to share: `sfumato redraw` draws from it again.
+    Made-up rows have neither, but DIR/model.json, to share: `sfumato redraw` draws from it again. DIR/signed.txt.sig is
+    the signature of your key (sfumato signer show), by which others tell whose release it is.
 
     Examples:
       sfumato sanitize patients.csv --schema schema.yaml --epsilon 1 --out release
@@ -253,7 +254,8 @@ def _of_the_run(done: Sanitized) -> Iterator[str]:
 def _who_may_see(files: list[str], private: list[str]) -> str:
     kept = f"Private, never upload: {', '.join(private)}." if private else "Nothing in the folder is private."
     release = next(name for name in files if name.startswith("release."))
-    more = "".join(f", {name}" for name in ("model.json", "counts.parquet") if name in files)
+    beside = ("model.json", "counts.parquet", "signed.txt", "signed.txt.sig", "signer.json")
+    more = "".join(f", {name}" for name in beside if name in files)
     return f"To share: {release}, card.json{more}. {kept}"
 
 

@@ -48,11 +48,14 @@ from sfumato.auditing.report.strongest import attackers_section, counts_values, 
 from sfumato.auditing.report.wording import DASH, figure, of_100, setting_rows
 from sfumato.core.errors import CardError, UsageError
 from sfumato.core.files import check_free, file_digest, write_whole
+from sfumato.core.qr import qr_svg
+from sfumato.core.svg import tag
 from sfumato.core.wording import own_words, to_type
 from sfumato.guarantee import Card
 from sfumato.guarantee.card import EXPERIMENT, NOT_FOR_RELEASE
 from sfumato.guarantee.words import owners_word
-from sfumato.release.release import FILES
+from sfumato.release.release import FILES, release_file
+from sfumato.release.signature import signer_of
 from sfumato.release.write_release import COUNTS, MODEL
 
 # Which columns and which records the release gives away: for the owner's eyes, records by their row numbers.
@@ -368,7 +371,7 @@ def write_certificate(folder: Path, out: Path | None = None, *, with_audit: bool
 
 def render_certificate(folder: Path, audit: Mapping[str, Any] | None = None) -> str:
     """The page as text: what follows from the card and the released files, and what was measured where it is given."""
-    card = Card.load(folder)
+    card, key = Card.load(folder), signer_of(folder, release_file(folder))
     told: dict[str, Any] = {"private": False, "guarantee": card.stated_guarantee().to_dict(), "release": stated(card)}
     return report_template("certificate.html.j2").render(
         policy=CLOSED,
@@ -384,6 +387,24 @@ def render_certificate(folder: Path, audit: Mapping[str, Any] | None = None) -> 
         private=audit is not None and is_private(audit),
         not_protected=list(card.threat_model["not_protected"]),
         hashes=[(name, file_digest(folder / name)) for name in SHARED if (folder / name).is_file()],
+        signer=None if key is None else signer_html(key.fingerprint),
+    )
+
+
+def signer_html(fingerprint: str) -> Markup:
+    """A fingerprint as words to read out and as a QR code to scan."""
+    words = tag("ol", *(tag("li", word) for word in fingerprint.split("-")))
+    code = qr_svg(fingerprint.upper(), "The same fingerprint as a QR code")
+    return tag("div", code, words, class_="signer")
+
+
+def verified_page(found: object, signed_by: str | None) -> str:
+    """What a check of a release found, as one page."""
+    return report_template("verified.html.j2").render(
+        policy=CLOSED,
+        css=Markup(report_text("page.css")),
+        found=found,
+        signer=None if signed_by is None else signer_html(signed_by),
     )
 
 

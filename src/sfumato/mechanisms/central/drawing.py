@@ -281,9 +281,9 @@ class DrawnModel:
     @cached_property
     def _laws(self) -> list[tuple[Alias, Floats, Floats]]:
         """Made once, however many blocks are drawn: how to draw each column's bin, and where the bins lie."""
-        return [(Alias.of(self._conditional(node)), *_runs(self.columns[node.column].bins)) for node in self.nodes]
+        return [(Alias.of(self.conditional(node)), *_runs(self.columns[node.column].bins)) for node in self.nodes]
 
-    def _conditional(self, node: Node) -> Floats:
+    def conditional(self, node: Node) -> Floats:
         """P(bin | class, parents' coarse bins): the coarse bin by the table, the bin within it by the column."""
         one = self.columns[node.column]
         if not node.parents:

@@ -1,0 +1,176 @@
+"""verify: whether a release is consistent, and whose; signer: the owner's key, which signs every release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sfumato.api.cli.blocks import with_blocks
+from sfumato.api.cli.console import Console, Force, LedgerPath
+from sfumato.core.errors import CardError, CoordinatorError, UsageError
+from sfumato.core.files import check_free, write_whole
+
+if TYPE_CHECKING:
+    from sfumato.guarantee.signer import Signer
+
+app = typer.Typer(no_args_is_help=True, help="The key that signs your releases: show its fingerprint, replace it.")
+Out = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="File for what your keys say of each other, to be handed on.")
+]
+
+
+@app.command()
+@with_blocks
+def show(console: Console, ledger: LedgerPath = None, out: Out = None, force: Force = False) -> None:
+    """Show the fingerprint of your key, which others give to `sfumato verify --from`. A key that is missing is made.
+
+    The key lies beside the ledger, and only you can read it. Tell its fingerprint by telephone or on paper: what
+    travels with a release can be exchanged with it.
+
+    Examples:
+      sfumato signer show
+      sfumato signer show --json
+    """
+    from sfumato.guarantee.signer import Signer
+
+    check_free(out, force=force)
+    _tell(Signer.at(_path(ledger)), console, out)
+
+
+@app.command()
+@with_blocks
+def rotate(console: Console, ledger: LedgerPath = None, out: Out = None, force: Force = False) -> None:
+    """Replace your key by a new one, which the old one signs before it is erased.
+
+    Whoever knows the old fingerprint accepts what the new key signs: every release carries the statement as
+    signer.json. Releases of the old key stay valid. A key that others may have had is no such case: revoke it.
+
+    Example: sfumato signer rotate
+    """
+    check_free(out, force=force)
+    new = _known(ledger).rotated()
+    console.say("The key was replaced.")
+    _tell(new, console, out)
+
+
+@app.command()
+@with_blocks
+def revoke(
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File for the statement, to be handed on.")],
+    console: Console,
+    fingerprint: Annotated[
+        str | None, typer.Argument(metavar="[FINGERPRINT]", help="Of a key that was replaced; else the present one.")
+    ] = None,
+    ledger: LedgerPath = None,
+    force: Force = False,
+) -> None:
+    """Say that nothing a key signed counts any more, since others may have had it; if it is your present key, a new
+    one is made.
+
+    The statement reaches readers with your later releases, and only if you hand it to them: send FILE to whoever has a
+    release (`sfumato verify --statements FILE`). They need your new fingerprint as well, since a key that was stolen
+    could name any other as the next. A key that is lost cannot be revoked.
+
+    Example: sfumato signer revoke --out revoked.json
+    """
+    from sfumato.guarantee.fingerprint import from_words
+    from sfumato.guarantee.signer import statements_text
+
+    check_free(out, force=force)
+    old = _known(ledger)
+    said = old.revocation(old.fingerprint if fingerprint is None else from_words(fingerprint))
+    write_whole(out, statements_text([said]))  # first: it could not be made again
+    console.say(f"The key was revoked. Hand {out} to everyone who has a release that it signed.")
+    _tell(old.without(said), console, None)
+
+
+def _path(ledger: Path | None) -> Path:
+    from sfumato.guarantee.signer import signer_beside
+    from sfumato.ledger.ledger import default_ledger
+
+    return signer_beside(ledger or default_ledger())
+
+
+def _known(ledger: Path | None) -> Signer:
+    from sfumato.guarantee.signer import Signer
+
+    if (found := Signer.known(_path(ledger))) is None:
+        raise UsageError(f"There is no signing key {_path(ledger)} yet, so there is nothing to replace or revoke.")
+    return found
+
+
+def _tell(signer: Signer, console: Console, out: Path | None) -> None:
+    from sfumato.guarantee.signer import statements_text
+
+    console.say(f"Your fingerprint: {signer.fingerprint}")
+    console.say(f"For ssh-keygen: {signer.public.in_ssh()}")
+    if out is not None:
+        write_whole(out, statements_text(signer.stated))
+        console.say(f"Wrote {out}.")
+    public, key = signer.public.in_ssh(), str(signer.path)
+    console.result({"fingerprint": signer.fingerprint, "public": public, "key": key, "stated": len(signer.stated)})
+
+
+@with_blocks
+def verify(
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="Folder of a release.")],
+    console: Console,
+    owner: Annotated[
+        str | None,
+        typer.Option("--from", metavar="FINGERPRINT", help="Refuse what the key with this fingerprint did not sign."),
+    ] = None,
+    statements: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What the owner's keys said of each other, if not in RELEASE.")
+    ] = None,
+    page: Annotated[Path | None, typer.Option(metavar="FILE", help="Write what was found as one page, too.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is at --page.")] = False,
+    log: Annotated[
+        str | None, typer.Option(metavar="WHERE", help="Add up what this public log has of the same people.")
+    ] = None,
+    log_key: Annotated[str | None, typer.Option(metavar="KEY", help="Key that the log must be signed by.")] = None,
+    with_seed: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Recompute the noise from this sealed seed, bit for bit.")
+    ] = None,
+    auditor_key: Annotated[Path | None, typer.Option(metavar="FILE", help="The key that opens the seed.")] = None,
+    table: Annotated[
+        str | None, typer.Option(metavar="TABLE", help="The original table, to recompute the release from.")
+    ] = None,
+) -> None:
+    """Check a release that you received: signature, guarantee, files and rows against its card.
+
+    It needs neither the table nor a ledger nor a key, and writes nothing but --page. Consistent means that nothing
+    contradicts the card; what cannot be checked from outside is listed. Owners show the fingerprint of their key,
+    replace it or revoke it with sfumato signer. An auditor who has the table and the seed of a release can recompute
+    its noise; such keys are made with sfumato auditor.
+
+    Exit codes: 0 consistent, 6 not consistent, 2 no such release or a wrong option.
+
+    Examples:
+      sfumato verify release
+      sfumato verify release --from acorn-river-...
+      sfumato verify release --page check.html
+      sfumato verify release --json
+      sfumato verify release --log https://study.example
+      sfumato verify release --with-seed release.seed.age --auditor-key auditor.key --table patients.csv
+    """
+    from sfumato.api.verify import verify as run
+
+    check_free(page, force=force)
+    try:
+        seed = {"with_seed": with_seed, "auditor_key": auditor_key, "table": table}
+        found = run(release, owner=owner, statements=statements, log=log, log_key=log_key, **seed)
+    except (UsageError, CoordinatorError) as error:
+        console.result(
+            {"release": str(release), "ok": False, "signed_by": None, "cannot_check": [], "error": str(error)}
+        )
+        raise
+    console.recite(found.in_words())
+    if page is not None:
+        write_whole(page, found.to_html())
+    console.result(found.to_dict())
+    if not found.ok:
+        if console.quiet or console.as_json:
+            raise CardError(found.headline)
+        raise typer.Exit(CardError.exit_code)

@@ -1,0 +1,115 @@
+"""The owner's signature of a release: what is signed, how it is put beside the card, and what it shows to a reader.
+
+Signed are the bytes of the card and the content of the rows: as two lines of text that `sha256sum` reads, with a
+signature beside them that `ssh-keygen -Y verify` checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from sfumato.core.errors import CardError
+from sfumato.core.files import file_digest, write_whole
+from sfumato.guarantee.finding import Finding, cannot_check, ok, wrong
+from sfumato.guarantee.fingerprint import PublicKey
+from sfumato.guarantee.signer import MOST, Signer, checked, follows, revoked, stated_in, statements_text
+from sfumato.table import open_table
+from sfumato.table.content import content_digest, content_of
+
+SIGNED, SIGNATURE, STATEMENTS = "signed.txt", "signed.txt.sig", "signer.json"
+"""What is signed, its signature, and what the owner's keys said of each other, where they did."""
+UNSIGNED = "The release is unsigned: anyone may have made rows and card."
+EDITED = "{} is not the one that was signed: it was edited, or comes from another release."
+
+
+def rows_digest(path: Path) -> str:
+    """SHA-256 of the rows of a Parquet file, however they are cut and packed: the card stands in the same file. Of
+    another file, of its bytes."""
+    if path.suffix != ".parquet":
+        return file_digest(path)
+    return content_digest(content_of(open_table(path))).hex()
+
+
+def to_be_signed(folder: Path, rows: Path) -> str:
+    """The two lines: the first is checked by `sha256sum --ignore-missing -c`, and the second by us alone."""
+    name = f"{rows.name} (rows alone)" if rows.suffix == ".parquet" else rows.name
+    return f"{file_digest(folder / 'card.json')}  card.json\n{rows_digest(rows)}  {name}\n"
+
+
+def sign_release(folder: Path, rows: Path, key_file: Path) -> None:
+    """Put the signature of the key in a file, which is made at first use, beside the card and the rows."""
+    signer, text = Signer.at(key_file), to_be_signed(folder, rows)
+    write_whole(folder / SIGNED, text)
+    write_whole(folder / SIGNATURE, signer.sign(text.encode()))
+    if signer.stated:
+        write_whole(folder / STATEMENTS, statements_text(signer.stated))
+
+
+def keep_signature(old: Path, folder: Path, rows: Path) -> None:
+    """Of a copy of a release: the signature goes along where it still fits."""
+    with suppress(OSError):
+        if (old / SIGNED).read_text(encoding="utf-8") != to_be_signed(folder, rows):
+            return
+        for name in (SIGNED, SIGNATURE, STATEMENTS):
+            if (old / name).is_file():
+                write_whole(folder / name, (old / name).read_bytes())
+
+
+def signer_of(folder: Path, rows: Path) -> PublicKey | None:
+    """Whose key signed this card and these rows; None without a signature, `CardError` where it does not fit."""
+    there = [(folder / name).is_file() for name in (SIGNED, SIGNATURE)]
+    if not any(there):
+        return None
+    if not all(there):
+        missing = SIGNATURE if there[0] else SIGNED
+        raise CardError(f"{missing} is missing: the signature was taken away in part. Take the folder as it was.")
+    text = _read(folder / SIGNED)
+    key = checked(_read(folder / SIGNATURE), text)
+    signed, found = text.decode(errors="replace"), to_be_signed(folder, rows)
+    each = zip(signed.splitlines(), found.splitlines(), ("The card", "The file of the rows"), strict=False)
+    for one, expected, what in each:
+        if one != expected:
+            raise CardError(EDITED.format(what))
+    if signed != found:
+        raise CardError(f"{SIGNED} states more than a card and rows: another program wrote it.")
+    return key
+
+
+def _read(path: Path) -> bytes:
+    """Ours are much shorter."""
+    with path.open("rb") as file:
+        return file.read(MOST + 1)
+
+
+def signature(folder: Path, rows: Path, owner: str | None = None, statements: Iterable[Path] = ()) -> Iterator[Finding]:
+    """Who signed, whether that is the `owner` who was asked for (by fingerprint), and what that leaves open.
+
+    `statements` of keys about keys count as those beside the card do.
+    """
+    key = signer_of(folder, rows)
+    if key is None:
+        told = wrong if owner is not None else cannot_check
+        yield told("signature", UNSIGNED)
+        return
+    beside = [folder / STATEMENTS] if (folder / STATEMENTS).is_file() else []
+    stated = [one for path in (*beside, *statements) for one in stated_in(path)]
+    if revoked(key.fingerprint, stated):
+        yield wrong(
+            "signature", f"The owner of the key {key.fingerprint} has revoked it: what it signed counts no more."
+        )
+        return
+    signed = f"Card and rows are signed with the key {key.fingerprint}."
+    if owner is None:
+        yield ok("signature", signed, signed_by=key.fingerprint)
+        yield cannot_check(
+            "signature",
+            "Whose key that is: ask the owner for the fingerprint, by telephone or on paper, and give it with --from.",
+        )
+    elif key.fingerprint == owner:
+        yield ok("signature", f"{signed} That is the one you asked for.", signed_by=key.fingerprint)
+    elif follows(key.fingerprint, owner, stated):
+        yield ok("signature", f"{signed} The one you asked for named it as the next.", signed_by=key.fingerprint)
+    else:
+        yield wrong("signature", f"{signed} You asked for {owner}.", signed_by=key.fingerprint)
