@@ -78,6 +78,7 @@ def test_standard_input(run, tmp_path):
     assert run("evaluate", "m.skops", "-", *READ, piped=b"")[0] == 3
     left = {path.name for path in tmp_path.iterdir()}
     kept = {"ledger", ".ledger.lock", "ledger.people", "ledger.read", ".ledger.read.lock"}
+    kept |= {"ledger.signer", ".ledger.signer.lock"}
     assert left <= {"t.csv", "others.csv", "r", "m.skops", "p.csv", *kept}, "nothing piped in is left in a file"
 
 

@@ -141,6 +141,8 @@ def space_of(encoding: Encoding, transform: Mapping[str, Any], *, post_processin
 
 
 FORMAT, VERSION = "sfumato-card", 2
+MOST_BYTES = 1 << 26
+"""Of a card; a matrix of a thousand columns takes a third of it."""
 SEEDED, EXPERIMENT = "not for release", "not for release: an experiment"
 NOT_FOR_RELEASE = {
     SEEDED: "a fixed seed: anybody can repeat the noise",
@@ -212,7 +214,7 @@ class Card:
         if not path.is_file():
             raise CardError(f"There is no card {path}. Give the folder that `sfumato sanitize` wrote.")
         try:
-            data = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+            data = from_json(path.read_bytes() if path.stat().st_size <= MOST_BYTES else b"")
         except ValueError as error:
             raise CardError(f"The card {path} is not valid JSON: it is damaged or cut short.") from error
         return cls.from_dict(data, where=str(path))
@@ -240,7 +242,7 @@ class Card:
     def says_the_same(self, text: bytes) -> bool:
         """Whether `text` is this card too; words may differ, which every version finds anew."""
         try:
-            other = json.loads(text)
+            other = from_json(text)
             other["guarantee"]["words"] = self.guarantee["words"]
         except (ValueError, KeyError, TypeError):
             return False
@@ -316,9 +318,32 @@ def check_version(data: Any, where: str) -> None:
         raise CardError(f"{where} {why}")
 
 
+def from_json(text: bytes | str) -> Any:
+    """JSON that anybody may have written, with one meaning: no NaN, no number beyond doubles, no key twice. Else
+    ValueError, also for what is too deep or too long."""
+    if len(text) > MOST_BYTES:
+        raise ValueError("too long")
+    try:
+        return json.loads(text, parse_constant=_no_number, parse_float=_a_double, object_pairs_hook=_each_once)
+    except RecursionError:
+        raise ValueError("too deep") from None
+
+
 def _no_number(word: str) -> Any:
     """NaN and Infinity, which JSON does not have and Python reads all the same."""
     raise ValueError(word)
+
+
+def _a_double(word: str) -> float:
+    if math.isinf(found := float(word)):
+        raise ValueError(word)
+    return found
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(found := dict(pairs)) != len(pairs):
+        raise ValueError("a key twice")
+    return found
 
 
 def _without_numbers(data: Any) -> Any:

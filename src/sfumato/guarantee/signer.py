@@ -31,6 +31,8 @@ NAMESPACE = "sfumato"
 HASH = "sha512"
 _MAGIC, _VERSION = b"SSHSIG", (1).to_bytes(4, "big")
 _BEGIN, _END, _LINE = "-----BEGIN SSH SIGNATURE-----", "-----END SSH SIGNATURE-----", 70
+MOST_STATED = 1 << 20
+"""Bytes of a file of statements: more than a thousand of them."""
 MOST = 2048
 """Characters of a signature file; ours have about 300."""
 
@@ -139,8 +141,12 @@ class Stated(Record):
 def stated_in(path: Path) -> list[Stated]:
     """The statements in a file that `sfumato signer` wrote, each with its signature checked."""
     try:
-        found = [Stated.from_dict(one) for one in json.loads(path.read_text(encoding="utf-8"))["statements"]]
-    except (OSError, ValueError, KeyError, TypeError):
+        with path.open("rb") as file:
+            text = file.read(MOST_STATED + 1)
+        if len(text) > MOST_STATED:
+            raise ValueError("too long")
+        found = [Stated.from_dict(one) for one in json.loads(text)["statements"]]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise CardError(f"{path} holds no statements of `sfumato signer`: it was edited or is damaged.") from None
     for one in found:
         one.read()

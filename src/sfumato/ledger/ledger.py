@@ -29,6 +29,7 @@ from sfumato.guarantee.borrowed import Learned, direction_hashes, is_remembered
 from sfumato.guarantee.cost import Central
 from sfumato.guarantee.person_hash import Fingerprint, PersonHash, Tally
 from sfumato.guarantee.rounding import rounded_up
+from sfumato.guarantee.signer import signer_beside
 from sfumato.ledger.roll import KeptRoll, Roll
 
 # A limit that the owner set, and what counts against it.
@@ -295,7 +296,7 @@ class Ledger:
     def discard(self) -> None:
         """Remove a ledger that counted for one run only, with all that it knows of people."""
         shutil.rmtree(self.people_folder, ignore_errors=True)
-        for file in (self.path, memory_beside(self.path)):
+        for file in (self.path, memory_beside(self.path), signer_beside(self.path)):
             file.unlink(missing_ok=True)
             lock_of(file).unlink(missing_ok=True)
 

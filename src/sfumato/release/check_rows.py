@@ -8,11 +8,9 @@ Cells are told by row and column, never by what they hold.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +22,7 @@ from sfumato.channels.recipe import FALSE_ALARMS, Reach
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import CardError, SfumatoError, TableError
 from sfumato.guarantee import Card
+from sfumato.guarantee.card import from_json
 from sfumato.mechanisms.staged_release import OutcomeCounts, ReleasedRows, guides_fit
 from sfumato.release.noise_evidence import FALSE_ALARMS as NOISE_ALARMS
 from sfumato.release.noise_evidence import NoiseEvidence
@@ -60,12 +59,9 @@ OTHER_ROWS = "The card states another number of rows than the release has: one o
 def read_card(text: bytes | str) -> Card:
     """A card as it is embedded in a release, from anybody: no NaN, no duplicate meaning, and the published schema."""
 
-    def refuse(_: str) -> Any:
-        raise CardError("The card contains numbers that JSON does not have: it was edited or is damaged.")
-
     try:
-        data = json.loads(text, parse_constant=refuse)
-    except (ValueError, RecursionError):
+        data = from_json(text)
+    except ValueError:
         raise CardError("The card inside the release is not valid JSON: it was edited or is damaged.") from None
     if not isinstance(data, Mapping):
         raise CardError("The card inside the release is not a card: it was edited or is damaged.")

@@ -7,7 +7,6 @@ number no fine cell is. That the noise in the model was drawn cannot be seen.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import CardError, TableError
 from sfumato.core.files import file_digest
 from sfumato.guarantee import Card
+from sfumato.guarantee.card import MOST_BYTES, from_json
 from sfumato.mechanisms.central.drawing import DrawnModel, ModelColumn, Node
 from sfumato.mechanisms.central.model_file import DAMAGED, model_from_dict
 from sfumato.release.noise_evidence import exceeds
@@ -45,8 +45,8 @@ def read_model(folder: Path, card: Card) -> DrawnModel | None:
     if file_digest(path) != digest:
         raise CardError(f"{MODEL} is not the model of the card: it was edited, or comes from another release.")
     try:
-        found = json.loads(path.read_bytes())
-    except (ValueError, RecursionError):
+        found = from_json(path.read_bytes() if path.stat().st_size <= MOST_BYTES else b"")
+    except ValueError:
         raise CardError(DAMAGED) from None
     model = model_from_dict(found, card.source_encoding())
     measured = card.made_by().measured

@@ -5,6 +5,7 @@ A check takes what was read and yields findings. It believes nothing that it rea
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -34,6 +35,8 @@ FALSE_ALARMS = 5e-5
 """Honest releases whose rows are accused, at most: with what else chance can bring, fewer than 1 in 10,000."""
 UNSEEN = "outside the audit"
 """Of findings that an auditor who recomputes the release replaces."""
+PACKED, ROOM = 1000, 1 << 24
+"""No release is packed more tightly, beyond this many bytes or rows."""
 DAMAGED = "It cannot be read: it was edited or is damaged."
 
 
@@ -74,9 +77,28 @@ def presented(release: Path | str) -> Presented:
     if not folder.is_dir():
         raise UsageError(f"There is no folder {folder}. Give the folder of a release: release.parquet and card.json.")
     try:
-        return Presented(folder, Card.load(folder), release_file(folder))
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        found = Presented(folder, Card.load(folder), release_file(folder))
+        check_unpacked(found.rows)
+        return found
+    except (pa.ArrowException, OSError, zipfile.BadZipFile):
+        raise TableError(f"The rows in {folder} cannot be read: they were edited or are damaged.") from None
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, UsageError):
         raise CardError(f"The card in {folder} cannot be understood: it was edited or is damaged.") from None
+
+
+def check_unpacked(rows: Path) -> None:
+    """Refuse a small file that would fill the memory, or be read for ever."""
+    size, count, unpacked = rows.stat().st_size, 0, 0
+    if rows.suffix == ".parquet":
+        with pq.ParquetFile(rows) as file:
+            found = file.metadata
+            count = found.num_rows
+            unpacked = sum(found.row_group(number).total_byte_size for number in range(found.num_row_groups))
+    elif zipfile.is_zipfile(rows):
+        with zipfile.ZipFile(rows) as sheets:
+            unpacked = sum(one.file_size for one in sheets.infolist())
+    if unpacked > ROOM + PACKED * size or count > ROOM + PACKED * size:
+        raise TableError(f"{rows.name} unpacks to more than {PACKED:,} times its size, which no release does.")
 
 
 def run(check: Check, what: Presented) -> list[Finding]:
@@ -84,7 +106,7 @@ def run(check: Check, what: Presented) -> list[Finding]:
     found: list[Finding] = []
     try:
         found.extend(check(what))
-    except UNREADABLE as error:
+    except (*UNREADABLE, AttributeError, RecursionError, MemoryError) as error:
         said = str(error) if isinstance(error, CardError | TableError | UsageError) else DAMAGED
         found.append(wrong(check.__name__.replace("_", " "), said))
     return found
