@@ -10,7 +10,9 @@ from sklearn.datasets import load_wine
 import sfumato as sf
 from sfumato.api.cli.app import app
 from sfumato.api.cli.console import run_guarded
+from sfumato.auditing.figures import sets
 from sfumato.auditing.figures.item import PAPERS, _jackknife, find_item, items
+from sfumato.auditing.figures.principal_laplace import Split, swapping
 from sfumato.auditing.figures.sets import BUNDLED, GENERATED, SHAPES, SPLIT, generated
 from sfumato.core.errors import UsageError
 
@@ -52,6 +54,19 @@ def test_amplification_is_that_of_the_text():
     assert values["amplification, b = 0.3"].printed == 28
     assert values["rho_2, b = 0.3"].reached == pytest.approx(0.0273, abs=1e-4)
     assert values["amplification, b = 0.2"].printed is None
+
+
+def test_swapping_keeps_columns_and_leaves_many_values_as_they_were():
+    data = sets.load("wine")
+    split = Split.of(data, np.random.default_rng(0))
+    plain, half, all_of_it = (swapping(split, share, np.random.default_rng(1)) for share in (0.0, 0.5, 1.0))
+    assert (plain["filtered"], plain["near"]) == (0.0, 1.0)
+    assert all_of_it["near"] < half["near"] < 1
+    assert half["near"] == pytest.approx(0.5 + 0.5 * all_of_it["near"], abs=0.02)
+    x = split.X[:, split.varies]  # two values of a column taken at random, over all pairs
+    apart = np.mean([(np.abs(one[:, None] - one) <= 0.05).mean() for one in x.T])
+    assert all_of_it["near"] == pytest.approx(apart, abs=0.01)
+    assert all_of_it["best_k"] < plain["best_k"] - 0.2  # nothing of the rows is left
 
 
 def test_a_split_of_ones_own_is_kept(tmp_path, capsys):

@@ -115,11 +115,35 @@ def test_expressions_that_are_sums_and_others():
             Projection.read(wrong, names)
 
 
+def test_more_than_two_columns_are_the_product_of_theirs(people, release):
+    """As published [density-reconstruction, 3.3]; every share is that of the pairs and of the columns alone."""
+    found = sf.reconstruct(release, joint=("a", "b", "sex"), bins=6, published=False, independent=True)
+    two = sf.reconstruct(release, joint=("a", "b"), bins=6, independent=True)
+    assert found.mass.shape == (6, 6, 2)
+    assert found.mass.sum(axis=2) == pytest.approx(two.mass)
+    assert found.mutual_information == pytest.approx(0.0, abs=1e-9)
+    assert found.correlation is None
+    table = found.table()
+    assert table.num_rows == 72
+    assert table.column_names == ["a_low", "a_high", "b_low", "b_high", "sex", "probability"]
+    assert sum(table["probability"].to_pylist()) == pytest.approx(1.0)
+    near, far = (
+        found.information_loss(people["a"], people["b"], people["sex"]),
+        found.information_loss([min(people["a"])] * len(people["a"]), people["b"], people["sex"]),
+    )
+    assert near < far
+    assert found.plot().count("Shares of") >= 3
+
+
 def test_what_cannot_be_had_together_is_refused(people, release):
     with pytest.raises(UsageError, match="Give one of"):
         sf.reconstruct(release, "a", along="a")
-    with pytest.raises(UsageError, match="needs two columns"):
+    with pytest.raises(UsageError, match="'a' is named twice"):
         sf.reconstruct(release, joint=("a", "a"))
+    with pytest.raises(UsageError, match="as their product only: add --independent"):
+        sf.reconstruct(release, joint=("a", "b", "sex"))
+    with pytest.raises(UsageError, match=r"2,000,000 cells, and 1,000,000 are possible"):
+        sf.reconstruct(release, joint=("a", "b", "sex"), bins=1_000, independent=True)
     with pytest.raises(UsageError, match="no column 'c'"):
         sf.reconstruct(release, joint=("a", "c"))
     with pytest.raises(CardError, match="no additive noise"):

@@ -159,14 +159,17 @@ def penalty_or_auto(typed: str) -> float | str:
 class ReconstructAsked:
     """The options of `reconstruct`."""
 
-    joint: tuple[str, str] | None = asked(
-        None, "Two columns, to learn how they are spread together.", kind="tuple of two str", typed=NOT_TYPED
+    joint: tuple[str, ...] | None = asked(
+        None,
+        "Two columns, to learn how they are spread together; more with `independent`.",
+        kind="tuple of str",
+        typed=NOT_TYPED,
     )
     along: str | None = asked(
         None, 'A weighted sum of columns with additive noise, such as "income - 2 * rent".', typed=NOT_TYPED
     )
     independent: bool = asked(
-        False, "Of --joint: the product of both, as published.", flag="--independent/--no-independent"
+        False, "Of --joint: the product of the columns, as published.", flag="--independent/--no-independent"
     )
     method: str = asked(
         "parzen-program", "parzen-program or expectation-maximization.", kind="str", more="How to undo the noise."

@@ -5,6 +5,7 @@ Released columns are read block by block: density.parquet, density.csv and densi
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -44,6 +45,7 @@ from sfumato.table.arrays import day_numbers, numbers, plain
 _LONGEST_NAME = 80
 Found = Density | Shares | JointDensity
 USUAL = ReconstructAsked()
+MOST_CELLS = 1_000_000
 JOINT_BINS = 25
 """Cells of each of two columns: 75 would be 5,625 pairs, of which most stay empty."""
 BLOCK = 1 << 18
@@ -100,43 +102,48 @@ def strength_of(releases: Sequence[Release], column: str) -> NoiseStrength:
 
 def joint_from(
     releases: Sequence[Release],
-    columns: tuple[str, str],
+    columns: tuple[str, ...],
     method: Method,
     *,
     bins: int = JOINT_BINS,
     independent: bool = False,
     seed: int = 0,
 ) -> JointDensity:
-    """How two columns are spread together; `independent`: as published, the product of both."""
+    """How two columns are spread together; `independent`: as published, the product of all."""
     check_apart(releases)
-    first, second = columns
-    if first == second:
-        raise UsageError(f"A joint density needs two columns, and {first!r} is one.")
+    if twice := [name for number, name in enumerate(columns) if name in columns[:number]]:
+        raise UsageError(f"A joint density needs different columns, and {twice[0]!r} is named twice.")
+    if len(columns) > 2 and not independent:
+        raise UsageError(
+            f"How {len(columns)} columns are spread together is reconstructed as their product only: add "
+            "--independent, or name two."
+        )
     if not all(release.card.is_columnwise or release.card.made_by().map.affine() is not None for release in releases):
         raise CardError("The map of the release is a secret key, so the ranges of its columns are not known.")
     described = [[describe(release.card, column) for release in releases] for column in columns]
     for one in described:
         check_same_column(one)
     _check_independent(releases, columns)
-    axes = axis_of(described[0], bins), axis_of(described[1], bins)
+    axes = tuple(axis_of(one, bins) for one in described)
+    if (cells := math.prod(axis.count for axis in axes)) > MOST_CELLS:
+        raise UsageError(f"The product has {cells:,} cells, and {MOST_CELLS:,} are possible. Give fewer --bins.")
     marginals = [reconstruct_from(releases, column, method, resamples=0, atoms=False, seed=seed) for column in columns]
-    pair = marginals[0], marginals[1]
     if independent:
         about = {"method": "product of the marginals"}
-        return JointDensity(axes, product_of(axes, pair), sum(release.card.rows for release in releases), about)
+        return JointDensity(axes, product_of(axes, marginals), sum(release.card.rows for release in releases), about)
     parts = []
     for release, one, other in zip(releases, *described, strict=True):
         blocks = ((first, second) for first, second in blocks_of(release, [one, other]))
         parts.append(Pairs.of(blocks, (Side.of(one, axes[0]), Side.of(other, axes[1]))))
-    return reconstruct_pairs(parts, axes, pair)
+    return reconstruct_pairs(parts, (axes[0], axes[1]), (marginals[0], marginals[1]))
 
 
-def _check_independent(releases: Sequence[Release], columns: tuple[str, str]) -> None:
+def _check_independent(releases: Sequence[Release], columns: tuple[str, ...]) -> None:
     for recipe in (release.card.made_by() for release in releases):
         places = [recipe.names().index(column) for column in columns]
-        if all(isinstance(recipe.channels[place], Mixed) for place in places):
+        if sum(isinstance(recipe.channels[place], Mixed) for place in places) > 1:
             raise CardError(
-                f"Columns {columns[0]!r} and {columns[1]!r} share their noise (a bandwidth that is a matrix), and "
+                f"Columns {' and '.join(map(repr, columns))} share their noise (a bandwidth that is a matrix), and "
                 "joint densities need independent noise. Reconstruct them one by one, or a sum of them (--along)."
             )
 
@@ -184,9 +191,9 @@ class Wish:
     def found(self, releases: Sequence[Release], method: Method, options: ReconstructAsked) -> Found:
         """The distribution, by what can be asked of it."""
         how: dict[str, Any] = {"seed": options.seed}
-        if len(self.columns) == 2:
+        if len(self.columns) > 1:
             how |= {"bins": options.bins or JOINT_BINS, "independent": options.independent or options.published}
-            return joint_from(releases, (self.columns[0], self.columns[1]), method, **how)
+            return joint_from(releases, self.columns, method, **how)
         how |= {"bins": options.bins or BINS, "confidence": options.confidence, "resamples": options.resamples}
         how |= {"atoms": options.atoms and not options.published}
         if self.along:
@@ -209,7 +216,7 @@ def reconstruct(releases: Releases, column: str | None = None, options: Reconstr
     Returns
     -------
     Density, Shares or JointDensity
-        A density for numbers and dates, shares for categories, a joint density for two columns; all of them have
+        A density for numbers and dates, shares for categories, a joint density for several columns; all of them have
         `table()`, `summary()` and `plot()` (SVG).
 
     Examples
@@ -318,6 +325,6 @@ class _Original:
             sums = projection.values({name: self.values(name) for name in projection.weights})
             return lambda found: information_loss(sums, found)
         values = [self.values(column) for column in wish.columns]
-        if len(values) == 2:
+        if len(values) > 1:
             return lambda found: float(found.information_loss(*values))
         return lambda found: information_loss(values[0], found)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from markupsafe import Markup
 
 from sfumato.core.array_types import Codes, Floats
 from sfumato.core.errors import CardError, TableError, UsageError
@@ -17,7 +19,21 @@ from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.evidence import FEWEST, Cells, cell_probabilities
 from sfumato.reconstruction.expectation_maximization import successive
 from sfumato.reconstruction.noise_strength import Described, cells_of, z_range
-from sfumato.reconstruction.picture import BOTTOM, LEFT, RIGHT, TOP, Size, fitting, framed, text, ticks
+from sfumato.reconstruction.picture import (
+    BOTTOM,
+    LEFT,
+    RIGHT,
+    TOP,
+    WIDE,
+    Size,
+    bars_picture,
+    fitting,
+    framed,
+    plain,
+    svg,
+    text,
+    ticks,
+)
 from sfumato.reconstruction.shares import Shares
 
 # A joint density as an SVG picture: cells that are the darker, the more people lie in them.
@@ -105,12 +121,12 @@ class Axis:
 
 @dataclass(frozen=True, repr=False)
 class JointDensity:
-    """Probabilities `mass` of pairs: lines are the cells of the first column, columns those of the second.
+    """Probabilities `mass` of pairs: lines are the cells of the first column, columns those of the second, and so on.
 
     It has no band: how far a cell of it can be trusted is not told.
     """
 
-    axes: tuple[Axis, Axis]
+    axes: tuple[Axis, ...]
     mass: Floats
     rows: int
     about: Mapping[str, Any] = field(default_factory=dict)
@@ -126,7 +142,7 @@ class JointDensity:
     @property
     def correlation(self) -> float | None:
         """Of two numbers; of categories there is none."""
-        if any(axis.categories for axis in self.axes):
+        if len(self.axes) != 2 or any(axis.categories for axis in self.axes):
             return None
         x, y = (axis.middles for axis in self.axes)
         p, q = self.mass.sum(axis=1), self.mass.sum(axis=0)
@@ -136,35 +152,35 @@ class JointDensity:
 
     @property
     def mutual_information(self) -> float:
-        """In bits: what the one column tells of the other; 0 where they are independent."""
-        apart = np.outer(self.mass.sum(axis=1), self.mass.sum(axis=0))
+        """In bits: what the columns tell of each other; 0 where they are independent."""
+        apart = outer(self.marginals())
         shown = self.mass > 0
         return float(np.sum(self.mass[shown] * np.log2(self.mass[shown] / apart[shown])))
 
-    def shares_of(self, first: Any, second: Any) -> Floats:
-        """Shares of original pairs in the same cells; pairs outside count nowhere."""
-        one, other = self.axes[0].codes(first), self.axes[1].codes(second)
-        if len(one) != len(other) or not len(one):
-            raise UsageError("There are no pairs to compare the density with: the columns must be equally long.")
-        inside = (one >= 0) & (other >= 0)
-        counts = np.zeros(self.mass.shape)
-        np.add.at(counts, (one[inside], other[inside]), 1.0)
-        return np.asarray(counts / len(one))
+    def marginals(self) -> list[Floats]:
+        """The shares of each column's cells."""
+        places = range(len(self.axes))
+        return [self.mass.sum(axis=tuple(other for other in places if other != place)) for place in places]
 
-    def information_loss(self, first: Any, second: Any) -> float:
+    def shares_of(self, *columns: Any) -> Floats:
+        """Shares of original pairs in the same cells; pairs outside count nowhere."""
+        codes = [axis.codes(values) for axis, values in zip(self.axes, columns, strict=True)]
+        if len({len(one) for one in codes}) > 1 or not len(codes[0]):
+            raise UsageError("There are no pairs to compare the density with: the columns must be equally long.")
+        inside = np.all([one >= 0 for one in codes], axis=0)
+        counts = np.zeros(self.mass.shape)
+        np.add.at(counts, tuple(one[inside] for one in codes), 1.0)
+        return np.asarray(counts / len(inside))
+
+    def information_loss(self, *columns: Any) -> float:
         """Half the L1 distance to original pairs, from 0 to 1; lower is better [density-reconstruction, Eq. 20]."""
-        shares = self.shares_of(first, second)
+        shares = self.shares_of(*columns)
         return 0.5 * float(np.abs(shares - self.mass).sum()) + 0.5 * max(0.0, 1.0 - float(shares.sum()))
 
     def table(self) -> pa.Table:
         """One row for each pair of cells: their ends or categories, and the probability."""
         columns: dict[str, Any] = {}
-        for place, axis in enumerate(self.axes):
-            at = (
-                np.repeat(np.arange(axis.count), self.axes[1].count)
-                if place == 0
-                else np.tile(np.arange(axis.count), self.axes[0].count)
-            )
+        for axis, at in zip(self.axes, np.indices(self.mass.shape).reshape(len(self.axes), -1), strict=True):
             if axis.categories:
                 columns[axis.name] = [axis.categories[code] for code in at]
             else:
@@ -184,9 +200,19 @@ class JointDensity:
         return {**told, **self.about}
 
     def plot(self) -> str:
-        """The probabilities as an SVG picture: the darker a cell, the more people."""
+        """The probabilities as an SVG picture: the darker a cell, the more people. Of more than two, each column."""
+        if len(self.axes) > 2:
+            return self._each_column()
         names = [axis.categories or axis.edges for axis in self.axes]
         return heat_picture(f"Density of {self.name}", [axis.name for axis in self.axes], names, self.mass)
+
+    def _each_column(self) -> str:
+        shapes = []
+        for place, (axis, share) in enumerate(zip(self.axes, self.marginals(), strict=True)):
+            words = axis.categories or [plain(middle) for middle in axis.middles]
+            bars = bars_picture(f"Shares of {axis.name!r}", words, share, None)
+            shapes.append(tag("g", Markup(bars), transform=f"translate(0 {place * WIDE.height})"))
+        return svg(WIDE.width, len(shapes) * WIDE.height, shapes)
 
 
 # Two columns together: how pairs of values were spread behind the noise of both [density-reconstruction, 3.3].
@@ -299,7 +325,12 @@ def reconstruct_pairs(
     return JointDensity(axes, mass, rows, about)
 
 
-def product_of(axes: tuple[Axis, Axis], marginals: tuple[Density | Shares, Density | Shares]) -> Floats:
+def outer(shares: Sequence[Floats]) -> Floats:
+    """The product of shares, one axis each."""
+    return np.asarray(reduce(np.multiply.outer, shares))
+
+
+def product_of(axes: Sequence[Axis], marginals: Sequence[Density | Shares]) -> Floats:
     """As published: the columns taken as independent."""
     found = []
     for axis, marginal in zip(axes, marginals, strict=True):
@@ -310,7 +341,7 @@ def product_of(axes: tuple[Axis, Axis], marginals: tuple[Density | Shares, Densi
             found.append(share / share.sum())
         if len(found[-1]) != axis.count:
             raise UsageError(f"The marginal of {axis.name!r} does not have the joint density's categories.")
-    return np.outer(found[0], found[1])
+    return outer(found)
 
 
 def path(parts: Sequence[Pairs], start: Floats) -> Iterator[Floats]:

@@ -324,9 +324,10 @@ class Wished:
     column: Annotated[
         list[str] | None, typer.Option(metavar="COL", help="A column of the release; may be repeated.")
     ] = None
-    joint: Annotated[list[str] | None, typer.Option(metavar="A,B", help="Two columns together; may be repeated.")] = (
-        None
-    )
+    joint: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A,B", help="Two columns together (more with --independent); may be repeated."),
+    ] = None
     along: Annotated[
         list[str] | None, typer.Option(metavar="SUM", help='A weighted sum, such as "a - 2 * b"; may be repeated.')
     ] = None
@@ -395,7 +396,7 @@ def _wishes(wished: Wished, releases: int) -> list[Wish]:
     """What is to be reconstructed: columns, pairs and sums, in this order."""
     from sfumato.learn.reconstruct import Wish
 
-    wishes = [Wish((name,)) for name in wished.column or ()] + [Wish(_pair(one)) for one in wished.joint or ()]
+    wishes = [Wish((name,)) for name in wished.column or ()] + [Wish(_together(one)) for one in wished.joint or ()]
     wishes += [Wish(along=one) for one in wished.along or ()]
     one_column = releases == len(wishes) == len(wished.column or ()) == 1
     if wished.trade_off and (wished.original is None or not one_column):
@@ -446,8 +447,8 @@ def _figure(summary: dict[str, Any]) -> str:
     return f"{correlation}{summary['mutual_information']:.2f} bits in common"
 
 
-def _pair(given: str) -> tuple[str, str]:
-    found = [name.strip() for name in given.split(",")]
-    if len(found) != 2 or not all(found):
-        raise UsageError(f"--joint takes two columns with a comma between them, such as income,age. Got {given!r}.")
-    return found[0], found[1]
+def _together(given: str) -> tuple[str, ...]:
+    found = tuple(name.strip() for name in given.split(","))
+    if len(found) < 2 or not all(found):
+        raise UsageError(f"--joint takes columns with commas between them, such as income,age. Got {given!r}.")
+    return found
