@@ -198,6 +198,8 @@ class Work:
         if role == "identifier":
             return
         self.typed |= {(column.name, name): value for name, value in given.items()}
+        if given["use"] == KEEP and column.kind not in NUMBERS and not (column.categories or given["words"]):
+            raise UsageError("Type the words that it may hold, as your source lists them, or leave it out.")
         if not given["known"]:
             if column.source == "learned" and _changed(column, given):
                 raise UsageError(SOURCE_MISSING)
