@@ -306,7 +306,15 @@ def test_a_plan_says_where_its_bins_and_pairs_come_from(release):
     assert_learned(release("tree-resampling", NUMBERS, plan=unsaid), "bins of x0, bins of x1, bins of x2 and 3 more")
 
 
+def test_a_given_centre_may_owe_something_to_the_rows(release):
+    """The means of the table as a centre would stand on a card that claims to rest on public things alone."""
+    card = release("random-rotation", NUMBERS, centre=0.5, noise="laplace", scale=1.0)
+    assert_learned(card, "a given centre of the rotation")
+    assert release("random-rotation", NUMBERS, noise="laplace", scale=1.0).guarantee["kind"] == LOCAL_DP
+
+
 TESTED_ABOVE = {
+    ("random-rotation", "centre"),
     ("principal-laplace", "basis"),
     ("principal-laplace", "component_bounds"),
     ("guided-projection", "guidance"),

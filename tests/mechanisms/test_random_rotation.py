@@ -225,6 +225,26 @@ def test_forged_keys_are_refused(arrays, words):
         RandomRotation().fit(np.zeros((2, 5)), encoding=encoding, key=key)
 
 
+def test_a_centre_of_ones_own_stays_where_it_is():
+    """x = t goes to the origin; the same t is asked of the key, and stands on the card."""
+    encoding, X = domain("nn3"), np.random.default_rng(0).random((6, 5))
+    t = [0.1, 0.2, 0.3, 0.4, 0.5]
+    made = RandomRotation(centre=t)
+    key = made.draw_key(encoding)
+    fit = made.fit(X, encoding=encoding, key=key)
+    assert np.abs(fit.embed(np.array([t]))).max() < 1e-15
+    assert np.linalg.norm(fit.embed(X), axis=1) == pytest.approx(np.linalg.norm(X - t, axis=1))
+    assert fit.parameters_used()["centre"] == t
+    assert RandomRotation(centre=0.5).draw_key(encoding).arrays["centre"].tolist() == [0.5] * 5
+    for other in (0.5, "zero", "random"):
+        if other != "random":
+            with pytest.raises(CardError, match=r"another centre|has a random centre"):
+                RandomRotation(centre=other).fit(X, encoding=encoding, key=key)
+    for wrong in ([0.1, 0.2], 1.5, [0.5] * 4 + [float("nan")], [[0.5] * 5], None):
+        with pytest.raises(UsageError, match="one for each of the 5 encoded columns"):
+            RandomRotation(centre=wrong).draw_key(encoding)
+
+
 def test_keys_of_another_kind_and_wrong_parameters_are_refused():
     encoding, X = domain("nn3"), np.zeros((2, 5))
     with pytest.raises(CardError, match="other columns, bounds or categories"):

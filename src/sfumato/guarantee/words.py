@@ -32,6 +32,7 @@ WAYS_OUT = {
     "the guidance": "use guidance that owes nothing to this table (--param guidance=... --param guidance_reason=...)",
     "given guidance": "say why the guidance is public (--param guidance_reason=...)",
     "guidance that": "use guidance that owes nothing to anybody's rows, and say why (--param guidance_reason=...)",
+    "a given centre": "draw the centre or take the corner (--param centre=random, --param centre=zero)",
     "rotation with": "draw a new rotation (leave --key out)",
     "the plan of": "say where the plan's bins and pairs come from (sfumato study plan, or their source and reason)",
     "floating-point noise": "draw the noise exactly (--param noise=exact, or a law that has an exact form: laplace)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -52,6 +53,7 @@ WITHOUT_NOISE = (
 CENTRES = ("random", "zero")
 SEARCHED = "searched"
 """Name under which a key says that its rotation was chosen by looking at data, and among how many."""
+GIVEN_CENTRE = "a given centre of the rotation, which may owe something to the rows"
 BORROWED = "rotation with directions that were learned from people's rows for another release"
 
 
@@ -68,7 +70,8 @@ class RandomRotation(Mechanism):
 
     Parameters
     ----------
-    centre : "random", or "zero", which also makes polynomial and sigmoid kernels and the perceptron invariant.
+    centre : "random"; "zero", which also makes polynomial and sigmoid kernels and the perceptron invariant; or one of
+        your own, a number from 0 to 1 or a list of one for each encoded column. The card states it.
     noise : None, or a law: "laplace" (exact, with a guarantee), "normal", "uniform", "student-t".
     scale : of the noise, relative to the diameter of the domain.
     epsilon_record : target epsilon of the record; implies Laplace noise, whose scale is then derived.
@@ -90,7 +93,7 @@ class RandomRotation(Mechanism):
         "knows some original rows, the key, or a site that has it, can undo the rotation.",
     )
 
-    centre: str = "random"
+    centre: str | float | Sequence[float] = "random"
     noise: str | None = None
     scale: float = 0.1
     epsilon_record: float | None = None
@@ -100,16 +103,15 @@ class RandomRotation(Mechanism):
 
     def key_around(self, rotation: Matrix, encoding: Encoding, searched: int | None = None) -> Key:
         """A key for this rotation with a freshly drawn centre; `searched` is among how many a search chose it."""
-        self._check_choice(CENTRES, centre=self.centre)
-        width = encoding.width
-        centre = secret_generator().random(width) if self.centre == "random" else np.zeros(width)
-        arrays = {"matrix": rotation, "centre": centre}
+        own, width = self._own_centre(encoding.width), encoding.width
+        drawn = secret_generator().random(width) if self.centre == "random" else np.zeros(width)
+        arrays = {"matrix": rotation, "centre": drawn if own is None else own}
         if searched is not None:
             arrays[SEARCHED] = np.array([float(searched)])
         return Key.draw(self.name, encoding.fingerprint(), arrays)
 
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
-        self._check_choice(CENTRES, centre=self.centre)
+        self._own_centre(encoding.width)  # refuses what is none
         self._check_positive(scale=self.scale, epsilon_record=self.epsilon_record)
         if self.noise is not None:
             self._check_choice(tuple(LAWS), noise=self.noise)
@@ -128,6 +130,21 @@ class RandomRotation(Mechanism):
         self._set_noise()
         return self
 
+    def _own_centre(self, width: int) -> Matrix | None:
+        """A centre that was given as numbers; None where it is drawn, or zero."""
+        if isinstance(self.centre, str) and self.centre in CENTRES:
+            return None
+        try:
+            given = np.asarray(self.centre, dtype=np.float64)
+        except (TypeError, ValueError):
+            given = np.full(width + 1, np.nan)
+        if given.shape not in ((), (width,)) or not np.all((given >= 0) & (given <= 1)):
+            raise UsageError(
+                f"The 'centre' parameter of random-rotation must be one of {', '.join(CENTRES)}, or a number from 0 to "
+                f"1, or one for each of the {width} encoded columns. Got {str(self.centre)[:60]!r} instead."
+            )
+        return np.array(np.broadcast_to(given, (width,)))
+
     def _check_key(self, key: Key, encoding: Encoding) -> None:
         """The guarantee rests on an orthogonal matrix and a centre inside the cube, which a forged key may lack."""
         matrix, centre = key.arrays.get("matrix"), key.arrays.get("centre")
@@ -137,7 +154,10 @@ class RandomRotation(Mechanism):
         if not is_orthogonal(matrix) or not np.all((centre >= 0) & (centre <= 1)):
             raise CardError("This key has no orthogonal matrix with a centre between 0 and 1. Give another --key.")
         held = "random" if centre.any() else "zero"
-        if held != self.centre:
+        own = self._own_centre(width)
+        if own is not None and not np.array_equal(own, centre):
+            raise CardError("This key has another centre than --param centre. Leave --key out, or give its own centre.")
+        if own is None and held != self.centre:
             raise CardError(f"This key has a {held} centre. Give --param centre={held} or another --key.")
 
     def _set_noise(self) -> None:
@@ -182,7 +202,8 @@ class RandomRotation(Mechanism):
 
     def learned(self) -> list[str]:
         chosen = ["choice of the rotation, by a search that looked at the data"] if SEARCHED in self.key_.arrays else []
-        return [*super().learned(), *chosen, *([BORROWED] if self.borrowed_ else [])]
+        own = [] if isinstance(self.centre, str) else [GIVEN_CENTRE]
+        return [*super().learned(), *chosen, *own, *([BORROWED] if self.borrowed_ else [])]
 
     @property
     def learns_directions(self) -> bool:
@@ -193,7 +214,8 @@ class RandomRotation(Mechanism):
 
     def parameters_used(self) -> dict[str, Any]:
         scale = None if self.law_name_ is None else self.scale_
-        return {**super().parameters_used(), "noise": self.law_name_, "scale": scale}
+        centre = self.centre if isinstance(self.centre, str) else np.asarray(self.centre, dtype=np.float64).tolist()
+        return {**super().parameters_used(), "centre": centre, "noise": self.law_name_, "scale": scale}
 
 
 # Random projection: multiply by a secret random matrix (Rand-P) [Liu, Kargupta & Ryan 2006].
