@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algori
 from numpy.typing import NDArray
 
 from sfumato.core.array_types import Codes, Flags, Floats, Hashes
-from sfumato.core.files import PRIVATE, explained, new_file, put_in_place
+from sfumato.core.files import PRIVATE, explained, new_file, put_in_place, write_back
 from sfumato.guarantee.rounding import sum_up
 from sfumato.table.cell_sets import Words, one_spelling
 
@@ -51,6 +51,8 @@ class Spool:
             self._move_to_disk()
         self._file.seek(0, os.SEEK_END)  # it may have been read in between
         self._file.write(content)
+        if self._on_disk:
+            write_back(self._file)
 
     def from_start(self) -> IO[bytes]:
         """All that was put by, to be read."""

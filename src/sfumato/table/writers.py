@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sfumato.core.errors import OutputError
-from sfumato.core.files import new_file
+from sfumato.core.files import new_file, write_back
 from sfumato.table.spreadsheet import SheetWriter
 from sfumato.table.statistical import StatisticalWriter
 from sfumato.table.tables import BLOCK_ROWS, bare
@@ -148,7 +148,7 @@ class _Parquet:
 
     def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
         compression = {f.name: "none" if pa.types.is_floating(f.type) else "zstd" for f in schema}
-        self._schema = schema
+        self._schema, self._whole = schema, file
         self._file = pa.OSFile(file.name, "wb")
         self._writer = pq.ParquetWriter(
             self._file,
@@ -162,6 +162,7 @@ class _Parquet:
 
     def write(self, block: pa.RecordBatch | pa.Table) -> None:
         self._writer.write_table(_fitted(block, self._schema))
+        write_back(self._whole)
 
     def __enter__(self) -> _Parquet:
         return self
