@@ -150,3 +150,12 @@ def test_strangers_with_columns_of_their_own_are_compared_over_a_few_columns_onl
     made.save(tmp_path, "again")
     assert not list(tmp_path.glob("*.rows"))
     assert rolled(theirs, tmp_path, "same")[0].known_to(kept).all()
+
+
+def test_of_columns_that_are_spelt_alike_the_first_counts():
+    words = np.arange(12, dtype=np.uint32).reshape(4, 3)
+    made = roll.Roll(PersonHash(b"k" * 32), ["Age", "sex", "age"], people=False)
+    assert set(made.tags) == {made.hasher.tag("age"), made.hasher.tag("sex")}
+    made.add(made.told(4, lambda place: words[:, place], None))
+    (found,) = made._words([made.hasher.tag("age")])
+    assert_array_equal(found[0], words[:, 0])

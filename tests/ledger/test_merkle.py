@@ -11,8 +11,6 @@ from sfumato.ledger.merkle import (
     EMPTY,
     TILE,
     ProofError,
-    check_consistency,
-    consistency,
     grown,
     inclusion,
     leaf_hash,
@@ -51,18 +49,6 @@ def path(m: int, entries: list[bytes]) -> list[bytes]:
     return [*path(m - k, entries[k:]), mth(entries[:k])]
 
 
-def subproof(m: int, entries: list[bytes], whole: bool) -> list[bytes]:
-    """Section 2.1.2."""
-    if m == len(entries):
-        return [] if whole else [mth(entries)]
-    k = 1
-    while 2 * k < len(entries):
-        k *= 2
-    if m <= k:
-        return [*subproof(m, entries[:k], whole), mth(entries[k:])]
-    return [*subproof(m - k, entries[k:], False), mth(entries[:k])]
-
-
 ENTRIES = [b"%d" % number for number in range(MOST)]
 NODES = nodes_of([leaf_hash(one) for one in ENTRIES])
 ROOTS = [mth(ENTRIES[:size]) for size in range(MOST + 1)]
@@ -75,10 +61,6 @@ def test_roots_and_proofs_are_those_of_the_definition():
             proof = inclusion(NODES, index, size)
             assert proof == path(index, ENTRIES[:size])
             assert root_by_inclusion(leaf_hash(ENTRIES[index]), index, size, proof) == ROOTS[size]
-        for old in range(1, size):
-            proof = consistency(NODES, old, size)
-            assert proof == subproof(old, ENTRIES[:size], True)
-            check_consistency(old, size, ROOTS[old], ROOTS[size], proof)
     assert root_of(NODES, 0) == EMPTY == ROOTS[0]
 
 
@@ -122,18 +104,6 @@ def test_proofs_for_what_is_not_there():
             inclusion(NODES, index, size)
         with pytest.raises(ProofError):
             root_by_inclusion(EMPTY, index, size, [])
-    with pytest.raises(ProofError):
-        consistency(NODES, 4, 3)
-    with pytest.raises(ProofError, match="shorter"):
-        check_consistency(4, 3, ROOTS[4], ROOTS[3], [])
-    with pytest.raises(ProofError):
-        check_consistency(0, 3, ROOTS[1], ROOTS[3], [])
-    with pytest.raises(ProofError):
-        check_consistency(3, 3, ROOTS[3], ROOTS[2], [])
-    with pytest.raises(ProofError, match="too long"):
-        check_consistency(3, 3, ROOTS[3], ROOTS[3], [EMPTY])
-    check_consistency(0, 3, EMPTY, ROOTS[3], [])
-    check_consistency(3, 3, ROOTS[3], ROOTS[3], [])
 
 
 def test_no_changed_proof_is_believed():
@@ -141,10 +111,8 @@ def test_no_changed_proof_is_believed():
     chance = random.Random(5)
     for _ in range(1000):
         size = chance.randint(2, MOST)
-        index, old = chance.randrange(size), chance.randint(1, size - 1)
-        included, continued = inclusion(NODES, index, size), consistency(NODES, old, size)
-        assert not _included(chance, index, size, included)
-        assert not _continued(chance, old, size, continued)
+        index = chance.randrange(size)
+        assert not _included(chance, index, size, inclusion(NODES, index, size))
 
 
 def _edited(chance: random.Random, proof: list[bytes]) -> list[bytes]:
@@ -172,22 +140,6 @@ def _included(chance: random.Random, index: int, size: int, proof: list[bytes]) 
         return root_by_inclusion(leaf, index, size, proof) == ROOTS[size]
     except ProofError:
         return False
-
-
-def _continued(chance: random.Random, old: int, size: int, proof: list[bytes]) -> bool:
-    before, after = ROOTS[old], ROOTS[size]
-    how = chance.random()
-    if how < 0.2:
-        before = ROOTS[old - 1]
-    elif how < 0.4:
-        after = ROOTS[size - 1]
-    else:
-        proof = _edited(chance, proof)
-    try:
-        check_consistency(old, size, before, after, proof)
-    except ProofError:
-        return False
-    return True
 
 
 def test_an_entry_cannot_pass_for_two_hashes():

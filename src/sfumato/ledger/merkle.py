@@ -5,8 +5,8 @@
     MTH(D[n]) = SHA-256(0x01 || MTH(D[0:k]) || MTH(D[k:n])),  k the largest power of two below n
 
 Hashes of complete subtrees never change once they are there. `nodes(level, number)` gives the one over the 2^level
-entries from number * 2^level on; whoever has them makes any root and any proof of any size. Who checks a proof needs
-none of them [RFC 9162, 2.1.3.2 and 2.1.4.2].
+entries from number * 2^level on; whoever has them makes any root of any size, and so sees that a log only grew, and any
+proof of an entry. Who checks a proof needs none of them [RFC 9162, 2.1.3.2].
 """
 
 from __future__ import annotations
@@ -80,32 +80,12 @@ def inclusion(nodes: Nodes, index: int, size: int) -> list[bytes]:
     return path[::-1]
 
 
-def consistency(nodes: Nodes, old: int, new: int) -> list[bytes]:
-    """PROOF(old, D[new]): that a log of `new` entries continues the one of `old`; empty from nothing, or to itself."""
-    if not 0 <= old <= new:
-        raise ProofError(f"A log of {new} entries cannot continue one of {old}.")
-    if old in (0, new):
-        return []
-    path: list[bytes] = []
-    start, size, whole = 0, new, True
-    while old - start < size:
-        left = _split(size)
-        if old - start <= left:
-            path.append(_over(nodes, start + left, size - left))
-            size = left
-        else:
-            path.append(_over(nodes, start, left))
-            start, size, whole = start + left, size - left, False
-    if not whole:
-        path.append(_over(nodes, start, size))
-    return path[::-1]
-
-
 def root_by_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes]) -> bytes:
     """The root that a log of this size has if the proof is good."""
     if not 0 <= index < size:
         raise ProofError("the entry's number is not below the size of the log")
-    _check_hashes(proof)
+    if len(proof) > MOST_HASHES or any(len(one) != HASH_BYTES for one in proof):
+        raise ProofError("the proof is not a list of hashes")
     found, at, last = leaf, index, size - 1
     for one in proof:
         if last == 0:
@@ -120,48 +100,6 @@ def root_by_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes]
     if last:
         raise ProofError("the proof is too short")
     return found
-
-
-def check_consistency(old: int, new: int, old_root: bytes, new_root: bytes, proof: Sequence[bytes]) -> None:
-    """Whether the log with the new root continues the one with the old root."""
-    if not 0 <= old <= new:
-        raise ProofError("the log became shorter")
-    _check_hashes(proof)
-    if old in (0, new):
-        _check_trivial(old, new, old_root, new_root, proof)
-        return
-    path = [old_root, *proof] if old & (old - 1) == 0 else list(proof)
-    at, last = old - 1, new - 1
-    while at % 2:
-        at, last = at // 2, last // 2
-    if not path:
-        raise ProofError("the proof is too short")
-    first = second = path[0]
-    for one in path[1:]:
-        if last == 0:
-            raise ProofError("the proof is too long")
-        if at % 2 or at == last:
-            first, second = node_hash(one, first), node_hash(one, second)
-            while at and at % 2 == 0:
-                at, last = at // 2, last // 2
-        else:
-            second = node_hash(second, one)
-        at, last = at // 2, last // 2
-    if last or (first, second) != (old_root, new_root):
-        raise ProofError("the log does not continue the one that was seen")
-
-
-def _check_trivial(old: int, new: int, old_root: bytes, new_root: bytes, proof: Sequence[bytes]) -> None:
-    """From nothing to anything, or a log to itself."""
-    if proof:
-        raise ProofError("the proof is too long")
-    if (old == 0 and old_root != EMPTY) or (old == new and old_root != new_root):
-        raise ProofError("the log does not continue the one that was seen")
-
-
-def _check_hashes(proof: Sequence[bytes]) -> None:
-    if len(proof) > MOST_HASHES or any(len(one) != HASH_BYTES for one in proof):
-        raise ProofError("the proof is not a list of hashes")
 
 
 # Tiles: 256 hashes of one level together, at addresses that never change their content [C2SP tlog-tiles].

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from numpy.typing import NDArray
 
 from sfumato.core.array_types import Floats, Hashes
 from sfumato.core.errors import CardError
@@ -57,23 +56,16 @@ class RowHash:
         for start in range(0, len(cells), step):
             words = np.ascontiguousarray(cells[start : start + step].T + 0.0).view(np.uint64)  # -0 and 0 are one row
             for lane in range(2):
-                sums[start : start + step, lane] = self._lane(words, lane)
-        return self._encrypted(sums.tobytes())
-
-    def _lane(self, words: NDArray[np.uint64], lane: int) -> NDArray[np.uint64]:
-        mixed = words ^ self._masks[lane][:, None]
-        for multiplier in _MIXERS:
-            mixed ^= mixed >> np.uint64(31)
-            mixed *= multiplier
-        mixed ^= mixed >> np.uint64(29)
-        mixed *= self._weights[lane][:, None]
-        total: NDArray[np.uint64] = mixed.sum(axis=0, dtype=np.uint64)
-        return total
-
-    def _encrypted(self, blocks: bytes) -> Hashes:
+                mixed = words ^ self._masks[lane][:, None]
+                for multiplier in _MIXERS:
+                    mixed ^= mixed >> np.uint64(31)
+                    mixed *= multiplier
+                mixed ^= mixed >> np.uint64(29)
+                mixed *= self._weights[lane][:, None]
+                sums[start : start + step, lane] = mixed.sum(axis=0, dtype=np.uint64)
         # One block, one row: that equal rows give equal words is what is wanted of a hash here.
         encryptor = Cipher(algorithms.AES(self._key[:16]), modes.ECB()).encryptor()
-        return np.frombuffer(encryptor.update(blocks) + encryptor.finalize(), dtype=f"S{HASH_BYTES}")
+        return np.frombuffer(encryptor.update(sums.tobytes()) + encryptor.finalize(), dtype=f"S{HASH_BYTES}")
 
     @property
     def person_key(self) -> bytes:

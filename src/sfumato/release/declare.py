@@ -71,7 +71,10 @@ class Declaring:
     def __init__(self, path: Path, ledger: Path | None = None) -> None:
         self.schema = Schema.load(path)
         self._path, self._memory = path, ReadOff(ledger)
-        self._marked = _marked_learned(path)
+        found = read_yaml(path)
+        columns = found.get("columns", ()) if isinstance(found, Mapping) else ()
+        # who writes one by hand says nothing of where its ranges come from
+        self._marked = {str(column.get("name")) for column in columns if column.get("source") == "learned"}
 
     def was_read(self, name: str) -> bool:
         """Whether a column's range was read off a table, by the file or by the ledger's memory."""
@@ -190,13 +193,6 @@ def _with(column: Column, typed: Typed) -> Column:
             except ValueError:
                 raise UsageError(f"--{end} must be a number, as {column.name!r} is {column.kind}.") from None
     return replace(column, **given)
-
-
-def _marked_learned(path: Path) -> set[str]:
-    """Columns of which the file itself says that they were learned; who writes one by hand says nothing."""
-    found = read_yaml(path)
-    columns = found.get("columns", ()) if isinstance(found, Mapping) else ()
-    return {str(column.get("name")) for column in columns if column.get("source") == "learned"}
 
 
 def example(path: Path, column: Column) -> str:

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sfumato.core.array_types import Codes, Flags, Hashes
 from sfumato.core.errors import NothingNewError, PrivacyLeakWarning, UsageError
@@ -185,7 +184,8 @@ def _find_new(source: Source, memory: RowMemory, buckets: Path, progress: Progre
 
     def fresh() -> Iterator[Hashes]:
         for number in range(BUCKETS):
-            found = _bucket(buckets / f"{number}")
+            path = buckets / f"{number}"
+            found = np.fromfile(path, dtype=_RECORD) if path.exists() else np.empty(0, dtype=_RECORD)
             found = found[np.argsort(found["hash"], kind="stable")]
             hashes, places = found["hash"], found["row"]
             first = np.searchsorted(hashes, hashes, side="left")
@@ -209,13 +209,12 @@ def _deal(source: Source, memory: RowMemory, buckets: Path, progress: Progress) 
         bucket = np.searchsorted(BUCKET_STARTS, hashes, side="right") - 1
         order = np.argsort(bucket, kind="stable")
         ends = np.cumsum(np.bincount(bucket, minlength=BUCKETS))
-        places = np.arange(rows, rows + len(hashes))
-        start = 0
-        for number, end in enumerate(ends):
-            chosen, start = order[start:end], end
+        records = np.empty(len(hashes), dtype=_RECORD)
+        records["hash"], records["written"], records["row"] = hashes, written, np.arange(rows, rows + len(hashes))
+        for number, chosen in enumerate(np.split(order, ends[:-1])):
             if len(chosen):
                 with (buckets / f"{number}").open("ab") as file:
-                    file.write(_record(hashes[chosen], written[chosen], places[chosen]).tobytes())
+                    file.write(records[chosen].tobytes())
         rows += len(hashes)
         progress("Comparing", rows, source.rows)
     return rows
@@ -236,16 +235,6 @@ def _hashes(source: Source, memory: RowMemory) -> Iterator[tuple[Hashes, Hashes]
 
 
 _RECORD = np.dtype([("hash", f"S{HASH_BYTES}"), ("written", f"S{HASH_BYTES}"), ("row", np.int64)])
-
-
-def _record(hashes: Hashes, written: Hashes, places: Codes) -> NDArray[np.void]:
-    records = np.empty(len(hashes), dtype=_RECORD)
-    records["hash"], records["written"], records["row"] = hashes, written, places
-    return records
-
-
-def _bucket(path: Path) -> NDArray[np.void]:
-    return np.fromfile(path, dtype=_RECORD) if path.exists() else np.empty(0, dtype=_RECORD)
 
 
 def _times_known(hashes: Hashes, memory: RowMemory) -> Codes:

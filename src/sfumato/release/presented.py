@@ -49,11 +49,6 @@ class Presented:
     rows: Path
 
     @property
-    def card_file(self) -> Path:
-        """Whose bytes a signature is about."""
-        return self.folder / "card.json"
-
-    @property
     def is_parquet(self) -> bool:
         """Whether the rows carry their card too."""
         return self.rows.suffix == ".parquet"

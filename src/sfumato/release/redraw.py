@@ -9,7 +9,6 @@ from typing import Any
 from sfumato.core.asked import check_asked
 from sfumato.core.errors import CardError, UsageError
 from sfumato.core.files import new_folder
-from sfumato.guarantee import Card
 from sfumato.ledger import Ledger
 from sfumato.mechanisms import Mechanism, find_mechanism
 from sfumato.noise import Streams
@@ -31,7 +30,13 @@ def draw_from(release: Release, asked: RedrawAsked) -> Release:
     """The same for a reader who has no ledger."""
     check_asked(asked)
     mechanism = fitted_of(release, asked.rows)
-    card = card_of_redraw(release.card, mechanism)
+    card = replace(
+        release.card,
+        rows=mechanism.released(0),
+        mechanism={**release.card.mechanism, "parameters": mechanism.parameters_used()},
+        earlier_releases={**release.card.earlier_releases, "redrawn": True},
+        created=today(),
+    ).in_own_words()
     # What was measured is noisy: no draw is a secret.
     streams = Streams() if asked.seed is None else Streams.seeded(asked.seed)
     laid = drawn(Layout(mechanism, mechanism.encoding_), streams, 0, asked.progress)
@@ -58,21 +63,8 @@ def fitted_of(release: Release, rows: int | None) -> Mechanism:
     if release.model is None:
         raise CardError(f"There is no {MODEL} beside the release {release.where}, so nothing can be drawn again.")
     parameters: dict[str, Any] = {**card.mechanism["parameters"], "rows": rows}
-    mechanism = made_by(**{name: value for name, value in parameters.items() if name in _names(made_by)})
+    mechanism = made_by(
+        **{name: value for name, value in parameters.items() if name in made_by().get_params(deep=False)}
+    )
     mechanism.check_parameters()
     return mechanism.restore_model(release.model, card.made_by(), card.release_schema["label"] is not None)
-
-
-def card_of_redraw(card: Card, mechanism: Mechanism) -> Card:
-    """The card of the model's first release, with what is different here."""
-    return replace(
-        card,
-        rows=mechanism.released(0),
-        mechanism={**card.mechanism, "parameters": mechanism.parameters_used()},
-        earlier_releases={**card.earlier_releases, "redrawn": True},
-        created=today(),
-    ).in_own_words()
-
-
-def _names(mechanism: type[Mechanism]) -> set[str]:
-    return set(mechanism().get_params(deep=False))

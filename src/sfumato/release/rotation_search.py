@@ -27,7 +27,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from sfumato.attacks.metrics.privacy import Unified, component_privacy, unified_privacy
-from sfumato.core.array_types import Codes, Flags, Matrix
+from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import TableError, UsageError
 from sfumato.core.progress import Progress, silent
 from sfumato.core.wording import counted
@@ -384,15 +384,12 @@ def bottleneck(privacy: Matrix) -> float:
     low, high = 0, int(np.searchsorted(entries, most))
     while low < high:
         middle = (low + high + 1) // 2
-        if _has_perfect_matching(privacy >= entries[middle]):
+        allowed = csr_matrix(privacy >= entries[middle])
+        if (maximum_bipartite_matching(allowed, perm_type="column") >= 0).all():
             low = middle
         else:
             high = middle - 1
     return float(entries[low])
-
-
-def _has_perfect_matching(allowed: Flags) -> bool:
-    return bool((maximum_bipartite_matching(csr_matrix(allowed), perm_type="column") >= 0).all())
 
 
 def by_column(rows: Codes, columns: Codes) -> Codes:

@@ -34,11 +34,9 @@ def with_target(laid: Iterator[Laid], table: Table, target: Column | None) -> It
     values = target_values(table, target.name)
     for rows, source in laid:
         assert source is not None  # rows that belong to nobody were refused
-        yield rows.append_column(target.name, _as_it_was(values[source], target)), source
-
-
-def _as_it_was(values: Floats, target: Column) -> pa.Array:
-    return pa.array(np.rint(values).astype(np.int64) if target.kind == "integer" else values)
+        here = values[source]
+        whole = pa.array(np.rint(here).astype(np.int64) if target.kind == "integer" else here)
+        yield rows.append_column(target.name, whole), source
 
 
 def target_values(table: Table, name: str) -> Floats:

@@ -127,7 +127,13 @@ class Wanted(SanitizeAsked):
     def _chosen(self, terms: Terms | None, schema: object) -> tuple[str, dict[str, Any], str]:
         """The method, what is fixed of its parameters, and why the rule took another than usual."""
         if terms is not None:
-            return self._mechanism(terms, schema), self._under(terms), ""
+            if schema is not None:
+                raise UsageError("The study already has a schema. Leave out --study or --schema.")
+            if self.mechanism not in (None, terms.mechanism):
+                raise UsageError(f"The study asks for {terms.mechanism}. Leave --mechanism out.")
+            if fixed := [name for name in self.parameters if name in terms.parameters]:
+                raise UsageError(f"The study fixes the parameter {fixed[0]}. Leave --param {fixed[0]} out.")
+            return terms.mechanism, {**terms.parameters, **self.parameters}, ""
         method, note = self.by_rule() if self.asks_for_a_bound_alone else (self.mechanism or MECHANISM, "")
         return method, dict(self.parameters), note
 
@@ -143,19 +149,6 @@ class Wanted(SanitizeAsked):
         if self.epsilon is not None and self.epsilon_record not in (None, self.epsilon):
             raise UsageError("--epsilon and --epsilon-record are the same bound. Give one of them.")
         return self.epsilon_record if self.epsilon is None else self.epsilon
-
-    def _mechanism(self, terms: Terms, schema: object) -> str:
-        if schema is not None:
-            raise UsageError("The study already has a schema. Leave out --study or --schema.")
-        if self.mechanism not in (None, terms.mechanism):
-            raise UsageError(f"The study asks for {terms.mechanism}. Leave --mechanism out.")
-        return terms.mechanism
-
-    def _under(self, terms: Terms) -> dict[str, Any]:
-        for name in self.parameters:
-            if name in terms.parameters:
-                raise UsageError(f"The study fixes the parameter {name}. Leave --param {name} out.")
-        return {**terms.parameters, **self.parameters}
 
     def _epsilon(self, epsilon: float | None) -> tuple[float | None, str]:
         """The epsilon that is wanted for the record and the label together, and how it was said."""

@@ -115,7 +115,9 @@ def day_numbers(array: pa.Array, name: str, first_row: int = 0) -> Values:
     if pa.types.is_null(array.type):
         return Values(np.zeros(len(array)), np.ones(len(array), dtype=bool))
     if is_text(array.type):
-        array = _parsed_dates(array, name, first_row)
+        found = parsed_dates(array)
+        _refuse_unparsed(array, found, name, first_row, "an ISO date (2001-12-31)")
+        array = found
     if not is_date(array.type):
         raise TableError(
             f"Column {name!r} should contain dates, but the table's type is {array.type}. "
@@ -276,12 +278,6 @@ def _timestamp(value: str | None) -> Any:
 def _parsed(array: pa.Array, name: str, first_row: int) -> pa.Array:
     found = parsed_numbers(array)
     _refuse_unparsed(array, found, name, first_row, "a number")
-    return found
-
-
-def _parsed_dates(array: pa.Array, name: str, first_row: int) -> pa.Array:
-    found = parsed_dates(array)
-    _refuse_unparsed(array, found, name, first_row, "an ISO date (2001-12-31)")
     return found
 
 

@@ -292,7 +292,8 @@ def _numbers(word: str, low: float, high: float, *, whole: bool) -> Interval | N
     elif found := BRACKETS.fullmatch(word):
         ends = _bracketed(found, low, high, step)
     elif found := ONE_SIDED.fullmatch(word):
-        ends = _one_sided(found, low, high, step)
+        value, inside = float(found[2]), 0.0 if found[1] in ("<=", ">=", "≤", "≥") else step
+        ends = (low, value - inside) if found[1] in ("<", "<=", "≤") else (value + inside, high)
     elif found := AND_MORE.fullmatch(word):
         ends = float(found[1]), high
     elif re.fullmatch(r"\s*-?\d+\*+\s*", word):
@@ -311,11 +312,6 @@ def _bracketed(found: re.Match[str], low: float, high: float, step: float) -> In
     """[a, b), where a round bracket leaves out an end that is named."""
     first = _end(found[2], low) + (step if found[1] == "(" and _is_number(found[2]) else 0.0)
     return first, _end(found[3], high) - (step if found[4] == ")" and _is_number(found[3]) else 0.0)
-
-
-def _one_sided(found: re.Match[str], low: float, high: float, step: float) -> Interval:
-    value, inside = float(found[2]), 0.0 if found[1] in ("<=", ">=", "≤", "≥") else step
-    return (low, value - inside) if found[1] in ("<", "<=", "≤") else (value + inside, high)
 
 
 def _dates(word: str) -> Interval | None:

@@ -63,13 +63,6 @@ class Dialect:
         """Whether Arrow can read the bytes as they are."""
         return codecs.lookup(self.encoding).name in ("utf-8", "utf-8-sig")
 
-    def in_utf8(self, file: IO[bytes]) -> IO[bytes]:
-        """The same text in UTF-8, transcoded as it is read."""
-        if self.is_utf8:
-            return file
-        stream: Any = pa.transcoding_input_stream(pa.PythonFile(file, mode="r"), self.encoding, "utf-8")
-        return io.BufferedReader(stream)
-
     def rank(self, column: pa.Array, at_least: int) -> int:
         """Position in `RANKS` of the narrowest type for these text cells, not narrower than found so far."""
         if column.null_count == len(column) or at_least == 3:
@@ -274,12 +267,18 @@ class CsvTable(Table):
         return delimiter, [name.strip() for name in header]
 
     def _bytes(self) -> IO[bytes]:
-        """The text in UTF-8, from its beginning."""
-        return self._dialect.in_utf8(self._raw())
+        """The text in UTF-8, from its beginning, transcoded as it is read."""
+        file, dialect = self._raw(), self._dialect
+        if dialect.is_utf8:
+            return file
+        stream: Any = pa.transcoding_input_stream(pa.PythonFile(file, mode="r"), dialect.encoding, "utf-8")
+        return io.BufferedReader(stream)
 
     def _raw(self) -> IO[bytes]:
         source: Any = self._path if self._content is None else io.BytesIO(self._content)
-        packing = _packing(self._path.name.lower(), (self._content or b"")[:4])
+        name, start = self._path.name.lower(), (self._content or b"")[:4]  # what is piped in has no ending
+        found = (packing for packing, ending, magic in PACKINGS if name.endswith(ending) or start.startswith(magic))
+        packing = next(found, None)
         if packing == "gzip":
             return cast(IO[bytes], gzip.open(source, "rb"))
         if packing == "bz2":
@@ -291,13 +290,6 @@ class CsvTable(Table):
 
 
 PACKINGS = (("gzip", ".gz", b"\x1f\x8b"), ("bz2", ".bz2", b"BZh"), ("zstd", ".zst", b"\x28\xb5\x2f\xfd"))
-
-
-def _packing(name: str, start: bytes) -> str | None:
-    """How it is compressed: by a file's ending, or by the first bytes of what has no name."""
-    return next(
-        (packing for packing, ending, magic in PACKINGS if name.endswith(ending) or start.startswith(magic)), None
-    )
 
 
 def _delimiter(name: str, header: str) -> str:

@@ -287,7 +287,12 @@ def _summarize(table: Table, label: str | None, special: dict[str, Column]) -> d
                 summary.add(batch.column(batch.schema.get_field_index(name)))
         return summaries
 
-    summaries = table.gather(observe, _merged, _finished)
+    def finished(summaries: dict[str, Summary]) -> dict[str, Summary]:
+        for summary in summaries.values():
+            summary.let_go(MOST_CATEGORIES)
+        return summaries
+
+    summaries = table.gather(observe, _merged, finished)
     rows = next((summary.rows for summary in summaries.values()), 2)
     if rows < 2:
         raise TableError(f"{table.where} has {'only one row' if rows else 'no rows'}. A release needs many.")
@@ -298,13 +303,6 @@ def _merged(one: dict[str, Summary], other: dict[str, Summary]) -> dict[str, Sum
     for name, summary in one.items():
         summary.merge(other[name])
     return one
-
-
-def _finished(summaries: dict[str, Summary]) -> dict[str, Summary]:
-    """Values that no schema will state stay where the table is."""
-    for summary in summaries.values():
-        summary.let_go(MOST_CATEGORIES)
-    return summaries
 
 
 def _label(summary: Summary) -> Column:

@@ -17,6 +17,8 @@ from sfumato.table.csv_table import RANKS, CsvTable
 from sfumato.table.tables import Table, bare
 
 MARKS = "*?["
+WHOLE = re.compile("-?(0|[1-9][0-9]{0,17})")
+"""A whole number of a path; codes with leading zeros are text."""
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 """How Hive and Spark write an empty cell into a path."""
 
@@ -209,11 +211,6 @@ def _kinds_of(values: Sequence[dict[str, str | None]]) -> dict[str, pa.DataType]
     kinds = {}
     for name in values[0]:
         cells = [stated[name] for stated in values if stated[name] is not None]
-        whole = all(_is_whole(cell) for cell in cells if cell is not None)
+        whole = all(WHOLE.fullmatch(cell) for cell in cells if cell is not None)
         kinds[name] = pa.int64() if cells and whole else pa.string()
     return kinds
-
-
-def _is_whole(cell: str) -> bool:
-    digits = cell.removeprefix("-")
-    return digits.isascii() and digits.isdigit() and len(digits) < 19 and (digits == "0" or not digits.startswith("0"))

@@ -115,7 +115,7 @@ def _open_list(
         raise TableError(f"{part} is named {times} times. Every part of a table is read once.")
     if len(found) == 1 and not folders and not partition_values(*found[0]):
         return _open_file(found[0][0], columns, dialect)
-    parts = [_open_part(part, dialect) for part, _ in found]
+    parts = [_open_file(part, None, dialect, part=True) for part, _ in found]
     values = [partition_values(part, root) for part, root in found]
     name = where or (str(given[0]) if len(given) == 1 else f"The table of {counted(len(found), 'file')}")
     return PartsTable(name, parts, values, columns, folders)
@@ -163,10 +163,6 @@ def _open_typed(path: Path, ending: str, columns: Sequence[str] | None) -> Table
         return SheetTable(path, columns)
     known = ", ".join((*CSV_ENDINGS, ".parquet", *ARROW_ENDINGS, *READERS, *SHEETS))
     raise TableError(f"{path} has an ending that sfumato does not know. It knows {known}.")
-
-
-def _open_part(path: Path, dialect: Dialect | None) -> Table:
-    return _open_file(path, None, dialect, part=True)
 
 
 class _TypedFile(Table):

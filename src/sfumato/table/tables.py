@@ -155,7 +155,8 @@ class MemoryTable(Table):
         super().__init__(where, columns)
         selected = self._select(table.column_names)
         table = table if columns is None else table.select(selected)
-        self._table = table.cast(bare(table.schema)) if _dressed(table.schema) else table
+        dressed = any(field.metadata or not field.nullable for field in table.schema)
+        self._table = table.cast(bare(table.schema)) if dressed or table.schema.metadata else table
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -231,10 +232,6 @@ class WithoutWords(_View):
 def bare(schema: pa.Schema) -> pa.Schema:
     """The schema without metadata: pandas indexes, field notes and the like do not travel."""
     return pa.schema([pa.field(field.name, field.type) for field in schema])
-
-
-def _dressed(schema: pa.Schema) -> bool:
-    return bool(schema.metadata) or any(field.metadata or not field.nullable for field in schema)
 
 
 NO_NAME = ("Cc", "Zl", "Zp")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -161,16 +162,11 @@ class TorchArrays:
         except RuntimeError:
             raise UsageError(f"PyTorch knows no device {device!r}. Use cuda, cuda:1, cupy or cpu.") from None
         self._fused: ModuleType | None = None
-        if self._device.type == "cuda":
-            self._use_kernel()
+        if self._device.type == "cuda" and torch.cuda.get_device_capability(self._device) >= (8, 0):
+            with suppress(ImportError):  # older cards lack the tensor cores that the kernel needs
+                from sfumato.table.neighbours import fused
 
-    def _use_kernel(self) -> None:
-        try:
-            from sfumato.table.neighbours import fused
-        except ImportError:
-            return
-        if self._torch.cuda.get_device_capability(self._device) >= (8, 0):  # older cards lack these tensor cores
-            self._fused, self.coarser, self.bytes_of_a_pair = fused, fused.COARSER, 4.0 / GROUP
+                self._fused, self.coarser, self.bytes_of_a_pair = fused, fused.COARSER, 4.0 / GROUP
 
     def put(self, matrix: npt.NDArray[Any]) -> Any:
         return self._torch.from_numpy(np.ascontiguousarray(matrix)).to(self._device)

@@ -94,7 +94,9 @@ def _screen(
     for single in (True, False):
         product, bound = block.squares(chunk, tile, single)
         if exclude_self:
-            _blind(product, block.where.start - chunk.start - tile.start)
+            row_at = np.arange(len(product)) + block.where.start - chunk.start - tile.start
+            here = np.flatnonzero((row_at >= 0) & (row_at < product.shape[1]))  # a query's own row is in this tile
+            product[here, row_at[here]] = np.inf
         # The tile's own k-th smallest product, less than `bound` from the truth, can only tighten the limit.
         tightened = np.minimum(limit, _kth_smallest(product, k, limit) + bound)
         ceiling = np.where(limit > 0, tightened + bound, -np.inf)[:, None]
@@ -114,14 +116,6 @@ def _kth_smallest(product: Real, k: int, limit: Floats) -> Floats:
     if k > product.shape[1] or np.isfinite(limit).all():
         return np.full(len(product), np.inf)
     return np.asarray(np.partition(product, k - 1, axis=1)[:, k - 1], dtype=np.float64)
-
-
-def _blind(product: Real, offset: int) -> None:
-    """Take every query's own row out of the tile; query 0 of the block is row `offset` of the tile."""
-    query_at = np.arange(len(product))
-    row_at = query_at + offset
-    here = (row_at >= 0) & (row_at < product.shape[1])
-    product[query_at[here], row_at[here]] = np.inf
 
 
 def _merge(best: Floats, index: Codes, query_at: Codes, squares: Floats, row_at: Codes) -> None:
