@@ -7,7 +7,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from sfumato.study.server import app as bounded_http
-from sfumato.study.server.app import MOST_BYTES, BoundedHttp
+from sfumato.study.server.app import AT_ONCE, MOST_BYTES, BoundedHttp, Joined
 
 
 async def app(_, receive, send):
@@ -62,6 +62,7 @@ def test_a_head_that_never_ends_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(bounded_http, "HEAD_SECONDS", 0.05)
     assert spoken(b"GET / HTTP/1.1\r\nX") == b""
     assert spoken() == b""
+    assert spoken(b"GET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\nX").count(b"HTTP/1.1 200") == 1  # nor for a later one
 
 
 def test_the_time_of_a_body_is_not_counted():
@@ -91,3 +92,42 @@ def test_bodies_are_not_counted():
     answer = spoken(head + b"a" * size + head[:20], head[20:], b"b" * size, last)
     assert answer.count(b"HTTP/1.1 200") == 3
     assert answer.count(b"%d" % size) == 2
+
+
+class Written(asyncio.Transport):
+    """Keeps each call of `write`."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls, self.closed = [], False
+
+    def write(self, data):
+        self.calls.append(bytes(data))
+
+    def is_closing(self):
+        return self.closed
+
+    def close(self):
+        self.closed = True
+
+
+def test_head_and_body_leave_together_and_nothing_large_waits():
+    async def answered():
+        written = Written()
+        joined = Joined(written, asyncio.get_running_loop())
+        joined.write(b"head")
+        joined.write(b"body")
+        assert written.calls == []
+        await asyncio.sleep(0)
+        assert written.calls == [b"headbody"]
+        joined.write(b"head")
+        joined.write(b"x" * AT_ONCE)  # before the turn of the loop ends, and after what came before
+        assert written.calls[1:] == [b"head", b"x" * AT_ONCE]
+        joined.write(b"last")
+        joined.close()
+        assert (written.calls[-1], written.closed) == (b"last", True)
+        joined.write(b"too late")
+        await asyncio.sleep(0)
+        assert written.calls[-1] == b"last"
+
+    asyncio.run(answered())

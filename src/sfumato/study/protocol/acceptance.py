@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from sfumato.channels.recipe import Measurement
-from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SchemaError, SfumatoError, TableError, UsageError
 from sfumato.core.wording import listed
 from sfumato.guarantee import Card
@@ -24,13 +23,12 @@ from sfumato.guarantee.rounding import rounded_up
 from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
 from sfumato.mechanisms.base import count_of
 from sfumato.mechanisms.basis import NAMES
-from sfumato.mechanisms.central.agreed import AgreedPlan
 from sfumato.noise import Streams
 from sfumato.release.asked import Presence
 from sfumato.release.counts_file import expected_measurements
 from sfumato.release.strength import leaves_strength_open
 from sfumato.study.protocol.pool_study import PoolStudy
-from sfumato.table import Column, Encoding, Group, Schema
+from sfumato.table import Column, Encoding, Schema
 from sfumato.table.statistics import Statistics
 
 MAP_FIELDS = ("kind", "low", "high", "categories", "edges", "missing")
@@ -100,7 +98,9 @@ def _made(study: PoolStudy, card: Card) -> Iterator[str]:
     for name, wanted in study.parameters_expected().items():
         if name not in used or not same(used[name], wanted):
             yield f"The study fixes the parameter {name}={wanted!r}, but the release was made with another value."
-    if study.plan is not None and not _as_planned(study.plan, card):
+    if study.plan is not None and not same_measurements(
+        card.made_by().measured, expected_measurements(study.plan, card)
+    ):
         yield "The card does not state the noise that the study's plan gives for its epsilon and delta. Release again."
     if card.space != study.space:
         yield (
@@ -126,10 +126,6 @@ def _guaranteed(study: PoolStudy, card: Card) -> Iterator[str]:
             f"The study asks for an epsilon of at most {study.epsilon_record:.9g} for the record, and this release has "
             f"{rounded_up(weaker, 9)}. Ask `sfumato sanitize` for epsilon_record={study.epsilon_record:.9g}."
         )
-
-
-def _as_planned(plan: AgreedPlan, card: Card) -> bool:
-    return same_measurements(card.made_by().measured, expected_measurements(plan, card))
 
 
 def same_measurements(stated: Sequence[Measurement], wanted: Sequence[Measurement]) -> bool:
@@ -252,27 +248,17 @@ def _explained(trial: Any) -> None:
 
 
 def _try(mechanism: Mechanism, encoding: Encoding) -> None:
-    X, y = _made_up(encoding)
+    """On made-up rows of every class, from anywhere in the domain."""
+    classes = len(encoding.classes)
+    rows, rng = max(ROWS, 3 * classes), np.random.default_rng(0)
+    X, y = np.empty((rows, encoding.width)), np.arange(rows, dtype=np.int64) % classes if classes else None
+    for group in encoding.groups:
+        corners = group.vertices[rng.integers(len(group.vertices), size=rows)]
+        inside = not group.is_onehot and not group.has_indicator and not group.is_constant
+        X[:, group.start : group.stop] = rng.random((rows, group.width)) if inside else corners
     mechanism.fit(X, y, encoding)
     if mechanism.released(len(X)) <= len(X):  # a count of rows may be any
         mechanism.perturb(X, y, Streams().generator(0, b"rehearsal", b""))
-
-
-def _made_up(encoding: Encoding) -> tuple[Matrix, Codes | None]:
-    """Rows of every class from anywhere in the domain."""
-    classes = len(encoding.classes)
-    rows, rng = max(ROWS, 3 * classes), np.random.default_rng(0)
-    X = np.empty((rows, encoding.width))
-    for group in encoding.groups:
-        X[:, group.start : group.stop] = _anywhere(group, rows, rng)
-    return X, np.arange(rows, dtype=np.int64) % classes if classes else None
-
-
-def _anywhere(group: Group, rows: int, rng: np.random.Generator) -> Matrix:
-    corners = group.vertices[rng.integers(len(group.vertices), size=rows)]
-    if not group.is_onehot and not group.has_indicator and not group.is_constant:
-        return rng.random((rows, group.width))
-    return np.asarray(corners, dtype=np.float64)
 
 
 def _narrowed(schema: Schema) -> Schema | None:

@@ -264,19 +264,14 @@ class DensityInfo(Record):
     def of(cls, job: ModelInfo) -> DensityInfo:
         """A density waits and is worked on as a model is."""
         used = (job.card or {}).get("releases") or []
+        same = ("id", "state", "progress", "step", "created", "uses_withdrawn", "failure")
         return cls(
-            id=job.id,
+            **{name: getattr(job, name) for name in same},
             column=job.column or "",
             method=job.classifier,
-            state=job.state,
-            progress=job.progress,
-            step=job.step,
-            created=job.created,
-            uses_withdrawn=job.uses_withdrawn,
             found=job.results,
             releases=len(used),
             sites=sorted({str(one.get("site")) for one in used}),
-            failure=job.failure,
         )
 
 

@@ -164,8 +164,38 @@ def _worded(request: Request, error: Exception) -> ApiError:
 # The head of a request, bounded: its parser would keep an endless one, and wait for one that never ends.
 
 
+AT_ONCE = 16 << 10
 MOST_BYTES = 64 << 10
 HEAD_SECONDS = 30.0
+
+
+class Joined:
+    """A transport that sends head and body of an answer together: what is written in one turn of the loop, up to
+    `AT_ONCE` bytes, is one call of the system instead of two."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop, self._waiting = transport, loop, bytearray()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if len(self._waiting) + len(data) > AT_ONCE:  # nothing piles up here: the transport says when a client is slow
+            self._send()
+            self._transport.write(data)
+            return
+        if not self._waiting:
+            self._loop.call_soon(self._send)
+        self._waiting += data
+
+    def _send(self) -> None:
+        waiting, self._waiting = self._waiting, bytearray()
+        if waiting and not self._transport.is_closing():
+            self._transport.write(waiting)
+
+    def close(self) -> None:
+        self._send()
+        self._transport.close()
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -177,8 +207,8 @@ class BoundedHttp(HttpToolsProtocol):
     _late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._wait()
+        super().connection_made(Joined(transport, self.loop))  # type: ignore[arg-type]
+        self._late = self.loop.call_later(HEAD_SECONDS, self._give_up)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._done()
@@ -187,7 +217,6 @@ class BoundedHttp(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._head, self._bytes = self.scope, 0
-        self._wait()
 
     def on_headers_complete(self) -> None:
         self._done()
@@ -196,14 +225,12 @@ class BoundedHttp(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         before = self._head
         super().data_received(data)
+        if self._head is not None and self._late is None:  # it ends in a later piece, or never
+            self._late = self.loop.call_later(HEAD_SECONDS, self._give_up)
         if before is not None and before is self._head:  # all of it was head: what comes before or after is not counted
             self._bytes += len(data)
             if self._bytes > MOST_BYTES and not self.transport.is_closing():
                 self.send_400_response("The head of the request is too long.")
-
-    def _wait(self) -> None:
-        if self._late is None:
-            self._late = self.loop.call_later(HEAD_SECONDS, self._give_up)
 
     def _done(self) -> None:
         self._head = None

@@ -68,7 +68,9 @@ class FairTurns:
             if granted.is_set():  # given up in the moment of being granted
                 self._end(who)
             else:
-                self._leave(who, granted)
+                self._waiting[who].remove(granted)
+                if not self._waiting[who]:
+                    del self._waiting[who]
             raise
         try:
             yield
@@ -91,9 +93,3 @@ class FairTurns:
         self._running[who] -= 1
         self._running += Counter()  # forgets those at zero
         self._grant()
-
-    def _leave(self, who: str, granted: anyio.Event) -> None:
-        line = self._waiting[who]
-        line.remove(granted)
-        if not line:
-            del self._waiting[who]

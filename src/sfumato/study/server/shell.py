@@ -167,11 +167,14 @@ class Shell:
                     raise too_large(most)
             else:
                 left += min(0.0, received / SLOWEST - (time.monotonic() - began))
-            try:
-                async with asyncio.timeout(left):
-                    message = await receive()
-            except TimeoutError:
-                raise too_slow() from None
+            if getattr(getattr(receive, "__self__", None), "more_body", None) is False:
+                message = await receive()  # uvicorn has the whole body: no clock is set to wait for it
+            else:
+                try:
+                    async with asyncio.timeout(left):
+                        message = await receive()
+                except TimeoutError:
+                    raise too_slow() from None
             received += len(message.get("body", b""))
             complete = not message.get("more_body", False)
             if received > most:

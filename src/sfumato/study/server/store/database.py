@@ -17,6 +17,8 @@ from sfumato.study.server.settings import Settings
 
 FILE = "sfumato.db"
 BUSY_SECONDS = 15
+CACHE_KIB = 32 << 10
+"""Of a connection to SQLite: answers lie in the order of random names, so that each is on a page of its own."""
 _LOCK = 0x5F0_A70  # any number that no other program uses for its advisory locks
 
 
@@ -144,6 +146,7 @@ def _prepare_sqlite(connection: Any, _: Any) -> None:
         "synchronous = FULL",
         "foreign_keys = ON",
         "secure_delete = ON",
+        f"cache_size = -{CACHE_KIB}",
     ):
         connection.execute(f"PRAGMA {pragma}")
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, func, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
@@ -47,6 +47,9 @@ class SurveyStore(StorePart):
         self.codes = CodeStore(database)
         dialect, place = (postgresql, "%s") if database.engine.dialect.name == "postgresql" else (sqlite, "?")
         self._insert = dialect.insert(survey_answers).on_conflict_do_nothing().returning(survey_answers.c.id)
+        self._mark = (
+            f"UPDATE survey_answers SET batch = {place} WHERE study = {place} AND id = {place} AND batch IS NULL"
+        )
         places = ", ".join([place] * 5)
         self._insert_new = f"INSERT INTO survey_answers (study, id, version, label, bits) VALUES ({places})"
 
@@ -138,14 +141,8 @@ class SurveyStore(StorePart):
                 connection.execute(
                     insert(survey_versions).values(study=study, **entry.to_dict(), **about, inputs=packed)
                 )
-                marked = 0
-                for start in range(0, len(counted), AT_ONCE):
-                    named = survey_answers.c.id.in_(counted[start : start + AT_ONCE])
-                    mine = (survey_answers.c.study == study, survey_answers.c.batch.is_(None), named)
-                    marked += connection.execute(
-                        update(survey_answers).where(*mine).values(batch=entry.version)
-                    ).rowcount
-                if marked != len(counted):
+                marked = [(entry.version, study, name) for name in counted]
+                if marked and connection.exec_driver_sql(self._mark, marked).rowcount != len(marked):
                     raise _CountedBeforeError
                 self._log.append(connection, Head(study, entry.version, entry.hash).entry())
         except (IntegrityError, _CountedBeforeError):

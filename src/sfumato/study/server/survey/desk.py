@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import hashlib
 import secrets
 import threading
@@ -22,7 +23,7 @@ from typing import Annotated, Any, Generic, TypeVar
 import msgspec
 import numpy as np
 from sqlalchemy.exc import SQLAlchemyError
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from sfumato.channels.guidance.guidance import Guidance, SurveyCounts, encode_matrix
 from sfumato.study.protocol.study_file import study_from_dict
@@ -117,6 +118,12 @@ Result = TypeVar("Result")
 LOOK_SECONDS = 1.0  # how often a process looks for versions and answers of other processes
 LOOK_AGAIN_SECONDS = 0.05
 REMEMBERED = 64  # older versions whose guidance stays in memory
+
+
+@functools.cache
+def _libraries() -> ThreadpoolController:
+    """Looked for once: by then all that compute guidance are loaded."""
+    return ThreadpoolController()
 
 
 class SurveyDesk:
@@ -228,7 +235,7 @@ class SurveyDesk:
         bits = unpack([answer.bits for answer in answers], self.survey.width)
         labels = np.array([answer.label for answer in answers], dtype=np.int64)
         # One thread: matrices are small, and several would only keep the processors from those who answer.
-        with threadpool_limits(1):
+        with _libraries().limit(limits=1):
             counts = SurveyCounts.from_json(latest.inputs) + SurveyCounts.of(bits, labels)
             return self._version(guidance_for(self.survey, counts), counts, latest.entry)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +16,7 @@ from sfumato.channels.guidance.epsilon import survey_epsilon
 from sfumato.channels.guidance.guidance import decode_matrix, encode_matrix
 from sfumato.channels.guidance.most_disclosure import most_bits
 from sfumato.channels.guidance.space import AnswerSpace, Link
-from sfumato.core.array_types import Matrix
+from sfumato.core.array_types import Bits
 from sfumato.guarantee import Card
 from sfumato.mechanisms.guided_projection import FROM_A_SURVEY, GuidedProjection
 from sfumato.release.write_release import CARD_METADATA, Layout, make_card
@@ -58,11 +57,11 @@ def survey_progress(store: SurveyStore, study: str, survey: SurveyStudy) -> dict
                 "version": entry.version,
                 "answers": entry.answers,
                 "k": entry.k,
-                "epsilon": _epsilon(store, study, survey, entry.version, entry.k) if place in spread else None,
+                "epsilon": _cached_epsilon(*_guidance(store, study, survey, entry)) if place in spread else None,
             }
             for place, (entry, _) in enumerate(log)
         ],
-        "disclosure_at_even_choices": _disclosure(store, study, survey, log[-1][0]) if log else None,
+        "disclosure_at_even_choices": _cached_disclosure(*_guidance(store, study, survey, log[-1][0])) if log else None,
         "most_bits": most_bits(AnswerSpace(survey.sizes), log[-1][0].k, survey.floor, survey.link) if log else None,
         "codes": {"given": codes, "used": used} if survey.invitations else None,
         "floor": survey.floor,
@@ -74,35 +73,27 @@ def _accuracy(store: SurveyStore, study: str, survey: SurveyStudy, latest: int) 
     """How often naive Bayes, trained on other received rows, meets the class of a received row; newest rows first."""
     from sfumato.learn.classifiers.survey_bits import accuracy_on_received  # brings scikit-learn with it
 
-    labels: list[int] = []
-    bits: list[bytes] = []
+    received: list[tuple[int, bytes]] = []
     for version in range(latest, 0, -1):
-        for label, row in store.answers(study, version):
-            labels.append(label)
-            bits.append(row)
-        if len(labels) >= MOST_ROWS:
+        received += store.answers(study, version)
+        if len(received) >= MOST_ROWS:
             break
-    if not labels:
+    if not received:
         return None
-    share = accuracy_on_received(unpack(bits[:MOST_ROWS], survey.width), np.array(labels[:MOST_ROWS]))
-    commonest = max(Counter(labels[:MOST_ROWS]).values()) / min(len(labels), MOST_ROWS)
-    return None if share is None else {"share": share, "commonest": commonest, "rows": min(len(labels), MOST_ROWS)}
+    labels, bits = zip(*received[:MOST_ROWS], strict=True)
+    share = accuracy_on_received(unpack(bits, survey.width), np.array(labels))
+    commonest = max(Counter(labels).values()) / len(labels)
+    return None if share is None else {"share": share, "commonest": commonest, "rows": len(labels)}
 
 
-def _epsilon(store: SurveyStore, study: str, survey: SurveyStudy, number: int, k: int) -> float | None:
-    V = _guidance(store, study, survey, number, k)
-    return _cached_epsilon(encode_matrix(V), k, survey.sizes, survey.floor, survey.link)
-
-
-def _disclosure(store: SurveyStore, study: str, survey: SurveyStudy, latest: LogEntry) -> dict[str, float]:
-    V = _guidance(store, study, survey, latest.version, latest.k)
-    return _cached_disclosure(encode_matrix(V), latest.k, survey.sizes, survey.floor, survey.link)
-
-
-def _guidance(store: SurveyStore, study: str, survey: SurveyStudy, number: int, k: int) -> Matrix:
-    version = store.version(study, number)
+def _guidance(
+    store: SurveyStore, study: str, survey: SurveyStudy, entry: LogEntry
+) -> tuple[str, int, Any, float, Link]:
+    """One version as its measures are remembered by."""
+    version = store.version(study, entry.version)
     assert version is not None
-    return np.asarray(np.frombuffer(version.matrix, dtype="<f8").reshape(survey.width, k))
+    V = np.asarray(np.frombuffer(version.matrix, dtype="<f8").reshape(survey.width, entry.k))
+    return encode_matrix(V), entry.k, survey.sizes, survey.floor, survey.link
 
 
 @lru_cache(maxsize=4 * MOST_POINTS)
@@ -129,27 +120,17 @@ def _cached_disclosure(matrix: str, k: int, sizes: tuple[int, ...], floor: float
 
 def write_parts(store: SurveyStore, study: str, survey: SurveyStudy, folder: Path) -> list[Path]:
     """Write `folder`/part-00001/{release.parquet, card.json} for every version that has answers."""
-    return [_write_part(survey, *part, folder) for part in _answered(store, study, survey)]
-
-
-def _answered(
-    store: SurveyStore, study: str, survey: SurveyStudy
-) -> Iterator[tuple[Version, np.ndarray[tuple[int, int], np.dtype[np.uint8]], list[int]]]:
+    parts = []
     for number in range(1, store.latest(study) + 1):
         received = list(store.answers(study, number))
         version = store.version(study, number) if received else None
         if version is not None:
-            labels = [label for label, _ in received]
-            yield version, unpack([bits for _, bits in received], survey.width), labels
+            bits = unpack([bits for _, bits in received], survey.width)
+            parts.append(_write_part(survey, version, bits, [label for label, _ in received], folder))
+    return parts
 
 
-def _write_part(
-    survey: SurveyStudy,
-    version: Version,
-    bits: np.ndarray[tuple[int, int], np.dtype[np.uint8]],
-    labels: list[int],
-    folder: Path,
-) -> Path:
+def _write_part(survey: SurveyStudy, version: Version, bits: Bits, labels: list[int], folder: Path) -> Path:
     encoding = survey_encoding(survey)
     V = np.frombuffer(version.matrix, dtype="<f8").reshape(survey.width, version.entry.k)
     mechanism = GuidedProjection(
