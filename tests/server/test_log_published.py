@@ -14,7 +14,7 @@ from sfumato.api.cli.console import run_guarded
 from sfumato.core.errors import CardError, CoordinatorError, UsageError
 from sfumato.ledger.notes import COSIGNATURE, NoteSigner, time_signed
 from sfumato.ledger.public_log import LogCopy
-from sfumato.release.auditable import new_auditor
+from sfumato.release.auditable import new_auditor, spoken
 from sfumato.study.client.public_log import follow, open_log, witness
 
 NAME = "patients of North"
@@ -137,6 +137,10 @@ def test_noise_that_a_log_answered_can_be_recomputed(place, capsys, tmp_path, mo
     other = commit(table, **{**asked, "out": tmp_path / "dropped"})
     assert run("ledger", "publish", other.published, *to, capsys=capsys)[0] == 0
     assert "The log has 1 other commitment to this auditor" in verify(tmp_path / "r", log=url, **audit).in_words()
+    own = spoken(other.commitment.commitment, "ab" * 32)  # logged, and released with an answer of the owner's own
+    sanitize(table, **{**asked, "out": tmp_path / "dropped"}, answer=own)
+    found = verify(tmp_path / "dropped", log=url, **{**audit, "with_seed": other.sealed})
+    assert "owner may have tried out seeds" in found.in_words()
 
 
 @pytest.mark.parametrize(
