@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from sfumato.channels import Carried, Channel
 from sfumato.core.errors import UsageError
 from sfumato.noise import Branch, Operator, OperatorNoise, make_law, make_operator
 
@@ -192,7 +193,7 @@ def test_zero_is_refused_where_it_would_stay_zero(span):
 
 def test_cards_hold_operator_and_law(case):
     noise, (low, high) = case
-    back = OperatorNoise.from_dict(noise.to_dict())
+    back = Channel.from_dict(Carried.of(noise, low, high - low).to_dict()).raw_noise(1.0)
     x = np.linspace(low, high, 5)
     z = noise.sample(x, np.random.default_rng(0))
     np.testing.assert_array_equal(back.cdf(z, x), noise.cdf(z, x))

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from operator import attrgetter
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -40,6 +41,9 @@ MOST_COLUMNS = 1 << 24
 """No card speaks of more."""
 A_COUNT = Whole(1, MOST_COLUMNS)
 """Columns or categories of a card."""
+
+
+Kind = TypeVar("Kind", bound="Channel")
 
 
 class NotApplicableError(SfumatoError):
@@ -338,6 +342,28 @@ class Channel(Record, ABC):
             ) from None
 
 
+def passes_on(*questions: str) -> Callable[[type[Kind]], type[Kind]]:
+    """For a channel around an `inner` one: to these questions the answer is the inner one's."""
+
+    def answering(question: str) -> Any:
+        if isinstance(getattr(Channel, question), property):
+            return property(attrgetter(f"inner.{question}"))
+
+        def answer(self: Any, *given: Any, **words: Any) -> Any:
+            return getattr(self.inner, question)(*given, **words)
+
+        return answer
+
+    def told(kind: type[Kind]) -> type[Kind]:
+        for question in questions:
+            setattr(kind, question, answering(question))
+        return kind
+
+    return told
+
+
+@passes_on("mean_line", "raw_noise", "reach", "sorted_by", "shown", "truths", "chances", "added_moments", "factor")
+@passes_on("kept", "numbers", "path", "is_stated", "adds", "step")
 @dataclass(frozen=True)
 class Around(Channel):
     """A channel that carries a number or a category by an `inner` one, and does something more beside it."""
@@ -349,59 +375,6 @@ class Around(Channel):
 
     def blurred(self, width: float) -> Channel:
         return replace(self, inner=self.inner.blurred(width))
-
-    def mean_line(self) -> tuple[float, float]:
-        return self.inner.mean_line()
-
-    def raw_noise(self, width: float, low: float = 0.0) -> NumberNoise | None:
-        return self.inner.raw_noise(width, low)
-
-    def reach(self, low: float, high: float, chance: float) -> Reached:
-        return self.inner.reach(low, high, chance)
-
-    def sorted_by(self, z: Matrix) -> Floats:
-        return self.inner.sorted_by(z)
-
-    def shown(self, z: Matrix, edges: Floats) -> Codes:
-        return self.inner.shown(z, edges)
-
-    def truths(self, low: float, high: float, steps: int = TRUTHS - 1) -> Matrix:
-        return self.inner.truths(low, high, steps)
-
-    def chances(self, edges: Floats, x: Matrix, share: float = 1.0) -> Matrix:
-        return self.inner.chances(edges, x, share)
-
-    @property
-    def added_moments(self) -> tuple[float, float]:
-        return self.inner.added_moments
-
-    @property
-    def factor(self) -> Factor | None:
-        return self.inner.factor
-
-    @property
-    def kept(self) -> float:
-        return self.inner.kept
-
-    @property
-    def numbers(self) -> int:
-        return self.inner.numbers
-
-    @property
-    def path(self) -> str:
-        return self.inner.path
-
-    @property
-    def is_stated(self) -> bool:
-        return self.inner.is_stated
-
-    @property
-    def adds(self) -> bool:
-        return self.inner.adds
-
-    @property
-    def step(self) -> float:
-        return self.inner.step
 
 
 CHANNELS: dict[str, type[Channel]] = {}

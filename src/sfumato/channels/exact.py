@@ -32,26 +32,35 @@ from sfumato.noise.law import tail
 from sfumato.table import Group
 
 
-@register
 @dataclass(frozen=True)
-class Exact(Channel):
-    """What was true is released. It tells everything, except where there is only one possible value."""
+class WholeColumns(Channel):
+    """Any columns of the source, side by side; values stay about where they are."""
 
     columns: Annotated[int, A_COUNT] = 1
-    tag = "exact"
-    is_exact = True
-    kept = 1.0
 
     @property
     def width(self) -> int:
         return self.columns
 
+    def fits(self, groups: Sequence[Group]) -> bool:
+        return bool(groups)
+
+    def mean_line(self) -> tuple[float, float]:
+        return 1.0, 0.0
+
+
+@register
+@dataclass(frozen=True)
+class Exact(WholeColumns):
+    """What was true is released. It tells everything, except where there is only one possible value."""
+
+    tag = "exact"
+    is_exact = True
+    kept = 1.0
+
     @property
     def numbers(self) -> int:
         return self.columns
-
-    def fits(self, groups: Sequence[Group]) -> bool:
-        return bool(groups)
 
     def raw_noise(self, width: float, low: float = 0.0) -> OperatorNoise | None:  # noqa: ARG002
         return None
@@ -61,9 +70,6 @@ class Exact(Channel):
 
     def log_anything(self, z: Matrix) -> Matrix:
         return np.where((np.abs(z - 0.5) <= 1e-9).all(axis=1), 0.0, -np.inf)
-
-    def mean_line(self) -> tuple[float, float]:
-        return 1.0, 0.0
 
     def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:  # noqa: ARG002
         return x
@@ -98,13 +104,12 @@ NOT_STATED = (
 
 @register
 @dataclass(frozen=True)
-class Unstated(Channel):
+class Unstated(WholeColumns):
     """The cell was changed, and its law is not stated: rounded and clipped afterwards, or redrawn from a group.
 
     What is stated is that cells lie in [low, high].
     """
 
-    columns: Annotated[int, A_COUNT] = 1
     low: float = 0.0
     high: float = 1.0
     tag = "unstated"
@@ -114,16 +119,9 @@ class Unstated(Channel):
         if not self.low <= self.high:
             raise ValueError("low must not exceed high")
 
-    def fits(self, groups: Sequence[Group]) -> bool:
-        return bool(groups)
-
     @property
     def numbers(self) -> int:
         return min(self.columns, 1)
-
-    @property
-    def width(self) -> int:
-        return self.columns
 
     def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:  # noqa: ARG002
         raise NotApplicableError("a channel whose law is not stated cannot be drawn from")
@@ -137,9 +135,6 @@ class Unstated(Channel):
     @property
     def kept(self) -> float:
         raise NotApplicableError(NOT_STATED)
-
-    def mean_line(self) -> tuple[float, float]:
-        return 1.0, 0.0  # whatever was done, it was meant to leave values where they are
 
 
 # Noise that an operator carries into a number, in the number's own units: z = Z(e, x) [density-reconstruction].

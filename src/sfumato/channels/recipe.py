@@ -292,7 +292,10 @@ class Recipe:
         """The inverse of `to_dict`."""
         channels = _read(found["channels"])
         width = sum(channel.width for channel in channels)
-        by_class = {_code(code): _read(some) for code, some in found.get("channels_by_class", {}).items()}
+        try:
+            by_class = {int(code): _read(some) for code, some in found.get("channels_by_class", {}).items()}
+        except ValueError:
+            raise CardError("The card names a class without a code: it was edited or is damaged.") from None
         if any([one.width for one in some] != [one.width for one in channels] for some in by_class.values()):
             raise CardError("The card's classes have different columns: it was edited or is damaged.")
         reports = _reports(found["reports"], channels, by_class) if "reports" in found else None
@@ -350,13 +353,6 @@ def _reports(found: Any, channels: Sequence[Channel], by_class: Mapping[int, Any
     if by_class or reports >= len(open_to) or not rates_fit(open_to, reports):
         raise CardError("How many columns a row of the card reports does not fit: it was edited or is damaged.")
     return reports
-
-
-def _code(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise CardError("The card names a class without a code: it was edited or is damaged.") from None
 
 
 def _read(found: Sequence[Mapping[str, Any]]) -> tuple[Channel, ...]:

@@ -9,14 +9,24 @@ from typing import Annotated, Self
 
 import numpy as np
 
-from sfumato.channels.base import A_COUNT, EXACT_RESPONSE, TRUTHS, Around, Channel, Epsilons, Line, Reached, register
+from sfumato.channels.base import (
+    A_COUNT,
+    EXACT_RESPONSE,
+    TRUTHS,
+    Around,
+    Channel,
+    Epsilons,
+    Line,
+    Reached,
+    passes_on,
+    register,
+)
 from sfumato.channels.guidance.space import Link, check_floor, check_link, floored
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.records import BRIEF, Key
 from sfumato.noise import as_share, keep_threshold, randomized_response, response_epsilon, uniform_integers
+from sfumato.noise.grid import WORD
 from sfumato.table import Group
-
-WORD = 1 << 64
 
 
 @register
@@ -298,6 +308,7 @@ class HidesMissing(Around):
 
 
 @register
+@passes_on("leaves_out", "reported")
 @dataclass(frozen=True)
 class OrMissing(Around):
     """(value, indicator): the value by its own channel, the indicator kept with probability `keep`.
@@ -335,14 +346,6 @@ class OrMissing(Around):
     @property
     def is_exact(self) -> bool:
         return self.inner.is_exact and self.keep == 1.0
-
-    @property
-    def leaves_out(self) -> bool:
-        return self.inner.leaves_out
-
-    @property
-    def reported(self) -> float:
-        return self.inner.reported
 
     def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:
         was_missing = x[:, 1] > 0.5

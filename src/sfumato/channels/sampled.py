@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.channels.base import Around, Channel, Epsilons, Line, OnLine, register
+from sfumato.channels.base import Around, Channel, OnLine, passes_on, register
 from sfumato.channels.maps import places
 from sfumato.core.array_types import Flags, Floats, Matrix
 from sfumato.core.errors import TableError
@@ -16,6 +16,8 @@ from sfumato.table import Group
 
 
 @register
+@passes_on("fits", "hides_missing", "width", "epsilons", "moved", "interval", "rounding", "steepness")
+@passes_on("transition", "line", "central", "least_share")  # of the cells that are reported
 @dataclass(frozen=True)
 class Sampled(Around):
     """Each row reports the column with probability `rate`, whatever its value; else the cell is not reported (NaN).
@@ -32,21 +34,6 @@ class Sampled(Around):
     def __post_init__(self) -> None:
         if not 0 < self.rate <= 1 or self.inner.leaves_out:
             raise ValueError("rate")
-
-    def fits(self, groups: Sequence[Group]) -> bool:
-        return self.inner.fits(groups)
-
-    def transition(self, edges: Floats, x: Matrix) -> Matrix:
-        """Of the cells that are reported."""
-        return self.inner.transition(edges, x)
-
-    @property
-    def hides_missing(self) -> bool:
-        return self.inner.hides_missing
-
-    @property
-    def width(self) -> int:
-        return self.inner.width
 
     @property
     def reported(self) -> float:
@@ -73,42 +60,11 @@ class Sampled(Around):
         silent, told = math.log1p(-self.rate) if self.rate < 1 else 0.0, math.log(self.rate)
         return line._replace(seen=seen, high=told + line.high, low=told + line.low, silent=silent)
 
-    def line(self, values: Matrix) -> Line:
-        """Of the cells that are reported."""
-        return self.inner.line(values)
-
     def possible(self, z: Matrix) -> tuple[Matrix, Matrix]:
         low, high = super().possible(z)
         reported = ~np.isnan(z).any(axis=1)
         low[reported], high[reported] = self.inner.possible(z[reported])
         return low, high
-
-    def central(self, share: float) -> float:
-        """Of the values that are reported."""
-        return self.inner.central(share)
-
-    @property
-    def least_share(self) -> float:
-        """Among the rows that report it."""
-        return self.inner.least_share
-
-    def epsilons(self, groups: Sequence[Group]) -> Epsilons:
-        return self.inner.epsilons(groups)
-
-    def moved(self, distance: float) -> float:
-        return self.inner.moved(distance)
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        return self.inner.interval
-
-    @property
-    def rounding(self) -> float:
-        return self.inner.rounding
-
-    @property
-    def steepness(self) -> float:
-        return self.inner.steepness
 
 
 # Rows that report exactly so many of their columns: which ones, how they are drawn, and whether rows kept to it.

@@ -43,6 +43,15 @@ class InRange(Channel):
     @abstractmethod
     def raw_noise(self, width: float, low: float = 0.0) -> WindowNoise | HybridNoise: ...
 
+    @abstractmethod
+    def variance(self, x: Matrix) -> Matrix:
+        """Var(z | x)."""
+
+    def line(self, values: Matrix) -> Line:
+        gain, offset = self.mean_line()
+        spread = float(self.variance(np.clip(values[:, 0], 0.0, 1.0)).mean())
+        return Line(np.array([[gain]]), np.array([offset]), np.array([[spread]]))
+
     def transition(self, edges: Floats, x: Matrix) -> Matrix:
         return np.asarray(np.diff(self.raw_noise(1.0).cdf(edges[:, None], x[None, :, 0]), axis=0))
 
@@ -201,11 +210,6 @@ class Windowed(InRange):
         outside = ((x - half) ** 3 + half**3 + (1.0 + half) ** 3 - (x + half) ** 3) / 3.0
         mean = 0.5 + self.slope * (x - 0.5)
         return np.asarray((self.near * inside + (1.0 - self.near) * outside - mean**2) * self.stretch**2)
-
-    def line(self, values: Matrix) -> Line:
-        gain, offset = self.mean_line()
-        spread = float(self.variance(np.clip(values[:, 0], 0.0, 1.0)).mean())
-        return Line(np.array([[gain]]), np.array([offset]), np.array([[spread]]))
 
     def reach(self, low: float, high: float, chance: float) -> Reached:  # noqa: ARG002 (it is bounded)
         reach = 0.5 * self.stretch * (1.0 + self.window)
@@ -386,10 +390,6 @@ class Hybrid(InRange):
         """Both ways have mean x, so their variances mix."""
         ends = (0.5 * (self.ends[1] - self.ends[0])) ** 2 - (x - 0.5) ** 2
         return np.asarray(self.often * self.window.variance(x) + (1.0 - self.often) * ends)
-
-    def line(self, values: Matrix) -> Line:
-        spread = float(self.variance(np.clip(values[:, 0], 0.0, 1.0)).mean())
-        return Line(np.eye(1), np.zeros(1), np.array([[spread]]))
 
     def reach(self, low: float, high: float, chance: float) -> Reached:
         wide = self.window.reach(low, high, chance)

@@ -323,7 +323,7 @@ def _probe(density: Density, width: float) -> Amplification:
         _infinite_support(density, tails),
         _no_zeros(density, points, values),
         _tails_bounded(density, tails),
-        _locally_bounded(density, points, values),
+        _extremes(density, points, values, 1),
     )
     evidence = tuple(condition.evidence for condition in conditions)
     if any(condition.holds is False for condition in conditions):
@@ -365,10 +365,6 @@ def _no_zeros(density: Density, points: Floats, values: Floats) -> _Condition:
             return _Condition(None, f"No zeros: unknown, the density underflows near {points[first]:.4g}.")
         return _Condition(False, f"No zeros: fails, the density is 0 around {points[first]:.4g}.")
     return _extremes(density, points, values, -1)
-
-
-def _locally_bounded(density: Density, points: Floats, values: Floats) -> _Condition:
-    return _extremes(density, points, values, 1)
 
 
 def _extremes(density: Density, points: Floats, values: Floats, sign: int) -> _Condition:

@@ -111,20 +111,8 @@ def _flat(*_: tuple[Node, ...]) -> Node:
     return ZERO
 
 
-def _tan_slope(u: Node) -> Node:
-    return over(ONE, power(apply("cos", u), Number(2.0)))
-
-
-def _root_slope(u: Node) -> Node:
-    return over(Number(0.5), apply("sqrt", u))
-
-
-def _cube_root_slope(u: Node) -> Node:
-    return over(ONE, times(Number(3.0), power(apply("cbrt", u), Number(2.0))))
-
-
-def _tanh_slope(u: Node) -> Node:
-    return minus(ONE, power(apply("tanh", u), Number(2.0)))
+def _square(function: str, u: Node) -> Node:
+    return power(apply(function, u), Number(2.0))
 
 
 FUNCTIONS: Mapping[str, Function] = {
@@ -140,17 +128,17 @@ FUNCTIONS: Mapping[str, Function] = {
     "exp": Function(1, np.exp, _of_one(lambda u: apply("exp", u))),
     "log": Function(1, np.log, _of_one(lambda u: over(ONE, u))),
     "log1p": Function(1, np.log1p, _of_one(lambda u: over(ONE, plus(ONE, u)))),
-    "sqrt": Function(1, np.sqrt, _of_one(_root_slope)),
-    "cbrt": Function(1, np.cbrt, _of_one(_cube_root_slope)),
+    "sqrt": Function(1, np.sqrt, _of_one(lambda u: over(Number(0.5), apply("sqrt", u)))),
+    "cbrt": Function(1, np.cbrt, _of_one(lambda u: over(ONE, times(Number(3.0), _square("cbrt", u))))),
     "abs": Function(1, np.abs, _of_one(lambda u: apply("sign", u))),
     "sign": Function(1, np.sign, _flat),
     "sin": Function(1, np.sin, _of_one(lambda u: apply("cos", u))),
     "cos": Function(1, np.cos, _of_one(lambda u: times(Number(-1.0), apply("sin", u)))),
-    "tan": Function(1, np.tan, _of_one(_tan_slope)),
+    "tan": Function(1, np.tan, _of_one(lambda u: over(ONE, _square("cos", u)))),
     "atan": Function(1, np.arctan, _of_one(lambda u: over(ONE, plus(ONE, power(u, Number(2.0)))))),
     "sinh": Function(1, np.sinh, _of_one(lambda u: apply("cosh", u))),
     "cosh": Function(1, np.cosh, _of_one(lambda u: apply("sinh", u))),
-    "tanh": Function(1, np.tanh, _of_one(_tanh_slope)),
+    "tanh": Function(1, np.tanh, _of_one(lambda u: minus(ONE, _square("tanh", u)))),
     "min": Function(2, np.minimum, lambda a, d: choose(apply("<=", *a), *d)),
     "max": Function(2, np.maximum, lambda a, d: choose(apply(">=", *a), *d)),
     "where": Function(3, np.where, lambda a, d: choose(a[0], d[1], d[2])),
@@ -360,7 +348,10 @@ class _Reader:
         if isinstance(node, ast.Name):
             return self._name(node.id)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-            return self._signed(node.op, self._value(node.operand, depth))
+            inner = self._value(node.operand, depth)
+            if isinstance(node.op, ast.UAdd):
+                return inner
+            return Number(-inner.value) if isinstance(inner, Number) else Call("-", (ZERO, inner))
         if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
             return Call(_BINARY[type(node.op)], (self._value(node.left, depth), self._value(node.right, depth)))
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARED:
@@ -373,11 +364,6 @@ class _Reader:
             f"{_listed(_called())}; comparisons (< <= > >=, one at a time) inside where. This one contains something "
             "else."
         )
-
-    def _signed(self, sign: ast.unaryop, inner: Node) -> Node:
-        if isinstance(sign, ast.UAdd):
-            return inner
-        return Number(-inner.value) if isinstance(inner, Number) else Call("-", (Number(0.0), inner))
 
     def _name(self, name: str) -> Node:
         if name in self.variables:

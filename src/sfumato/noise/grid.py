@@ -259,8 +259,7 @@ class ExactChoice:
 
     def draw(self, rng: np.random.Generator, shape: Shape) -> Codes:
         """Independent choices."""
-        count = shape if isinstance(shape, int) else math.prod(shape)
-        words = random_words(rng, count)
+        words = random_words(rng, _count(shape))
         u = words.astype(np.float64) / WORD  # rounds by 2^-54 at most
         low = np.searchsorted(self._cumulative, u - MARGIN, side="right")
         high = np.searchsorted(self._cumulative, u + MARGIN, side="right")
@@ -296,7 +295,9 @@ def discrete_gaussian(rng: np.random.Generator, variance: float, shape: Shape) -
     The double `variance` is the parameter itself and not a rounding of it. Adding such noise to counts that one record
     changes by a vector of squared length L is L / (2 variance)-concentrated differential privacy, like the normal law.
     """
-    return _symmetric(rng, _checked(math.sqrt(variance), "variance", "discrete_gaussian"), variance, shape)
+    reach = math.ceil(REACH_GAUSSIAN * _checked(math.sqrt(variance), "variance", "discrete_gaussian")) + 1
+    values = np.arange(-reach, reach + 1)
+    return values[ExactChoice(values**2, 1 / (2 * Fraction(variance))).draw(rng, shape)]
 
 
 def discrete_laplace_of(rng: np.random.Generator, scale: float, shape: Shape) -> Codes:
@@ -309,20 +310,13 @@ def discrete_laplace_of(rng: np.random.Generator, scale: float, shape: Shape) ->
     unit, reach = 1 / Fraction(scale), math.ceil(REACH_LAPLACE * scale) + 1
     m = math.isqrt(reach) + 1
     coarse, fine = ExactChoice(m * np.arange(reach // m + 1), unit), ExactChoice(np.arange(m), unit)
-    count = shape if isinstance(shape, int) else math.prod(shape)
-    drawn, left = np.zeros(count, dtype=np.int64), np.arange(count)
+    drawn, left = np.zeros(_count(shape), dtype=np.int64), np.arange(_count(shape))
     while len(left):
         size = m * coarse.draw(rng, len(left)) + fine.draw(rng, len(left))
         negative = (random_words(rng, len(left)) & np.uint64(1)).astype(bool)
         drawn[left] = np.where(negative, -size, size)
         left = left[negative & (size == 0)]
     return drawn.reshape(shape)
-
-
-def _symmetric(rng: np.random.Generator, sigma: float, variance: float, shape: Shape) -> Codes:
-    reach = math.ceil(REACH_GAUSSIAN * sigma) + 1
-    values = np.arange(-reach, reach + 1)
-    return values[ExactChoice(values**2, 1 / (2 * Fraction(variance))).draw(rng, shape)]
 
 
 def exponential_choice(rng: np.random.Generator, scores: Codes | Sequence[int], half_epsilon: float) -> int:

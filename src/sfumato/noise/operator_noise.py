@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from sfumato.core.array_types import Flags, Floats
 from sfumato.core.errors import UsageError
 from sfumato.noise.law import Law, floats
-from sfumato.noise.laws import Uniform, law_from_dict
-from sfumato.noise.operators import Branch, Operator, make_operator
+from sfumato.noise.laws import Uniform
+from sfumato.noise.operators import Branch, Operator
 
 # Is an operator what it is declared to be? Branches, inverses and derivatives against the forward map itself.
 
@@ -142,9 +142,6 @@ class NumberNoise(Protocol):
         """Plain figures, to compare two of them."""
 
 
-OPERATOR_KEYS = ("operator", "operator_parameters")
-
-
 @dataclass(frozen=True)
 class OperatorNoise:
     """z = Z(e, x), e from `law`; everything in raw units."""
@@ -204,15 +201,11 @@ class OperatorNoise:
             highs.append(np.where(reached, ends.max(axis=0), -np.inf))
         return floats(np.min(lows, axis=0)), floats(np.max(highs, axis=0))
 
-    def _support(self, tail: float = 0.0) -> tuple[float, float]:
-        low, high = self.law.support
-        if tail > 0.0:
-            low, high = max(low, float(self.law.ppf(tail))), min(high, float(self.law.ppf(1.0 - tail)))
-        return low, high
-
     def limits(self, branch: Branch, x: Floats, tail: float = 0.0) -> tuple[Floats, Floats]:
         """Least and largest e of a branch at every x, within the noise less `tail` on each side."""
-        first, last = self._support(tail)
+        first, last = self.law.support
+        if tail > 0.0:
+            first, last = max(first, float(self.law.ppf(tail))), min(last, float(self.law.ppf(1.0 - tail)))
         low = np.full(x.shape, first) if branch.low is None else np.clip(branch.low(x), first, last)
         high = np.full(x.shape, last) if branch.high is None else np.clip(branch.high(x), first, last)
         return floats(low), floats(high)
@@ -254,17 +247,8 @@ class OperatorNoise:
         check_operator(self.operator, self.law, self.limits, low, high)
 
     def to_dict(self) -> dict[str, Any]:
-        """As it stands on the card beside the law; purely additive noise needs no operator."""
+        """Plain figures, to compare two of them; purely additive noise needs no operator."""
         stated = self.law.to_dict()
         if self.operator.is_additive:
             return stated
         return {**stated, "operator": self.operator.name, "operator_parameters": dict(self.operator.parameters)}
-
-    @classmethod
-    def from_dict(cls, stated: Mapping[str, Any], operator: Operator | None = None) -> OperatorNoise:
-        """The inverse of `to_dict`; `operator` is one of your own, for a card that says "custom"."""
-        law = {key: value for key, value in stated.items() if key not in OPERATOR_KEYS}
-        name = stated.get("operator", "additive")
-        if operator is not None and operator.name != name:
-            raise UsageError(f"The card says that the operator is {name}, not {operator.name}.")
-        return cls(operator or make_operator(name, stated.get("operator_parameters")), law_from_dict(law))

@@ -270,35 +270,29 @@ def quartic() -> Operator:
     def forward(e: Floats, x: Floats) -> Floats:
         return floats(x * e + x**2 * e**4)
 
-    def inverse(rising: bool) -> Map:
-        return lambda z, x: floats(_invert_curve(z / np.cbrt(x) ** 2, rising) / np.cbrt(x))
-
     def slope(e: Floats, x: Floats) -> Floats:
         with np.errstate(divide="ignore"):
             return floats(1.0 / np.abs(x + 4.0 * x**2 * (e * e * e)))
 
-    def derivative(rising: bool) -> Map:
-        return lambda z, x: slope(inverse(rising)(z, x), x)
+    def branch(rising: bool) -> Branch:
+        """For x > 0 the rising branch of t is that of large e; for x < 0 that of small e."""
 
-    def turn(x: Floats) -> Floats:
-        return floats(TURN / np.cbrt(x))
+        def inverse(z: Floats, x: Floats) -> Floats:
+            return floats(_invert_curve(z / np.cbrt(x) ** 2, rising) / np.cbrt(x))
 
-    # For x > 0 the rising branch of t is that of large e; for x < 0 that of small e.
-    rising = Branch(
-        inverse(True),
-        derivative(True),
-        low=lambda x: floats(np.where(x > 0, turn(x), -np.inf)),
-        high=lambda x: floats(np.where(x > 0, np.inf, turn(x))),
-        slope=slope,
-    )
-    falling = Branch(
-        inverse(False),
-        derivative(False),
-        low=lambda x: floats(np.where(x > 0, -np.inf, turn(x))),
-        high=lambda x: floats(np.where(x > 0, turn(x), np.inf)),
-        slope=slope,
-    )
-    return Operator("quartic", forward, (rising, falling), avoids_zero=True)
+        def end(x: Floats, *, upper: bool) -> Floats:
+            far = np.inf if upper else -np.inf
+            return floats(np.where((x > 0) == (rising == upper), far, TURN / np.cbrt(x)))
+
+        return Branch(
+            inverse,
+            lambda z, x: slope(inverse(z, x), x),
+            low=lambda x: end(x, upper=False),
+            high=lambda x: end(x, upper=True),
+            slope=slope,
+        )
+
+    return Operator("quartic", forward, (branch(True), branch(False)), avoids_zero=True)
 
 
 def _invert_curve(w: Floats, rising: bool) -> Floats:

@@ -269,7 +269,8 @@ def cap_epsilon(near: float, tail: float, dimension: int, bits: int) -> float:
 def mean_length(near: float, tail: float) -> float:
     """M: how far x lies in its direction on average."""
     mass = float(ndtr(-tail))
-    return _pdf(tail) * (near / mass - (1.0 - near) / (1.0 - mass))
+    density = math.exp(-0.5 * tail * tail) / math.sqrt(2.0 * math.pi)
+    return density * (near / mass - (1.0 - near) / (1.0 - mass))
 
 
 def best_tail(epsilon: float, dimension: int) -> float:
@@ -289,10 +290,6 @@ def best_tail(epsilon: float, dimension: int) -> float:
 def best_near(epsilon: float, mass: float) -> float:
     """p with p (1 - Q) / ((1 - p) Q) = e^epsilon."""
     return 1.0 / (1.0 + math.exp(-epsilon) * (1.0 - mass) / mass)
-
-
-def _pdf(t: float) -> float:
-    return math.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi)
 
 
 # A window that slides with the truth: values in it are likelier than those outside, by e^epsilon.

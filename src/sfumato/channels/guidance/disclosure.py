@@ -243,9 +243,7 @@ def whole_tuple_disclosure(codes: ArrayLike, space: AnswerSpace, theta: float = 
         for chance, against in ((theta, 1 - theta), (1 - theta, theta)):  # sent as it is, or turned over
             if chance > 0:
                 told += mine * chance * np.log2(chance / (chance * mine + against * other))
-    told = float(told)
-    alone, joint = answer_entropy(codes, space), joint_entropy(codes)
-    return Disclosure(told / alone if alone else 0.0, told, 0.0, told / joint if joint else 0.0)
+    return _disclosure(float(told), 0.0, np.asarray(codes), space)
 
 
 def _check(theta: float) -> None:

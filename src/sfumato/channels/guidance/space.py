@@ -234,11 +234,8 @@ def bit_probabilities(t: ArrayLike, V: Matrix, floor: float = FLOOR, link: Link 
     """
     check_floor(floor)
     check_link(link)
-    answers = checked_bits(t, len(V))
-    q = np.empty((len(answers), len(V)))
-    for start in range(0, len(answers), ROWS):
-        q[start : start + ROWS] = _probabilities(answers[start : start + ROWS], V, floor, link)
-    return q[0] if np.ndim(t) == 1 else q
+    q = floored(projected(t, V), floor, link)
+    return np.asarray(q[0]) if np.ndim(t) == 1 else q
 
 
 def perturb_bits(t: ArrayLike, V: Matrix, uniforms: ArrayLike, floor: float = FLOOR, link: Link = "square") -> Bits:
@@ -268,10 +265,6 @@ def check_floor(floor: float) -> None:
 def check_link(link: str) -> None:
     if link not in LINKS:
         raise UsageError(f"The 'link' parameter must be one of {', '.join(LINKS)}. Got {link!r} instead.")
-
-
-def _probabilities(answers: Bits, V: Matrix, floor: float, link: Link) -> Matrix:
-    return floored(_projected(answers, V), floor, link)
 
 
 def projected(t: ArrayLike, V: Matrix) -> Matrix:
