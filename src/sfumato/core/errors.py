@@ -19,6 +19,11 @@ class UsageError(SfumatoError):
     exit_code = 2
 
 
+def wrong_parameter(parameter: str, owner: str, must: str, got: object) -> UsageError:
+    """A parameter that is out of range, or of another kind."""
+    return UsageError(f"The {parameter!r} parameter of {owner} must be {must}. Got {got!r} instead.")
+
+
 class TableError(SfumatoError):
     """A table that cannot be read, or whose content cannot be used."""
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from sfumato.core.array_types import Flags, Floats
-from sfumato.core.errors import UsageError
+from sfumato.core.errors import UsageError, wrong_parameter
 from sfumato.noise.law import Law
 
 Trend: TypeAlias = Literal["settles", "grows", "unclear"]
@@ -293,9 +293,7 @@ def bounded_amplification(
     if (law is None) == (logpdf is None):
         raise UsageError("The 'law' parameter of bounded_amplification must be given, or 'logpdf', and not both.")
     if isinstance(width, bool) or not isinstance(width, int | float | np.number) or not 0 < float(width) < math.inf:
-        raise UsageError(
-            f"The 'width' parameter of bounded_amplification must be a positive number. Got {width!r} instead."
-        )
+        raise wrong_parameter("width", "bounded_amplification", "a positive number", width)
     width = float(width)
     density = open_density(law, logpdf, width)
     if density is None:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.core.array_types import Codes, Flags, Floats
-from sfumato.core.errors import UsageError
+from sfumato.core.errors import UsageError, wrong_parameter
 from sfumato.noise.streams import KeyedGenerator
 
 Shape: TypeAlias = int | tuple[int, ...]
@@ -60,9 +60,9 @@ def discrete_laplace(rng: np.random.Generator, log2_scale: int, shape: Shape, *,
     so that no trial needs to remember to whom it belongs.
     """
     if isinstance(log2_scale, bool) or not isinstance(log2_scale, int | np.integer):
-        raise _wrong("log2_scale", "discrete_laplace", "an integer", log2_scale)
+        raise wrong_parameter("log2_scale", "discrete_laplace", "an integer", log2_scale)
     if not 0 <= log2_scale <= LARGEST_LOG2_SCALE:
-        raise _wrong("log2_scale", "discrete_laplace", f"between 0 and {LARGEST_LOG2_SCALE}", log2_scale)
+        raise wrong_parameter("log2_scale", "discrete_laplace", f"between 0 and {LARGEST_LOG2_SCALE}", log2_scale)
     result = np.empty(shape, dtype=np.int64)
     flat = result.reshape(-1)
     filled, failures = 0, 0
@@ -188,7 +188,7 @@ def _finish_run(
 def exact_bernoulli(rng: np.random.Generator, threshold: int, shape: Shape) -> Flags:
     """True with probability `threshold` / 2^64 exactly: a 64-bit word is below the threshold."""
     if not 0 <= threshold <= WORD:
-        raise _wrong("threshold", "exact_bernoulli", "between 0 and 2^64", threshold)
+        raise wrong_parameter("threshold", "exact_bernoulli", "between 0 and 2^64", threshold)
     if threshold == WORD:
         return np.ones(shape, dtype=np.bool_)
     words = random_words(rng, _count(shape))
@@ -198,7 +198,7 @@ def exact_bernoulli(rng: np.random.Generator, threshold: int, shape: Shape) -> F
 def uniform_integers(rng: np.random.Generator, bound: int, shape: Shape) -> Codes:
     """Uniform on 0 .. `bound` - 1, exactly: words beyond the largest multiple of the bound are drawn again."""
     if not 1 <= bound <= 1 << 63:
-        raise _wrong("bound", "uniform_integers", "between 1 and 2^63", bound)
+        raise wrong_parameter("bound", "uniform_integers", "between 1 and 2^63", bound)
     words = random_words(rng, _count(shape))
     excess = WORD % bound
     if excess:
@@ -209,10 +209,6 @@ def uniform_integers(rng: np.random.Generator, bound: int, shape: Shape) -> Code
 
 def _count(shape: Shape) -> int:
     return shape if isinstance(shape, int) else math.prod(shape)
-
-
-def _wrong(parameter: str, owner: str, must: str, got: object) -> UsageError:
-    return UsageError(f"The {parameter!r} parameter of {owner} must be {must}. Got {got!r} instead.")
 
 
 # Choices by exact inverse transform: P(j) proportional to exp(-a_j) with rational a_j, decided without rounding.

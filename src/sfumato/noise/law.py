@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sfumato.core.array_types import Floats
-from sfumato.core.errors import UsageError
+from sfumato.core.errors import wrong_parameter
 from sfumato.noise.grid import Shape
 
 _LENGTHS = ("scale", "low", "high")
@@ -166,13 +166,11 @@ def check_finite(law: Law, parameter: str, value: Any) -> float:
 def _number(owner: str, parameter: str, value: Any, must: str, *, positive: bool) -> float:
     real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     if not real or not math.isfinite(value) or (positive and not value > 0):
-        raise UsageError(f"The {parameter!r} parameter of {owner} must be {must}. Got {value!r} instead.")
+        raise wrong_parameter(parameter, owner, must, value)
     return float(value)
 
 
 def check_width(width: float) -> float:
     if not width >= 0:
-        raise UsageError(
-            f"The 'width' parameter of amplification must be a non-negative number. Got {width!r} instead."
-        )
+        raise wrong_parameter("width", "amplification", "a non-negative number", width)
     return float(width)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from sfumato.core.array_types import Codes, Floats, Matrix
-from sfumato.core.errors import UsageError
+from sfumato.core.errors import UsageError, wrong_parameter
 from sfumato.noise.grid import WORD, Shape, discrete_laplace, exact_bernoulli, uniform_integers
 from sfumato.noise.law import floats
 
@@ -101,18 +101,14 @@ def keep_threshold(epsilon: float, categories: int) -> int:
     T = floor(2^64 e^epsilon / (e^epsilon + k - 1)), at most `MOST_KEPT` unless `epsilon` is infinite.
     """
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float | np.floating) or not epsilon > 0:
-        raise UsageError(
-            f"The 'epsilon' parameter of keep_threshold must be a positive number. Got {epsilon!r} instead."
-        )
+        raise wrong_parameter("epsilon", "keep_threshold", "a positive number", epsilon)
     _check_categories(categories, "keep_threshold")
     if categories == 1 or math.isinf(epsilon):
         return WORD
     if (threshold := odds_threshold(epsilon, 1, categories - 1)) is not None:
         return threshold
-    raise UsageError(
-        f"The 'epsilon' parameter of keep_threshold must be at least about 1e-18, which is what 64-bit "
-        f"probabilities can express for {categories} categories. Got {epsilon!r} instead."
-    )
+    must = f"at least about 1e-18, which is what 64-bit probabilities can express for {categories} categories"
+    raise wrong_parameter("epsilon", "keep_threshold", must, epsilon)
 
 
 def response_epsilon(threshold: int, categories: int) -> float:
@@ -136,16 +132,12 @@ def onto_simplex(points: ArrayLike) -> Floats:
 
 def _check_categories(categories: int, owner: str) -> None:
     if isinstance(categories, bool) or not isinstance(categories, int | np.integer) or categories < 1:
-        raise UsageError(
-            f"The 'categories' parameter of {owner} must be an integer of at least 1. Got {categories!r} instead."
-        )
+        raise wrong_parameter("categories", owner, "an integer of at least 1", categories)
 
 
 def _check_threshold(threshold: int, owner: str) -> None:
     if isinstance(threshold, bool) or not isinstance(threshold, int) or not 0 <= threshold <= WORD:
-        raise UsageError(
-            f"The 'threshold' parameter of {owner} must be an integer between 0 and 2^64. Got {threshold!r} instead."
-        )
+        raise wrong_parameter("threshold", owner, "an integer between 0 and 2^64", threshold)
 
 
 # A normal vector that lies in the truth's cap more often than by chance: PrivUnitG, in integers [Asi et al. 2022].

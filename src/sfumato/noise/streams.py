@@ -37,7 +37,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 from randomgen import AESCounter
 
-from sfumato.core.errors import UsageError
+from sfumato.core.errors import UsageError, wrong_parameter
 
 # Many random words at once: AES-128 of a counter, computed block after block by OpenSSL.
 #
@@ -129,7 +129,7 @@ class Streams:
     def seeded(cls, seed: int) -> Streams:
         """Streams that anybody can repeat: for tests and papers, never for a release."""
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-            raise UsageError(f"The 'seed' parameter of Streams must be a non-negative integer. Got {seed!r} instead.")
+            raise wrong_parameter("seed", "Streams", "a non-negative integer", seed)
         return cls(hashlib.sha256(b"sfumato/noise/seed/1|%d" % int(seed)).digest(), reproducible=True)
 
     def generator(
@@ -141,13 +141,9 @@ class Streams:
         `parameters` are bytes that identify the mechanism and what it was given.
         """
         if isinstance(block_number, bool) or not isinstance(block_number, int | np.integer):
-            raise UsageError(
-                f"The 'block_number' parameter of Streams must be an integer. Got {block_number!r} instead."
-            )
+            raise wrong_parameter("block_number", "Streams", "an integer", block_number)
         if not 0 <= block_number < 1 << 64:
-            raise UsageError(
-                f"The 'block_number' parameter of Streams must be between 0 and 2^64 - 1. Got {block_number} instead."
-            )
+            raise wrong_parameter("block_number", "Streams", "between 0 and 2^64 - 1", block_number)
         # every part has a fixed length, so two different triples cannot give the same info
         info = b"".join(
             (
