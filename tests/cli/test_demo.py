@@ -8,7 +8,7 @@ import pyarrow.csv
 import pytest
 from sklearn.datasets import load_iris
 
-from sfumato.api.cli.demo import side_by_side
+from sfumato.api.cli.recommend import side_by_side
 
 PICTURE = Path(__file__).parents[2] / "docs" / "images" / "demo.svg"
 RANGES = {"sepal_length": (3, 9), "sepal_width": (1, 6), "petal_length": (0, 8), "petal_width": (0, 4)}

@@ -8,8 +8,8 @@ import pytest
 from sklearn.datasets import load_wine
 
 import sfumato as sf
-from sfumato.auditing.measures import bits_told, final_guarantee
 from sfumato.auditing.report.page import shown_measures
+from sfumato.auditing.utility import bits_told, final_guarantee
 from sfumato.channels import Additive, Exact, RandomizedResponse, Sampled
 from sfumato.noise import Normal, Uniform
 

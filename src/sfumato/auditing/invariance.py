@@ -266,13 +266,11 @@ def _learners(options: InvarianceAsked, numeric: bool) -> Sequence[str]:
         about = [name for name, one in CLASSIFIERS.items() if paper[0] in one.published]
         usual, papers = (about, paper) if options.published else (CHOICES, None)
         chosen = [choose_classifier(one, published=papers) for one in given or usual]
-        for one in chosen:
-            if one.on_bits:
-                raise UsageError(f"{one.name} is for the bits of a survey, which cannot be rotated.")
+        if bits := [one.name for one in chosen if one.on_bits]:
+            raise UsageError(f"{bits[0]} is for the bits of a survey, which cannot be rotated.")
         return [one.text for one in chosen]
-    for name in given or ():
-        if name not in REGRESSIONS:
-            raise UsageError(f"There is no regression {name[:60]!r}. Choose among: {', '.join(REGRESSIONS)}.")
+    if strange := [name for name in given or () if name not in REGRESSIONS]:
+        raise UsageError(f"There is no regression {strange[0][:60]!r}. Choose among: {', '.join(REGRESSIONS)}.")
     return list(given or REGRESSIONS)
 
 

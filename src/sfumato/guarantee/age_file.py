@@ -165,7 +165,7 @@ class Identity:
         return _bech32(SECRET, self.raw).upper()
 
     def open(self, sealed: bytes) -> bytes:
-        """The content of a file; `CardError` where it was sealed to somebody else, or is not whole."""
+        """The content of a file; `CardError` where it was sealed to another key, or is not whole."""
         try:
             head, _, rest = sealed.partition(b"\n---")
             mac, _, payload = rest.partition(b"\n")

@@ -83,8 +83,8 @@ def run_key(s: bytes, commitment: str, answer: str) -> bytes:
 
 
 def answer_of(secret: bytes, commitment: str) -> str:
-    """What an auditor or a log with this secret key answers to a commitment: always the same, and known to nobody else
-    until then."""
+    """What an auditor or a log with this secret key answers to a commitment: always the same, and unknown to all
+    others until then."""
     key = HKDF(algorithm=SHA256(), length=32, salt=None, info=_ANSWER).derive(secret)
     return hmac.digest(key, bytes.fromhex(commitment), "sha256").hex()
 
@@ -317,7 +317,7 @@ def _auditor(options: Options) -> Recipient:
 
 
 def _kept(path: Path) -> Seed:
-    """The secrets of a commitment, in a file that nobody else could have read or exchanged."""
+    """The secrets of a commitment, in a file that no other user could have read or exchanged."""
     if not path.exists() or not stat.S_ISREG(path.lstat().st_mode):
         raise UsageError(
             f"There is no commitment to release: {path} is missing. Commit first: the same command without --answer."

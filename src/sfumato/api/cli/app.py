@@ -13,7 +13,6 @@ import typer
 from sfumato.api.cli import (
     audit,
     auditor,
-    demo,
     laboratory,
     learn,
     ledger,
@@ -23,7 +22,6 @@ from sfumato.api.cli import (
     serve,
     signer,
     study,
-    study_counts,
     survey,
     survey_before,
 )
@@ -62,13 +60,13 @@ def sfumato(
 mine = typer.Typer(no_args_is_help=True, help="What else is behind noise: clusters, rules, linear models.")
 for find in (learn.cluster, learn.regress, learn.rules):
     mine.command()(find)
-for act in (push.push, push.withdraw, study_counts.plan, study_counts.draw, study_counts.reconstruct):
+for act in (push.push, push.withdraw, push.plan, push.draw, push.reconstruct):
     study.app.command()(act)
-study.app.command()(study_counts.rehearse)
+study.app.command()(push.rehearse)
 survey.app.add_typer(survey_before.app)
 
 GROUPS: dict[str, dict[str, Any]] = {
-    "Start": {"demo": demo.demo, "list": demo.list_entries},
+    "Start": {"demo": recommend.demo, "list": recommend.list_entries},
     "Data owners": {
         "open": serve.open_desk,
         "schema": release.schema,

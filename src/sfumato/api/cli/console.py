@@ -68,6 +68,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on sta
 AsPublished = Annotated[
     bool, typer.Option("--as-published", help="The paper's own variant wherever our default differs.")
 ]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is at --out.")]
 LedgerPath = Annotated[
     Path | None, typer.Option("--ledger", metavar="PATH", help="Private ledger of releases, if not the usual one.")

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.api.cli.blocks import with_blocks
-from sfumato.api.cli.console import Console
-from sfumato.api.cli.tables import AtCoordinator
-from sfumato.core.errors import UsageError
+from sfumato.api.cli.blocks import keywords, with_blocks
+from sfumato.api.cli.console import Console, Force, Yes
+from sfumato.api.cli.study import StudyId
+from sfumato.api.cli.tables import AtCoordinator, InsecureHttp, IntoFolder, TableArgument, Tables, TokenFile
+from sfumato.core.errors import CoordinatorError, UsageError
+from sfumato.core.files import check_free, write_whole
 from sfumato.core.wording import counted
+from sfumato.study.asked import CountsAsked, RehearseAsked
 
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+if TYPE_CHECKING:
+    from sfumato.study.protocol.messages import DensityInfo
 
 
 @dataclass(frozen=True)
@@ -134,3 +139,256 @@ def withdraw(
 def check_hash(study_hash: str | None) -> None:
     if study_hash is not None and not re.fullmatch(r"sha256:[0-9a-f]{64}", study_hash):
         raise UsageError("--study-hash must be sha256: and 64 hexadecimal digits, as `sfumato study new` printed them.")
+
+
+# study plan, study draw: sites push noisy counts, the coordinator adds them, and rows are drawn from the sum.
+
+
+# study reconstruct: the coordinator recovers how a column was spread behind the noise of all sites.
+
+
+@dataclass(frozen=True)
+class Densities:
+    """What is reconstructed, and where to it is written."""
+
+    column: Annotated[list[str], typer.Option(metavar="COL", help="A column of the releases; may be repeated.")]
+    method: Annotated[str, typer.Option(help="parzen-program or expectation-maximization.")] = "parzen-program"
+    out: Annotated[Path | None, typer.Option(metavar="OUT", help="Folder to write the densities into.")] = None
+    wait: Annotated[bool, typer.Option(help="Wait for the densities; else they appear on the owner's page.")] = True
+    force: Force = False
+
+    def check(self) -> None:
+        if self.out is not None and not self.wait:
+            raise UsageError(
+                "--out needs the densities, and --no-wait does not wait for them. Leave out one of the two."
+            )
+        check_free(self.out, force=self.force)
+
+
+@with_blocks
+def reconstruct(study: StudyId, wanted: Densities, at: AtCoordinator, console: Console) -> None:
+    """Have the server reconstruct the distribution of columns from all releases; for the study's owner.
+
+    Every release counts with the noise of its own card. The owner's page shows the densities with their band. With
+    --out they are written as `sfumato reconstruct` writes them.
+
+    Example: sfumato study reconstruct k3f9abcd2345 --column income --out density --to https://study.example
+    """
+    from sfumato.study.client.coordinator import until_done
+
+    wanted.check()
+    with at.connected(console) as connected:
+        asked = [connected.reconstruct(study, name, wanted.method) for name in dict.fromkeys(wanted.column)]
+        if wanted.wait:
+            names = [one.id for one in asked]
+            with console.listening() as progress:
+                asked = until_done(lambda: [connected.density(study, one) for one in names], "Reconstructing", progress)
+    if wanted.out is not None and all(one.state == "done" for one in asked):
+        _write(asked, wanted.out, force=wanted.force)
+        console.say(f"Wrote {wanted.out}.")
+    for one in asked:
+        console.say(_density_line(one))
+    console.result({"densities": [one.to_dict() for one in asked]})
+    if failed := [one for one in asked if one.state == "failed"]:
+        raise CoordinatorError(f"{len(failed)} of {counted(len(asked), 'column')} could not be reconstructed.")
+
+
+def _density_line(one: DensityInfo) -> str:
+    from sfumato.study.client.connection import plain
+
+    rows = (one.found or {}).get("rows")
+    of = f" from {counted(int(rows), 'released row')} of {counted(len(one.sites), 'site')}" if rows else ""
+    return f"{plain(one.id)}  {plain(one.column)}  {plain(one.failure or one.state)}{of}"
+
+
+def _write(densities: list[Any], out: Path, *, force: bool) -> None:
+    from sfumato.core.files import new_folder
+    from sfumato.learn.reconstruct import save_each
+    from sfumato.reconstruction.density import from_plain
+
+    with new_folder(out, force=force) as folder:
+        save_each([(one.column, from_plain(one.found or {})) for one in densities], folder)
+
+
+# study rehearse: what sharing one's own table between sites would cost and hide.
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Where the figures of a rehearsal go."""
+
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the figures: .csv or .parquet.")] = None
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw them: .svg.")] = None
+    force: Force = False
+
+    def check(self) -> None:
+        for file in (self.out, self.plot):
+            check_free(file, force=self.force)
+
+
+@with_blocks
+def rehearse(
+    table: TableArgument,
+    options: RehearseAsked,
+    figures: Figures,
+    tables: Tables,
+    console: Console,
+    sites: Annotated[str, typer.Option(metavar="L,L,...", help="Numbers of sites to try.")] = "1,2,4,8",
+) -> None:
+    """Deal TABLE to L sites, let each blur its rows, and measure loss and exposure against L.
+
+    A quarter of the rows is held apart. Nothing is released. lost: what pooled releases add to the error.
+    alone: the error with one site's own rows, which sharing should beat. gap: of the sites' density estimates to one
+    from the rows held apart; it says nothing about privacy. hits: released rows that lie nearest to their source.
+    membership: chance to tell who is in the table, 0.5 is a coin toss.
+
+    Examples:
+      sfumato study rehearse patients.csv --label diagnosis --sites 1,2,4,8 --plot sites.svg
+      sfumato study rehearse patients.csv --label diagnosis --param bandwidth=scaled --classifier svm
+    """
+    from sfumato.study.rehearse_sites import rehearse as run
+    from sfumato.table import write_table
+
+    figures.check()
+    with console.listening() as progress:
+        rehearsal = run(tables.open(table), _counts(sites), **keywords(options), progress=progress)
+    found = rehearsal.found
+    console.say(f"{'sites':>5}  original  pooled  alone     lost           gap   hits  membership")
+    for one in found:
+        gap = "    -" if one.density_gap is None else f"{one.density_gap:.3f}"
+        verdict = "" if one.worth_it or one.sites == 1 else "   loses to staying alone"
+        console.say(
+            f"{one.sites:>5}  {one.original:>8.3f}  {one.pooled:>6.3f}  {one.alone:.3f}  "
+            f"{one.phi:+.3f} ± {one.spread:.3f}  {gap}  {one.hits:.3f}       {one.membership:.3f}{verdict}"
+        )
+    if figures.out is not None:
+        import pyarrow as pa
+
+        write_table(pa.Table.from_pylist([one.to_dict() for one in found]), figures.out, private=True)
+        console.say(f"Figures (private): {figures.out}")
+    if figures.plot is not None:
+        write_whole(figures.plot, rehearsal.plot(), private=True)
+        console.say(f"Picture (private): {figures.plot}")
+    about = {"classifier": options.classifier, "repeats": options.repeats}
+    console.result({"sites": [one.to_dict() for one in found], **about})
+
+
+def _counts(given: str) -> list[int]:
+    try:
+        return [int(one) for one in given.split(",")]
+    except ValueError:
+        raise UsageError(f"--sites takes numbers with commas between them, such as 1,2,4,8. Got {given!r}.") from None
+
+
+@dataclass(frozen=True)
+class IntoStudyFile:
+    """Where the study with its plan goes."""
+
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Study file to write, with the plan, as JSON.")]
+    force: Force = False
+
+
+@dataclass(frozen=True)
+class FirstRound:
+    """Where the sum of a first round is asked for, where a coordinator made it."""
+
+    scored_in: Annotated[
+        str | None, typer.Option(metavar="ID", help="Id of the first round's study at the coordinator.")
+    ] = None
+    to: Annotated[str | None, typer.Option(metavar="URL", help="With --scored-in: the coordinator's address.")] = None
+    token_file: TokenFile = None
+    insecure_http: InsecureHttp = False
+
+    def scored(self, releases: list[Path], console: Console) -> Any:
+        """The sum, or the releases that were named instead; None for neither."""
+        if self.scored_in is None:
+            return releases or None
+        if releases or self.to is None:
+            raise UsageError("--scored-in takes the sum from a coordinator: give --to, and leave --scored out.")
+        with AtCoordinator(self.to, self.token_file, self.insecure_http).connected(console) as connected:
+            return connected.added(self.scored_in)
+
+
+@with_blocks
+def plan(
+    study: Annotated[Path, typer.Argument(metavar="STUDY_FILE", help="Study that names no method.")],
+    into: IntoStudyFile,
+    options: CountsAsked,
+    first: FirstRound,
+    console: Console,
+    release: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="One site's release: its noisy model becomes the plan.")
+    ] = None,
+) -> None:
+    """Plan which tables all sites count, so that they push noisy counts instead of rows.
+
+    The plan comes from one site's tree-resampling release, which that site has paid for; from public rules: bins of
+    equal width, and the pairs of columns that you name; or from what all sites measure in a first round with 30%
+    of the budget and that are added. It becomes part of the study and of its hash.
+
+    Examples:
+      sfumato study plan study.yaml --release north --sites 4 --out agreed.json
+      sfumato study plan study.yaml --pair age,glucose --reason "a textbook" --out agreed.json
+      sfumato study plan study.yaml --scores --out first.json
+      sfumato study plan study.yaml --scored north --scored south --out agreed.json
+    """
+    from sfumato.guarantee.rounding import rounded_up
+    from sfumato.mechanisms.central.plan import Plan
+    from sfumato.study.plan_counts import plan_counts
+    from sfumato.study.protocol.pool_study import PoolStudy
+
+    scored = first.scored(options.scored, console)
+    wanted = {**keywords(options), "scored": scored}
+    read = PoolStudy.from_dict(plan_counts(study, release, **wanted, out=into.out, force=into.force))
+    agreed = read.plan
+    assert agreed is not None
+    counts = agreed.cells(max(1, len(read.encoding.classes)))
+    what = (
+        f"{counts:,} counts from every site, {counted(len(agreed.joined), 'pair')} of columns"
+        if isinstance(agreed, Plan)
+        else f"{counts:,} measurements of pairs and quantiles from every site, in a first round"
+    )
+    console.say(f"Wrote {into.out}: {what}, by {agreed.chosen_by}.")
+    if read.presence is not None and (options.scores or scored):
+        console.say(f"  epsilon {rounded_up(read.presence.epsilon)} of everybody at delta {read.presence.delta:g}")
+    console.say(f"  plan  {agreed.digest}\n  hash  {read.hash}")
+    console.result({"study": str(into.out), "hash": read.hash, "plan": agreed.digest, "counts": counts})
+
+
+@with_blocks
+def draw(
+    study: StudyId,
+    into: IntoFolder,
+    at: AtCoordinator,
+    console: Console,
+    rows: Annotated[int | None, typer.Option(metavar="N", help="Rows to draw; the noisy count if not given.")] = None,
+    format: Annotated[str, typer.Option(help="parquet or csv.")] = "parquet",
+) -> None:
+    """Draw rows from the sum of all sites' noisy counts; for the owner of a study with a plan.
+
+    The rows are made up, and drawing costs nothing. `sfumato redraw` draws more of them at home.
+
+    Example: sfumato study draw k3f9abcd2345 --out everybody --to https://study.example --token-file owner.token
+    """
+    from sfumato.release.asked import RedrawAsked
+    from sfumato.release.check_rows import read_card
+    from sfumato.release.redraw import draw_from
+    from sfumato.release.release import Release
+    from sfumato.release.write_release import InMemory
+
+    check_free(into.out, force=into.force)
+    if format not in ("parquet", "csv"):
+        raise UsageError(f"There is no format {format!r}. Choose one of: parquet, csv.")
+    with at.connected(console) as connected:
+        found = connected.added(study)
+    added = Release(read_card(json.dumps(found.card)), held=InMemory(model=found.model))
+    with console.listening() as progress:
+        asked = RedrawAsked(rows=rows, out=into.out, format=format, force=into.force, progress=progress)
+        made = draw_from(added, asked)
+    card = made.card
+    console.say(f"Drew {counted(card.rows, 'row')} into {into.out} from counts of {counted(len(found.sites), 'site')}.")
+    console.say(str(card.guarantee["words"]))
+    console.say(f"To share: release.{format}, card.json, model.json. Nothing in the folder is private.")
+    console.result(
+        {"folder": str(into.out), "rows": card.rows, "sites": len(found.sites), "guarantee": dict(card.guarantee)}
+    )

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sfumato.api.cli.blocks import with_blocks
-from sfumato.api.cli.console import AsPublished, Console, Force, parse_parameters
-from sfumato.api.cli.push import Yes
+from sfumato.api.cli.console import AsPublished, Console, Force, Yes, parse_parameters
 from sfumato.api.cli.tables import AtCoordinator, AtServer, InsecureHttp, To
 from sfumato.core.errors import CoordinatorError, OutputError, UsageError
 from sfumato.core.wording import counted, to_type

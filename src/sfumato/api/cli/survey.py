@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.api.cli.blocks import with_blocks
-from sfumato.api.cli.console import AsPublished, Console, Force, Quiet
-from sfumato.api.cli.push import Yes
+from sfumato.api.cli.console import AsPublished, Console, Force, Quiet, Yes
 from sfumato.api.cli.study import PublicStartUp, StudyId, make_study, respondents_link
 from sfumato.api.cli.tables import AtCoordinator, AtServer, InsecureHttp, IntoFolder
 from sfumato.core.errors import NothingNewError, OutputError, UsageError

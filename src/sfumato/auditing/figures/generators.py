@@ -119,7 +119,7 @@ def _earns(p: Person, income: Matrix) -> Any:
 
 
 def _salary_by_age_and_elevel(p: Person) -> Any:
-    """F3 of the five; people of other levels belong to nobody's group."""
+    """F3 of the five; people of other levels belong to no group."""
     s, e = p["salary"], p["elevel"]
     low, middle, high = _between(s, 25, 75), _between(s, 50, 100), _between(s, 75, 125)
     young = np.where(e <= 1, low, (e <= 3) & middle)

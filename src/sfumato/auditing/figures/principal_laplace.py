@@ -365,7 +365,7 @@ class Filtering:
     """Average privacy at one b, as a share of the columns' ranges; larger is safer.
 
     The three scenarios of the figure, and beside them what the paper leaves out: the drops, noise without PCA before it
-    is filtered, the linear estimate (at least as strong as filtering), and guessing the mean (nobody gets more).
+    is filtered, the linear estimate (at least as strong as filtering), and guessing the mean (the most there is).
     """
 
     b: float

@@ -105,13 +105,13 @@ def moments_of(rows: Part, classes: int) -> tuple[FeatureSpace, FeatureMoments]:
         raise NotApplicableError("it reads the source's columns, and this release mixes them")
     states = states_of(recipe)
     told = [
-        place
-        for place, group in enumerate(recipe.encoding.groups)
-        if (len(group.column.categories or ()) > 1 if group.is_onehot else not group.is_constant)
+        p
+        for p, one in enumerate(recipe.encoding.groups)
+        if not one.is_constant and len(one.column.categories or "no") > 1
     ]
-    if not told:
-        raise NotApplicableError("no column tells anything")
     readers = [(p, states[p], outcomes_of(recipe.channels[p], recipe.places[p], states[p])) for p in told]
+    if not readers:
+        raise NotApplicableError("no column tells anything")
     groups = tuple(recipe.encoding.groups[place] for place, _, _ in readers)
     shares = [_pool(outcomes, state, rows, classes) for _, state, outcomes in readers]
     space = FeatureSpace(groups, Marginals(tuple(_cells(s, g) for s, g in zip(shares, groups, strict=True))))
