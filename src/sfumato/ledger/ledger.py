@@ -102,9 +102,6 @@ class Budget(Record):
         )
 
 
-# The owner's private ledger: how often the same people were released, and what that adds up to.
-
-
 # A release as it stands in the ledger.
 
 
@@ -413,7 +410,8 @@ class Ledger:
 
     def keep_model(self, digest: str) -> None:
         """A fit that was paid for, and proves what it says, has left this model: drawing from it again is free."""
-        self._models(lambda known: {**known, digest: known.get(digest, 0)})
+        with self._changed():
+            self._data.setdefault(MODELS, {}).setdefault(digest, 0)
 
     def has_charged(self, digest: str | None) -> bool:
         """Whether a fit that this ledger paid for, and that proves what it says, has left this model."""
@@ -423,12 +421,10 @@ class Ledger:
         """Note that rows were drawn again from a model; False where this ledger does not know it."""
         if not self.has_charged(digest):
             return False
-        self._models(lambda known: {**known, digest: known.get(digest, 0) + 1})
-        return True
-
-    def _models(self, change: Callable[[dict[str, int]], dict[str, int]]) -> None:
         with self._changed():
-            self._data[MODELS] = change(self._data.get(MODELS, {}))
+            models = self._data.setdefault(MODELS, {})
+            models[digest] = models.get(digest, 0) + 1
+        return True
 
     def strike(self, fingerprint: str, **note: Any) -> None:
         """Take the note of a release back: it failed and never became visible."""

@@ -8,7 +8,6 @@ memory a row.
 
 from __future__ import annotations
 
-import errno
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,81 +23,6 @@ from sfumato.core.errors import CardError
 from sfumato.core.files import explained, new_file
 from sfumato.guarantee.person_hash import PersonHash, Prints, SealedWords, Spool, unsealed
 from sfumato.table.cell_sets import Words
-
-# Fingerprints of a release that is being made: in the order of its rows, on the disk once they are many.
-#
-# They are looked at a piece at a time and sorted a piece at a time, so that memory does not grow with the table.
-
-
-PIECE = 1 << 19
-"""Fingerprints that are held and sorted together."""
-BYTES = 8
-
-
-class SpooledPrints:
-    """Takes fingerprints in, gives them back in the same order, or sorted and each once."""
-
-    def __init__(self, beside: Path | None) -> None:
-        self._beside = beside
-        self._spool = Spool(beside)
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def add(self, prints: Prints) -> None:
-        """Take in more of them."""
-        self._spool.write(_bytes(prints))
-        self._count += len(prints)
-
-    def pieces(self) -> Iterator[Prints]:
-        """All of them, a piece at a time."""
-        for start in range(0, self._count, PIECE):
-            file = self._spool.from_start()
-            file.seek(BYTES * start)  # several may read in turns
-            wanted = BYTES * min(PIECE, self._count - start)
-            content = file.read(wanted)
-            if len(content) != wanted:
-                raise OSError(errno.EIO, "the file of fingerprints was cut short")
-            yield np.frombuffer(content, dtype="<u8")
-
-    def all(self) -> Prints:
-        """All of them in memory."""
-        return np.concatenate([np.empty(0, dtype=np.uint64), *self.pieces()])
-
-    def write_sorted(self, file: IO[bytes]) -> None:
-        """Write them in order, each once.
-
-        Every piece is sorted and cut where the same words cut all pieces. What lies between two cuts is then sorted as
-        a whole: fingerprints are evenly spread, and so these parts are as long as a piece.
-        """
-        count = max(1, -(-self._count // PIECE))
-        step = -(-(1 << 64) // count)
-        cuts = np.array([step * part for part in range(1, count)], dtype=np.uint64)
-        runs, ends = Spool(self._beside), []
-        for piece in self.pieces():
-            run = np.sort(piece)
-            ends.append(np.concatenate([[0], np.searchsorted(run, cuts), [len(run)]]).astype(np.int64))
-            runs.write(_bytes(run))
-        source = runs.from_start()
-        starts = PIECE * np.arange(len(ends))
-        for part in range(count if ends else 0):
-            found = []
-            for start, end in zip(starts, ends, strict=True):
-                source.seek(BYTES * int(start + end[part]))
-                found.append(np.frombuffer(source.read(BYTES * int(end[part + 1] - end[part])), dtype="<u8"))
-            file.write(_bytes(each_once(np.sort(np.concatenate(found)))))
-
-
-def each_once(found: Prints) -> Prints:
-    """What stands several times in a row, once."""
-    first = np.append(True, found[1:] != found[:-1])[: len(found)]
-    return found if first.all() else np.asarray(found[first])  # mostly all differ, and no copy is made
-
-
-def _bytes(prints: Prints) -> memoryview:
-    return np.ascontiguousarray(prints, dtype="<u8").data.cast("B") if len(prints) else memoryview(b"")
-
 
 ROWS, CELLS, PEOPLE = ".rows", ".cells", ".people"
 TELLS_APART = 0.5
@@ -180,10 +104,10 @@ class Roll(Sealed):
         places = {hasher.tag(name): place for place, name in reversed([*enumerate(columns)])}  # of equals the first
         self.tags = tuple(sorted(places))
         self._order = [places[tag] for tag in self.tags]
-        self._beside, self._spool = beside, Spool(beside)
+        self._spool = Spool(beside)
         self._sealed = SealedWords(hasher, self._spool)
-        self._people = SpooledPrints(beside) if people else None
-        self._rows: SpooledPrints | None = None
+        self._people: list[Prints] | None = [] if people else None
+        self._rows: Prints | None = None
         self._count = 0
         self._spare: deque[Words] = deque()
 
@@ -209,7 +133,7 @@ class Roll(Sealed):
         self._sealed.write(told.words)
         self._spare.append(told.words)
         if self._people is not None and told.people is not None:
-            self._people.add(told.people)
+            self._people.append(told.people)
 
     def __len__(self) -> int:
         """How many rows were taken in."""
@@ -222,7 +146,7 @@ class Roll(Sealed):
 
     def people(self) -> Prints | None:
         """Whose row each is, where a column says so."""
-        return None if self._people is None else self._people.all()
+        return None if self._people is None else joined(self._people)
 
     @contextmanager
     def _cells(self) -> Iterator[IO[bytes]]:
@@ -234,11 +158,8 @@ class Roll(Sealed):
             yield from super().over(tags)
             return
         if self._rows is None:
-            made = SpooledPrints(self._beside)
-            for prints in super().over(tags):
-                made.add(prints)
-            self._rows = made
-        yield from self._rows.pieces()
+            self._rows = joined(super().over(tags))
+        yield self._rows
 
     def known_to(self, kept: KeptRoll) -> Flags | None:
         """Which rows the kept roll has as well, by name or by their cells; None where nothing says whether they do.
@@ -247,7 +168,7 @@ class Roll(Sealed):
         """
         if self._people is None or not kept.has_people:
             return rows_known(self, kept)
-        named = all_among(self._people.pieces(), kept.people())
+        named = all_among(self._people, kept.people())
         return named | rows_beyond_chance(self, kept, ~named)
 
     def times_in(self, kept: KeptRoll) -> Codes | None:
@@ -268,10 +189,10 @@ class Roll(Sealed):
         """Keep it, durably, for its owner alone."""
         with explained(folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for ending, prints in ((ROWS, self._rows), (PEOPLE, self._people)):
+        for ending, prints in ((ROWS, self._rows), (PEOPLE, self.people())):
             if prints is not None:
                 with new_file(folder / (name + ending), private=True) as file:
-                    prints.write_sorted(file)
+                    file.write(np.unique(prints).astype("<u8").tobytes())
         self._spool.save(folder / (name + CELLS))
 
 
@@ -296,7 +217,7 @@ class KeptRoll(Sealed):
         """Fingerprints over all columns, in order and each once: made where no comparison has needed them yet."""
         if self._file(ROWS).exists():
             return self._sorted_file(ROWS)
-        return each_once(self.sorted_over(self.tags))
+        return np.unique(joined(self.over(self.tags)))
 
     def people(self) -> Prints:
         return self._sorted_file(PEOPLE)

@@ -84,7 +84,8 @@ def check_table(plan: Plan, encoding: Encoding, names: Sequence[str]) -> None:
         )
     check_label(schema, names, options)
     check_target(schema, names, mechanism, options)
-    check_engine(schema, options)
+    if options.engine_can.spread and schema.person is not None:
+        raise UsageError("--engine spark cannot count the rows of one person yet. Use --engine stream.")
     if plan.strength.ruled:
         check_provable(encoding, options)
     elif options.measured_only:
@@ -216,9 +217,3 @@ def with_person(schema: Schema, name: str, *, agreed: bool) -> Schema:
         raise SchemaError(f"The {whose} releases the column {name!r} ({role}), so it cannot say whose rows they are.")
     others = tuple(column for column in schema.columns if column.name != name)
     return Schema((*others, Column(name, "categorical", role="person")))
-
-
-def check_engine(schema: Schema, options: Options) -> None:
-    """What needs all rows of a person in one place cannot be asked of many machines."""
-    if options.engine_can.spread and schema.person is not None:
-        raise UsageError("--engine spark cannot count the rows of one person yet. Use --engine stream.")

@@ -132,11 +132,6 @@ def _nobody(name: str, first_row: int, empty: Flags) -> TableError:
     return TableError(f"The person column {name!r} is empty in row {row}. Every row must belong to somebody.")
 
 
-# Cells that name several values: "30-39", "[30,40)", "902**", "{A, B}", "*", or a word of a hierarchy.
-#
-# A set of a number is an interval in raw units, a set of a category a tuple of flags, one for each category.
-
-
 # Cells as words that do not depend on how a table was written, so that the same row is known again.
 #
 # A number counts by its value in single precision, whatever its type or format (1, 1.0, "01" and 1e0 are one word), a
@@ -198,6 +193,11 @@ def _spelt(text: str) -> np.uint32:
     except ValueError:
         return np.uint32(int.from_bytes(hashlib.blake2b(spelling.encode(), digest_size=4).digest(), "little"))
     return np.uint32(_number_words(np.array([value]))[0])
+
+
+# Cells that name several values: "30-39", "[30,40)", "902**", "{A, B}", "*", or a word of a hierarchy.
+#
+# A set of a number is an interval in raw units, a set of a category a tuple of flags, one for each category.
 
 
 Hierarchy = Mapping[str, frozenset[str]]

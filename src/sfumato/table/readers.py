@@ -16,8 +16,8 @@ from sfumato.core.errors import TableError, UsageError
 from sfumato.core.wording import counted
 from sfumato.table.csv_table import CsvTable, Dialect
 from sfumato.table.parts import PartsTable, files_of_folder, files_of_pattern, fixed_start, is_pattern, partition_values
-from sfumato.table.spreadsheet import SHEETS, SheetTable
-from sfumato.table.statistical import READERS, SqlQuery, SqlTable, StatisticalTable
+from sfumato.table.spreadsheet import SHEETS, read_sheet
+from sfumato.table.statistical import READERS, SqlQuery, SqlTable, read_statistical
 from sfumato.table.tables import FileMark, MemoryTable, SelectedTable, Table, WithoutWords, bare
 
 CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.bz2", ".tsv.bz2", ".csv.zst", ".tsv.zst")
@@ -158,9 +158,9 @@ def _open_typed(path: Path, ending: str, columns: Sequence[str] | None) -> Table
     if ending.endswith(ARROW_ENDINGS):
         return IpcTable(path, columns)
     if ending.endswith(tuple(READERS)):
-        return StatisticalTable(path, columns)
+        return MemoryTable(read_statistical(path), str(path), columns, files=(path,))
     if ending.endswith(SHEETS):
-        return SheetTable(path, columns)
+        return MemoryTable(read_sheet(path), str(path), columns, files=(path,))
     known = ", ".join((*CSV_ENDINGS, ".parquet", *ARROW_ENDINGS, *READERS, *SHEETS))
     raise TableError(f"{path} has an ending that sfumato does not know. It knows {known}.")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -118,9 +119,6 @@ def _vertices(column: Column) -> Floats:
     if column.missing:
         return np.array([*([end, 0.0] for end in ends), [0.5, 1.0]])
     return np.array([[end] for end in ends])
-
-
-# A table's schema: its columns, and where what is said about them comes from.
 
 
 # Schema files: YAML that a person can read and edit, JSON for programs.
@@ -267,11 +265,8 @@ class Schema:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
-        seen: set[str] = set()
-        for column in self.columns:
-            if column.name in seen:
-                raise SchemaError(f"The schema names the column {column.name!r} twice.")
-            seen.add(column.name)
+        if twice := [name for name, times in Counter(self.names).items() if times > 1]:
+            raise SchemaError(f"The schema names the column {twice[0]!r} twice.")
         for role in ("label", "target", "person"):
             named = [column.name for column in self.columns if column.role == role]
             if len(named) > 1:

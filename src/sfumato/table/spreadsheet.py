@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import io
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 from xml.parsers import expat
@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from sfumato.core.errors import OutputError, SfumatoError, TableError
 from sfumato.table.arrays import plain
 from sfumato.table.statistical import WholeWriter, needed, unreadable
-from sfumato.table.tables import MemoryTable
 
 # The first sheet of an OpenDocument file, row by row: no tree of the whole document is built, and rows that the file
 # repeats are not repeated here.
@@ -144,14 +143,6 @@ MOST_CELLS = 100
 LONGEST_STRETCH = 1 << 20
 """Bytes without a new tag: a cell's characters, each written as &#x10FFFF; in the worst case."""
 PIECE = 1 << 16
-
-
-class SheetTable(MemoryTable):
-    """The first sheet of a spreadsheet file, read whole."""
-
-    def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
-        super().__init__(read_sheet(path), str(path), columns)
-        self.files = (path,)
 
 
 def read_sheet(path: Path) -> pa.Table:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from sfumato.core.errors import OutputError, TableError, UsageError
 from sfumato.table.arrays import is_text, plain
-from sfumato.table.tables import BLOCK_ROWS, MemoryTable, Table
+from sfumato.table.tables import BLOCK_ROWS, Table
 
 READERS = {
     ".sav": "read_sav",
@@ -53,14 +53,6 @@ def unreadable(path: Path, error: Exception) -> TableError:
     return TableError(
         f"{path} cannot be read as a {path.suffix.lower()} file ({kind}): it is damaged or of another format."
     )
-
-
-class StatisticalTable(MemoryTable):
-    """A file of a statistics program, with labels for codes and empty cells for user-missing values."""
-
-    def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
-        super().__init__(read_statistical(path), str(path), columns)
-        self.files = (path,)
 
 
 def read_statistical(path: Path) -> pa.Table:

@@ -15,9 +15,6 @@ from numpy.typing import ArrayLike
 
 from sfumato.core.array_types import Codes, Matrix
 
-# What can be learned from rows by adding up: moments per class, and counts.
-
-
 __all__ = ["NO_CLASS", "Counts", "Moments", "Statistics"]
 
 
@@ -129,9 +126,6 @@ def _extremes(tile: Matrix) -> tuple[Matrix, Matrix]:
         low, high = wide.min(axis=0).reshape(8, width), wide.max(axis=0).reshape(8, width)
         return low.min(axis=0), high.max(axis=0)
     return tile.min(axis=0), tile.max(axis=0)
-
-
-# Statistics of a table: moments per class, which add up in any order.
 
 
 # Counts that add up: how many rows of each class have each value of a column, or of several columns together.

@@ -149,10 +149,17 @@ class PicksRows(Protocol):
 
 
 class MemoryTable(Table):
-    """An Arrow table, or a data frame that was viewed as one."""
+    """An Arrow table, or what was read as one: a data frame, `files` that are read whole."""
 
-    def __init__(self, table: pa.Table, where: str = "The table", columns: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        table: pa.Table,
+        where: str = "The table",
+        columns: Sequence[str] | None = None,
+        files: tuple[Path, ...] = (),
+    ) -> None:
         super().__init__(where, columns)
+        self.files = files
         selected = self._select(table.column_names)
         table = table if columns is None else table.select(selected)
         dressed = any(field.metadata or not field.nullable for field in table.schema)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -106,17 +107,14 @@ def write_table(
         schema, blocks = table.schema, iter(table.to_batches(max_chunksize=BLOCK_ROWS))
     else:
         blocks = iter(table)
-    first = None
     if schema is None:
         first = next(blocks, None)
         if first is None:
             raise OutputError(f"{path}: a stream without blocks has no columns, so there is nothing to write.")
-        schema = first.schema
+        schema, blocks = first.schema, chain([first], blocks)
+        del first  # blocks are let go of as they are written
     rows = 0
     with table_writer(path, schema, metadata, private=private) as writer:
-        if first is not None:
-            writer.write(first)
-            rows += first.num_rows
         for block in blocks:
             writer.write(block)
             rows += block.num_rows
@@ -207,16 +205,11 @@ class _Csv:
             self.write(self._schema.empty_table())
 
 
-class _Tsv(_Csv):
-    def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
-        super().__init__(file, schema, separator="\t")
-
-
 KINDS: dict[str, Any] = {
     ".parquet": _Parquet,
     ".pq": _Parquet,
     ".csv": _Csv,
-    ".tsv": _Tsv,
+    ".tsv": partial(_Csv, separator="\t"),
     ".arrow": _Ipc,
     ".feather": _Ipc,
     ".ipc": _Ipc,

@@ -117,13 +117,6 @@ def _reach(points: Floats, centre: Floats, what: str) -> float:
     return deviation * float(np.sqrt(points.shape[1]))
 
 
-# All pairs of queries and rows, in tiles that fit a core's cache: constant memory, any number of rows.
-#
-# Rows are prepared in chunks (16 MB of double-precision operands, and the same in single precision); blocks of queries
-# are then spread over the workers, and every worker walks the chunk tile by tile. A query belongs to one worker, so
-# results do not depend on how the threads were scheduled.
-
-
 # Blocks of work on a few threads, each with one BLAS thread.
 #
 # Two threads that each multiply their own block beat one product on two BLAS threads: the element-wise steps

@@ -55,9 +55,6 @@ def add_weights(votes: Floats, query_at: Codes, code: Codes, weight: Floats) -> 
     votes += np.bincount(slot, weights=weight, minlength=votes.size).reshape(votes.shape)
 
 
-# Votes of all rows within a radius of each query, weighted by one over the squared distance.
-
-
 # Votes within a radius by a card or another array library, in double precision.
 #
 # Products decide as on the processor: what lies within its proven error bound of the radius, or so near that a product
