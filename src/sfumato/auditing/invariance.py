@@ -244,7 +244,7 @@ def invariance(table: Any, options: InvarianceAsked) -> Invariance:
     rng = np.random.default_rng(options.seed)
     rows, name = _read(table, options, rng)
     numeric = options.target is not None
-    names = _learners(options, numeric)
+    names = _regressions(options) if numeric else _classifiers(options)
     width = (rows.X.shape[1],)
     turns = [(haar_rotation(rows.X.shape[1], rng), rng.random(width)) for _ in range(options.rotations)]
     found, refused = [], {}
@@ -258,17 +258,20 @@ def invariance(table: Any, options: InvarianceAsked) -> Invariance:
     return Invariance(len(rows.y), rows.X.shape[1], options.rotations, name, tuple(found), refused)
 
 
-def _learners(options: InvarianceAsked, numeric: bool) -> Sequence[str]:
-    given, paper = options.learners, ("random-rotation",)
-    if options.published and numeric:
+def _classifiers(options: InvarianceAsked) -> Sequence[str]:
+    paper = ("random-rotation",)
+    about = [name for name, one in CLASSIFIERS.items() if paper[0] in one.published]
+    usual, papers = (about, paper) if options.published else (CHOICES, None)
+    chosen = [choose_classifier(one, published=papers) for one in options.learners or usual]
+    if bits := [one.name for one in chosen if one.on_bits]:
+        raise UsageError(f"{bits[0]} is for the bits of a survey, which cannot be rotated.")
+    return [one.text for one in chosen]
+
+
+def _regressions(options: InvarianceAsked) -> Sequence[str]:
+    given = options.learners
+    if options.published:
         raise UsageError("No paper has a variant of a regression. Leave --as-published out.")
-    if not numeric:
-        about = [name for name, one in CLASSIFIERS.items() if paper[0] in one.published]
-        usual, papers = (about, paper) if options.published else (CHOICES, None)
-        chosen = [choose_classifier(one, published=papers) for one in given or usual]
-        if bits := [one.name for one in chosen if one.on_bits]:
-            raise UsageError(f"{bits[0]} is for the bits of a survey, which cannot be rotated.")
-        return [one.text for one in chosen]
     if strange := [name for name in given or () if name not in REGRESSIONS]:
         raise UsageError(f"There is no regression {strange[0][:60]!r}. Choose among: {', '.join(REGRESSIONS)}.")
     return list(given or REGRESSIONS)

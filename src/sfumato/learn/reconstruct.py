@@ -110,16 +110,7 @@ def joint_from(
     seed: int = 0,
 ) -> JointDensity:
     """How two columns are spread together; `independent`: as published, the product of all."""
-    check_apart(releases)
-    if twice := [name for number, name in enumerate(columns) if name in columns[:number]]:
-        raise UsageError(f"A joint density needs different columns, and {twice[0]!r} is named twice.")
-    if len(columns) > 2 and not independent:
-        raise UsageError(
-            f"How {len(columns)} columns are spread together is reconstructed as their product only: add "
-            "--independent, or name two."
-        )
-    if not all(release.card.is_columnwise or release.card.made_by().map.affine() is not None for release in releases):
-        raise CardError("The map of the release is a secret key, so the ranges of its columns are not known.")
+    _check_columns(releases, columns, independent)
     described = [[describe(release.card, column) for release in releases] for column in columns]
     for one in described:
         check_same_column(one)
@@ -136,6 +127,20 @@ def joint_from(
         blocks = ((first, second) for first, second in blocks_of(release, [one, other]))
         parts.append(Pairs.of(blocks, (Side.of(one, axes[0]), Side.of(other, axes[1]))))
     return reconstruct_pairs(parts, (axes[0], axes[1]), (marginals[0], marginals[1]))
+
+
+def _check_columns(releases: Sequence[Release], columns: tuple[str, ...], independent: bool) -> None:
+    """Refuse columns that no joint density is made of."""
+    check_apart(releases)
+    if twice := [name for number, name in enumerate(columns) if name in columns[:number]]:
+        raise UsageError(f"A joint density needs different columns, and {twice[0]!r} is named twice.")
+    if len(columns) > 2 and not independent:
+        raise UsageError(
+            f"How {len(columns)} columns are spread together is reconstructed as their product only: add "
+            "--independent, or name two."
+        )
+    if not all(release.card.is_columnwise or release.card.made_by().map.affine() is not None for release in releases):
+        raise CardError("The map of the release is a secret key, so the ranges of its columns are not known.")
 
 
 def _check_independent(releases: Sequence[Release], columns: tuple[str, ...]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -356,11 +357,12 @@ def train(
             papers = papers_of(definition)
             names, parameters = [choose_classifier(one, parameters, published=papers).text for one in names], {}
         wanted = [connected.train(study, name, trainings.sites, parameters) for name in names]
+        ask = partial(connected.model, study)
         if wait:
             with console.listening() as progress:
-                models = until_done(lambda: [connected.model(study, one) for one in wanted], "Training", progress)
+                models = until_done(lambda: list(map(ask, wanted)), "Training", progress)
         else:
-            models = [connected.model(study, model) for model in wanted]
+            models = list(map(ask, wanted))
     for line in model_lines(models):
         console.say(line)
     console.result({"models": [model.to_dict() for model in models]})

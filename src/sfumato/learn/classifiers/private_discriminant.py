@@ -113,8 +113,8 @@ def moments_of(rows: Part, classes: int) -> tuple[FeatureSpace, FeatureMoments]:
     if not readers:
         raise NotApplicableError("no column tells anything")
     groups = tuple(recipe.encoding.groups[place] for place, _, _ in readers)
-    shares = [_pool(outcomes, state, rows, classes) for _, state, outcomes in readers]
-    space = FeatureSpace(groups, Marginals(tuple(_cells(s, g) for s, g in zip(shares, groups, strict=True))))
+    pools = (_cells(_pool(out, state, rows, classes), recipe.encoding.groups[p]) for p, state, out in readers)
+    space = FeatureSpace(groups, Marginals(tuple(pools)))
     scores = [
         _Scores.of(outcomes, at_states(space, place, state), rows, classes)
         for place, (_, state, outcomes) in enumerate(readers)
