@@ -53,20 +53,24 @@ KERNELS: dict[str, Kernel] = {
 }
 
 
-@lru_cache(maxsize=64)
 def kernel_named(name: str) -> Kernel:
     """One of `KERNELS`, or a law of one's own as a text (``cosine(scale=1)``, ``table(-1: 0, 0: 1, 1: 0)``).
 
     h of such a one is how far it reaches, or its standard deviation where it has no end. R(K) is the mean of its own
     density, by its quantiles.
     """
-    if name in KERNELS:
+    if isinstance(name, str) and name in KERNELS:
         return KERNELS[name]
     if not is_own(name):
         raise UsageError(
             f"The 'kernel' parameter of kernel-resampling must be one of {', '.join(KERNELS)}, or a law as a text: a "
             f"distribution of scipy.stats as in cosine(scale=1), or table(-1: 0, 0: 1, 1: 0). Got {name!r} instead."
         )
+    return _own_kernel(name)
+
+
+@lru_cache(maxsize=64)
+def _own_kernel(name: str) -> Kernel:
     law = own_law(name)
     spread = math.sqrt(law.variance)
     if not math.isfinite(spread) or abs(law.mean) > 1e-6 * spread:
