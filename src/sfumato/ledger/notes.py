@@ -48,7 +48,7 @@ class NoteKey:
         """As it is published and pinned, "study.example/log+c74f20a3+ARpc..."; its id must fit."""
         name, _, rest = text.strip().partition("+")
         stated, _, packed = rest.partition("+")
-        key = _bytes(packed)
+        key = from_base64(packed)
         if len(key) != 1 + KEY_BYTES or key[0] not in (SIGNATURE, COSIGNATURE):
             raise NoteError("It is no Ed25519 key for notes, which look like name+1234abcd+AQ...")
         found = cls(_checked_name(name), key[1:], key[0])
@@ -67,7 +67,7 @@ class NoteKey:
 
     @property
     def text(self) -> str:
-        return f"{self.name}+{self.id.hex()}+{_text(bytes([self.kind]) + self.public)}"
+        return f"{self.name}+{self.id.hex()}+{to_base64(bytes([self.kind]) + self.public)}"
 
     def signed(self, text: str, signature: bytes) -> int | None:
         """Whether the signature is good; of a cosignature its time, else 0. None for one that is not."""
@@ -102,7 +102,7 @@ class NoteSigner:
     def read(cls, text: str) -> NoteSigner:
         """PRIVATE+KEY+name+id+key, as other programs for notes write it."""
         parts = text.strip().removeprefix(_PRIVATE).split("+", 2)
-        key = _bytes(parts[-1])
+        key = from_base64(parts[-1])
         if not text.startswith(_PRIVATE) or len(parts) < 3 or len(key) != 1 + KEY_BYTES:
             raise NoteError("It is no private key for notes.")
         found = cls._of(_checked_name(parts[0]), key[1:], key[0])
@@ -112,7 +112,7 @@ class NoteSigner:
 
     @property
     def text(self) -> str:
-        packed = _text(bytes([self.key.kind]) + self.secret)
+        packed = to_base64(bytes([self.key.kind]) + self.secret)
         return f"{_PRIVATE}{self.key.name}+{self.key.id.hex()}+{packed}"
 
     def line(self, text: str, time: int = 0) -> str:
@@ -122,7 +122,7 @@ class NoteSigner:
             signature = time.to_bytes(TIME_BYTES, "big") + private.sign(_cosigned(text, time))
         else:
             signature = private.sign(text.encode())
-        return f"{_DASH}{self.key.name} {_text(self.key.id + signature)}\n"
+        return f"{_DASH}{self.key.name} {to_base64(self.key.id + signature)}\n"
 
 
 def kept_signer(path: Path, name: str, kind: int = SIGNATURE, *, known: bool = False) -> NoteSigner:
@@ -164,7 +164,7 @@ def signatures(lines: Sequence[str]) -> Iterator[tuple[str, bytes, bytes]]:
     """Name, id of the key, and signature of every line."""
     for line in lines:
         name, _, packed = line.removeprefix(_DASH).rpartition(" ")
-        found = _bytes(packed)
+        found = from_base64(packed)
         if len(found) <= ID_BYTES or not name:
             raise NoteError("A line of its signatures cannot be read.")
         yield name, found[:ID_BYTES], found[ID_BYTES:]
@@ -191,7 +191,7 @@ class Checkpoint:
 
     @property
     def text(self) -> str:
-        return f"{self.origin}\n{self.size}\n{_text(self.root)}\n"
+        return f"{self.origin}\n{self.size}\n{to_base64(self.root)}\n"
 
     @classmethod
     def read(cls, text: str) -> Checkpoint:
@@ -199,7 +199,7 @@ class Checkpoint:
         lines = text.split("\n")
         if len(lines) < 4 or not all(lines[:-1]) or lines[-1]:
             raise NoteError("It is no checkpoint of a log.")
-        found = cls(lines[0], whole(lines[1]), _bytes(lines[2]))
+        found = cls(lines[0], whole(lines[1]), from_base64(lines[2]))
         if len(found.root) != HASH_BYTES:
             raise NoteError("It is no checkpoint of a log.")
         return found
@@ -232,7 +232,7 @@ class LogProof:
 
     @property
     def text(self) -> str:
-        lines = [_PROOF, f"index {self.index}", *(_text(one) for one in self.path)]
+        lines = [_PROOF, f"index {self.index}", *(to_base64(one) for one in self.path)]
         return "\n".join(lines) + f"\n\n{self.note}"
 
     @classmethod
@@ -245,7 +245,7 @@ class LogProof:
             raise NoteError("It is no proof of a log.")
         if len(lines) - 1 > MOST_HASHES:
             raise NoteError("The proof of the log is too long.")
-        return cls(whole(lines[0].removeprefix("index ")), tuple(_bytes(one) for one in lines[1:]), note)
+        return cls(whole(lines[0].removeprefix("index ")), tuple(from_base64(one) for one in lines[1:]), note)
 
     def check(self, leaf: bytes, key: NoteKey) -> Checkpoint:
         """The checkpoint under which the entry is; `NoteError` or `ProofError` where it is not."""
@@ -262,18 +262,15 @@ def whole(text: str) -> int:
     return int(text)
 
 
-def _text(data: bytes) -> str:
+def to_base64(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
-def _bytes(text: str) -> bytes:
+def from_base64(text: str) -> bytes:
     try:
         found = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         raise NoteError("A part of it is not base64.") from None
-    if _text(found) != text:  # the same bytes in another spelling
+    if to_base64(found) != text:  # the same bytes in another spelling
         raise NoteError("A part of it is not base64.")
     return found
-
-
-to_base64, from_base64 = _text, _bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from sfumato.core.array_types import Flags, Floats
 from sfumato.core.errors import TableError
 
 DAY = 86_400
+_WHOLE = re.compile("0|-?[1-9][0-9]{0,17}")
 # Years 1 to 9999: what every system that reads a date can hold.
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 
@@ -167,18 +169,13 @@ def _spelt(value: float) -> str:
 
 def typed_categories(categories: tuple[str, ...]) -> pa.Array:
     """Categories as integers, numbers or truth values where all of them are spelt as `text` spells these, else text."""
-    if all(_is_integer_text(category) for category in categories):
+    if all(_WHOLE.fullmatch(category) for category in categories):
         return pa.array([int(category) for category in categories], pa.int64())
     if all(_is_number_text(category) for category in categories):
         return pa.array([float(category) for category in categories], pa.float64())
     if set(categories) == {"false", "true"}:
         return pa.array([category == "true" for category in categories], pa.bool_())
     return pa.array(categories, pa.string())
-
-
-def _is_integer_text(category: str) -> bool:
-    digits = category.removeprefix("-")
-    return digits.isascii() and digits.isdigit() and len(digits) <= 18 and str(int(category)) == category
 
 
 def _is_number_text(category: str) -> bool:

@@ -52,7 +52,9 @@ def decode_group(group: Group, X: Floats, like_original: bool, *, overwrite: boo
     With `overwrite` the raw numbers may take the place of the encoded ones.
     """
     if group.is_onehot:
-        return _category(group, X.argmax(axis=1), np.asarray(np.isnan(X).any(axis=1)))
+        codes, categories = X.argmax(axis=1), group.column.categories or ()
+        empty = (codes == len(categories)) | np.isnan(X).any(axis=1)
+        return typed_categories(categories).take(pa.array(codes, pa.int64(), mask=empty if empty.any() else None))
     low, high = group.column.bounds
     raw = np.multiply(X[:, 0], high - low, out=X[:, 0] if overwrite else None)
     raw += low
@@ -80,12 +82,6 @@ def _like_original(group: Group, raw: Floats, mask: Flags | None) -> pa.Array:
     if kind == "date":
         return pa.array(whole.astype(np.int32), pa.int32(), mask=mask).cast(pa.date32())
     return typed_categories(group.column.categories or ()).take(pa.array(whole, mask=mask))
-
-
-def _category(group: Group, codes: npt.NDArray[np.intp], unreported: Flags) -> pa.Array:
-    categories = group.column.categories or ()
-    empty = (codes == len(categories)) | unreported
-    return typed_categories(categories).take(pa.array(codes, pa.int64(), mask=empty if empty.any() else None))
 
 
 def _times(raw: Floats, mask: Flags | None) -> pa.Array:

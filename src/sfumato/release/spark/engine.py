@@ -235,8 +235,10 @@ class InSpark:
 def table_in_spark(table: Any, master: str | None = None) -> Iterator[SparkTable]:
     """A data frame of Spark, or files, as a table whose rows stay with the executors."""
     if is_frame(table):
+        from pyspark.sql.pandas.types import to_arrow_schema
+
         with _sealed(table.sparkSession) as seal:
-            yield _of_frame(table, seal)
+            yield SparkTable(table, to_arrow_schema(table.schema), seal)
         return
     opened = open_table(table)
     with running_session(master) as running, _sealed(running) as seal:
@@ -253,9 +255,3 @@ def _sealed(running: Any) -> Iterator[Seal]:
     master = running.sparkContext.master
     with seal_for(master, checked_secret(master, settings_of(running))) as seal:
         yield seal
-
-
-def _of_frame(frame: Any, seal: Seal) -> SparkTable:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return SparkTable(frame, to_arrow_schema(frame.schema), seal)

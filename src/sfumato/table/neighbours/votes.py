@@ -241,8 +241,10 @@ class _Count:
         else:
             np.divide(scale**2, product, out=product)
             np.multiply(product, surely, out=product)
-            for code, part in self._segments(first, product.shape[1]):
-                votes[who, code] += product[:, part] @ np.ones(part.stop - part.start)
+            length = product.shape[1]
+            here = self.codes[first : first + length]  # rows come class by class
+            for start, stop in pairwise([0, *(np.flatnonzero(np.diff(here)) + 1).tolist(), length]):
+                votes[who, int(here[start])] += product[:, start:stop] @ np.ones(stop - start)
         return int(np.count_nonzero(_per_query(inside) > FEW * inside.shape[1]))
 
     def _measure(self, block: QueryBlock, query_at: Codes, position: Codes) -> None:
@@ -250,12 +252,6 @@ class _Count:
         squares = pair_squares(self.queries[block.where], self.rows, query_at, self.order[position])
         mine = Votes(self.heard.votes[block.where], self.heard.exact[block.where])
         self.circle.add_measured(mine, query_at, self.codes[position], squares)
-
-    def _segments(self, first: int, length: int) -> list[tuple[int, slice]]:
-        """The runs of one class within a tile (rows come class by class)."""
-        here = self.codes[first : first + length]
-        cuts = [0, *(np.flatnonzero(np.diff(here)) + 1).tolist(), length]
-        return [(int(here[start]), slice(start, stop)) for start, stop in pairwise(cuts)]
 
 
 def _per_query(inside: Flags) -> Codes:
