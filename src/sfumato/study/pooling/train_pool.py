@@ -100,7 +100,8 @@ def _crowds(pool: Pool, cards: list[Card], delta: float) -> Iterator[Crowd]:
         same = json.dumps([recipe.to_dict(), recipe.map.to_dict(), card.label_keep], sort_keys=True)
         classes = part.y if part.label_keep >= 1.0 else np.full(len(part.y), -1, dtype=np.int64)
         stages = _stages(part)
-        for (code, stage), rows in _counted(classes, stages):
+        pairs, alike = np.unique(np.column_stack([classes, stages]), axis=0, return_counts=True)
+        for (code, stage), rows in zip(pairs.tolist(), alike.tolist(), strict=True):
             kind = (same, code, stage)
             counts[kind] = counts.get(kind, 0) + rows
             local[kind] = max(local.get(kind, 0.0), card.stated_guarantee().record)
@@ -109,11 +110,6 @@ def _crowds(pool: Pool, cards: list[Card], delta: float) -> Iterator[Crowd]:
         _, code, stage = kind
         epsilon = shuffled_epsilon(local[kind], rows, delta) if math.isfinite(local[kind]) else math.inf
         yield Crowd(rows, names[code] if code >= 0 else None, stage + 1 if stage >= 0 else None, local[kind], epsilon)
-
-
-def _counted(classes: Codes, stages: Codes) -> Iterator[tuple[tuple[int, int], int]]:
-    pairs, counts = np.unique(np.column_stack([classes, stages]), axis=0, return_counts=True)
-    yield from (((code, stage), rows) for (code, stage), rows in zip(pairs.tolist(), counts.tolist(), strict=True))
 
 
 def _stages(part: Part) -> Codes:

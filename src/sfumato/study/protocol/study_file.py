@@ -34,14 +34,12 @@ def published_study(found: Mapping[str, Any]) -> dict[str, Any]:
     if found[AS_PUBLISHED] is not True:
         raise SchemaError("`as_published` must be true or false.")
     try:
-        return _survey(study) if study.get("kind") == "survey" else _pool(study)
+        if study.get("kind") != SurveyStudy.kind:
+            return _pool(study)
+        as_published("a survey", SURVEY, study)  # refuses what contradicts it
+        return {**study, **SURVEY}
     except UsageError as error:
         raise SchemaError(str(error).replace("--as-published", "`as_published`")) from None
-
-
-def _survey(study: dict[str, Any]) -> dict[str, Any]:
-    as_published("a survey", SURVEY, study)  # refuses what contradicts it
-    return {**study, **SURVEY}
 
 
 def _pool(study: dict[str, Any]) -> dict[str, Any]:

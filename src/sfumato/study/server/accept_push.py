@@ -197,12 +197,15 @@ class Push:
     def _settle(self, context: Context, body: Received, verdict: Verdict, quota: Quota) -> Recorded:
         """Rename and commit. A file whose row is not committed is removed at the next start."""
         place = context.folder.release(self.study, self.sha256)
-        with full_disk_explained(), quota_explained(context, quota), context.folder.settling():
+        with full_disk_explained(), context.folder.settling():
             context.folder.settle(body.path, place)
             found = {name: getattr(verdict, name) for name in ("rows", "epsilon", "card", "identity")}
             sketch = base64.b64decode(verdict.sketch) or None
             arrived = Arrived(**asdict(self), bytes=body.size, **found, sketch=sketch)
-            recorded = context.store.releases.record(arrived, quota)
+            try:
+                recorded = context.store.releases.record(arrived, quota)
+            except QuotaExceededError as error:  # of pushes that came together, all but the first
+                raise _over(context, error.quota, quota) from None
             kept = context.store.releases.find(self.study, self.sha256)
             if kept is None or kept.withdrawn:  # meanwhile, or long before by another site
                 place.unlink(missing_ok=True)
@@ -314,15 +317,6 @@ def rows_left(context: Context, quota: Quota, study: str, site: str, request: Re
     if exceeded is not None:
         raise _over(context, exceeded, quota)
     return None if quota.rows is None else quota.rows - (kept.rows or 0)
-
-
-@contextlib.contextmanager
-def quota_explained(context: Context, quota: Quota) -> Iterator[None]:
-    """Around a commit: pushes that came together may exceed the quota together, and all but the first are refused."""
-    try:
-        yield
-    except QuotaExceededError as error:
-        raise _over(context, error.quota, quota) from None
 
 
 def _over(context: Context, exceeded: str, quota: Quota) -> ApiError:

@@ -168,10 +168,6 @@ ROOT: ContextVar[str] = ContextVar("root", default="")
 """Where a foreign app has mounted this one, for example /study: every address on a page begins with it."""
 
 
-def render(template: str, **values: Any) -> str:
-    return environment().get_template(f"{template}.html.j2").render(**values)
-
-
 @cache
 def environment() -> jinja2.Environment:
     made = templates(
@@ -196,7 +192,7 @@ def short_hash(text: str) -> str:
 
 
 def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    return HTMLResponse(render(template, **values), status, HEADERS)
+    return HTMLResponse(environment().get_template(f"{template}.html.j2").render(**values), status, HEADERS)
 
 
 def error_page(request: Request, error: ApiError) -> HTMLResponse | None:
