@@ -151,7 +151,7 @@ def classifier_for(classifier: Any, about: Mapping[str, Any], source: Any) -> An
     if not isinstance(source, Release) or not about.get("answers_plain_rows"):
         return classifier
     card = source.card
-    if _without_noise(card):
+    if card.post_processing is None and all(channel.is_exact for channel in card.made_by().channels):
         return classifier
     if not hasattr(classifier, "predict_released"):
         other = "knn or svm" if card.transform["kind"] == "secret" else "reconstructed-naive-bayes"
@@ -160,11 +160,6 @@ def classifier_for(classifier: Any, about: Mapping[str, Any], source: Any) -> An
             f"Give the plain rows, or train {other}, which can classify both."
         )
     return ForReleased(classifier, card)
-
-
-def _without_noise(card: Card) -> bool:
-    """Whether released rows are what plain rows would be there: only rotated or projected, or drawn to be like them."""
-    return card.post_processing is None and all(channel.is_exact for channel in card.made_by().channels)
 
 
 def probabilities_of(classifier: Any, Z: Matrix) -> Matrix | None:

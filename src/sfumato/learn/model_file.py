@@ -275,7 +275,7 @@ def check_structure(classifier: Any, classes: int) -> None:
     """Every part of a classifier of at most `classes` classes; classes are codes from 0."""
     for part in _objects(classifier):
         _check_attributes(part)
-        if not _is_fitted(part):
+        if not any(name.endswith("_") for name in vars(part)):
             continue
         if "classes_" in vars(part):
             _check_classes(part.classes_, classes)
@@ -300,10 +300,6 @@ def _objects(part: Any, seen: set[int] | None = None) -> Iterator[Any]:
 def _require(sound: Any, what: str) -> None:
     if not bool(np.all(sound)):
         raise UnsoundModelError(f"{what} in it does not fit together")
-
-
-def _is_fitted(part: Any) -> bool:
-    return any(name.endswith("_") for name in vars(part))
 
 
 def _check_attributes(part: Any) -> None:
