@@ -18,7 +18,7 @@ from daily import first_daily
 from sfumato.core.errors import CardError
 from sfumato.learn.classifiers import make_classifier
 from sfumato.learn.model import FORMAT, VERSION, Model
-from sfumato.learn.model_file import MOST_SCHEMA_BYTES
+from sfumato.learn.model_file import MOST_SCHEMA_BYTES, UnsoundModelError, check_structure
 from sfumato.table import Column, Schema
 
 DATA = load_wine(as_frame=True).frame.rename(columns={"target": "cultivar"})
@@ -179,3 +179,13 @@ def test_a_description_that_contradicts_itself_is_refused(tmp_path):
     )
     with pytest.raises(CardError, match="map of rows"):
         Model.load(path)
+
+
+@pytest.mark.parametrize("name", ["predict_proba", "asks_noise", "fallback_rate_", "_in_fit"])
+def test_an_attribute_that_hides_a_method_or_a_fixed_property_is_refused(name):
+    """Parameters are fields of the class, which an object may set; nothing else of its class may stand in a file."""
+    model = made("radius-vote").fit(unit(DATA), DATA["cultivar"].to_numpy())
+    check_structure(model, len(CLASSES))
+    vars(model)[name] = 1
+    with pytest.raises(UnsoundModelError, match="RadiusVote"):
+        check_structure(model, len(CLASSES))
