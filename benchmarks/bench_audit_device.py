@@ -1,4 +1,4 @@
-"""An audit of a million rows on a card: python benchmarks/bench_audit_device.py [--device cuda] [--rows 1000000]
+"""An audit of a million rows on a card: bench_audit_device.py [--device cuda|processor] [--rows 1000000]
 
 First votes within a radius, matching by likelihood and the Bayes window, on the card for all rows and on the processor
 for a part, which must give the same answers. Then the whole audit on the card, with seconds by attack. Prints as it
@@ -12,6 +12,7 @@ import resource
 import threading
 import time
 import warnings
+from importlib.util import find_spec
 
 import numpy as np
 import pyarrow as pa
@@ -52,9 +53,9 @@ def table(rows: int, seed: int) -> pa.Table:
 class Card:
     """The clock and the memory of a device."""
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str | None) -> None:
         self.torch = None
-        if device.startswith("cuda"):
+        if device is not None and device.startswith("cuda"):
             import torch
 
             self.torch = torch
@@ -75,7 +76,7 @@ class Card:
         return f"{self.torch.cuda.max_memory_allocated() / 1e9:.1f} GB on the card"
 
 
-def votes(card: Card, device: str, memory: int, rows: int) -> None:
+def votes(card: Card, device: str | None, memory: int, rows: int) -> None:
     """Every row votes; circles of about 1% of the rows."""
     rng = np.random.default_rng(1)
     b = rng.normal(size=(rows, 20))
@@ -90,7 +91,7 @@ def votes(card: Card, device: str, memory: int, rows: int) -> None:
     say(f"votes: {len(a):,} queries x {rows:,} rows {taken:.2f} s; processor {here:.2f} s for {FEW:,} queries, equal")
 
 
-def attacks(card: Card, device: str, memory: int, release, original, holdout, rows: int, some: int) -> None:
+def attacks(card: Card, device: str | None, memory: int, release, original, holdout, rows: int, some: int) -> None:
     """Likelihoods and the Bayes window, on all rows by the card, and on some by both."""
     for most, both in ((some, True), (rows, False)):
         options = Options(original=original, holdout=holdout, max_rows=most)
@@ -146,17 +147,21 @@ def main() -> None:
     parser.add_argument("--audit", choices=("yes", "no"), default="yes")
     parser.add_argument("--parts", choices=("yes", "no"), default="yes")
     given = parser.parse_args()
+    device = None if given.device == "processor" else given.device
+    if device is not None and device != "cupy" and not find_spec("torch"):
+        print("left out: PyTorch is not installed; --device processor needs none")
+        return
     warnings.filterwarnings("ignore", message="Bounds and categories")  # of a made table
-    card, memory = Card(given.device), int(given.memory * 2**30)
+    card, memory = Card(device), int(given.memory * 2**30)
     original, holdout = table(given.rows, 1), table(20_000, 2)
     say(f"{given.rows:,} rows x {NUMBERS + CATEGORIES} columns made; {threading.active_count()} threads")
     if given.parts == "yes":
-        votes(card, given.device, memory, given.rows)
+        votes(card, device, memory, given.rows)
     for number, mechanism in enumerate(given.mechanism):
         release = sf.sanitize(original, label="label", mechanism=mechanism, seed=3, unprotected=True)
         say(f"{mechanism}: released")
         if given.parts == "yes":
-            attacks(card, given.device, memory, release, original, holdout, given.rows, given.some)
+            attacks(card, device, memory, release, original, holdout, given.rows, given.some)
         if given.audit == "no" or number:
             continue
         for module, name, label in (
@@ -175,7 +180,7 @@ def main() -> None:
                 original=original,
                 holdout=holdout,
                 max_rows=given.rows,
-                device=given.device,
+                device=device,
                 device_memory=given.memory,
             )
         )

@@ -49,16 +49,16 @@ def table(rows: int, columns: int) -> np.ndarray:
     return (X - X.min(axis=0)) / np.ptp(X, axis=0)
 
 
-def beside_normals(repeats: int) -> None:
-    X = table(1_000_000, 20)
+def beside_normals(repeats: int, rows: int) -> None:
+    X = table(rows, 20)
     y = np.random.default_rng(1).integers(2, size=len(X))
     by_column = np.asfortranarray(X)  # as the engines hand blocks over
     streams = Streams.seeded(0)
     fits = {kernel: KernelResampling(kernel).fit(X, y) for kernel in ("epanechnikov", "gaussian")}
-    print("Resampling 1,000,000 x 20 in two classes, one thread, the product's AES streams")
+    print(f"Resampling {rows:,} x 20 in two classes, one thread, the product's AES streams")
     rounds, answers = in_turns(
         {
-            "standard_normal((1M, 20))": lambda: streams.generator(0).standard_normal(X.shape),
+            "standard_normal of that shape": lambda: streams.generator(0).standard_normal(X.shape),
             "Epanechnikov, rows together": lambda: fits["epanechnikov"].perturb(X, y, streams.generator(1)),
             "Epanechnikov, columns together": lambda: fits["epanechnikov"].perturb(by_column, y, streams.generator(1)),
             "Gaussian, columns together": lambda: fits["gaussian"].perturb(by_column, y, streams.generator(1)),
@@ -68,7 +68,7 @@ def beside_normals(repeats: int) -> None:
         },
         repeats,
     )
-    normals = rounds["standard_normal((1M, 20))"]
+    normals = rounds["standard_normal of that shape"]
     for name, found in rounds.items():
         if found is not normals:
             ratio(f"{name} / normals", found, normals, "3" if "fit" not in name else "")
@@ -76,15 +76,15 @@ def beside_normals(repeats: int) -> None:
         sys.exit("a row was lost")
 
 
-def beside_kernel_density(repeats: int) -> None:
+def beside_kernel_density(repeats: int, rows: int) -> None:
     """The same estimate, one class: scikit-learn's bandwidth is one number for all columns."""
-    X = table(100_000, 20)
-    ours = KernelResampling("gaussian", bandwidth=0.05, rows=1_000_000).fit(X)
+    X = table(rows // 10, 20)
+    ours = KernelResampling("gaussian", bandwidth=0.05, rows=rows).fit(X)
     theirs = KernelDensity(bandwidth=0.05).fit(X)
-    print("A million rows from a Gaussian kernel estimate of 100,000 x 20, NumPy's own generators")
+    print(f"{rows:,} rows from a Gaussian kernel estimate of {len(X):,} x 20, NumPy's own generators")
     rounds, answers = in_turns(
         {
-            "KernelDensity.sample": lambda: theirs.sample(1_000_000, random_state=0),
+            "KernelDensity.sample": lambda: theirs.sample(rows, random_state=0),
             "KernelResampling.perturb": lambda: ours.perturb(X, None, np.random.default_rng(0)).X,
         },
         repeats,
@@ -95,10 +95,10 @@ def beside_kernel_density(repeats: int) -> None:
         sys.exit("the two do not draw from the same estimate")
 
 
-def beside_copula(repeats: int) -> None:
-    X = table(100_000, 20)
+def beside_copula(repeats: int, rows: int) -> None:
+    X = table(rows // 10, 20)
     y = np.zeros(len(X), dtype=np.int64)
-    print("Fit and draw 100,000 x 20")
+    print(f"Fit and draw {len(X):,} x 20")
 
     def fit_and_draw() -> int:
         return len(KernelResampling().fit(X, y).perturb(X, y, Streams.seeded(0).generator(0)).X)
@@ -124,9 +124,10 @@ def main() -> None:
     parts = {"normals": beside_normals, "kernel-density": beside_kernel_density, "copula": beside_copula}
     options.add_argument("parts", nargs="*", default=[], help=f"some of {', '.join(parts)}; all by default")
     options.add_argument("--repeats", type=int, default=5)
+    options.add_argument("--rows", type=int, default=1_000_000, help="drawn; a tenth of them is fitted")
     chosen = options.parse_args()
     for name in chosen.parts or parts:
-        parts[name](chosen.repeats)
+        parts[name](chosen.repeats, chosen.rows)
 
 
 if __name__ == "__main__":

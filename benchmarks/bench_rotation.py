@@ -21,13 +21,13 @@ from sfumato.mechanisms import Condensation, RandomRotation
 from sfumato.release.rotation_search import best_order, bottleneck, find_key
 
 
-def rotation(repeats: int) -> None:
+def rotation(repeats: int, rows: int) -> None:
     rng = np.random.default_rng(0)
-    X = rng.random((1_000_000, 50))
+    X = rng.random((rows, 50))
     by_column = np.asfortranarray(X)  # as the engines hand blocks over
     fitted = RandomRotation().fit(X[:10])
     matrix, offset = fitted.key_.affine()
-    print("Rotating 1,000,000 x 50")
+    print(f"Rotating {rows:,} x 50")
     best, answers = in_turns(
         {
             "bare product X @ R.T": lambda: X @ matrix.T,
@@ -65,37 +65,38 @@ def assignment(repeats: int) -> None:
         sys.exit("the order does not reach the bottleneck, or took more than a second")
 
 
-def search(path: Path | None) -> None:
+def search(path: Path | None, rows: int) -> None:
     if path is not None and path.exists():
         X = pl.read_csv(path).select(pl.selectors.numeric()).to_numpy().astype(np.float64)[:, :10]
     else:
-        X = np.random.default_rng(2).gamma(2.0, size=(19_020, 10)) @ np.random.default_rng(3).random((10, 10))
+        X = np.random.default_rng(2).gamma(2.0, size=(rows, 10)) @ np.random.default_rng(3).random((10, 10))
     X = (X - X.min(axis=0)) / np.ptp(X, axis=0)
     print(f"Search of 50 rotations, each with ICA, on {X.shape[0]:,} x {X.shape[1]} (target: a minute)")
     _, answers = in_turns({"find_key, 50 iterations": lambda: find_key(X, iterations=50)}, 1)
     print(answers["find_key, 50 iterations"][1].in_words())
 
 
-def condensation() -> None:
+def condensation(rows: int) -> None:
     rng = np.random.default_rng(4)
-    X = rng.standard_normal((100_000, 8)) @ rng.standard_normal((8, 20)) + 0.5 * rng.standard_normal((100_000, 20))
+    X = rng.standard_normal((rows, 8)) @ rng.standard_normal((8, 20)) + 0.5 * rng.standard_normal((rows, 20))
     X = (X - X.min(axis=0)) / np.ptp(X, axis=0)
     y = rng.integers(2, size=len(X))
-    print("Condensation of 100,000 x 20, k = 30 (target: minutes)")
+    print(f"Condensation of {rows:,} x 20, k = 30 (target: minutes)")
     in_turns({"Condensation(30).release": lambda: Condensation(30).release(X, y, rng=np.random.default_rng(0))}, 1)
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--repeats", type=int, default=5)
+    options.add_argument("--rows", type=int, default=1_000_000, help="rotated; a tenth of them is condensed")
     folder = os.environ.get("SFUMATO_DATA")
     options.add_argument("--magic", type=Path, default=Path(folder) / "magic04.csv" if folder else None)
     chosen = options.parse_args()
     warnings.simplefilter("ignore", UserWarning)
-    rotation(chosen.repeats)
+    rotation(chosen.repeats, chosen.rows)
     assignment(chosen.repeats)
-    search(chosen.magic)
-    condensation()
+    search(chosen.magic, min(chosen.rows, 19_020))
+    condensation(chosen.rows // 10)
 
 
 if __name__ == "__main__":

@@ -19,8 +19,9 @@ from pathlib import Path
 import numpy as np
 from side_by_side import WORK, big_table, public_schema
 
+from sfumato.core.errors import UsageError
 from sfumato.release import sanitize as job
-from sfumato.release.spark.engine import running_session
+from sfumato.release.spark.engine import check_installed, running_session
 
 
 def processors() -> float:
@@ -66,6 +67,11 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=2)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
+    try:
+        check_installed()
+    except UsageError as error:
+        print(f"left out: {error}")
+        return
     with running_session(f"local[{given.cores}]"):
         for _ in range(2):  # the first ones compile
             timed(big_table(50_000, given.columns), given.columns, "spark")

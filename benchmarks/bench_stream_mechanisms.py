@@ -40,7 +40,7 @@ MECHANISMS: dict[str, tuple[str, dict[str, Any]]] = {
     "square-wave, float": ("square-wave", {"noise": "float"}),
     "square-wave, exact": ("square-wave", {}),
     "staged-release, float": ("staged-release", {"noise": "float"}),
-    "tree-resampling": ("tree-resampling", {}),
+    "tree-resampling": ("tree-resampling", {"delta": 1e-9}),
 }
 RELEASE = WORK / "released"
 

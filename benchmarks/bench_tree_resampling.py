@@ -1,12 +1,12 @@
 """tree-resampling: the fit beside counting all pairs with `numpy.bincount`, drawing, and memory of a streamed fit.
 
-Goals: a fit of 1M x 20 within 3 times the counting of all its pairs; 1M x 20 drawn in 2 s of processor time; memory
+Goals: a fit of 1M x 20 within 1.5 times the counting of all its pairs; 1M x 20 drawn in 2 s of processor time; memory
 that does not grow with the rows; 200 columns without all 19,900 tables at once. Exact noise is drawn at the fit.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 import tracemalloc
 from itertools import combinations
@@ -55,11 +55,18 @@ def counting(X: np.ndarray) -> float:
     return time.process_time() - started
 
 
-def main(n: int = 1_000_000, d: int = 20) -> None:
+def main() -> None:
     """Print one line for each goal."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--rows", type=int, default=1_000_000)
+    options.add_argument("--columns", type=int, default=20)
+    options.add_argument("--repeats", type=int, default=3)
+    chosen = options.parse_args()
+    n, d = chosen.rows, chosen.columns
     X = rows(n, d)
-    mechanism, seconds, passes = fitted(X)
-    pairs = counting(X)
+    rounds = [(fitted(X), counting(X)) for _ in range(chosen.repeats)]
+    mechanism, seconds, passes = min((one for one, _ in rounds), key=lambda one: one[1])
+    pairs = min(one for _, one in rounds)
     print(
         f"  fit {n:,} x {d}: {seconds:.2f} s of processor time in {passes} passes; "
         f"all pairs {pairs:.2f} s: {seconds / pairs:.1f} x"
@@ -81,4 +88,4 @@ def main(n: int = 1_000_000, d: int = 20) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main()
