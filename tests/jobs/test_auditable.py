@@ -256,6 +256,8 @@ def test_commitments_that_were_tried_out_are_counted(place):
     found = audited(place)
     assert found.ok
     assert any("answered 2 other commitments" in sentence for sentence in found.cannot_check)
+    (place / "auditor.key.answered").unlink()
+    assert any("auditor.key.answered is not here" in sentence for sentence in audited(place).cannot_check)
 
 
 def test_2000_random_edits_of_rows_card_and_seed_are_never_believed(place):

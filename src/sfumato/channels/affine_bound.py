@@ -240,7 +240,8 @@ def affine_epsilons(matrix: Matrix, scales: Matrix, widths: Matrix, groups: Sequ
     clips = bool(np.any(widths < (high - low) * (1 - 1e-9)))
     most = float(per_component.sum())
     rounding = EPSILON * sum(matrix.shape) * float((np.abs(matrix) / scales[:, None]).sum())
-    if _separable(matrix, groups):
+    touched = [np.any(matrix[:, group.start : group.stop] != 0, axis=1) for group in groups]
+    if np.all(np.sum(touched, axis=0) <= 1):  # no component depends on two source columns
         record, exact = sum(columns), not clips
     elif len(matrix) <= ENUMERABLE:
         record, exact = _enumerate_signs(matrix / scales[:, None], groups), not clips
@@ -256,7 +257,9 @@ def affine_epsilons(matrix: Matrix, scales: Matrix, widths: Matrix, groups: Sequ
 
 def _column_epsilon(matrix: Matrix, scales: Matrix, widths: Matrix, group: Group) -> float:
     """The most that one source column can change the log-likelihood, its components clipped to their widths."""
-    moves = _corner_moves(matrix, group)
+    corners = matrix[:, group.start : group.stop] @ group.vertices.T
+    first, second = np.triu_indices(corners.shape[1], k=1)
+    moves = np.abs(corners[:, first] - corners[:, second])  # of every component, between every two corners
     if group.has_indicator and not group.is_constant and np.any(moves > widths[:, None]):
         moves = np.hstack([moves, _moves_to_missing(matrix, widths, group)])
     return float((np.minimum(moves, widths[:, None]) / scales[:, None]).sum(axis=0).max(initial=0.0))
@@ -273,19 +276,6 @@ def _moves_to_missing(matrix: Matrix, widths: Matrix, group: Group) -> Matrix:
         kinks = 0.5 + np.concatenate([missing - widths, missing + widths]) / np.concatenate([value, value])
     kinks = kinks[(kinks > 0) & (kinks < 1)]
     return np.abs(np.outer(value, kinks - 0.5) - missing[:, None])
-
-
-def _corner_moves(matrix: Matrix, group: Group) -> Matrix:
-    """|a_ig . (p - q)| for every component i and every pair of corners p, q of one source column."""
-    corners = matrix[:, group.start : group.stop] @ group.vertices.T
-    first, second = np.triu_indices(corners.shape[1], k=1)
-    return np.abs(corners[:, first] - corners[:, second])
-
-
-def _separable(matrix: Matrix, groups: Sequence[Group]) -> bool:
-    """Whether no component depends on two source columns: the record is then the sum of its columns."""
-    touched = [np.any(matrix[:, group.start : group.stop] != 0, axis=1) for group in groups]
-    return bool(np.all(np.sum(touched, axis=0) <= 1))
 
 
 def _enumerate_signs(scaled: Matrix, groups: Sequence[Group], block: int = 1 << 12) -> float:

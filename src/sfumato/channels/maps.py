@@ -50,11 +50,6 @@ _PI = 0x3243F6A8885A308D313198A2E03707344A4093822
 """pi times 2^160."""
 
 
-def columns_themselves(components: int, width: int) -> Matrix:
-    """Unit vectors: no column is mixed with another."""
-    return np.eye(width)[:components]
-
-
 def cosines(components: int, width: int) -> Matrix:
     """The slowest of the orthonormal cosines: row k is ``sqrt(2 / d) cos(pi k (2 j + 1) / (2 d))``, row 0 is flat.
 
@@ -102,7 +97,7 @@ def wavelets(components: int, width: int) -> Matrix:
 
 
 BUILT_IN: dict[str, Callable[[int, int], Matrix]] = {
-    "identity": columns_themselves,
+    "identity": lambda components, width: np.eye(width)[:components],  # no column is mixed with another
     "dct": cosines,
     "haar": wavelets,
 }

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, cast
 
 import numpy as np
 from scipy.special import chdtr, ndtr, ndtri
@@ -418,7 +418,7 @@ class Staged(Map):
             [one.epsilons([group]).record for one, group in zip(some, self.groups, strict=True)]
             for some in (waves, ranked)
         ]
-        vector = _vector(vectors[0]).epsilon
+        vector = cast(UnitVector, _inner(vectors[0])).epsilon
         columns = max(max(told[WAVE]), max(told[RANKS]), vector)
         record = max(math.fsum(heapq.nlargest(self.reports, some)) for some in told)
         return Epsilons(columns, columns, max(record, vector), exact=False)
@@ -488,9 +488,3 @@ class Staged(Map):
 
 def _inner(channel: Channel) -> Channel:
     return getattr(channel, "inner", channel)
-
-
-def _vector(channel: Channel) -> UnitVector:
-    found = _inner(channel)
-    assert isinstance(found, UnitVector)
-    return found

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sfumato.channels.base import EXACT_WINDOW, FLOAT_NOISE, Channel, Epsilons, Line, OnLine, Reached, register
-from sfumato.core.array_types import Codes, Flags, Floats, Matrix
+from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import UsageError
 from sfumato.core.records import BRIEF
 from sfumato.noise import WindowNoise, as_share, exact_bernoulli, odds_epsilon, odds_threshold, uniform_integers
@@ -360,13 +360,9 @@ class Hybrid(InRange):
             upper = rng.random(x.shape) < self._upper(x)
         return np.where(piecewise, self.window.draw(x, rng), np.where(upper, low_high[1], low_high[0]))
 
-    def _at_ends(self, z: Matrix) -> tuple[Flags, Flags]:
-        low, high = self.ends
-        return np.asarray(np.abs(z - low) < 1e-7), np.asarray(np.abs(z - high) < 1e-7)
-
     def log_likelihood(self, z: Matrix, x: Matrix) -> Matrix:
         """At the two ends a probability over `POINT`; a piecewise number lies there hardly ever."""
-        low, high = self._at_ends(z[:, 0])
+        low, high = (np.abs(z[:, 0] - end) < 1e-7 for end in self.ends)
         upper = self._upper(x[None, :, 0])
         with np.errstate(divide="ignore"):
             found = np.log(self.often) + self.window.log_likelihood(z, x)

@@ -32,7 +32,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from sfumato import __version__
 from sfumato.channels.base import EXACT_COUNTS, EXACT_PATHS
 from sfumato.core.errors import CardError, OutputError, UsageError
-from sfumato.core.files import check_free, is_private, write_whole
+from sfumato.core.files import check_free, exclusive, is_private, write_whole
 from sfumato.core.records import Record
 from sfumato.guarantee.age_file import Identity, Recipient
 from sfumato.ledger.public_log import Entry, entry_of
@@ -211,15 +211,16 @@ def answer(path: Path | str, key: Path) -> tuple[str, int]:
     auditor, told = Identity.load(key), NoiseCommitment.load(path)
     if told.auditor != auditor.public.text:
         raise UsageError(f"{path} is a commitment to another auditor: {told.auditor}.")
-    every = answered(key) | {told.commitment}
-    write_whole(_notes(key), "".join(f"{one}\n" for one in sorted(every)), private=True)
+    with exclusive(_notes(key)):
+        every = (answered(key) or set()) | {told.commitment}
+        write_whole(_notes(key), "".join(f"{one}\n" for one in sorted(every)), private=True)
     return spoken(told.commitment, answer_of(auditor.raw, told.commitment)), len(every)
 
 
-def answered(key: Path) -> set[str]:
-    """The commitments that this auditor's key answered."""
+def answered(key: Path) -> set[str] | None:
+    """The commitments that this auditor's key answered; None where the notes of it are not beside the key."""
     notes = _notes(key)
-    return set(notes.read_text(encoding="utf-8").split()) if notes.is_file() else set()
+    return set(notes.read_text(encoding="utf-8").split()) if notes.is_file() else None
 
 
 def _notes(key: Path) -> Path:

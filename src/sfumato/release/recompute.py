@@ -106,9 +106,11 @@ def _order(told: Mapping[str, str], audited: Audited, copy: LogCopy | None) -> I
     logged = [] if copy is None else copy.told(KIND)
     mine = [entry for _, entry in logged if entry.get("commitment") == commitment]
     if told["answer"] == answer_of(audited.auditor.raw, commitment):
-        others = len(answered(audited.key_file) - {commitment})
+        notes = answered(audited.key_file)
         yield ok("answer", "The answer is this auditor's, so that the noise could not be known before the commitment.")
-        if others:
+        if notes is None:
+            yield cannot_check("answer", f"What else this key answered: {audited.key_file.name}.answered is not here.")
+        elif others := len(notes - {commitment}):
             yield cannot_check(
                 "answer",
                 f"This key answered {counted(others, 'other commitment')}. Ask for the release of each: one that was "
