@@ -123,8 +123,8 @@ def draw(measured: Path, picture: Path) -> None:
     found = json.loads(measured.read_text())
     figure, axes = plt.subplots(2, 2, figsize=(9, 8), layout="constrained")
     titles = {
-        "rows": f"Release of N rows x {COLUMNS} columns, file to file",
-        "columns": f"Release of {ROWS:,} rows x N columns, file to file",
+        "rows": f"Release of N rows x {COLUMNS} columns",
+        "columns": f"Release of {ROWS:,} rows x N columns",
         "sites": f"Training on N sites' releases, {POOLED:,} rows in all",
     }
     for place, (what, title) in zip(axes.flat, titles.items(), strict=False):
