@@ -62,7 +62,22 @@ def test_a_head_that_never_ends_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(bounded_http, "HEAD_SECONDS", 0.05)
     assert spoken(b"GET / HTTP/1.1\r\nX") == b""
     assert spoken() == b""
-    assert spoken(b"GET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\nX").count(b"HTTP/1.1 200") == 1  # nor for a later one
+
+
+def test_a_later_head_that_does_not_end_is_not_waited_for_either(monkeypatch):
+    monkeypatch.setattr(bounded_http, "HEAD_SECONDS", 0.05)
+    running = []
+
+    class Known(BoundedHttp):
+        def data_received(self, data):
+            super().data_received(data)
+            running.append(self._late is not None)
+
+    whole = b"GET / HTTP/1.1\r\n\r\n"
+    assert spoken(whole + b"GET / HTTP/1.1\r\nX", protocol=Known).count(b"HTTP/1.1 200") == 1
+    assert running == [True]
+    spoken(whole, until_closed=False, protocol=Known)
+    assert running == [True, False]
 
 
 def test_the_time_of_a_body_is_not_counted():
