@@ -181,10 +181,7 @@ class Address:
                 f"The address names a certificate, and http://{host} shows none: nothing was sent. Write https://, as "
                 "the invitation has it."
             )
-        try:
-            loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
-        except ValueError:
-            loopback = False
+        loopback = _is_loopback(host)
         if parts.scheme == "http" and not loopback and not insecure_http:
             raise UsageError(
                 f"http://{host} is not encrypted: everybody along the way could read the token and the release. "
@@ -194,6 +191,13 @@ class Address:
         shown = f"[{host}]" if ":" in host else host
         netloc = shown if port is None else f"{shown}:{port}"
         return cls(f"{parts.scheme}://{netloc}{parts.path.rstrip('/')}", host, loopback, pinned)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class PinnedContext(ssl.SSLContext):

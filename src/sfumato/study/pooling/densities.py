@@ -52,9 +52,7 @@ def reconstruct_pool(
     parts: dict[str, list[_Part]] = {}
     for pushed, card, rows in zip(releases, cards, _rows_of_each(releases, cards, largest_share), strict=True):
         one = describe(card, column)
-        noise = None if one.noise is None else one.noise.to_dict()
-        same_law = json.dumps([noise, *(str(getattr(one, name)) for name in _ALIKE)], sort_keys=True)
-        parts.setdefault(same_law, []).append(_Part(pushed, card, one, chosen_rows(card.rows, rows, rng)))
+        parts.setdefault(_same_noise(one), []).append(_Part(pushed, card, one, chosen_rows(card.rows, rows, rng)))
     # noise that only a few values have tells nothing of a distribution, and must not stop the others
     kept = [same for same in parts.values() if sum(len(one.chosen) for one in same) >= FEWEST]
     if not kept:
@@ -87,6 +85,12 @@ class _Part:
 
     def told(self) -> dict[str, Any]:
         return {"sha256": self.pushed.sha256, "site": self.pushed.site, "rows": len(self.chosen)}
+
+
+def _same_noise(one: Described) -> str:
+    """Equal for releases whose values have the same law, and so count together."""
+    noise = None if one.noise is None else one.noise.to_dict()
+    return json.dumps([noise, *(str(getattr(one, name)) for name in _ALIKE)], sort_keys=True)
 
 
 def _rows_of_each(releases: Sequence[Pushed], cards: Sequence[Card], largest_share: float | None) -> list[int]:

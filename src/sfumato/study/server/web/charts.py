@@ -149,23 +149,32 @@ def curve(lines: Lines) -> Markup | None:
     scale = Scale.of([*[point["interval"][1] for point in points], *worst])
     counts = sorted({int(point["sites"]) for point in points})
     places = {count: (number + 0.5) / len(counts) for number, count in enumerate(counts)}
+    shapes = _axes(scale, places)
+    if known := [value for value in worst if value is not None]:
+        shapes.append(_line("commonest", 0, 1, max(known), max(known), scale))
+    for number, (name, found) in enumerate(lines):
+        shift = f"translate({trimmed(DODGE * (number - (len(lines) - 1) / 2))} 0)"
+        shapes.append(tag("g", *_series(name, found, places, scale), class_=series(name), transform=shift))
+    words = tag("title", _words(lines))
+    return tag("svg", words, *shapes, class_="curve", role="img", width="100%", height=CURVE_HEIGHT)
+
+
+def _words(lines: Lines) -> str:
+    ends = [(name, found["points"][0], found["points"][-1]) for name, found in lines]
+    return "Error by number of sites. " + "; ".join(
+        f"{name}: " + ", ".join(f"{percent(one['error'])} with {counted(one['sites'], 'site')}" for one in both)
+        for name, *both in ends
+    )
+
+
+def _axes(scale: Scale, places: Mapping[int, float]) -> list[Markup]:
     shapes = []
     for tick in scale.ticks:
         shapes.append(_line("grid", 0, 1, tick, tick, scale))
         shapes.append(tag("text", percent(tick), x=-8, y=_y(tick, scale) + 4, class_="tick side"))
     for count, place in places.items():
         shapes.append(tag("text", str(count), x=_part(place), y=CURVE_HEIGHT + 18, class_="tick middle"))
-    if known := [value for value in worst if value is not None]:
-        shapes.append(_line("commonest", 0, 1, max(known), max(known), scale))
-    for number, (name, found) in enumerate(lines):
-        shift = f"translate({trimmed(DODGE * (number - (len(lines) - 1) / 2))} 0)"
-        shapes.append(tag("g", *_series(name, found, places, scale), class_=series(name), transform=shift))
-    ends = [(name, found["points"][0], found["points"][-1]) for name, found in lines]
-    words = "Error by number of sites. " + "; ".join(
-        f"{name}: " + ", ".join(f"{percent(one['error'])} with {counted(one['sites'], 'site')}" for one in both)
-        for name, *both in ends
-    )
-    return tag("svg", tag("title", words), *shapes, class_="curve", role="img", width="100%", height=CURVE_HEIGHT)
+    return shapes
 
 
 def _known(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -111,14 +111,19 @@ class Shown:
         return self.info.state in (QUEUED, RUNNING)
 
 
-def overview(models: Sequence[ModelInfo], *, owner: bool) -> dict[str, Any]:
-    """All models, the newest first, as the template shows them: those being trained, the newest of each classifier side
-    by side, and the list of all; `trust` is of the newest that says what each site does to it."""
+def _newest(models: Sequence[ModelInfo]) -> list[ModelInfo]:
+    """Of each classifier the newest that is trained, the fewest errors first."""
     first: dict[str, ModelInfo] = {}
     for model in models:
         if model.state == DONE and model.results is not None:
             first.setdefault(model.text, model)
-    newest = sorted(first.values(), key=lambda model: _order(model.results or {}))  # the fewest errors first
+    return sorted(first.values(), key=lambda model: _order(model.results or {}))
+
+
+def overview(models: Sequence[ModelInfo], *, owner: bool) -> dict[str, Any]:
+    """All models, the newest first, as the template shows them: those being trained, the newest of each classifier side
+    by side, and the list of all; `trust` is of the newest that says what each site does to it."""
+    newest = _newest(models)
     scale = _scale_of(newest)
     told = [shown(model, scale, owner=owner) for model in newest]
     same, left_out = _compared(newest, models)
