@@ -1,5 +1,6 @@
 """From a table to a release and what it gave away, with forms alone; and that it is the same as the command."""
 
+import html
 import json
 import os
 import shlex
@@ -16,7 +17,11 @@ from desk_visits import Forms
 import sfumato as sf
 from daily import first_daily
 from sfumato.api.cli.app import app
+from sfumato.api.desk.pages import without_options
 from sfumato.api.desk.words import WORDS
+from sfumato.api.desk.work import name_of
+from sfumato.auditing.report.bottom_line import measured
+from sfumato.core.errors import InterruptedRunError
 from sfumato.table import Schema
 
 DECLARED = {
@@ -29,6 +34,8 @@ DECLARED = {
     "known_2": "other",
     "why_2": "the two boxes of the form",
 }
+
+MEASURED = {"measured": "on", "presence_open": "on", "label_exact": "on"}
 
 
 @pytest.fixture
@@ -44,7 +51,6 @@ def declared(opened, patients):
 
 def spelled(page):
     """What the page says is the same, as a command and in Python."""
-    import html
     import re
 
     return [html.unescape(found) for found in re.findall(r"<pre>(.*?)</pre>", page, re.DOTALL)]
@@ -57,13 +63,18 @@ def test_the_road_ends_in_a_release_that_is_proved(declared, patients):
     folder = declared.form("release", "release")["folder"]
     assert Path(folder) == patients.parent / "patients-release"
     assert declared.send("release", "release") == "release"
-    assert "Proved" in declared.page("release")
+    page = declared.page("release")
+    assert "Proved" in page
+    assert "files/certificate.html" in page
     card = json.loads((Path(folder) / "card.json").read_text())
     assert card["guarantee"]["kind"] == "central-dp"
     assert declared.send("look", "look") == "look"
     page = declared.page("look")
     assert "Whose row is it?" in page
-    for name in ("release.parquet", "card.json", "report.html", "certificate.html"):
+    # Made-up rows are not tried on people outside when none are given: what public tables kept is said instead.
+    assert "Of use, on public tables like yours?" in page
+    assert "public tables of" in page
+    for name in ("release.csv", "card.json", "report.html", "certificate.html"):  # the table came as CSV
         assert declared.ask("GET", declared.root + "files/" + name)[0] == 200
     assert declared.ask("GET", declared.root + "files/audit.json")[0] == 404
     assert declared.ask("GET", declared.root + "files/../patients.csv")[0] == 404
@@ -98,6 +109,65 @@ def test_the_same_as_a_command_and_in_python(declared, tmp_path, monkeypatch, tr
         assert card_of(desk)["source_schema"] == card_of(other)["source_schema"]
 
 
+@pytest.mark.system
+def test_attackers_find_the_same_by_command_in_python_and_on_the_desk(declared, tmp_path, monkeypatch):
+    declared.send("release", "release", chances="4")
+    declared.page("release")
+    dropped(declared, outside="agecolumn,ward,ill\n" + "30,b,y\n41,b,n\n" * 30)
+    declared.send("look", "look")
+    page = declared.page("look")
+    command, python, person = spelled(page)
+    (tmp_path / "outside.csv").write_text("agecolumn,ward,ill\n" + "30,b,y\n41,b,n\n" * 30)
+    monkeypatch.chdir(tmp_path)  # where the file lies that was dropped
+    words = shlex.split(command)
+    assert words[:2] == ["sfumato", "audit"]
+    app([*words[1:], "--out", "shell"], standalone_mode=False)
+    calls = evaluated(python)
+    on_page = html.unescape(page)
+    for data in (json.loads(Path("shell/audit.json").read_text()), calls.data):
+        for _, said in measured(data)[1:]:
+            assert without_options(said) in on_page
+    # What is known of one person is typed as it runs, and stands nowhere.
+    answers = {"agecolumn: ": "20", "ward: ": "b", "ill: ": "y"}
+    monkeypatch.setattr("builtins.input", answers.__getitem__)
+    found = evaluated(person)
+    declared.send("look", "look-person", value_0="20", value_1="b", value_2="y")
+    page = declared.page("look")
+    assert f"with these values: {found.fits}." in page
+    assert [one.verdict() in page for one in found.found if one.right is not None]
+
+
+@pytest.mark.system
+def test_settings_that_are_tried_are_the_same_by_command(declared, tmp_path):
+    command, _ = spelled(declared.page("try"))
+    declared.send("try", "try")
+    page = declared.page("try")
+    words = shlex.split(command)[1:]
+    app(
+        [str(tmp_path / "shell") if word == "compare" and place else word for place, word in enumerate(words)],
+        standalone_mode=False,
+    )
+    tried = json.loads((tmp_path / "shell" / "compare.json").read_text())["settings"]
+    assert tried
+    for one in tried:
+        assert name_of(one) in page
+
+
+def evaluated(python):
+    """What the last line of a script comes to."""
+    *before, last = python.splitlines()
+    known = {}
+    exec("\n".join(before), known)
+    return eval(last, known)
+
+
+def ticked_and_released(visitor, folder):
+    """Release what is measured only."""
+    fields = {**visitor.form("release", "release"), **MEASURED, "folder": str(folder)}
+    visitor.post("release", urllib.parse.urlencode(fields).encode())
+    assert "Nothing is proved" in visitor.page("release")
+
+
 def card_of(folder):
     return json.loads((folder / "card.json").read_text())
 
@@ -122,10 +192,21 @@ def test_what_is_not_understood_is_not_released(opened, patients, tmp_path):
     visitor = opened(patients)
     visitor.enter()
     visitor.page("columns")
-    assert "measured" in visitor.page("release")
-    visitor.send("release", "release", folder=str(tmp_path / "unread"))
-    assert "Tick what you have read" in visitor.page("release")
+    # Of ranges that were read off nothing is made up: real rows are blurred, and whose they are is not hidden.
+    page = visitor.page("release")
+    for box in ("measured", "presence_open"):
+        assert f'name="{box}"' in page
+    assert "each row blurred by itself" in page
+    assert "made-up rows" not in page
+    assert visitor.page("strength").count("disabled") == 2
+    for ticked in ({}, {"measured": "on"}):
+        visitor.send("release", "release", **ticked, folder=str(tmp_path / "unread"))
+        assert "Tick what you have read" in visitor.page("release")
     assert not (tmp_path / "unread").exists()
+    ticked_and_released(visitor, tmp_path / "read")
+    assert card_of(tmp_path / "read")["mechanism"]["name"] == "square-wave"
+    assert visitor.send("columns", "columns", save="1", **DECLARED) == "columns"
+    assert "made-up rows" in visitor.page("release")
 
 
 def test_a_range_that_was_read_off_is_refused_until_the_source_says_so(opened, patients):
@@ -136,6 +217,79 @@ def test_a_range_that_was_read_off_is_refused_until_the_source_says_so(opened, p
     assert visitor.send("columns", "columns", next="1", **as_read) == "columns"
     assert "some person" in visitor.page("columns")
     assert visitor.send("columns", "columns", next="1", sure_0="1", **as_read) == "strength"
+
+
+def test_a_declaration_is_taken_back_and_given_anew(declared):
+    assert "All ranges are declared" in declared.page("columns")
+    assert declared.send("columns", "columns", known_0="", known_1="", next="1") == "columns"
+    page = declared.page("columns")
+    assert "Ranges read off your data: 2 of 3." in page
+    assert "read off your data: 20 – 79" in page
+    assert declared.send("columns", "columns", low_0="1", high_0="110", known_0="law", save="1") == "columns"
+    fields = declared.form("columns", "columns")
+    assert (fields["low-0"], fields["high-0"], fields["known-0"]) == ("1", "110", "law")
+    declared.send("columns", "columns", low_0="0", high_0="130", known_0="form", known_1="codebook", save="1")
+    assert "All ranges are declared" in declared.page("columns")
+
+
+def test_cells_give_no_hint_of_who_is_named(opened, tmp_path):
+    table = tmp_path / "codes.csv"
+    lines = "\n".join(f"{1000 + 7 * i},{'xyz'[i % 3]}{i:04},{'yn'[i % 2]}" for i in range(80))
+    table.write_text(f"measured,written,ill\n{lines}\n")
+    visitor = opened(table)
+    visitor.enter()
+    page = visitor.page("columns")
+    assert "unique" not in page
+    assert "look like identifiers" not in page
+    assert page.count("not released") == 1  # text that no list of words can hold
+
+
+def test_people_outside_are_a_file_that_is_chosen(opened, patients):
+    visitor = opened()
+    visitor.enter()
+    content = patients.read_bytes()
+    dropped(visitor, original=content, release=content)
+    visitor.page("look")
+    assert dropped(visitor, outside=content) == "look"
+    page = visitor.page("look")
+    assert "outside.csv" in page
+    assert "--holdout outside.csv" in page
+
+
+@pytest.mark.parametrize("written", ["parquet", "xlsx"])
+def test_a_release_is_written_as_its_owner_can_open_it(declared, written, tmp_path):
+    folder = tmp_path / "release"
+    declared.send("release", "release", format=written, folder=str(folder))
+    page = declared.page("release")
+    assert f"files/release.{written}" in page
+    assert len(sf.open_release(folder).table)
+    assert f'<option value="{written}" selected>' in page
+    assert ("--format" in page) == (written != "parquet")
+
+
+def test_a_large_release_that_was_interrupted_goes_on(declared, tmp_path, monkeypatch):
+    monkeypatch.setattr("sfumato.api.desk.work.LARGE", 100)
+    folder = tmp_path / "large"
+    _, python = spelled(declared.page("release"))
+    assert "engine='stream'" in python
+    steps = []
+
+    def stopped(step, *_):
+        steps.append(step)
+        if step != steps[0]:
+            raise KeyboardInterrupt
+
+    place = declared.form("release", "release")["folder"]
+    begun = python.replace(place, str(folder)).replace(", out=", ", resume=True, progress=stopped, out=")
+    with pytest.raises(InterruptedRunError):
+        exec(begun, {"stopped": stopped})
+    assert not folder.exists()
+    fields = {"folder": str(folder)}
+    declared.send("release", "release", **fields)
+    page = declared.page("release")
+    assert "Proved" in page
+    assert card_of(folder)["guarantee"]["kind"] == "central-dp"
+    assert not list(tmp_path.glob(".large*"))
 
 
 @pytest.mark.system
@@ -165,6 +319,7 @@ def dropped(visitor, action="drop", **files):
     number = visitor.form("start", action)["number"]
     parts = [f'--x\r\nContent-Disposition: form-data; name="number"\r\n\r\n{number}\r\n'.encode()]
     for name, content in files.items():
+        content = content if isinstance(content, bytes) else content.encode()
         head = f'--x\r\nContent-Disposition: form-data; name="{name}"; filename="{name}.csv"\r\n\r\n'
         parts += [head.encode(), content, b"\r\n"]
     return visitor.post(action, b"".join(parts) + b"--x--\r\n", Content_Type="multipart/form-data; boundary=x")
@@ -196,8 +351,7 @@ def test_a_german_table_gets_through(opened, tmp_path, monkeypatch):
     assert "read off your data: 15" in page
     visitor.send("columns", "columns", label="Geschlecht", low_0="100", high_0="250,5", known_0="form", save="1")
     assert "250.5" in visitor.page("columns")  # what was said of a column stays where another is to be predicted
-    visitor.send("release", "release", measured="on", folder=str(tmp_path / "deutsch"))
-    page = visitor.page("release")
+    ticked_and_released(visitor, tmp_path / "deutsch")
     assert stated(tmp_path / "deutsch")
     (tmp_path / "table.csv").write_bytes(content)
     monkeypatch.chdir(tmp_path)
@@ -251,7 +405,7 @@ def test_a_job_that_is_stopped_leaves_nothing(opened, tmp_path):
     visitor = opened(table)
     visitor.enter()
     visitor.page("columns")
-    fields = {**visitor.form("release", "release"), "measured": "on", "folder": str(tmp_path / "stopped")}
+    fields = {**visitor.form("release", "release"), **MEASURED, "folder": str(tmp_path / "stopped")}
     visitor.post("release", urllib.parse.urlencode(fields).encode())
     page = visitor.ask("GET", visitor.root + "release")[2]
     if "data-job" in page:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from desk_visits import PLANTED, Forms, Visitor, patients  # noqa: F401 - a fixture
-from test_desk_road import DECLARED, dropped
+from test_desk_road import DECLARED, MEASURED, dropped
 
 from sfumato.api.desk import serve
 from sfumato.api.desk.job import Job
@@ -101,7 +101,7 @@ def test_a_job_that_is_killed_says_so_and_the_desk_goes_on(opened, patients, tmp
     visitor = opened(patients)
     visitor.enter()
     visitor.page("columns")
-    fields = {**visitor.form("release", "release"), "measured": "on", "folder": str(tmp_path / "out")}
+    fields = {**visitor.form("release", "release"), **MEASURED, "folder": str(tmp_path / "out")}
     visitor.post("release", urllib.parse.urlencode(fields).encode())
     begun[-1]._process.kill()
     assert "It ended without saying why" in visitor.page("release")
@@ -247,7 +247,7 @@ def test_a_planted_cell_is_in_nothing_that_is_left_after_stop_crash_and_search(p
             visitor.page("columns")
             visitor.send("columns", "columns", label="ill", save="1")
             visitor.page("columns")
-            fields = {**visitor.form("release", "release"), "measured": "on", "folder": str(tmp_path / end.name)}
+            fields = {**visitor.form("release", "release"), **MEASURED, "folder": str(tmp_path / end.name)}
             visitor.post("release", urllib.parse.urlencode(fields).encode())
             visitor.page("release")
             visitor.send("look", "look-person", value_0="20", value_1=PLANTED, value_2="y")

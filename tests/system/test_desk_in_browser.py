@@ -129,7 +129,8 @@ def test_the_keyboard_alone_suffices(opened, visit, patients):
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
     page.keyboard.press("Enter")
-    screen(page, "strength")
+    assert page.evaluate("document.activeElement.id") == "content"
+    declare(page)
     page.focus("#slide")
     page.keyboard.press("ArrowRight")
     assert page.input_value("#chances") == "2.1"

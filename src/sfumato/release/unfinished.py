@@ -32,6 +32,11 @@ from sfumato.table.tables import FileMark
 WORK, PLAN, KEY, SECRET = ".run", "plan.json", "noise.key", "key.json"
 
 
+def unfinished_of(out: Path) -> Path:
+    """Where a streaming run works until its folder gets its name."""
+    return out.with_name(f".{out.name}.unfinished")
+
+
 @dataclass
 class Unfinished:
     """The private files of one run that may be resumed, inside the folder that is not yet the release."""

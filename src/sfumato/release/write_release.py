@@ -27,7 +27,7 @@ from sfumato.mechanisms import Mechanism
 from sfumato.release.engines.shuffle import DiskShuffle, MemoryShuffle, Shuffle
 from sfumato.release.sanitize_options import Options
 from sfumato.release.signature import SIGNATURE, SIGNED, sign_release
-from sfumato.release.unfinished import WORK, Unfinished
+from sfumato.release.unfinished import WORK, Unfinished, unfinished_of
 from sfumato.table import Encoding, Schema, Table, open_table, table_writer, write_table
 
 # How a release is written: which columns, in which units, and back into a matrix.
@@ -309,7 +309,7 @@ def release_folder(out: Path, options: Options, table: Table) -> Iterator[InFold
             with new_folder(out, force=options.force) as folder:
                 yield InFolder(folder, out, options.format, options.engine_can.hold_table, signer=options.signer)
             return
-        folder = out.with_name(f".{out.name}.unfinished")
+        folder = unfinished_of(out)
         unfinished = Unfinished(folder / WORK)
         if folder.exists() and options.resume:
             unfinished.check_owner()

@@ -20,7 +20,7 @@ from sfumato.api.desk.pages import FILES, Answer, file_answer, page, without_opt
 from sfumato.api.desk.site import Site
 from sfumato.api.desk.upload import Part
 from sfumato.api.desk.words import language_of
-from sfumato.api.desk.work import PUSH, STEPS, Work
+from sfumato.api.desk.work import LOOK, PUSH, STEPS, Work
 from sfumato.core.errors import OutputError, SfumatoError, UsageError
 from sfumato.core.files import explained, lock_of, sole_writer
 
@@ -139,11 +139,10 @@ class Desk:
             self.last_asked = time.monotonic()
             self.door.next_number()
             try:
-                self._begin_dropped(stored)
+                return self._to(self._begin_dropped(stored))
             except SfumatoError as error:
                 self.notice = str(error)
                 return self._to("start")
-            return self._to(self.first_screen)
 
     def _to(self, screen: str) -> Answer:
         return Answer(b"", 303, {"Location": self.door.root + screen})
@@ -181,9 +180,8 @@ class Desk:
 
     def read(self, work: Work, label: str | None = None, person: str | None = None) -> None:
         """Read the columns (again), where these two have another meaning now."""
-        study = None if work.site is None else str(work.site.file)
         asked = {"table": work.as_asked(), "label": label, "person": person, "schema": str(work.schema_file)}
-        asked["study"] = study
+        asked["study"] = None if work.site is None else str(work.site.file)
 
         def then(found: Mapping[str, Any]) -> None:
             work.label, work.person, work.rows, work.notes = label, person, found["rows"], tuple(found["told"])
@@ -208,7 +206,7 @@ class Desk:
                 shown = part.filename.replace("\\", "/").rpartition("/")[2][:200]
                 ending = Path(shown).suffix.lower()
                 file = private / f"{len(stored)}{ending if ending in KINDS else '.csv'}"
-                with explained(file), open(file, "xb", opener=_privately) as out:
+                with explained(file), open(file, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as out:
                     for piece in part.content:
                         out.write(piece)
                 if file.stat().st_size:
@@ -218,30 +216,26 @@ class Desk:
             raise
         return stored
 
-    def _begin_dropped(self, stored: Mapping[str, tuple[Path, str]]) -> None:
+    def _begin_dropped(self, stored: Mapping[str, tuple[Path, str]]) -> str:
+        """What comes next."""
         if "table" in stored:
             self.begin_work(*stored["table"])
-            return
-        if "original" in stored and "release" in stored:
+        elif "original" in stored and "release" in stored:
             work = self.begin_work(*stored["original"])
             (work.foreign, work.foreign_name), work.site = stored["release"], None
-            return
-        raise UsageError("No file came with the form. Choose a table first.")
+        elif "outside" in stored and self.work is not None:
+            self.work.outside = stored["outside"]
+            return LOOK
+        else:
+            raise UsageError("No file came with the form. Choose a table first.")
+        return self.first_screen
 
     # Files of the release
 
     def _file(self, name: str) -> Answer:
-        work = self.work
-        if work is None or work.out is None or name not in FILES:
+        if self.work is None or self.work.out is None or name not in FILES or not (self.work.out / name).is_file():
             raise RefusedError(404, "There is no such file.")
-        path = work.out / name
-        if not path.is_file():
-            raise RefusedError(404, "There is no such file.")
-        return file_answer(path)
-
-
-def _privately(name: str, flags: int) -> int:
-    return os.open(name, flags, 0o600)
+        return file_answer(self.work.out / name)
 
 
 def _tidy() -> Work | None:

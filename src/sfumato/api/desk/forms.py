@@ -14,7 +14,8 @@ from sfumato.api.desk.desk import SCREENS, Desk, Take
 from sfumato.api.desk.pages import Answer, page
 from sfumato.api.desk.site import Site
 from sfumato.api.desk.words import ENGLISH, LANGUAGES
-from sfumato.api.desk.work import PUSH, Work, as_path
+from sfumato.api.desk.work import PUSH, Work
+from sfumato.api.sanitize import certificate
 from sfumato.core.errors import UsageError
 from sfumato.table import write_table
 
@@ -43,7 +44,7 @@ def _columns(desk: Desk, sent: Mapping[str, str]) -> str:
     if work.site is not None:
         return "columns" if "next" not in sent else "strength"
     roles = sent.get("label") or None, sent.get("person") or None
-    if roles != (work.label, work.person):
+    if roles != (work.label, work.person) or work.taken_back:
         desk.read(work, *roles)
         return "columns"
     return "columns" if work.mistakes or "next" not in sent else "strength"
@@ -59,13 +60,18 @@ def _release(desk: Desk, sent: Mapping[str, str]) -> str:
     work = _work(desk)
     if any(box not in sent for box in screens.understood(work)):
         raise UsageError("Tick what you have read before you release.")
-    out = as_path(sent.get("folder", "").strip() or str(screens.proposed_folder(work)))
+    typed = sent.get("folder", "").strip().strip('"')  # Windows copies a path with quotes
+    out = Path(typed or screens.proposed_folder(work)).expanduser()
     if not out.is_absolute():
         raise UsageError("Give the whole path of the folder.")
+    work.format, work.folder = work.format_of(sent.get("format")), str(out)
     keywords = work.keywords(out, measured_only="measured" in sent)
+    made_by = {"chances": None if work.chosen or work.site else work.chances, "trust": work.held_by}
 
     def then(found: Mapping[str, Any]) -> None:
-        work.out, work.released, work.pushed, desk.push_shown = out, found, None, None
+        work.out, work.released, work.pushed, desk.push_shown = out, {**found, **made_by}, None, None
+        work.audit = work.sides = None
+        certificate(out, force=True)
 
     desk.begin("release", {"table": work.as_asked(), "keywords": keywords}, then)
     return "release"

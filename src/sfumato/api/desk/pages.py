@@ -16,9 +16,9 @@ from sfumato.api.desk.words import say
 from sfumato.auditing.report.markup import short_name, templates
 
 STATIC = {"desk.css": "text/css; charset=utf-8", "desk.js": "text/javascript; charset=utf-8"}
-
-
 FILES = {
+    "release.csv": "text/csv; charset=utf-8",
+    "release.xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     "release.parquet": "application/vnd.apache.parquet",
     "card.json": "application/json",
     "report.html": "text/html; charset=utf-8",

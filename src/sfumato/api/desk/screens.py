@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from sfumato.api.desk.work import (
     source_of,
     strengths,
 )
+from sfumato.auditing.extra import three_risks
 from sfumato.auditing.report.bottom_line import rows as bottom_line_rows
 from sfumato.ledger.asked import show_ledger
 from sfumato.mechanisms import MECHANISMS
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
 HOME = "Sfumato"
 ALL_STEPS = (*STEPS, PUSH)
-PRIVATE_FILES = ("key.json", "trace.parquet", "report.html", "audit.json")
+PRIVATE_FILES = ("key.json", "trace.parquet", "report.html", "audit.json", "audit.parquet")
 
 
 def steps(work: Work | None, screen: str, language: str) -> list[dict[str, Any]]:
@@ -228,6 +230,8 @@ def release(work: Work, language: str) -> dict[str, Any]:
         "understood": understood(work),
         "leaves": [name for name in files if name not in PRIVATE_FILES],
         "stays": [name for name in files if name in PRIVATE_FILES],
+        "files": _handed_out(work),
+        "format": work.format_of(None),
         **_spelled(work),
     }
 
@@ -251,10 +255,10 @@ def proposed_folder(work: Work) -> Path:
     """Beside a table that was named; for a dropped one in the owner's home, where nothing is overwritten."""
     place = Path.home() / HOME if _is_dropped(work) else work.table.parent
     stem = Path(work.name).stem or "table"
-    number = 1
-    while (folder := place / (f"{stem}-release" if number == 1 else f"{stem}-release-{number}")).exists():
-        number += 1
-    return folder
+    if work.unfinished:
+        return Path(work.folder)
+    folders = (place / (f"{stem}-release" if number == 1 else f"{stem}-release-{number}") for number in count(1))
+    return next(one for one in folders if not one.exists())
 
 
 def _spelled(work: Work) -> dict[str, Any]:
@@ -309,21 +313,50 @@ def look(work: Work, language: str) -> dict[str, Any]:
         "person_fields": person_fields(work),
         "names": work.schema.names if work.foreign is not None and work.is_read else (),
         "bottom": _bottom(work, language),
-        "outside_missing": found is not None and not found["settings"].get("holdout_rows"),
+        "public_use": _public_use(work, language),
+        "outside_missing": found is not None and _lacks_outside(found),
         "sides": work.sides,
         **_audit_spelled(work),
-        "files": [name for name in FILES if work.out is not None and (work.out / name).is_file()],
+        "files": _handed_out(work),
     }
 
 
+def _handed_out(work: Work) -> list[str]:
+    return [name for name in FILES if work.out is not None and (work.out / name).is_file()]
+
+
+def _is_use_known(audit: Mapping[str, Any]) -> bool:
+    return any(one["release"] is not None for one in audit["utility"])
+
+
+def _lacks_outside(audit: Mapping[str, Any]) -> bool:
+    """Whether people outside the table would let something be tried that was not."""
+    tried = _is_use_known(audit) and all(one.points is not None for one in three_risks(audit["attacks"]))
+    return not tried and not audit["settings"].get("holdout_rows")
+
+
+def _public_use(work: Work, language: str) -> str:
+    """What public tables kept at the strength of this release: what can be said of its use where that was not measured
+    on people outside the table, for which the rule's method was released."""
+    made, found = work.released, work.audit
+    if found is None or not made or not made.get("chances") or _is_use_known(found):
+        return ""
+    advice = work.advice(made["chances"], made["trust"])
+    return _expected(advice, language) if advice.mechanism == made["mechanism"] else ""
+
+
 def _audit_spelled(work: Work) -> dict[str, Any]:
-    outside = {"holdout": work.outside} if work.outside else {}
-    if work.foreign is None:
-        return _both("audit", str(work.out or "release"), {"original": _named(work)} | outside, work)
-    said = {"original": _named(work), "label": work.label, "match": work.match} | outside
+    own = work.foreign is None
+    release = str(work.out or "release") if own else work.foreign_name
+    said = {"original": _named(work), "holdout": work.outside and work.outside[1]}
+    said |= {} if own else {"label": work.label, "match": work.match}
     given = {name: value for name, value in said.items() if value is not None}
-    command = as_command("audit", None, {"release": work.foreign_name} | given | {"out": "audit"}, work.written)
-    return {"command": command, "python": as_python("audit", work.foreign_name, given, work.written)}
+    names = [name for _, name in person_fields(work)]
+    searched = {name: value for name, value in given.items() if name != "match"}
+    found = _both("audit", release, given, work)
+    if not own:
+        found["command"] = as_command("audit", None, {"release": release} | given | {"out": "audit"}, work.written)
+    return {**found, "find_python": as_python("find_person", release, searched, work.written, names)}
 
 
 def person_fields(work: Work) -> list[tuple[int, str]]:
@@ -334,7 +367,7 @@ def person_fields(work: Work) -> list[tuple[int, str]]:
 
 def audit_asked(work: Work) -> tuple[Any, dict[str, Any], str]:
     """What `sf.audit` is asked: of our own release its folder, of another tool's its rows."""
-    outside = {"holdout": work.as_asked(work.outside)} if work.outside else {}
+    outside = {} if work.outside is None else {"holdout": work.as_asked(work.outside[0])}
     if work.foreign is not None:
         given = {"original": work.as_asked(), "label": work.label, "match": work.match} | outside
         return {"path": str(work.foreign), **asdict(work.foreign_written)}, given, str(work.private)

@@ -209,7 +209,6 @@ def _end_when_idle(server: _Server) -> None:
         if server.desk.ended.wait(1.0):
             break
     server.shutdown()
-    return None
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -26,12 +26,16 @@ def as_command(job: str, first: str | None, keywords: Mapping[str, Any], written
     return shlex.join([*parts, *_options(written)])
 
 
-def as_python(job: str, first: str, keywords: Mapping[str, Any], written: Dialect = PLAIN) -> str:
-    """One call. `first` and `original` are tables or folders."""
+def as_python(
+    job: str, first: str, keywords: Mapping[str, Any], written: Dialect = PLAIN, person: Sequence[str] = ()
+) -> str:
+    """One call. `first` and `original` are tables or folders. What is known of a `person` is asked for as it runs, so
+    that it stands in no file."""
     shown = {name: in_python(value, written) if name in TABLES else repr(value) for name, value in keywords.items()}
     table = repr(first) if "original" in keywords else in_python(first, written)
     given = "".join(f", {name}={value}" for name, value in shown.items())
-    return f"{_imports(written)}\n\nsf.{job}({table}{given})"
+    asked = f"person = {{name: input(f'{{name}}: ') for name in {list(person)!r}}}\n" if person else ""
+    return f"{_imports(written)}\n\n{asked}sf.{job}({table}{', person' if person else ''}{given})"
 
 
 def _options(written: Dialect) -> list[str]:

@@ -20,8 +20,7 @@ def language_of(accepted: str) -> str:
 
 def say(key: str, language: str = ENGLISH, **values: Any) -> Markup:
     """The words for a key; values are escaped and set into them."""
-    english, german = WORDS[key]
-    text = german if language == GERMAN else english
+    text = WORDS[key][LANGUAGES.index(language)]
     return Markup(text).format(**{name: escape(value) for name, value in values.items()})
 
 
@@ -33,8 +32,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "end": ("End the desk", "Beenden"),
     "ended": (
         "The desk has ended. Nothing of it is left on this computer but what you released. Close this page.",
-        "Der Tisch ist beendet. Außer dem, was Sie freigegeben haben, ist nichts davon geblieben. Schließen Sie die "
-        "Seite.",
+        "Der Tisch ist beendet. Davon ist nichts geblieben, außer dem, was Sie freigegeben haben.",
     ),
     "steps": ("Steps", "Schritte"),
     "step_columns": ("Columns", "Spalten"),
@@ -67,17 +65,13 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "stopped": ("Stopped. Nothing of it was left behind.", "Angehalten. Davon ist nichts zurückgeblieben."),
     "stopped_push": (
-        "Stopped. It may have arrived before: look again at what would leave. Sending the same release again does "
-        "nothing.",
-        "Angehalten. Vielleicht war es schon angekommen: Sehen Sie noch einmal an, was gesendet würde. Dieselbe "
-        "Freigabe noch einmal zu senden bewirkt nichts.",
+        "Stopped. It may have arrived: look again at what would leave. Sending the same release again does nothing.",
+        "Angehalten. Vielleicht kam es an: Sehen Sie noch einmal nach. Dasselbe nochmals zu senden bewirkt nichts.",
     ),
     "entry_title": ("Open your desk", "Ihren Tisch öffnen"),
     "entry_text": (
-        "Only this browser may see the desk. If this page does not go on by itself, paste what stands behind the # in "
-        "the address.",
-        "Nur dieser Browser darf den Tisch sehen. Wenn die Seite nicht von selbst weitergeht, fügen Sie ein, was in "
-        "der Adresse hinter dem # steht.",
+        "Only this browser may see the desk. If it does not go on by itself, paste what follows the # in the address.",
+        "Nur dieser Browser darf ihn sehen. Geht es nicht von selbst weiter, fügen Sie ein, was hinter dem # steht.",
     ),
     "entry_field": ("One-time code", "Einmal-Code"),
     "entry_button": ("Open", "Öffnen"),
@@ -99,10 +93,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "delimiter_comma": ("comma", "Komma"),
     "delimiter_semicolon": ("semicolon", "Semikolon"),
     "delimiter_tab": ("tab", "Tabulator"),
-    "missing": (
-        "Words that mean an empty cell, with commas between them",
-        "Wörter, die eine leere Zelle bedeuten, mit Kommas dazwischen",
-    ),
+    "missing": ("Words for an empty cell, with commas between", "Wörter für eine leere Zelle, mit Kommas dazwischen"),
     "read_again": ("Read it again", "Neu lesen"),
     "other_table": ("Take another table", "Eine andere Tabelle nehmen"),
     # start
@@ -152,14 +143,11 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "columns_lead_declared": (
         "All ranges are declared: what follows can be proved, on your word that you know them without this table.",
-        "Alle Bereiche sind erklärt: Das Folgende lässt sich beweisen, auf Ihr Wort, dass Sie sie auch ohne diese "
-        "Tabelle kennen.",
+        "Alle Bereiche sind erklärt: Auf Ihr Wort, dass Sie sie ohne diese Tabelle kennen, lässt sich etwas beweisen.",
     ),
     "columns_how": (
-        "Say of each column what your source allows, not what is in the table: the smallest and the largest value of a "
-        "table belong to two people.",
-        "Sagen Sie zu jeder Spalte, was Ihre Quelle zulässt, nicht, was in der Tabelle steht: Der kleinste und der "
-        "größte Wert einer Tabelle gehören zwei Menschen.",
+        "Say what your source allows, not what is in the table: its smallest and largest value belong to two people.",
+        "Sagen Sie, was Ihre Quelle zulässt, nicht, was in der Tabelle steht: Deren Enden gehören zwei Menschen.",
     ),
     "rows_count": ("{count} rows", "{count} Zeilen"),
     "label": ("Column to predict", "Spalte zum Vorhersagen"),
@@ -180,6 +168,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "use": ("Use", "Verwendung"),
     "keep": ("keep", "behalten"),
     "leave": ("leave out", "weglassen"),
+    "left_out": ("not released", "nicht freigegeben"),
     "range": ("Range", "Bereich"),
     "from": ("from", "von"),
     "to": ("to", "bis"),
@@ -198,10 +187,8 @@ WORDS: dict[str, tuple[str, str]] = {
         "Sagen Sie, woher dieser Bereich bekannt ist; er wurde nicht übernommen.",
     ),
     "mistake_copied": (
-        "One of these ends is where your table ends, or nearly: that is some person's value. Type what your source "
-        "says.",
-        "Eines dieser Enden ist das Ihrer Tabelle, oder fast: Das ist der Wert einer Person. Geben Sie an, was Ihre "
-        "Quelle sagt.",
+        "One of these ends is where your table ends, or nearly: some person's value. Type what your source says.",
+        "Eines dieser Enden ist das Ihrer Tabelle, oder fast: der Wert einer Person. Tippen Sie, was Ihre Quelle sagt.",
     ),
     "sure": (
         "My source says just these numbers. Readers are told that it is my word.",
@@ -219,8 +206,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "strength_title": ("How much may be given away?", "Wie viel darf preisgegeben werden?"),
     "strength_fact": (
         "An attacker gives a fact about a person 1 chance in 10. The person's own row may lift it to at most:",
-        "Ein Angreifer gibt einer Tatsache über eine Person 1 Chance von 10. Die eigene Zeile darf sie höchstens heben "
-        "auf:",
+        "Ein Angreifer gibt einer Tatsache über eine Person 1 Chance von 10. Deren Zeile darf sie höchstens heben auf:",
     ),
     "chances": ("chances in 10", "Chancen von 10"),
     "who_holds": ("Who may hold the rows?", "Wer darf die Zeilen haben?"),
@@ -232,18 +218,15 @@ WORDS: dict[str, tuple[str, str]] = {
         "no one, not even whoever collects them: each row is blurred by itself; who is in the table is not hidden",
         "niemand, auch nicht, wer sie sammelt: Jede Zeile wird für sich verwischt; wer darin steht, bleibt sichtbar",
     ),
+    "trust_read_off": ("Of ranges read off your data, rows are blurred.", "Mit abgelesenen Bereichen wird verwischt."),
     "method_owner": ("made-up rows, drawn from noisy counts", "ausgedachte Zeilen, aus verrauschten Zählungen gezogen"),
     "method_nobody": ("each row blurred by itself", "jede Zeile für sich verwischt"),
     "promise": (
-        "Whatever the other rows teach, a person's own row can lift a fact from 1 chance in 10 to at most {chances} in "
-        "10.",
+        "Whatever other rows teach, a person's own row can lift a fact from 1 chance in 10 to at most {chances} in 10.",
         "Was auch immer die anderen Zeilen lehren: Die eigene Zeile einer Person kann eine Tatsache von 1 Chance von "
         "10 auf höchstens {chances} von 10 heben.",
     ),
-    "promise_but": (
-        "This may fail with a probability of 1 in {count}.",
-        "Das darf mit einer Wahrscheinlichkeit von 1 zu {count} fehlschlagen.",
-    ),
+    "promise_but": ("It may fail with probability 1 in {count}.", "Mit Wahrscheinlichkeit 1 zu {count} gilt es nicht."),
     "unproved_read": (
         "Measured, not proved: ranges were read off your table ({count}). Declare them in step 1 to have a proof.",
         "Gemessen, nicht bewiesen: Bereiche sind aus Ihrer Tabelle abgelesen ({count}). Erklären Sie sie in Schritt 1.",
@@ -260,14 +243,10 @@ WORDS: dict[str, tuple[str, str]] = {
     "rows_per_person": ("Most rows that one person has", "Höchste Zahl von Zeilen einer Person"),
     "rows_per_person_hint": (
         "A number that is true of any such table, not counted in this one. The bound is for all of a person's rows.",
-        "Eine Zahl, die für jede solche Tabelle gilt, nicht in dieser gezählt. Die Schranke gilt für alle Zeilen einer "
-        "Person zusammen.",
+        "Eine Zahl, die für jede solche Tabelle gilt, nicht hier gezählt. Die Schranke gilt für alle ihre Zeilen.",
     ),
     "means": ("What that means", "Was das heißt"),
-    "means_points": (
-        "points of 100 that any fact can gain at most",
-        "Punkte von 100, die irgendeine Tatsache höchstens gewinnt",
-    ),
+    "means_points": ("points of 100 a fact can gain at most", "Punkte von 100, die eine Tatsache höchstens gewinnt"),
     "means_pairs": (
         "of 100 pairs of people told apart at most; 50 by tossing a coin",
         "von 100 Paaren von Menschen höchstens unterschieden; 50 durch Münzwurf",
@@ -277,10 +256,8 @@ WORDS: dict[str, tuple[str, str]] = {
     "spent": ("Spent before", "Bisher verbraucht"),
     "spent_nothing": ("nothing is noted in your ledger", "in Ihrem Verzeichnis steht nichts"),
     "spent_some": (
-        "{count} releases are noted in your ledger. If they are about the same people, the ledger adds them up and the "
-        "release says what all come to.",
-        "{count} Freigaben stehen in Ihrem Verzeichnis. Betreffen sie dieselben Menschen, werden sie zusammengezählt, "
-        "und die Freigabe sagt, was alle zusammen ergeben.",
+        "{count} releases are noted in your ledger; of the same people, the release says what all of them come to.",
+        "{count} Freigaben stehen im Verzeichnis; für dieselben Menschen sagt die Freigabe, was alle ergeben.",
     ),
     "expect": ("What to expect", "Was zu erwarten ist"),
     "expect_right": (
@@ -301,10 +278,7 @@ WORDS: dict[str, tuple[str, str]] = {
         "Without a column to predict, this was not tried on public tables at such a strength.",
         "Ohne Spalte zum Vorhersagen wurde das an öffentlichen Tabellen bei dieser Stärke nicht ausprobiert.",
     ),
-    "expect_moved": (
-        "Save, to see what to expect of this choice.",
-        "Speichern Sie, um zu sehen, was bei dieser Wahl zu erwarten ist.",
-    ),
+    "expect_moved": ("Save, to see what to expect of it.", "Speichern Sie, um zu sehen, was zu erwarten ist."),
     # 3
     "try_title": ("What would it be good for?", "Wozu taugt es?"),
     "try_public": ("Public tables of about this size", "Öffentliche Tabellen dieser Größe"),
@@ -316,20 +290,15 @@ WORDS: dict[str, tuple[str, str]] = {
     "unpin": ("Unpin", "Lösen"),
     "next_without": ("Next, without looking at my rows", "Weiter, ohne meine Zeilen anzusehen"),
     "try_warning": (
-        "Choosing here looks at your rows: nothing can be proved then, and the card of the release says so. It takes "
-        "minutes.",
-        "Wer hier wählt, sieht auf Ihre Zeilen: Dann lässt sich nichts beweisen, und die Karte der Freigabe sagt es. "
-        "Es dauert Minuten.",
+        "Choosing here looks at your rows: nothing can be proved then, and the card says so. It takes minutes.",
+        "Wer hier wählt, sieht auf Ihre Zeilen: Bewiesen ist dann nichts, und die Karte sagt es. Es dauert Minuten.",
     ),
     "try_button": ("Look at my rows and try", "Meine Zeilen ansehen und ausprobieren"),
     "axis_right": ("right", "richtig"),
     "axis_extra": ("extra hits in 100", "mehr Treffer von 100"),
     "originals": ("originals", "Originale"),
     "commonest": ("commonest class", "häufigste Klasse"),
-    "spot_proved": (
-        "bounds, with the use that public tables had",
-        "Schranken, mit dem Nutzen öffentlicher Tabellen",
-    ),
+    "spot_proved": ("bounds, with the use that public tables had", "Schranken, mit dem Nutzen öffentlicher Tabellen"),
     "spot_measured": ("measured on your table, not proved", "an Ihrer Tabelle gemessen, nicht bewiesen"),
     "measured_word": ("measured, not proved", "gemessen, nicht bewiesen"),
     "method": ("Method", "Verfahren"),
@@ -340,10 +309,13 @@ WORDS: dict[str, tuple[str, str]] = {
     "take_it": ("Take this one", "Diese nehmen"),
     "refused_settings": ("{count} settings were refused", "{count} Einstellungen wurden abgelehnt"),
     # 4
-    "release_title": ("Release", "Freigeben"),
     "leaves": ("May leave this computer", "Darf den Rechner verlassen"),
     "stays": ("Stays with you", "Bleibt bei Ihnen"),
-    "leaves_files": ("release.parquet, card.json, certificate.html", "release.parquet, card.json, certificate.html"),
+    "format": ("The rows are written as", "Die Zeilen werden geschrieben als"),
+    "goes_on": (
+        "A release into {folder} was interrupted. Step 4 goes on with it; another folder begins anew.",
+        "Eine Freigabe nach {folder} wurde unterbrochen. Schritt 4 macht damit weiter; ein anderer Ordner beginnt neu.",
+    ),
     "leaves_site": (
         "what step 6 shows before it sends it: released rows or noisy counts, and the card",
         "was Schritt 6 zeigt, bevor er es sendet: freigegebene Zeilen oder verrauschte Zählungen, und die Karte",
@@ -352,14 +324,8 @@ WORDS: dict[str, tuple[str, str]] = {
         "your table, report.html, and a key or a private match file where the method needs them",
         "Ihre Tabelle, report.html und ein Schlüssel oder eine private Zuordnung, wo das Verfahren sie braucht",
     ),
-    "box_label_exact": (
-        "The column to predict leaves unchanged.",
-        "Die Spalte zum Vorhersagen wird unverändert freigegeben.",
-    ),
-    "box_presence_open": (
-        "Who is in the table is not hidden.",
-        "Wer in der Tabelle steht, wird nicht verborgen.",
-    ),
+    "box_label_exact": ("The column to predict leaves unchanged.", "Die Spalte zum Vorhersagen bleibt unverändert."),
+    "box_presence_open": ("Who is in the table is not hidden.", "Wer in der Tabelle steht, wird nicht verborgen."),
     "box_measured": (
         "Nothing is proved, because ranges were read off my table. I release it as measured only.",
         "Nichts ist bewiesen, weil Bereiche aus meiner Tabelle abgelesen wurden. Ich gebe es nur als gemessen frei.",
@@ -369,41 +335,37 @@ WORDS: dict[str, tuple[str, str]] = {
         "Ich habe gewählt, nachdem ich private Zeilen gesehen habe: Die Karte sagt es, und nichts ist bewiesen.",
     ),
     "folder": ("Folder to write", "Zielordner"),
-    "release_button": ("Release", "Freigeben"),
+    "release_again": ("Release again", "Nochmals freigeben"),
     "released_words": ("Released {count} rows into {folder}.", "{count} Zeilen freigegeben in {folder}."),
     "released_before": (
         "Releasing again costs again; choosing again after looking is a choice on private rows.",
         "Nochmals freizugeben kostet nochmals; nach dem Ansehen neu zu wählen ist eine Wahl nach privaten Zeilen.",
     ),
-    "chosen_method": ("Method", "Verfahren"),
     # 5
     "look_title": ("What did you give away?", "Was haben Sie preisgegeben?"),
     "look_first": ("Release first: this step shows what was released.", "Geben Sie zuerst frei: Hier sehen Sie, was."),
     "look_button": ("Attack the release", "Die Freigabe angreifen"),
     "look_text": (
         "Attackers try to find people in the release, with your original beside it. It takes a minute or more.",
-        "Angreifer versuchen, in der Freigabe Menschen zu finden, mit Ihrem Original daneben. Es dauert eine Minute "
-        "oder länger.",
+        "Angreifer suchen in der Freigabe Menschen, mit Ihrem Original daneben. Es dauert eine Minute oder länger.",
     ),
     "look_after": (
-        "After that, a setting that is chosen anew is chosen by private rows.",
+        "Whoever chooses anew after that chooses by private rows.",
         "Wer danach neu wählt, wählt nach privaten Zeilen.",
     ),
     "look_proved": ("Is it proved?", "Ist es bewiesen?"),
     "look_value": ("Learn a value?", "Einen Wert erfahren?"),
     "look_one": ("Pick out one?", "Eine Person herausgreifen?"),
     "look_use": ("Of use?", "Brauchbar?"),
+    "look_public": ("Of use, on public tables like yours?", "Brauchbar, bei öffentlichen Tabellen wie Ihrer?"),
     "look_open": ("Not hidden", "Nicht verborgen"),
     "outside_missing": (
-        "What was not tried needs people who are not in the table: name a file of them below, and attack again.",
-        "Was nicht ausprobiert wurde, braucht Menschen von außerhalb: Nennen Sie unten eine Datei von ihnen.",
+        "What was not tried needs people who are not in the table: choose a file of them below, and attack again.",
+        "Was nicht ausprobiert wurde, braucht Menschen von außerhalb: Wählen Sie unten eine Datei von ihnen.",
     ),
     "before": ("Your table, first rows", "Ihre Tabelle, erste Zeilen"),
     "after": ("The release, first rows", "Die Freigabe, erste Zeilen"),
-    "sides_note": (
-        "Rows beside each other belong to different people.",
-        "Zeilen nebeneinander gehören nicht zusammen.",
-    ),
+    "sides_note": ("Rows side by side belong to different people.", "Zeilen nebeneinander gehören nicht zusammen."),
     "report": ("Report (private)", "Bericht (privat)"),
     "certificate": ("Certificate to print", "Bescheinigung zum Drucken"),
     "download": ("Download {name}", "{name} herunterladen"),
@@ -415,24 +377,18 @@ WORDS: dict[str, tuple[str, str]] = {
         "leer. Angreifer suchen diese Person in der Freigabe. Sie muss nicht in der Tabelle stehen.",
     ),
     "person_warning": (
-        "The answer is shown once and is not kept. Asking counts as looking at your rows: after it, the next release "
-        "from this desk proves nothing, and its card says so.",
-        "Die Antwort wird einmal gezeigt und nicht aufbewahrt. Wer fragt, hat auf die Zeilen gesehen: Danach beweist "
-        "die nächste Freigabe von diesem Tisch nichts, und ihre Karte sagt es.",
+        "Shown once, and kept nowhere. Asking counts as looking at your rows: the next release here proves nothing.",
+        "Einmal gezeigt, nirgends aufbewahrt. Wer fragt, sieht auf Zeilen: Die nächste Freigabe beweist nichts.",
     ),
-    "person_holdout": (
-        "A file of people not in the table, with its whole path",
-        "Eine Datei mit Menschen, die nicht in der Tabelle stehen, mit ganzem Pfad",
-    ),
+    "outside_file": ("A file of them, with the same columns", "Eine Datei von ihnen, mit denselben Spalten"),
+    "outside_taken": ("Attackers are given:", "Die Angreifer bekommen:"),
+    "outside_button": ("Take this file", "Diese Datei nehmen"),
     "outside_hint": (
-        "It may be left empty. Without such people some attackers are not tried, and chance cannot be told.",
-        "Sie darf fehlen. Einige Angreifer werden dann nicht ausprobiert, und Zufall lässt sich nicht erkennen.",
+        "If there is one. Without such people some attackers are not tried, and chance cannot be told.",
+        "Wenn es eine gibt. Sonst werden einige Angreifer nicht ausprobiert, und Zufall lässt sich nicht erkennen.",
     ),
     "person_button": ("Look for this person", "Diese Person suchen"),
-    "person_fits": (
-        "People in the table who have these values: {count}.",
-        "Menschen in der Tabelle, die diese Werte haben: {count}.",
-    ),
+    "person_fits": ("People in the table with these values: {count}.", "Menschen in der Tabelle mit ihnen: {count}."),
     "person_question": ("Question", "Frage"),
     "person_without": ("Without the release", "Ohne die Freigabe"),
     "person_outside": ("People not in the table", "Menschen, die nicht in der Tabelle stehen"),
@@ -440,10 +396,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "person_presence": ("In the table?", "In der Tabelle?"),
     "person_own_values": ("Learn values from the row?", "Werte aus der Zeile erfahren?"),
     "person_value": ("Learn a value, the others known?", "Einen Wert erfahren, wenn die anderen bekannt sind?"),
-    "person_once": (
-        "This answer is gone when you load or leave the page.",
-        "Diese Antwort ist fort, wenn Sie die Seite neu laden oder verlassen.",
-    ),
+    "person_once": ("This answer is gone when you leave the page.", "Mit dem Verlassen der Seite ist sie fort."),
     # 6: for a consortium's site
     "settled": (
         "The study “{name}” settles columns, ranges and method; this is by your own copy of its file.",
@@ -468,8 +421,7 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "push_text": (
         "First see what would leave. The coordinator is asked which study this is, and is sent nothing yet.",
-        "Sehen Sie zuerst, was gesendet würde. Der Koordinator wird gefragt, welche Studie es ist, und bekommt noch "
-        "nichts.",
+        "Sehen Sie zuerst, was gesendet würde. Der Koordinator wird nach der Studie gefragt und bekommt noch nichts.",
     ),
     "push_show": ("Show what would leave", "Zeigen, was gesendet würde"),
     "push_shown": ("What would leave", "Was gesendet würde"),

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ from sfumato.api.desk.site import Site
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.core.files import write_whole
 from sfumato.guarantee.rounding import of_100, rounded_up
-from sfumato.release.asked import OWNER, TRUSTS
+from sfumato.release.asked import NOBODY, OWNER, RELEASE_FORMATS, TRUSTS
 from sfumato.release.config import TABLE, Config
 from sfumato.release.declare import CopiedError, Declaring, Typed
 from sfumato.release.sanitize_checks import read_off
+from sfumato.release.unfinished import unfinished_of
 from sfumato.table import Column, Schema
 from sfumato.table.csv_table import PLAIN, Dialect
 
@@ -49,23 +51,15 @@ SOURCE_MISSING = "source"
 """A range was typed, and not where it is known from: the page has words of its own for it."""
 COPIED = "copied"
 """A mistake that the page has its own words for, and a box beside them."""
+LARGE = 1_000_000
+"""Rows from which a release goes through the file in blocks, and can be gone on with after a crash."""
 LOOK, PUSH = "look", "push"
 STEPS = ("columns", "strength", "try", "release", LOOK)
 NOTE = "work.json"
 KEPT = (
-    "name",
-    "rows",
-    "label",
-    "person",
-    "rows_per_person",
-    "chances",
-    "trust",
-    "looked",
-    "chosen",
-    "pinned",
-    "released",
-    "pushed",
-)
+    "name", "rows", "label", "person", "rows_per_person", "chances", "trust", "looked", "chosen", "pinned", "format",
+    "folder", "released", "pushed",
+)  # fmt: skip
 CHOSEN = "by its owner, who looked at what settings do to this table"
 
 
@@ -96,12 +90,15 @@ class Work:
     site: Site | None = None
     pushed: Mapping[str, Any] | None = None
     """What the coordinator of the site's study has received."""
-    outside: str = ""
-    """A file of people who are not in the table."""
+    outside: tuple[Path, str] | None = None
+    """A file of people who are not in the table, and its owner's name for it."""
     chosen: tuple[str, Mapping[str, Any]] | None = None
     """A method with its parameters, where one that was tried is taken instead of the rule's."""
     pinned: tuple[str, ...] = ()
     """Points of the picture that are marked, to be found again among those that come."""
+    format: str = ""
+    folder: str = ""
+    """Where the last release was to be written: there lies what is left of it, if it did not come to its end."""
     out: Path | None = None
     released: Mapping[str, Any] | None = None
     audit: Mapping[str, Any] | None = None
@@ -109,6 +106,8 @@ class Work:
     typed: dict[tuple[str, str], str] = field(default_factory=dict)
     """What was typed, by column and field: shown again where it was refused."""
     mistakes: dict[str, str] = field(default_factory=dict)
+    taken_back: bool = False
+    """Whether a declaration was taken back just now: the column is to be read again."""
 
     @property
     def screens(self) -> tuple[str, ...]:
@@ -154,8 +153,7 @@ class Work:
 
     @property
     def read_off(self) -> tuple[str, ...]:
-        """Columns whose ranges were read off the table, the one to predict among them: while one is, nothing is
-        proved."""
+        """Columns whose ranges were read off the table; while there is one, nothing is proved."""
         return tuple(read_off(self.schema))
 
     def as_asked(self, path: Path | str | None = None) -> dict[str, Any]:
@@ -172,7 +170,7 @@ class Work:
 
     def take_columns(self, sent: Mapping[str, str]) -> None:
         """What the owner says of the columns; what is refused stays as it was, with a sentence beside it."""
-        self.mistakes = {}
+        self.mistakes, self.taken_back = {}, False
         if not self.is_read:
             raise UsageError("The table is not read yet.")
         if self.site is not None:
@@ -201,7 +199,10 @@ class Work:
         if given["use"] == KEEP and column.kind not in NUMBERS and not (column.categories or given["words"]):
             raise UsageError("Type the words that it may hold, as your source lists them, or leave it out.")
         if not given["known"]:
-            if column.source == "learned" and _changed(column, given):
+            if column.source == "public":  # it is taken back
+                declaring.schema = declaring.schema.with_column(column.name, source="learned", reason=None)
+                self.taken_back = True
+            elif _changed(column, given):
                 raise UsageError(SOURCE_MISSING)
             return
         reason = _reason(column, given)
@@ -228,23 +229,26 @@ class Work:
 
     def take_strength(self, sent: Mapping[str, str]) -> None:
         """How sure somebody may become, and who may hold the rows."""
-        trust, said = sent.get("trust", self.trust), sent.get("chances", "").replace(",", ".")
+        trust, said, chances = sent.get("trust", self.trust), sent.get("chances", "").replace(",", "."), 0.0
         if trust not in TRUSTS:
             raise UsageError("Choose who may hold the rows.")
-        try:
+        with contextlib.suppress(ValueError):
             chances = float(said)
-        except ValueError:
-            raise UsageError("Type a number of chances in 10, for example 2.") from None
         if not CHANCES[0] <= chances <= CHANCES[-1]:
-            raise UsageError(f"Choose from {CHANCES[0]:g} to {CHANCES[-1]:g} chances in 10.")
+            raise UsageError(f"Type a number of chances in 10, from {CHANCES[0]:g} to {CHANCES[-1]:g}.")
         most = sent.get("rows_per_person", "1").strip()
         if not most.isdecimal() or int(most) < 1:
             raise UsageError("The most rows that one person has is a whole number, at least 1.")
         self.chances, self.trust, self.chosen, self.rows_per_person = chances, trust, None, int(most)
 
-    def advice(self) -> Advice:
-        """What the rule and public tables say of the present choice; no row is read."""
-        return advise(Wish(max_posterior=self.chances / 10, trust=self.trust), self._known)
+    @property
+    def held_by(self) -> str:
+        """Who may hold the rows: of ranges that were read off the table nothing is made up, rows are blurred."""
+        return NOBODY if self.read_off else self.trust
+
+    def advice(self, chances: float | None = None, trust: str | None = None) -> Advice:
+        """What the rule and public tables say of a choice, the present one if none is given; no row is read."""
+        return advise(Wish(max_posterior=(chances or self.chances) / 10, trust=trust or self.held_by), self._known)
 
     @property
     def _known(self) -> Known:
@@ -254,12 +258,9 @@ class Work:
 
     def experience(self) -> list[tuple[float, Advice]]:
         """The same for several chances in 10, where there is a column to predict."""
-        known = self._known
-        return (
-            []
-            if known.label is None
-            else [(one, advise(Wish(max_posterior=one / 10, trust=self.trust), known)) for one in TRIED]
-        )
+        known, trust = self._known, self.held_by
+        wishes = [] if known.label is None else [(one, Wish(max_posterior=one / 10, trust=trust)) for one in TRIED]
+        return [(one, advise(wish, known)) for one, wish in wishes]
 
     # 3: try
 
@@ -289,13 +290,27 @@ class Work:
 
     def take_look(self, sent: Mapping[str, str]) -> None:
         """What attackers are given; whoever sees what they find has looked at private rows."""
-        outside = sent.get("holdout", "").strip()
-        self.outside = outside and str(as_path(outside))
         if self.foreign is not None:
             self.label, self.match = sent.get("label") or None, sent.get("match") or None
         self.looked = True
 
     # 4: release
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """What rows can be written as here: a study takes one, and Excel needs a package."""
+        sheet = ("xlsx",) if find_spec("openpyxl") else ()
+        return ("csv", *sheet, "parquet") if self.site is None else RELEASE_FORMATS[:1]
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a release of blocks was begun that a crash ended: it goes on in its folder."""
+        return bool(self.folder) and unfinished_of(Path(self.folder)).is_dir()
+
+    def format_of(self, said: str | None) -> str:
+        """What the owner says; else the table's own, which she can open."""
+        found = said or self.format or Path(self.name).suffix.lower().removeprefix(".")
+        return found if found in self.formats else self.formats[0]
 
     def keywords(self, out: Path, *, measured_only: bool = False) -> dict[str, Any]:
         """What `sf.sanitize` is asked, so that the page can show the same as a command."""
@@ -306,11 +321,14 @@ class Work:
             self.config().save(self.private / CONFIG)
             asked["config"] = str(self.private / CONFIG)
         elif self.site is None:
-            asked |= {"max_posterior": self.chances / 10, "trust": self.trust}
+            asked |= {"max_posterior": self.chances / 10, "trust": self.held_by}
+            asked |= {"measured_only": True} if measured_only else {}
         if self.rows_per_person > 1:
             asked["max_rows_per_person"] = self.rows_per_person
-        if measured_only:
-            asked["measured_only"] = True
+        if (written := self.format_of(None)) != RELEASE_FORMATS[0]:
+            asked["format"] = written
+        if self.rows >= LARGE:
+            asked |= {"engine": "stream"} | ({"resume": True} if unfinished_of(out).is_dir() else {})
         return {**asked, "out": str(out)}
 
     def config(self) -> Config:
@@ -387,11 +405,6 @@ def source_of(reason: str) -> tuple[str, str]:
         if reason == words or reason.startswith(f"{words}: "):
             return key, reason.removeprefix(words).removeprefix(": ")
     return "other", reason
-
-
-def as_path(typed: str) -> Path:
-    """A path as it is typed, or pasted with the quotes in which Windows copies it."""
-    return Path(typed.strip().strip('"')).expanduser()
 
 
 def _bound(column: Column, typed: str) -> Any:
