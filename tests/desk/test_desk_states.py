@@ -80,6 +80,23 @@ def test_what_was_tried_is_shown_while_others_are_and_belongs_to_the_columns(tmp
     assert work.tried == []
 
 
+def test_what_is_left_of_a_release_is_proposed_and_told(opened, patients, tmp_path):  # noqa: F811
+    visitor = opened(patients)
+    visitor.enter()
+    visitor.page("columns")
+    begun = tmp_path / "another"
+    (tmp_path / ".another.unfinished").mkdir()
+    fields = {**visitor.form("release", "release"), **MEASURED, "folder": str(begun)}
+    (tmp_path / "another").write_text("a file, where no folder can be written")
+    visitor.post("release", urllib.parse.urlencode(fields).encode())
+    page = visitor.page("release")
+    assert "it failed" in page
+    assert f"A release into {begun} was interrupted." in page
+    assert visitor.form("release", "release")["folder"] == str(begun)
+    private = next((tmp_path / "tmp").glob("sfumato-desk-*/work-*"))
+    assert Work.kept(private).unfinished  # so that the first page can say it after a crash
+
+
 def test_points_are_pinned_and_unpinned(opened, patients):  # noqa: F811
     visitor = opened(patients)
     visitor.enter()

@@ -218,7 +218,10 @@ WORDS: dict[str, tuple[str, str]] = {
         "no one, not even whoever collects them: each row is blurred by itself; who is in the table is not hidden",
         "niemand, auch nicht, wer sie sammelt: Jede Zeile wird für sich verwischt; wer darin steht, bleibt sichtbar",
     ),
-    "trust_read_off": ("Of ranges read off your data, rows are blurred.", "Mit abgelesenen Bereichen wird verwischt."),
+    "trust_read_off": (
+        "While ranges are read off your data, rows can only be blurred.",
+        "Solange Bereiche aus Ihren Daten abgelesen sind, können Zeilen nur verwischt werden.",
+    ),
     "method_owner": ("made-up rows, drawn from noisy counts", "ausgedachte Zeilen, aus verrauschten Zählungen gezogen"),
     "method_nobody": ("each row blurred by itself", "jede Zeile für sich verwischt"),
     "promise": (
