@@ -180,6 +180,35 @@ def test_votes_without_priors_and_the_models_mark(wine):
     assert "as_published" not in sf.train(release, classifier="radius-vote").about
 
 
+def test_a_model_is_marked_where_the_paper_of_its_releases_has_its_classifier(wine):
+    words = {"kernel-resampling": {}, "random-rotation": {}, "additive-noise": {"scale": 0.1}}
+    releases = {m: sf.sanitize(wine, label="target", mechanism=m, parameters=p, seed=1) for m, p in words.items()}
+    marked = {
+        (method, name)
+        for method, release in releases.items()
+        for name in ("naive-bayes", "perceptron", "knn")
+        if "as_published" in sf.train(release, classifier=name).about
+    }
+    assert marked == {("kernel-resampling", "naive-bayes"), ("random-rotation", "perceptron")}
+    changed = {"classifier": "naive-bayes", "parameters": {"pseudo_rows": 2.0}}
+    assert "as_published" not in sf.train(releases["kernel-resampling"], **changed).about
+    by_class = sf.train(releases["additive-noise"], classifier="naive-bayes", reconstruction="by-class")
+    assert "as_published" not in by_class.about
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (["compare", "t.csv"], "strengths on a ladder are in no paper"),
+        (["study", "reconstruct"], "a coordinator reconstructs by the defaults"),
+        (["mine", "rules", "r"], "no paper mines rules"),
+    ],
+)
+def test_where_the_switch_is_not_it_says_why(command, why, capsys):
+    assert run_guarded(app, [*command, "--as-published"]) == 2
+    assert f"No such option: --as-published: {why}" in capsys.readouterr().err
+
+
 def test_an_audit_filters_without_clipping(wine):
     release = sf.sanitize(wine, label="target", mechanism="additive-noise", parameters={"scale": 0.5}, seed=1)
     words = {"original": wine, "repeats": 0, "attacks": ["known-transform"]}

@@ -44,6 +44,20 @@ def test_filtering_in_repeats_has_standard_errors(tmp_path, capsys):
     assert "    ±  " in capsys.readouterr().out
 
 
+def test_condensation_in_repeats_has_standard_errors(tmp_path, capsys):
+    words = {"label": "species", "sizes": (5,), "rotations": 2}
+    first, second = (sf.figure_condensation(IRIS, seed=seed, **words) for seed in (5, 6))
+    both = sf.figure_condensation(IRIS, seed=5, repeats=2, **words)
+    assert first.standard_errors is None
+    assert both.published.minimum == pytest.approx((first.published.minimum + second.published.minimum) / 2)
+    apart = abs(first.condensed[0].average - second.condensed[0].average) / 2
+    assert both.standard_errors["k = 5"].average == pytest.approx(apart)
+    IRIS.to_csv(tmp_path / "iris.csv", index=False)
+    asked = ["figure", "condensation", str(tmp_path / "iris.csv"), "--label", "species", "--k", "5", "--rotations", "2"]
+    assert run_guarded(app, [*asked, "--repeats", "2"]) == 0
+    assert "±" in capsys.readouterr().out
+
+
 def test_condensed_rows_lie_near_original_ones_and_rotated_ones_do_not():
     """Published for Iris: about .02 to .05 for condensation, .43 for the rotation (LOP_min)."""
     found = sf.figure_condensation(IRIS, label="species", sizes=(5, 20), rotations=10)

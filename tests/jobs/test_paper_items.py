@@ -14,7 +14,7 @@ from sfumato.auditing.figures import sets
 from sfumato.auditing.figures.item import PAPERS, _jackknife, find_item, items
 from sfumato.auditing.figures.principal_laplace import Split, swapping
 from sfumato.auditing.figures.sets import BUNDLED, GENERATED, SHAPES, SPLIT, generated
-from sfumato.core.errors import UsageError
+from sfumato.core.errors import TableError, UsageError
 
 QUICK = (
     "kernel-resampling/table-1",
@@ -46,6 +46,26 @@ def test_what_is_printed_is_a_figure_of_the_item(name):
         assert one.standard_error is None
         assert math.isfinite(one.reached)
     assert found.picture().startswith("<svg")
+
+
+def test_a_table_of_ones_own_is_computed_or_refused_in_a_sentence(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(240, 3))
+    own = {"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "kind": np.where(x[:, 0] + x[:, 1] > 0, "yes", "no")}
+    values = {one.what: one.reached for one in sf.figure("guided-survey/figure-3", own, label="kind").values}
+    assert values["quartile bits as they are"] > 0.7
+    assert "k = 9: accuracy, %" in {one.what for one in sf.figure("guided-survey/figure-4", own, label="kind").values}
+    numbers = {name: own[name] for name in "abc"}
+    for name in ("kernel-resampling/table-2", "random-rotation/table-1", "principal-laplace/figure-9"):
+        with pytest.raises(UsageError, match=f"{name} learns classes, and all rows are of one"):
+            sf.figure(name, numbers)
+    with pytest.raises(UsageError, match="takes the first column of a table: one of numbers that differ"):
+        sf.figure("density-reconstruction/figure-3", {"kind": own["kind"], **numbers})
+    (tmp_path / "empty.csv").write_text("a,b,c,kind\n")
+    with pytest.raises(TableError, match="The table of --test has no rows"):
+        sf.figure("principal-laplace/figure-9", own, label="kind", test=str(tmp_path / "empty.csv"))
+    assert run_guarded(app, ["figure", "principal-laplace/figure-6", "--out", str(tmp_path / "x.exe")]) == 2
+    assert not (tmp_path / "x.exe").exists()
 
 
 def test_amplification_is_that_of_the_text():

@@ -389,3 +389,4 @@ class CondensationAsked(FigureAsked):
         flag="--k",
     )
     rotations: int = asked(50, "Rotations that the search tries.", more="At least 1.", at_least=1)
+    repeats: int = asked(1, "How often rows and rotations are drawn; of several the mean and its error.", at_least=1)

@@ -4,13 +4,15 @@ An answer that is kept with probability p among k, else any other one, is made u
 q = (1 - p) / (k - 1) has E[w | x] = x. Columns are randomized independently, so the product of entries of different
 columns has the mean of the product of the truths: the mean over rows of w_a w_b is an unbiased estimate of how many
 people have both. Its variance is that of the products, over the number of rows.
+
+Bits of guided surveys have no columns that stand alone: there the product is that of `mining.whole_answers`.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -19,15 +21,18 @@ import pyarrow as pa
 from scipy import stats
 
 from sfumato.channels import NotApplicableError
-from sfumato.core.array_types import Codes, Floats
+from sfumato.core.array_types import Codes, Flags, Floats
 from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError
 from sfumato.learn.asked import RulesAsked
 from sfumato.learn.mining.seen import Mined, Part, parts_of, pieces_of
+from sfumato.learn.mining.whole_answers import WholeAnswers
 from sfumato.learn.releases import pooled
 from sfumato.release.release import Release, Releases
 
 MOST_SETS = 100_000
+WIDEST = 0.125
+"""A share of answers behind bits is told where its standard error is at most this: half of [0, 1] lies outside."""
 SURE_OF_ANTECEDENT = 3.0
 """A share below so many of its standard errors may be none at all, and nothing is divided by it."""
 
@@ -60,26 +65,46 @@ class Rule:
 class Answers:
     """Unbiased entries of every item, part by part; NaN where a row does not report the column.
 
-    `gains`: p - q of each item's column, by part: how much of an answer is left.
+    `gains`: p - q of each item's column, by part: how much of an answer is left. `whole`: behind bits, which estimate
+    sets of answers at once and not item by item.
     """
 
     entries: tuple[dict[Item, Floats], ...]
     gains: tuple[dict[Item, float], ...]
     left_out: tuple[str, ...]
+    whole: WholeAnswers | None = None
 
     @property
     def items(self) -> list[Item]:
-        return list(self.entries[0])
+        return [*(self.whole.items if self.whole else ()), *self.entries[0]]
 
     @property
     def rows(self) -> int:
-        return sum(len(next(iter(part.values()))) for part in self.entries)
+        return sum(map(len, self.whole.which if self.whole else (next(iter(part.values())) for part in self.entries)))
+
+    def reported(self, part: int, items: Iterable[Item]) -> Flags:
+        """The rows of a part that report all of these."""
+        cells = [self.entries[part][item] for item in items if item in self.entries[part]]
+        silent = np.isnan(cells).any(axis=0) if cells else np.zeros(len(self.whole.which[part]) if self.whole else 0)
+        return np.asarray(silent == 0)
+
+    def counts(self, part: int, items: Sequence[Item]) -> Floats:
+        """For every row an unbiased count of its person among those who have all of these."""
+        cells = [self.entries[part][item] for item in items if item in self.entries[part]]
+        if self.whole is not None and (behind := [item for item in items if item in self.whole.items]):
+            cells.append(self.whole.counts(part, behind))
+        return np.asarray(np.prod(cells, axis=0))
 
 
 def answers_of(
     parts: Sequence[Part], labels: Sequence[tuple[str, tuple[str, ...], Codes, float] | None], columns: Sequence[str]
 ) -> Answers:
     """Of all categorical columns, or those named. `labels`: name, classes, codes and how often they are kept."""
+    whole = None
+    if all(_holds_bits(part) for part in parts):
+        several = [place for place, part in enumerate(parts) if len(part.Z) > 1]  # one row has no spread
+        parts, labels = [parts[place] for place in several], [labels[place] for place in several]
+        whole = WholeAnswers.of(parts, columns)
     entries: list[dict[Item, Floats]] = []
     gains: list[dict[Item, float]] = []
     left_out: dict[str, None] = {}
@@ -99,27 +124,34 @@ def answers_of(
                 gain[name, slot] = keep - other
         entries.append(mine)
         gains.append(gain)
-    if unknown := [name for name in columns if name not in {one[0] for one in entries[0]}]:
+    answers = Answers(tuple(entries), tuple(gains), tuple(left_out), whole)
+    known = {name for name, _ in answers.items}
+    if unknown := [name for name in columns if name not in known]:
         raise UsageError(f"The release has no categorical column {unknown[0]!r}.")
-    if len({name for name, _ in entries[0]}) < 2:
+    if len(known) < 2:
         raise UsageError(
             "Rules need two categorical columns at least (the column to predict counts). Give numbers bins in "
             "the schema."
         )
-    return Answers(tuple(entries), tuple(gains), tuple(left_out))
+    return answers
+
+
+def _holds_bits(part: Part) -> bool:
+    """Whether the rows are bits that each depend on all answers of a person."""
+    return not part.recipe.is_columnwise and not any(channel.numbers for channel in part.channels)
 
 
 def _blocks(
     part: Part, label: tuple[str, tuple[str, ...], Codes, float] | None, columns: Sequence[str]
 ) -> tuple[list[tuple[str, Sequence[str], Floats, float]], list[str]]:
     """Name, answers, released cells and how often they are kept, of every column of answers; and columns of numbers."""
-    if not part.recipe.is_columnwise:
+    if not part.recipe.is_columnwise and not _holds_bits(part):
         raise UsageError(
             "Not applicable: the release mixes its columns, so it holds no answers. Use one that keeps them."
         )
     blocks: list[tuple[str, Sequence[str], Floats, float]] = []
     numbers = []
-    for piece in pieces_of(part.recipe, part.channels):
+    for piece in () if _holds_bits(part) else pieces_of(part.recipe, part.channels):
         if columns and piece.name not in columns:
             continue
         if not piece.is_category or piece.group is None:
@@ -169,11 +201,12 @@ def _products(answers: Answers, sets: Sequence[Sequence[Item]]) -> tuple[list[li
     """Row by row the product of every set's entries, of rows that report all of them; parts weigh by their precision,
     about rows times the squared gains."""
     products, weights = [], []
-    for part, gain in zip(answers.entries, answers.gains, strict=True):
-        needed = sorted(set(itertools.chain(*sets)))
-        there = ~np.isnan(np.array([part[item] for item in needed])).any(axis=0)
-        products.append([np.prod([part[item][there] for item in items], axis=0) for items in sets])
-        weights.append(float(there.sum()) * math.prod(gain[item] ** 2 for item in needed))
+    needed = set(itertools.chain(*sets))
+    for part, gain in enumerate(answers.gains):
+        there = answers.reported(part, needed)
+        products.append([answers.counts(part, items)[there] for items in sets])
+        precision = 1.0 if answers.whole else math.prod(gain[item] ** 2 for item in sorted(needed))
+        weights.append(float(there.sum()) * precision)  # whole answers are unbiased over all parts together only
     used = [place for place, one in enumerate(products) if len(one[0]) > 1]
     if not used:
         raise UsageError("No two rows report these columns together.")
@@ -190,27 +223,44 @@ def _estimate(value: float, rows: Sequence[Floats], weights: Floats, confidence:
     return Estimate(value, min(max(value - half, 0.0), 1.0), max(min(value + half, 1.0), 0.0), error)
 
 
-def frequent(answers: Answers, longest: int, min_support: float, confidence: float) -> dict[tuple[Item, ...], Estimate]:
-    """Sets of items of different columns that may be as frequent as wanted, by the upper end of their interval.
+def frequent(
+    answers: Answers, longest: int, min_support: float, confidence: float
+) -> tuple[dict[tuple[Item, ...], Estimate], int]:
+    """Sets of items of different columns that may be as frequent as wanted, by the upper end of their interval; and how
+    many were left out, since bits hardly tell how frequent they are.
 
     True frequencies of larger sets are never larger; estimates may be. So a set is looked at if the upper end of each
     of its parts reaches `min_support`.
     """
-    single: dict[tuple[Item, ...], Estimate] = {
-        (item,): frequency(answers, [item], confidence) for item in answers.items
-    }
-    kept = {items: one for items, one in single.items() if one.high >= min_support}
-    items = [one[0] for one in kept]
-    found = dict(kept)
-    for size in range(2, longest + 1):
-        grown: dict[tuple[Item, ...], Estimate] = {}
-        for one in _extended(sorted(kept), items, size):
-            grown[one] = frequency(answers, one, confidence)
-            if len(grown) > MOST_SETS:
-                raise UsageError(f"More than {MOST_SETS:,} sets of answers would be looked at. Raise the support.")
-        kept = {one: estimate for one, estimate in grown.items() if estimate.high >= min_support}
+    seen: dict[tuple[Item, ...], Estimate] = {(item,): frequency(answers, [item], confidence) for item in answers.items}
+    found: dict[tuple[Item, ...], Estimate] = {}
+    untold: list[float] = []
+    for size in range(2, longest + 2):
+        if answers.whole is not None:
+            untold += [one.error for one in seen.values() if not one.error <= WIDEST]
+            seen = {items: one for items, one in seen.items() if one.error <= WIDEST}
+        kept = {items: one for items, one in seen.items() if one.high >= min_support}
         found |= kept
-    return found
+        if size == 2:
+            single = [one[0] for one in kept]
+        seen = {}
+        for items in _extended(sorted(kept), single, size) if size <= longest else ():
+            seen[items] = frequency(answers, items, confidence)
+            if len(seen) > MOST_SETS:
+                raise UsageError(f"More than {MOST_SETS:,} sets of answers would be looked at. Raise the support.")
+    if untold and not any(len(items) > 1 for items in found):
+        least = min((one for one in untold if math.isfinite(one)), default=math.inf)
+        rows = (
+            "more than any number of"
+            if least == math.inf
+            else f"about {math.ceil(answers.rows * (least / WIDEST) ** 2):,}"
+        )
+        raise UsageError(
+            "Not applicable: guidance of so few directions leaves the bits of different answers too much alike: no "
+            f"pair of answers has a share that is known to {WIDEST} (one standard error). The surest would take "
+            f"{rows} such rows. A survey of a higher level k tells more of everybody."
+        )
+    return found, len(untold)
 
 
 def _extended(bases: Sequence[tuple[Item, ...]], items: Sequence[Item], size: int) -> Iterator[tuple[Item, ...]]:
@@ -309,7 +359,7 @@ def rules(releases: Releases, options: RulesAsked) -> Rules:
         raise UsageError("Not applicable: the noise of these releases differs by class, and holds numbers only.")
     parts = [part for release in releases for part in parts_of(release)]
     answers = answers_of(parts, [_label(release) for release in releases], options.columns)
-    sets = frequent(answers, options.longest, options.min_support, options.confidence)
+    sets, untold = frequent(answers, options.longest, options.min_support, options.confidence)
     found, looked_at = sure_rules(answers, sets, options.min_support, options.min_confidence, options.confidence)
     about: dict[str, Any] = {
         "rows": answers.rows,
@@ -318,7 +368,7 @@ def rules(releases: Releases, options: RulesAsked) -> Rules:
         "sure": sum(rule.chance <= SURE for rule in found),
         "looked_at": looked_at,
         "left_out": list(answers.left_out),
-    }
+    } | ({"untold": untold} if answers.whole else {})
     about["warnings"] = _warnings(about, releases)
     return Rules(_pairs(sets), _rules(found), about)
 
@@ -333,6 +383,10 @@ def _warnings(about: dict[str, Any], releases: Sequence[Release]) -> list[str]:
     found = []
     if about["left_out"]:
         found.append(f"Columns of numbers have no answers and are left out: {', '.join(about['left_out'])}.")
+    if "untold" in about:
+        found.append("Shares rest on this: people's answers do not depend on when, or under which guidance, they came.")
+    if about.get("untold"):
+        found.append(f"{about['untold']} sets of answers are left out: the bits do not tell their share to {WIDEST}.")
     if about["rules"] > about["sure"]:
         found.append(
             f"{about['rules'] - about['sure']} of {about['rules']} rules may be chance: {about['looked_at']} were "

@@ -62,6 +62,7 @@ def train(releases: Releases, options: TrainAsked) -> Model:
     parts = [_part(release) for release in releases]
     fitted = fit_on_parts(unfitted, parts)
     about = about_model(chosen, [release.card for release in releases], options.reconstruction) | settled(fitted)
+    about |= {"as_published": True} if options.published else {}
     about |= {"commonest": commonest_share(parts), "answers_one_class": answers_one_class(fitted, parts)}
     return Model(fitted, about)
 
@@ -174,13 +175,15 @@ def about_model(classifier: Choice, cards: Sequence[Card], reconstruction: str |
     """The model's own card."""
     chosen = choose_classifier(classifier)
     made = make_classifier(chosen, reconstruction)
+    papers = {paper for used in cards for paper in used.papers}
+    published = reconstruction is None and chosen.is_published(papers)
     card, plain, stages = cards[0], answers_plain_rows(made), bool(getattr(made, "reads_stages", False))
     return {
         "format": FORMAT,
         "version": VERSION,
         "classifier": chosen.name,
         "parameters": chosen.get_params(),
-        **({"as_published": True} if chosen.as_published else {}),
+        **({"as_published": True} if published else {}),
         "reconstruction": reconstruction,
         "answers_plain_rows": plain,
         "contains_rows": chosen.keeps_rows,

@@ -102,7 +102,7 @@ def run_guarded(app: Callable[..., Any], arguments: list[str] | None = None) -> 
         )
     except Exception as error:
         if hasattr(error, "format_message"):  # a wrong option or argument, as the parser words it
-            return complain(error.format_message(), UsageError.exit_code)
+            return complain(_wrongly_typed(error), UsageError.exit_code)
         if os.environ.get("SFUMATO_DEBUG"):
             raise
         # The text of an unforeseen error may quote a cell, so only its kind is shown.
@@ -111,6 +111,24 @@ def run_guarded(app: Callable[..., Any], arguments: list[str] | None = None) -> 
             "Set SFUMATO_DEBUG=1 to see where; the trace may show private values.",
             SfumatoError.exit_code,
         )
+
+
+NOT_PUBLISHED = {
+    "compare": "strengths on a ladder are in no paper. `sfumato sanitize` and `sfumato train` take it, at a strength",
+    "study reconstruct": "a coordinator reconstructs by the defaults. `sfumato reconstruct` takes it, of one release",
+    "mine": "no paper mines rules, clusters or regressions. `sfumato figure` has what the papers show",
+}
+"""Why a command has no --as-published, and what has it."""
+
+
+def _wrongly_typed(error: Any) -> str:
+    """What the parser says of it; of --as-published why it is not there."""
+    message = str(error.format_message())
+    if getattr(error, "option_name", None) != "--as-published" or error.ctx is None:
+        return message
+    asked = error.ctx.command_path
+    why = [f"{message.partition(' (')[0]}: {one}." for name, one in NOT_PUBLISHED.items() if f" {name}" in asked]
+    return why[0] if why else message
 
 
 def _interrupt(*_: Any) -> None:

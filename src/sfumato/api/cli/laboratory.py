@@ -184,6 +184,8 @@ def one_item(
             console.say(f"{each.name:38} {each.shows}{f' ({each.sets[0]}, ...)' if each.sets else ''}")
         console.result({"items": [{"item": one.name, "shows": one.shows, "sets": list(one.sets)} for one in known]})
         return
+    if out is not None and (out.suffix.lower() != ".svg" or not out.parent.is_dir()):
+        raise UsageError(f"--out is for a picture, an .svg in a folder that exists. Got {out} instead.")
     check_free(out, force=force)
     with console.listening() as progress:
         found = figure(name, tables.open_if_given(table), **keywords(options, tables), progress=progress)
@@ -247,16 +249,21 @@ def condensation(table: TableArgument, tables: Tables, options: CondensationAske
         found = figure_condensation(tables.open(table), **keywords(options), progress=progress)
     console.say("Standard deviation of the attacker's error on columns scaled to [0, 1]; larger protects more.")
     console.say(f"{'':44}{'minimum':>9}{'average':>9}")
-    lines = [(f"condensation, groups of {one.k}: nearest row", (one.minimum, one.average)) for one in found.condensed]
-    lines += [
-        (f"rotation, best of {found.rotations}, as published: naive", found.published),
-        ("  ICA, as published", found.published_ica or (float("nan"), float("nan"))),
-        (f"rotation, best of {found.rotations}, measured: naive", found.measured),
-        ("  ICA, on any rotation tried, measured", found.measured_ica),
-        ("guessing the mean", found.mean),
+    lines: list[tuple[str, str, tuple[float, float]]] = [
+        (f"condensation, groups of {one.k}: nearest row", f"k = {one.k}", (one.minimum, one.average))
+        for one in found.condensed
     ]
-    for words, (least, mean) in lines:
+    lines += [
+        (f"rotation, best of {found.rotations}, as published: naive", "published", found.published),
+        ("  ICA, as published", "published_ica", found.published_ica or (float("nan"), float("nan"))),
+        (f"rotation, best of {found.rotations}, measured: naive", "measured", found.measured),
+        ("  ICA, on any rotation tried, measured", "measured_ica", found.measured_ica),
+        ("guessing the mean", "mean", found.mean),
+    ]
+    for words, name, (least, mean) in lines:
         console.say(f"{words:44}{least:>9.3f}{mean:>9.3f}")
+        if found.standard_errors and name in found.standard_errors:
+            console.say(f"{'±':>44}" + "".join(f"{one:>9.3f}" for one in found.standard_errors[name]))
     if small := [one for one in found.condensed if one.in_smaller_groups]:
         told = ", ".join(f"{one.in_smaller_groups:,} for k = {one.k}" for one in small)
         console.say(f"A class of fewer rows than k is one group. Rows in such classes, of {found.rows:,}: {told}.")

@@ -12,6 +12,7 @@ from sfumato.auditing.figures.kernel_resampling import SEVEN
 from sfumato.auditing.figures.picture import Name
 from sfumato.auditing.figures.sets import COUNTY, DataSet
 from sfumato.core.array_types import Floats
+from sfumato.core.errors import UsageError
 from sfumato.noise import OperatorNoise, make_law, make_operator
 from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.evidence import Bins, Method
@@ -58,6 +59,14 @@ def calibrated(x: Floats, wanted: float = PRIVACY_LOSS) -> dict[str, OperatorNoi
     return {"Mul": calibrate(factors(), x, wanted), "Add": calibrate(added, x, wanted)}
 
 
+def _column(data: DataSet) -> Floats:
+    """The first column, which must be one of different numbers."""
+    x = np.asarray(data.X[:, 0], dtype=np.float64)
+    if np.ptp(x) == 0 or any(slots.start == 0 for slots in data.onehot):
+        raise UsageError("density-reconstruction takes the first column of a table: one of numbers that differ.")
+    return x
+
+
 @cache
 def _noises(data: DataSet, wanted: float) -> dict[str, OperatorNoise]:
     return calibrated(data.X[:, 0], wanted)
@@ -87,7 +96,7 @@ def figure_1(data: DataSet, rng: np.random.Generator) -> Found:  # noqa: ARG001 
 
 
 def _once(data: DataSet, wanted: float, rng: np.random.Generator, methods: tuple[tuple[str, str, str], ...]) -> Found:
-    x, noises = data.X[:, 0], _noises(data, wanted)
+    x, noises = _column(data), _noises(data, wanted)
     z = {name: noise.sample(x, rng) for name, noise in noises.items()}
     return {
         title: information_loss(x, found_again(x, noises[noise], z[noise], METHODS[method]))
@@ -107,7 +116,7 @@ MORE = (("Add + EM, 20 rounds", "Add", "EM, 20"), ("Add + EM, 100 rounds", "Add"
     repeats=5,
 )
 def table_1(data: DataSet, rng: np.random.Generator) -> Found:
-    loss = privacy_loss(factors(), data.X[:, 0])
+    loss = privacy_loss(factors(), _column(data))
     return {"P(X|Z) of factors 1 to 3": loss, **_once(data, PRIVACY_LOSS, rng, (*WAYS, *BESIDE, *MORE))}
 
 
@@ -126,7 +135,7 @@ def figure_3(data: DataSet, rng: np.random.Generator) -> Found:
     "density-reconstruction/figure-4", "The original histogram and its reconstructions", SETS, axis="value", repeats=1
 )
 def figure_4(data: DataSet, rng: np.random.Generator) -> Found:
-    x, noises = data.X[:, 0], _noises(data, PRIVACY_LOSS)
+    x, noises = _column(data), _noises(data, PRIVACY_LOSS)
     found: dict[Name, float] = {}
     for title, noise, method in WAYS:
         density = found_again(x, noises[noise], noises[noise].sample(x, rng), METHODS[method])

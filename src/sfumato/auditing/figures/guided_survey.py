@@ -70,7 +70,13 @@ class Answers:
 
     @classmethod
     def of(cls, data: DataSet, rng: np.random.Generator) -> Answers:
-        """In random order; missing votes are uniform random bits [6]. The largest class against all others."""
+        """As `coded`, in random order."""
+        people = cls.coded(data, rng)
+        return people.some(rng.permutation(len(people.y)))
+
+    @classmethod
+    def coded(cls, data: DataSet, rng: np.random.Generator) -> Answers:
+        """Missing votes are uniform random bits [6]. The largest class against all others."""
         X, columns = data.X.copy(), []
         if data.name == "votes":
             missing = (X != 0) & (X != 1)
@@ -86,8 +92,7 @@ class Answers:
         keep = np.ptp(codes, axis=0) > 0
         space = AnswerSpace([int(column.max()) + 1 for column in codes[:, keep].T])
         y = (data.y != np.bincount(data.y).argmax()).astype(np.int64) if data.y.max() > 1 else data.y
-        order = rng.permutation(len(codes))
-        return cls(codes[order][:, keep], y[order], space)
+        return cls(codes[:, keep], y, space)
 
 
 def _answers_of(x: Matrix) -> Codes:
@@ -179,26 +184,32 @@ PEOPLE = tuple(f"agrawal-srikant-{number}" for number in (1, 2, 3, 4, 5))
     "Accuracy of ID3 at 25% disclosure: the scheme, and ByClass with Gaussian noise (Functions 1 to 5)",
     PEOPLE,
     repeats=1,
+    learns=True,
 )
 def figure_3(data: DataSet, rng: np.random.Generator) -> Found:
-    binning = Binning([CATEGORIES.get(name, quantile_edges(x)) for name, x in zip(ATTRIBUTES, data.X.T, strict=True)])
-    people = Answers(binning.codes(data.X), data.y, binning.space)
+    low, high = data.X.min(axis=0), data.X.max(axis=0)
+    if data.name in PEOPLE:
+        low, high = np.array(list(ATTRIBUTES.values())).T
+        cut = Binning([CATEGORIES.get(name, quantile_edges(x)) for name, x in zip(ATTRIBUTES, data.X.T, strict=True)])
+        people = Answers(cut.codes(data.X), data.y, cut.space)
+    else:
+        people = Answers.coded(data, rng)
+    y = people.y
     order = rng.permutation(len(data.X))
     train, test = order[len(order) // 5 :], order[: len(order) // 5]
     T, T_test = people.some(train).onehot(), people.some(test).onehot()
-    plain = SurveyClassifier("id3", queries="plain").fit(T, data.y[train]).score(T_test, data.y[test])
+    plain = SurveyClassifier("id3", queries="plain").fit(T, y[train]).score(T_test, y[test])
     found: dict[str, float] = {"quartile bits as they are": float(plain)}
     seed = int(rng.integers(1 << 31))
     for title, name in (("the scheme, as published", "published"), ("the scheme, order by magnitude", "magnitude")):
-        scheme, start = SCHEMES[name], len(ATTRIBUTES)
+        scheme, start = SCHEMES[name], people.codes.shape[1]
         k = level_of(scheme, people.some(train), start)
         run = surveyed(scheme, people.some(train), k=k, start=start, seed=seed)
-        tree = classifier(scheme, "id3", run, T, data.y[train], start)
-        found[title] = float(tree.score(T_test, data.y[test]))
+        tree = classifier(scheme, "id3", run, T, y[train], start)
+        found[title] = float(tree.score(T_test, y[test]))
         found[f"{title}: disclosure"] = mean_disclosure(people.codes[train][:2_000], people.space, run, 200)
-    low, high = np.array(list(ATTRIBUTES.values())).T
-    X = (data.X - low) / (high - low)
-    found["ByClass"] = by_class((X[train], data.y[train]), (X[test], data.y[test]), rng)[0]
+    X = (data.X - low) / np.where(high > low, high - low, 1.0)
+    found["ByClass"] = by_class((X[train], y[train]), (X[test], y[test]), rng)[0]
     return found
 
 
@@ -211,13 +222,14 @@ FIGURE_4 = {"votes": {"original data, %": 90.34, "k = 1: accuracy, %": 85.99, "k
     "Accuracy of naive Bayes and degree of disclosure at levels k = 1 to 9, as published",
     ("votes", "wdbc"),
     printed=FIGURE_4,
+    learns=True,
 )
 def figure_4(data: DataSet, rng: np.random.Generator) -> Found:
     people, seed = Answers.of(data, rng), int(rng.integers(1 << 31))
     T, y, train, start = people.onehot(), people.y, round(2 / 3 * len(data.X)), people.codes.shape[1]
     plain = SurveyClassifier(queries="plain").fit(T[:train], y[:train]).score(T[train:], y[train:])
     found: dict[str, float] = {"original data, %": 100 * float(plain)}
-    for k in range(1, 10):
+    for k in range(1, min(9, people.space.width) + 1):
         run = surveyed(SCHEMES["published"], people.some(slice(train)), k=k, start=start, seed=seed)
         right = classifier(SCHEMES["published"], "naive-bayes", run, T, y, start).score(T[train:], y[train:])
         found[f"k = {k}: accuracy, %"] = 100 * float(right)
@@ -240,6 +252,7 @@ def arriving(people: Answers, scheme: str, mu: float, start: str, seed: int) -> 
     ("votes", "wdbc"),
     printed={"votes": {("k*, mu = 0.15", 50.0): 2.0}},
     axis="answers",
+    learns=True,
 )
 def figure_5(data: DataSet, rng: np.random.Generator) -> Found:
     people, seed = Answers.of(data, rng), int(rng.integers(1 << 31))

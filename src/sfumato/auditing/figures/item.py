@@ -23,7 +23,7 @@ from sfumato.auditing.figures import sets
 from sfumato.auditing.figures.picture import Name, Value, item_picture
 from sfumato.auditing.figures.sets import DataSet
 from sfumato.core.asked import asks
-from sfumato.core.errors import UsageError
+from sfumato.core.errors import TableError, UsageError
 from sfumato.core.registry import NotDeclaredError, modules_of
 from sfumato.table import open_table
 
@@ -44,7 +44,7 @@ class Item:
 
     `sets` are the tables that the paper shows it for, the first one the default; without any it needs no table.
     `printed`: by set, then by figure. `repeats`: how often by default; 0 where nothing is drawn. `over`: figures of the
-    means over all repeats.
+    means over all repeats. `learns`: it needs two classes at least.
     """
 
     name: str
@@ -55,6 +55,7 @@ class Item:
     axis: str = ""
     repeats: int = 3
     over: Callable[[Found], Found] | None = None
+    learns: bool = False
 
     @property
     def paper(self) -> str:
@@ -152,6 +153,8 @@ def figure(name: str, table: Any = None, options: ItemAsked = UNASKED) -> Reache
     """
     which = find_item(name)
     data = _rows(which, table, options)
+    if which.learns and data.name not in sets.GENERATED and len(np.unique(data.y)) < 2:
+        raise UsageError(f"{which.name} learns classes, and all rows are of one. Name the column to predict: --label.")
     repeats = 1 if which.repeats == 0 else options.repeats or which.repeats
     found = []
     for number in range(repeats):
@@ -222,6 +225,8 @@ def _with_test_rows(which: Item, opened: Any, options: ItemAsked) -> DataSet:
             "leave out --set."
         )
     train, test = opened.read(), open_table(options.test).read()
+    if not test.num_rows:
+        raise TableError("The table of --test has no rows.")
     if missing := [name for name in train.column_names if name not in test.column_names]:
         raise UsageError(f"The rows of --test have no column {missing[0]!r}.")
     both = open_table(pa.concat_tables([train, test.select(train.column_names)], promote_options="permissive"))

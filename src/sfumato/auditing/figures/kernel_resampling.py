@@ -269,6 +269,7 @@ ERRORS = {name: {f"{CALLED[c]}, P_ori(err)": x for c, x in one.errors.items()} f
     tuple(SETS),
     printed=ERRORS,
     repeats=10,
+    learns=True,
 )
 def table_2(data: DataSet, rng: np.random.Generator) -> Found:
     seed = _seed(rng)
@@ -320,6 +321,7 @@ for _name, _one in SETS.items():
         printed={ANY: {"largest phi": WORST_PHI}},
         axis="L",
         over=_largest_phi,
+        learns=True,
     )(_against_sites)
 
 

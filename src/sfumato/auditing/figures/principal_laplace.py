@@ -244,6 +244,7 @@ def table_2(data: DataSet, rng: np.random.Generator) -> Found:  # noqa: ARG001 -
     "principal-laplace/figure-5",
     "Average privacy and accuracy of PCA-Radius, Rand-P, Rand-U and Rand-N; and of swapping, which section 2 names",
     SETS,
+    learns=True,
 )
 def figure_5(data: DataSet, rng: np.random.Generator) -> Found:
     split = Split.of(data, rng)
@@ -294,6 +295,7 @@ def _drops(means: Mapping[Any, float]) -> Found:
     printed={ANY: {"biggest drop, PCA + Filtering": 0.10}},
     axis="b",
     over=_drops,
+    learns=True,
 )
 def figure_8(data: DataSet, rng: np.random.Generator) -> Found:
     split = Split.of(data, rng)
@@ -318,6 +320,7 @@ K5_DROP = {
     SETS,
     printed=K5_DROP,
     axis="b",
+    learns=True,
 )
 def figure_9(data: DataSet, rng: np.random.Generator) -> Found:
     split = Split.of(data, rng)

@@ -7,6 +7,7 @@ as a standard deviation on columns scaled to [0, 1].
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -183,6 +184,7 @@ def _sample(X: Matrix) -> Any:
     "Accuracy on original and rotated rows; locally optimised privacy, and what ICA leaves, of 50 rotations",
     SETS,
     printed=PRINTED,
+    learns=True,
 )
 def table_1(data: DataSet, rng: np.random.Generator) -> Found:
     X, y, found = data.unit(), data.y, {}
@@ -283,12 +285,15 @@ class AgainstCondensation:
     rotations: int
     rows: int
     left_out: tuple[int, ...] = ()
+    standard_errors: Mapping[str, Unified] | None = None
+    """Of the means, where it was repeated, "k = 5" and so on for the group sizes."""
 
     def to_dict(self) -> dict[str, Any]:
         told = {name: value._asdict() for name, value in vars(self).items() if isinstance(value, Unified)}
         condensed = [asdict(one) for one in self.condensed]
         counts = {"rotations": self.rotations, "rows": self.rows, "left_out": list(self.left_out)}
-        return {**told, "condensed": condensed, **counts}
+        errors = {name: error._asdict() for name, error in (self.standard_errors or {}).items()}
+        return {**told, "condensed": condensed, **counts, "standard_errors": errors or None}
 
 
 @asks(CondensationAsked)
@@ -315,23 +320,40 @@ def figure_condensation(table: Any, options: CondensationAsked) -> AgainstConden
     tried = [k for k in sizes if 2 <= k <= most]
     if not tried:
         raise UsageError(f"No group size is between 2 and {most}, the rows of the largest class. Give others.")
-    found_by_size = []
-    for number, k in enumerate(tried):
-        progress("Condensing", number, len(tried) + 1)
-        found_by_size.append(_condensed(X, y, k, seed))
-    progress("Searching", len(tried), len(tried) + 1)
+    drawn: list[dict[str, Unified]] = []
+    for number in range(options.repeats):
+        progress("Repeating", number, options.repeats)
+        drawn.append(_beside(X, y, tried, rotations, seed + number))
+    progress("Repeating", options.repeats, options.repeats)
+    names = [name for name in drawn[0] if all(name in one for one in drawn)]  # ICA need not be tried in each
+    figures = {name: np.array([one[name] for one in drawn]) for name in names}
+    mean = {name: Unified(*map(float, x.mean(axis=0))) for name, x in figures.items()}
+    errors = None
+    if options.repeats > 1:
+        errors = {name: Unified(*map(float, x.std(axis=0, ddof=1) / len(x) ** 0.5)) for name, x in figures.items()}
+    sizes_of = np.array([len(X)]) if y is None else np.bincount(y)
+    return AgainstCondensation(
+        tuple(Condensed(k, *mean[f"k = {k}"], int(sizes_of[sizes_of < k].sum())) for k in tried),
+        mean["published"],
+        mean.get("published_ica"),
+        mean["measured"],
+        mean["measured_ica"],
+        mean["mean"],
+        rotations,
+        len(X),
+        tuple(k for k in sizes if k not in tried),
+        errors,
+    )
+
+
+def _beside(X: Matrix, y: Codes | None, sizes: Sequence[int], rotations: int, seed: int) -> dict[str, Unified]:
+    """All figures of one draw."""
+    found = {f"k = {k}": Unified(*condensed(X, y, k, seed)) for k in sizes}
     sample = _sample(X)
-    searches = [
+    paper, ours = (
         search_rotation(sample, iterations=rotations, scoring=scoring, rng=np.random.default_rng(seed))[1]
         for scoring in ("published", "measured")
-    ]
-    progress("Searching", len(tried) + 1, len(tried) + 1)
-    paper, ours = searches
-    found = paper.naive, paper.ica, ours.naive, ours.ica_anywhere, ours.mean_guess
-    left_out = tuple(k for k in sizes if k not in tried)
-    return AgainstCondensation(tuple(found_by_size), *found, rotations, len(X), left_out)
-
-
-def _condensed(X: Matrix, y: Codes | None, k: int, seed: int) -> Condensed:
-    counts = np.array([len(X)]) if y is None else np.bincount(y)
-    return Condensed(k, *condensed(X, y, k, seed), int(counts[counts < k].sum()))
+    )
+    told = {"published": paper.naive, "published_ica": paper.ica}
+    told |= {"measured": ours.naive, "measured_ica": ours.ica_anywhere, "mean": ours.mean_guess}
+    return found | {name: value for name, value in told.items() if value is not None}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
@@ -79,10 +79,12 @@ class NamedClassifier(CheckedParameters, ABC):
         meant = of_these or list(cls.published.values())
         return meant[0] if meant and all(one == meant[0] for one in meant) else None
 
-    @property
-    def as_published(self) -> bool:
-        """Whether the parameters are some paper's own wherever ours differ."""
-        return any(follows(one, self.get_params()) for one in self.published.values())
+    def is_published(self, papers: Collection[str]) -> bool:
+        """Whether the parameters are those of one of these papers wherever ours differ; where none of these has the
+        classifier, of any paper that changes something. Where a paper changes nothing, nothing else is changed."""
+        of_these = [one for paper, one in self.published.items() if paper in papers]
+        meant = of_these or [one for one in self.published.values() if one]
+        return any(follows(one, self.get_params()) and bool(one or not self.parameters) for one in meant)
 
     @property
     def text(self) -> str:

@@ -144,7 +144,10 @@ def pieces_of(recipe: Recipe, channels: Sequence[Channel]) -> list[Piece]:
             found.append(Piece(group.column.name, group.slice, own, group))
         return found
     if not all(channel.numbers for channel in channels):
-        raise CardError("Not applicable: the release holds answers of a guided survey, one bit for each, not columns.")
+        raise CardError(
+            "Not applicable: the release holds bits of a guided survey, and each depends on all answers, so no column "
+            "stands alone. `sfumato mine rules` estimates shares of answers, and learners of bits predict the class."
+        )
     names = recipe.names()
     return [
         Piece(names[slot], slice(slot, slot + 1), one if one.width == 1 else Exact(), None)
