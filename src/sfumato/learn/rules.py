@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -21,7 +21,7 @@ import pyarrow as pa
 from scipy import stats
 
 from sfumato.channels import NotApplicableError
-from sfumato.core.array_types import Codes, Flags, Floats
+from sfumato.core.array_types import Codes, Floats
 from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError
 from sfumato.learn.asked import RulesAsked
@@ -81,12 +81,6 @@ class Answers:
     @property
     def rows(self) -> int:
         return sum(map(len, self.whole.which if self.whole else (next(iter(part.values())) for part in self.entries)))
-
-    def reported(self, part: int, items: Iterable[Item]) -> Flags:
-        """The rows of a part that report all of these."""
-        cells = [self.entries[part][item] for item in items if item in self.entries[part]]
-        silent = np.isnan(cells).any(axis=0) if cells else np.zeros(len(self.whole.which[part]) if self.whole else 0)
-        return np.asarray(silent == 0)
 
     def counts(self, part: int, items: Sequence[Item]) -> Floats:
         """For every row an unbiased count of its person among those who have all of these."""
@@ -203,10 +197,11 @@ def _products(answers: Answers, sets: Sequence[Sequence[Item]]) -> tuple[list[li
     products, weights = [], []
     needed = set(itertools.chain(*sets))
     for part, gain in enumerate(answers.gains):
-        there = answers.reported(part, needed)
+        cells = [answers.entries[part][item] for item in needed if item in answers.entries[part]]
+        there = ~np.isnan(cells).any(axis=0) if cells else slice(None)
         products.append([answers.counts(part, items)[there] for items in sets])
         precision = 1.0 if answers.whole else math.prod(gain[item] ** 2 for item in sorted(needed))
-        weights.append(float(there.sum()) * precision)  # whole answers are unbiased over all parts together only
+        weights.append(len(products[-1][0]) * precision)  # whole answers are unbiased over all parts together only
     used = [place for place, one in enumerate(products) if len(one[0]) > 1]
     if not used:
         raise UsageError("No two rows report these columns together.")
