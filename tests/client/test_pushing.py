@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from scripted import BREAK, SITE
 
+from sfumato import verify
 from sfumato.core.errors import CardError, CoordinatorError, TableError, UsageError
 from sfumato.study.client import Coordinator, Parcel, carry_out, plan_push
 from sfumato.study.client.private_notes import Agreements, default_agreements
@@ -33,6 +34,7 @@ def test_the_file_is_sent_as_it_is_and_nothing_else(server, coordinator, describ
     assert done.receipt.site == "North"
     kept = json.loads((folder / "receipt-k3f9.json").read_text())
     assert kept["receipt"]["sha256"] == plan.parcel.sha256
+    assert kept["signed_by"] == verify(folder).signed_by
     assert stat.S_IMODE((folder / "receipt-k3f9.json").stat().st_mode) == 0o600
 
 

@@ -18,7 +18,7 @@ from sfumato.api.cli.app import app
 from sfumato.api.cli.console import run_guarded
 from sfumato.core.errors import CardError, UsageError
 from sfumato.guarantee.signer import Signer, signer_beside
-from sfumato.release.signature import SIGNATURE, SIGNED, STATEMENTS, rows_digest
+from sfumato.release.signature import COUNTS, SIGNATURE, SIGNED, STATEMENTS, rows_digest, sign_release, signer_of
 from sfumato.release.write_release import pipe_release
 from sfumato.table import Column, Schema
 
@@ -270,3 +270,24 @@ def test_a_key_that_others_could_read_stops_a_release_before_it_is_charged(tmp_p
     with pytest.raises(CardError, match="can be read by others"):
         sanitize(people(seed=1), out=tmp_path / "s", ledger=ledger, **WORDS)
     assert ledger.read_bytes() == before
+
+
+def test_noisy_counts_are_signed_too(home, tmp_path):
+    """What a site of a study pushes lies beside the rows."""
+    folder = copied(home, tmp_path)
+    counts = folder / COUNTS
+    pq.write_table(pa.table({"count": [1, 2]}), counts)
+    with pytest.raises(CardError, match="noisy counts"):
+        signer_of(folder, folder / "release.parquet")
+    sign_release(folder, folder / "release.parquet", signer_beside(home / "a.ledger"))
+    assert hashlib.sha256(counts.read_bytes()).hexdigest() in (folder / SIGNED).read_text()
+    open_release(folder).save(tmp_path / "again")
+    for place in (folder, tmp_path / "again"):
+        assert verify(place, owner=key_of(home).fingerprint).ok
+    for content in (b"others", None):
+        counts.unlink()
+        if content is not None:
+            counts.write_bytes(content)
+        found = verify(folder)
+        assert not found.ok
+        assert "noisy counts is not the one" in found.in_words()

@@ -14,7 +14,7 @@ from sfumato import sanitize, verify
 from sfumato.api.cli.app import app
 from sfumato.api.cli.console import run_guarded
 from sfumato.core.errors import CardError, TableError
-from sfumato.guarantee.card import from_json
+from sfumato.guarantee.card import MOST_VALUES, from_json
 from sfumato.guarantee.signer import Signer, signer_beside
 from sfumato.release import presented
 from sfumato.table import Column, Schema
@@ -224,3 +224,50 @@ def test_a_file_that_unpacks_without_end_is_refused_before_it_is_read(tmp_path, 
         presented.check_unpacked(sheet)
     pq.write_table(pa.table({"x": np.random.default_rng(0).random(10_000)}), small)
     presented.check_unpacked(small)
+
+
+def test_a_release_has_one_file_of_rows(home, tmp_path):
+    """Whoever opens the other one reads rows that no check has seen."""
+    folder = shutil.copytree(home / "blurred", tmp_path / "r")
+    (folder / "notes.txt").write_text("a folder holds what it holds")
+    found = verify(folder)
+    assert found.ok
+    assert any("notes.txt" in one and "trace.parquet" in one for one in found.cannot_check)
+    (folder / "release.csv").write_text("age,ward,ill\n1,a,no\n")
+    found = verify(folder)
+    assert not found.ok
+    assert "release.csv lies beside release.parquet" in found.in_words()
+
+
+def test_a_card_of_millions_of_words_is_refused_before_it_is_validated(home, tmp_path):
+    folder = shutil.copytree(home / "blurred", tmp_path / "r")
+    card = json.loads((folder / "card.json").read_text())
+    card["threat_model"]["adversary"] = [0] * (MOST_VALUES + 1)
+    (folder / "card.json").write_text(json.dumps(card))
+    assert "more values than any card" in verify(folder).in_words()
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (["--from", "abbot-acorn"], 2),
+        (["--statements", "NOWHERE"], 2),
+        (["--statements", "RELEASE/card.json"], 2),
+        (["--log", "NOWHERE"], 2),
+        (["--log-key", "x"], 2),
+        (["--with-seed", "RELEASE/card.json"], 2),
+        (["--page", "RELEASE/card.json"], 5),
+        (["--page", "NOWHERE/at/all"], 5),
+    ],
+    ids=lambda one: " ".join(one) if isinstance(one, list) else None,
+)
+def test_a_reader_s_mistake_is_one_object_too_and_no_finding(home, tmp_path, options, code, capsys):
+    given = [
+        one.replace("NOWHERE", str(tmp_path / "none")).replace("RELEASE", str(home / "blurred")) for one in options
+    ]
+    assert run_guarded(app, ["verify", str(home / "blurred"), "--json", *given]) == code
+    said = capsys.readouterr()
+    found = json.loads(said.out)
+    assert (found["ok"], found["signed_by"], found["cannot_check"]) == (False, None, [])
+    assert found["error"]
+    assert "Traceback" not in said.err

@@ -8,11 +8,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from sfumato.core.asked import asks
 from sfumato.core.errors import CardError, SfumatoError, UsageError
 from sfumato.core.wording import counted
 from sfumato.guarantee.finding import Finding, wrong
 from sfumato.guarantee.fingerprint import from_words
+from sfumato.guarantee.signer import Stated, stated_in
 from sfumato.ledger.commitment import in_log
+from sfumato.release.asked import VerifyAsked
 from sfumato.release.presented import CHECKS, UNSEEN, Presented, presented, run
 from sfumato.release.signature import signature as signature_of
 
@@ -92,17 +95,8 @@ class Verification:
         }
 
 
-def verify(
-    release: Path | str,
-    *,
-    owner: str | None = None,
-    statements: Path | str | None = None,
-    log: Path | str | None = None,
-    log_key: str | None = None,
-    with_seed: Path | str | None = None,
-    auditor_key: Path | str | None = None,
-    table: Any = None,
-) -> Verification:
+@asks(VerifyAsked)
+def verify(release: Path | str, options: VerifyAsked) -> Verification:
     """Check a release that you received: guarantee, files and rows against its card.
 
     Nothing is needed but the release, and nothing is written. A release that passes is consistent; that it was made as
@@ -112,23 +106,7 @@ def verify(
     ----------
     release : path
         Folder of the release.
-    owner : str, optional
-        Fingerprint of the owner's key, as `sfumato signer show` writes it. A release that it did not sign, or that is
-        unsigned, is then not consistent.
-    statements : path, optional
-        What the owner's keys said of each other (`sfumato signer rotate`, `revoke`), besides what lies in the folder.
-    log : path or str, optional
-        A public log: a coordinator's address, or a folder that `sfumato study log` keeps. What was logged of the same
-        people is added up; what was not logged is not in the sum.
-    log_key : str, optional
-        The key that the log must be signed by; without one, the key that it shows.
-    with_seed : path, optional
-        For the auditor of a release whose noise can be recomputed: the sealed seed. The release is made again, in a
-        private folder that is then removed, and must be the same bit for bit.
-    auditor_key : path, optional
-        The key that opens the seed.
-    table : DataFrame, Arrow table or path, optional
-        The original table, to recompute the release from.
+    {options}
 
     Returns
     -------
@@ -141,16 +119,18 @@ def verify(
         Where there is no such folder or no such fingerprint, or what recomputes it is of another version. What is wrong
         with a release is a finding and no error.
     """
-    asked = None if owner is None else from_words(owner)
-    given = [] if statements is None else [Path(statements)]
+    owner = None if options.owner is None else from_words(options.owner)
+    if options.log_key is not None and options.log is None:
+        raise UsageError("--log-key says whose log is meant. Give the log too, with --log.")
     audited = None
-    if not with_seed is auditor_key is table is None:
+    if not options.with_seed is options.auditor_key is options.table is None:
         from sfumato.release.recompute import Audited, recomputed  # brings all that releases a table
 
-        audited = Audited.read(with_seed, auditor_key, table)
+        audited = Audited.read(options.with_seed, options.auditor_key, options.table)
+    stated = _stated(options.statements)
 
     def signature(what: Presented) -> Iterator[Finding]:
-        yield from signature_of(what.folder, what.rows, asked, given)
+        yield from signature_of(what.folder, what.rows, owner, stated)
 
     try:
         what = presented(release)
@@ -161,13 +141,21 @@ def verify(
         return Verification(str(release), (wrong(about, str(error)),))
     found = Verification(str(release), tuple(finding for check in (signature, *CHECKS) for finding in run(check, what)))
     copy = None
-    if log is not None:
+    if options.log is not None:
         from sfumato.study.client.public_log import open_log
 
-        copy, signed_by = open_log(log, log_key), found.signed_by
+        copy, signed_by = open_log(options.log, options.log_key), found.signed_by
         logged = run(lambda one: in_log(one.folder, copy, signed_by), what)
         found = replace(found, findings=(*found.findings, *logged))
     if audited is not None:
         seen = tuple(one for one in found.findings if one.check != UNSEEN)
         found = replace(found, findings=(*seen, *recomputed(what, audited, copy)))
     return found
+
+
+def _stated(path: Path | str | None) -> list[Stated]:
+    """What the reader was handed; a file that is none is their mistake, and no finding about the release."""
+    try:
+        return [] if path is None else stated_in(Path(path))
+    except CardError as error:
+        raise UsageError(str(error)) from None

@@ -143,6 +143,8 @@ def space_of(encoding: Encoding, transform: Mapping[str, Any], *, post_processin
 FORMAT, VERSION = "sfumato-card", 2
 MOST_BYTES = 1 << 26
 """Of a card; a matrix of a thousand columns takes a third of it."""
+MOST_VALUES = 1 << 20
+"""Of a card, without its matrix."""
 SEEDED, EXPERIMENT = "not for release", "not for release: an experiment"
 NOT_FOR_RELEASE = {
     SEEDED: "a fixed seed: anybody can repeat the noise",
@@ -223,9 +225,10 @@ class Card:
     def from_dict(cls, data: Any, where: str = "the card") -> Card:
         """Check against the published JSON Schema, then read."""
         check_version(data, where)
-        problems = sorted(
-            card_validator().iter_errors(_without_numbers(data)), key=lambda error: list(error.absolute_path)
-        )
+        small = _without_numbers(data)
+        if _is_endless(small):
+            raise CardError(f"{where} has more values than any card: it was edited or is damaged.")
+        problems = sorted(card_validator().iter_errors(small), key=lambda error: list(error.absolute_path))
         if problems:
             place = ".".join(map(str, problems[0].absolute_path)) or "the top level"
             raise CardError(f"{where} does not follow the card's schema at {place}: it was edited or is damaged.")
@@ -344,6 +347,17 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found := dict(pairs)) != len(pairs):
         raise ValueError("a key twice")
     return found
+
+
+def _is_endless(data: Any) -> bool:
+    """Whether so much stands there that the validator would take minutes."""
+    count, inside = 0, [data]
+    while inside and count <= MOST_VALUES:
+        part = inside.pop()
+        if isinstance(part, list | dict):
+            count += len(part)
+            inside += part.values() if isinstance(part, dict) else part
+    return count > MOST_VALUES
 
 
 def _without_numbers(data: Any) -> Any:

@@ -62,7 +62,7 @@ def from_words(text: str) -> str:
     >>> from_words("Abbot acorn, " * 8) == "-".join(["abbot", "acorn"] * 8)
     True
     """
-    found = re.findall(r"\w+", text.lower())
+    found = re.findall("[a-z]+", text.lower())
     if len(found) != BYTES or not set(found) <= set(words()):
         raise UsageError(NOT_WORDS)
     return "-".join(found)

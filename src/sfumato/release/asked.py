@@ -374,3 +374,50 @@ class RedrawAsked:
     )
     force: bool = asked(False, "Replace an earlier release in `out`.", group=WHERE)
     progress: Progress = asked(silent, "Called as `progress(step, done, total)`.", kind="callable", typed=NOT_TYPED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyAsked:
+    """The options of `verify`."""
+
+    owner: str | None = asked(
+        None,
+        "Refuse what the key with this fingerprint did not sign.",
+        more="As `sfumato signer show` writes it. A release that is unsigned is then refused too.",
+        flag="--from",
+        metavar="FINGERPRINT",
+    )
+    statements: Path | str | None = asked(
+        None,
+        "What the owner's keys said of each other, if not in the folder.",
+        more="As `sfumato signer rotate` and `revoke` write it.",
+        typed=Path,
+        metavar="FILE",
+    )
+    log: Path | str | None = asked(
+        None,
+        "Add up what this public log has of the same people.",
+        more="A coordinator's address, or a folder that `sfumato study log` keeps. What was not logged is not in the "
+        "sum.",
+        typed=str,
+        metavar="WHERE",
+    )
+    log_key: str | None = asked(
+        None, "Key that the log must be signed by.", more="Without one, the key that it shows.", metavar="KEY"
+    )
+    with_seed: Path | str | None = asked(
+        None,
+        "Recompute the noise from this sealed seed, bit for bit.",
+        more="For the auditor of a release whose noise can be recomputed. It is made again in a private folder, which "
+        "is then removed.",
+        typed=Path,
+        metavar="FILE",
+    )
+    auditor_key: Path | str | None = asked(None, "The key that opens the seed.", typed=Path, metavar="FILE")
+    table: Any = asked(
+        None,
+        "The original table, to recompute the release from.",
+        kind="DataFrame, Arrow table or path",
+        typed=str,
+        metavar="TABLE",
+    )

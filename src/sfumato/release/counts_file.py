@@ -19,7 +19,7 @@ from sfumato.mechanisms import find_mechanism, make_mechanism
 from sfumato.mechanisms.central.agreed import AgreedPlan, noisy_figures
 from sfumato.mechanisms.central.noisy_counts import COLUMNS, PAIRS, ROWS, NoisyCounts
 from sfumato.mechanisms.central.scoring import NoisyScores
-from sfumato.release.write_release import COUNTS
+from sfumato.release.signature import COUNTS
 
 FARTHEST = {"gaussian": 8.0, "laplace": 30.0}
 """Standard deviations that noise hardly ever exceeds: fewer than one honest site in 1e10 is refused."""

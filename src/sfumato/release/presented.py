@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.core.errors import CardError, TableError, UsageError
-from sfumato.core.wording import counted
+from sfumato.core.wording import counted, first_names, own_words
 from sfumato.guarantee import Card
 from sfumato.guarantee.card import recomputed, understatement
 from sfumato.guarantee.finding import Finding, cannot_check, ok, wrong
@@ -28,7 +28,9 @@ from sfumato.release.check_rows import (
     parquet_blocks,
 )
 from sfumato.release.noise_power import Power
-from sfumato.release.release import card_inside, release_file
+from sfumato.release.release import FILES, card_inside, release_file
+from sfumato.release.signature import COUNTS, SIGNATURE, SIGNED, STATEMENTS
+from sfumato.release.write_release import MODEL
 from sfumato.table import open_table
 
 FALSE_ALARMS = 5e-5
@@ -37,6 +39,9 @@ UNSEEN = "outside the audit"
 """Of findings that an auditor who recomputes the release replaces."""
 PACKED, ROOM = 1000, 1 << 24
 """No release is packed more tightly, beyond this many bytes or rows."""
+LONGEST_NAMED = 200
+CHECKED = ("card.json", MODEL, COUNTS, SIGNED, SIGNATURE, STATEMENTS)
+"""What a release consists of, beside its rows."""
 DAMAGED = "It cannot be read: it was edited or is damaged."
 
 
@@ -128,7 +133,14 @@ def guarantee(what: Presented) -> Iterator[Finding]:
 
 
 def files(what: Presented) -> Iterator[Finding]:
-    """Rows, columns and kinds are those of the card, and both copies of the card are the same."""
+    """Rows, columns and kinds are those of the card, and both copies of the card are the same; and nothing else lies
+    there that could be taken for the release."""
+    others = sorted({path.name for path in what.folder.iterdir()} - {what.rows.name, *CHECKED})
+    if second := [name for name in others if name in FILES]:
+        yield wrong("files", f"{first_names(second)} lies beside {what.rows.name}: a release has one file of rows.")
+    elif others:
+        shown = own_words(first_names(others), LONGEST_NAMED)
+        yield cannot_check("files", f"What else lies in the folder, and belongs to no check: {shown}.")
     if not what.is_parquet:
         check_columns(open_table(what.rows).arrow_schema, what.card)
         yield ok("files", "The columns are those of the card.")

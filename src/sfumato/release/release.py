@@ -22,8 +22,8 @@ from sfumato.ledger.row_memory import name_release
 from sfumato.release.asked import RELEASE_FORMATS
 from sfumato.release.noted import Sanitized
 from sfumato.release.sanitize_checks import released_target
-from sfumato.release.signature import keep_signature
-from sfumato.release.write_release import CARD_METADATA, COUNTS, MODEL, InFolder, InMemory, check_replaceable
+from sfumato.release.signature import COUNTS, keep_signature
+from sfumato.release.write_release import CARD_METADATA, MODEL, InFolder, InMemory, check_replaceable
 from sfumato.table import Encoding, open_table
 from sfumato.table.arrays import checked, numbers
 from sfumato.table.cell_sets import ARROW, as_frame, kind_of
@@ -255,10 +255,10 @@ class Release:
             signer = None if self.told is None else self.told.signer
             landing = InFolder(aside, out, format, signer=signer)
             landing.take(self.card, [(self.arrow, self.source)], self.model, self._counts)
-            if signer is None and self.folder is not None:
-                keep_signature(self.folder, aside, aside / f"release.{format}")
             if self._counts is None and self.folder is not None and (self.folder / COUNTS).is_file():
                 write_whole(aside / COUNTS, (self.folder / COUNTS).read_bytes())
+            if signer is None and self.folder is not None:
+                keep_signature(self.folder, aside, aside / f"release.{format}")
             if self.key is not None and not self._key_kept:
                 self.key.save(aside / "key.json")
             if self._remembered is not None:

@@ -1,27 +1,31 @@
 """The owner's signature of a release: what is signed, how it is put beside the card, and what it shows to a reader.
 
-Signed are the bytes of the card and the content of the rows: as two lines of text that `sha256sum` reads, with a
-signature beside them that `ssh-keygen -Y verify` checks.
+Signed are the bytes of the card, the content of the rows and, where there are some, noisy counts: as lines of text that
+`sha256sum` reads, with a signature beside them that `ssh-keygen -Y verify` checks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import zip_longest
 from pathlib import Path
 
 from sfumato.core.errors import CardError
 from sfumato.core.files import file_digest, write_whole
 from sfumato.guarantee.finding import Finding, cannot_check, ok, wrong
 from sfumato.guarantee.fingerprint import PublicKey
-from sfumato.guarantee.signer import MOST, Signer, checked, follows, revoked, stated_in, statements_text
+from sfumato.guarantee.signer import MOST, Signer, Stated, checked, follows, revoked, stated_in, statements_text
 from sfumato.table import open_table
 from sfumato.table.content import content_digest, content_of
 
 SIGNED, SIGNATURE, STATEMENTS = "signed.txt", "signed.txt.sig", "signer.json"
 """What is signed, its signature, and what the owner's keys said of each other, where they did."""
+COUNTS = "counts.parquet"
+"""Of a fit under a plan: noisy counts that can be added to those of other sites; to share, like the release."""
+LINES = ("The card", "The file of the rows", "The file of noisy counts")
 UNSIGNED = "The release is unsigned: anyone may have made rows and card."
-EDITED = "{} is not the one that was signed: it was edited, or comes from another release."
+EDITED = "{} is not the one that was signed: it was edited or taken away, or comes from another release."
 
 
 def rows_digest(path: Path) -> str:
@@ -33,9 +37,11 @@ def rows_digest(path: Path) -> str:
 
 
 def to_be_signed(folder: Path, rows: Path) -> str:
-    """The two lines: the first is checked by `sha256sum --ignore-missing -c`, and the second by us alone."""
+    """A line for each file, as `sha256sum --ignore-missing -c` checks them; that of Parquet rows is checked by us."""
     name = f"{rows.name} (rows alone)" if rows.suffix == ".parquet" else rows.name
-    return f"{file_digest(folder / 'card.json')}  card.json\n{rows_digest(rows)}  {name}\n"
+    text = f"{file_digest(folder / 'card.json')}  card.json\n{rows_digest(rows)}  {name}\n"
+    counts = folder / COUNTS
+    return f"{text}{file_digest(counts)}  {COUNTS}\n" if counts.is_file() else text
 
 
 def sign_release(folder: Path, rows: Path, key_file: Path) -> None:
@@ -68,12 +74,9 @@ def signer_of(folder: Path, rows: Path) -> PublicKey | None:
     text = _read(folder / SIGNED)
     key = checked(_read(folder / SIGNATURE), text)
     signed, found = text.decode(errors="replace"), to_be_signed(folder, rows)
-    each = zip(signed.splitlines(), found.splitlines(), ("The card", "The file of the rows"), strict=False)
-    for one, expected, what in each:
+    for one, expected, what in zip_longest(signed.split("\n"), found.split("\n"), LINES, fillvalue="What else"):
         if one != expected:
             raise CardError(EDITED.format(what))
-    if signed != found:
-        raise CardError(f"{SIGNED} states more than a card and rows: another program wrote it.")
     return key
 
 
@@ -83,18 +86,17 @@ def _read(path: Path) -> bytes:
         return file.read(MOST + 1)
 
 
-def signature(folder: Path, rows: Path, owner: str | None = None, statements: Iterable[Path] = ()) -> Iterator[Finding]:
+def signature(folder: Path, rows: Path, owner: str | None = None, handed: Iterable[Stated] = ()) -> Iterator[Finding]:
     """Who signed, whether that is the `owner` who was asked for (by fingerprint), and what that leaves open.
 
-    `statements` of keys about keys count as those beside the card do.
+    Statements of keys about keys that were `handed` over count as those beside the card do.
     """
     key = signer_of(folder, rows)
     if key is None:
         told = wrong if owner is not None else cannot_check
         yield told("signature", UNSIGNED)
         return
-    beside = [folder / STATEMENTS] if (folder / STATEMENTS).is_file() else []
-    stated = [one for path in (*beside, *statements) for one in stated_in(path)]
+    stated = [*(stated_in(folder / STATEMENTS) if (folder / STATEMENTS).is_file() else ()), *handed]
     if revoked(key.fingerprint, stated):
         yield wrong(
             "signature", f"The owner of the key {key.fingerprint} has revoked it: what it signed counts no more."

@@ -26,7 +26,7 @@ from sfumato.ledger.row_memory import RowMemory
 from sfumato.mechanisms import Mechanism
 from sfumato.release.engines.shuffle import DiskShuffle, MemoryShuffle, Shuffle
 from sfumato.release.sanitize_options import Options
-from sfumato.release.signature import SIGNATURE, SIGNED, sign_release
+from sfumato.release.signature import COUNTS, SIGNATURE, SIGNED, sign_release
 from sfumato.release.unfinished import WORK, Unfinished, unfinished_of
 from sfumato.table import Encoding, Schema, Table, open_table, table_writer, write_table
 
@@ -187,8 +187,6 @@ CARD_METADATA = b"sfumato.card"
 """Under this name a Parquet release carries its card."""
 MODEL = "model.json"
 """What made-up rows were drawn from: to share, like the release."""
-COUNTS = "counts.parquet"
-"""Of a fit under a plan: noisy counts that can be added to those of other sites; to share, like the release."""
 Laid = tuple[pa.Table, Codes | None]
 """Released rows as they are written, and which source row each came from (private)."""
 

@@ -28,7 +28,7 @@ from sfumato.release.asked import Presence
 from sfumato.release.check_rows import read_card
 from sfumato.release.counts_file import counts_identity, noisy_counts, read_cells
 from sfumato.release.release import Release
-from sfumato.release.write_release import COUNTS
+from sfumato.release.signature import COUNTS
 from sfumato.study.asked import MOST_SITES, CountsAsked
 from sfumato.study.pooling.gather import Pushed, embedded_card
 from sfumato.study.protocol.acceptance import objections

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.api.cli.blocks import with_blocks
+from sfumato.api.cli.blocks import keywords, with_blocks
 from sfumato.api.cli.console import Console, Force, LedgerPath
-from sfumato.core.errors import CardError, CoordinatorError, UsageError
+from sfumato.core.errors import CardError, SfumatoError, UsageError
 from sfumato.core.files import check_free, write_whole
+from sfumato.release.asked import VerifyAsked
 
 if TYPE_CHECKING:
     from sfumato.guarantee.signer import Signer
@@ -117,26 +118,9 @@ def _tell(signer: Signer, console: Console, out: Path | None) -> None:
 def verify(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="Folder of a release.")],
     console: Console,
-    owner: Annotated[
-        str | None,
-        typer.Option("--from", metavar="FINGERPRINT", help="Refuse what the key with this fingerprint did not sign."),
-    ] = None,
-    statements: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What the owner's keys said of each other, if not in RELEASE.")
-    ] = None,
+    options: VerifyAsked,
     page: Annotated[Path | None, typer.Option(metavar="FILE", help="Write what was found as one page, too.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace what is at --page.")] = False,
-    log: Annotated[
-        str | None, typer.Option(metavar="WHERE", help="Add up what this public log has of the same people.")
-    ] = None,
-    log_key: Annotated[str | None, typer.Option(metavar="KEY", help="Key that the log must be signed by.")] = None,
-    with_seed: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Recompute the noise from this sealed seed, bit for bit.")
-    ] = None,
-    auditor_key: Annotated[Path | None, typer.Option(metavar="FILE", help="The key that opens the seed.")] = None,
-    table: Annotated[
-        str | None, typer.Option(metavar="TABLE", help="The original table, to recompute the release from.")
-    ] = None,
 ) -> None:
     """Check a release that you received: signature, guarantee, files and rows against its card.
 
@@ -157,18 +141,17 @@ def verify(
     """
     from sfumato.api.verify import verify as run
 
-    check_free(page, force=force)
     try:
-        seed = {"with_seed": with_seed, "auditor_key": auditor_key, "table": table}
-        found = run(release, owner=owner, statements=statements, log=log, log_key=log_key, **seed)
-    except (UsageError, CoordinatorError) as error:
+        check_free(page, force=force)
+        found = run(release, **keywords(options))
+        if page is not None:
+            write_whole(page, found.to_html())
+    except (SfumatoError, OSError) as error:
         console.result(
             {"release": str(release), "ok": False, "signed_by": None, "cannot_check": [], "error": str(error)}
         )
         raise
     console.recite(found.in_words())
-    if page is not None:
-        write_whole(page, found.to_html())
     console.result(found.to_dict())
     if not found.ok:
         if console.quiet or console.as_json:

@@ -55,8 +55,8 @@ from sfumato.guarantee import Card
 from sfumato.guarantee.card import EXPERIMENT, NOT_FOR_RELEASE
 from sfumato.guarantee.words import owners_word
 from sfumato.release.release import FILES, release_file
-from sfumato.release.signature import signer_of
-from sfumato.release.write_release import COUNTS, MODEL
+from sfumato.release.signature import COUNTS, signer_of
+from sfumato.release.write_release import MODEL
 
 # Which columns and which records the release gives away: for the owner's eyes, records by their row numbers.
 

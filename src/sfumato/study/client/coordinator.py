@@ -27,7 +27,7 @@ from sfumato.ledger.ledger import default_ledger
 from sfumato.release.auditable import NoiseCommitment, noise_entry
 from sfumato.release.counts_file import read_cells
 from sfumato.release.release import card_inside, carries_more
-from sfumato.release.write_release import COUNTS
+from sfumato.release.signature import COUNTS
 from sfumato.study.client.connection import (
     Address,
     BrokenOffError,

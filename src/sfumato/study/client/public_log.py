@@ -75,6 +75,8 @@ def open_log(where: str | Path, key: str | None = None, *, insecure_http: bool =
     if str(where).startswith(("https://", "http://")):
         with LogReader(str(where), insecure_http=insecure_http) as reader:
             return reader.copy(read_key(key))
+    if not Path(where).is_dir():
+        raise UsageError(f"There is no folder {where}. Give a copy that `sfumato study log` keeps, or an address.")
     found, pinned = LogCopy.load(Path(where)), read_key(key)
     if pinned not in (None, found.key):
         raise CardError(f"The copy in {where} is of a log with another key: {found.key.text}.")

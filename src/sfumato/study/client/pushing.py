@@ -14,6 +14,8 @@ from sfumato.guarantee.words import card_in_words
 from sfumato.mechanisms.central.agreed import AgreedPlan
 from sfumato.release.check_rows import wrong_rows
 from sfumato.release.counts_file import noisy_counts, read_cells
+from sfumato.release.release import release_file
+from sfumato.release.signature import signer_of
 from sfumato.study.client.connection import plain
 from sfumato.study.client.coordinator import Coordinator, Parcel
 from sfumato.study.client.private_notes import Agreements, default_agreements
@@ -168,10 +170,17 @@ def carry_out(
         raise CardError(
             "The study does not accept this release:\n" + "\n".join(f"  - {line}" for line in plan.objections)
         )
+    folder = plan.parcel.file.parent
+    key = signer_of(folder, release_file(folder))
     (agreements or Agreements(default_agreements())).agree(plan.address, plan.study_id, plan.study.hash)
     receipt = coordinator.push(plan.study_id, plan.parcel, purpose=plan.purpose, progress=progress)
     kept = plan.parcel.file.with_name(f"receipt-{receipt_name(plan.study_id)}.json")
-    about = {"server": plan.address, "study_hash": plan.study.hash, "receipt": receipt.to_dict()}
+    about = {
+        "server": plan.address,
+        "study_hash": plan.study.hash,
+        "signed_by": None if key is None else key.fingerprint,
+        "receipt": receipt.to_dict(),
+    }
     write_whole(kept, json.dumps(about, indent=1), private=True)
     return Pushed(receipt, kept)
 
