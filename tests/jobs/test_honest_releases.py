@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato import sanitize, verify
-from sfumato.core.errors import SfumatoError
+from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.mechanisms import MECHANISMS
 from sfumato.table import Column, Schema
 
@@ -252,3 +252,19 @@ def test_drawing_again_after_a_failed_test_is_charged(name, tmp_path):
             **strength,
         )
         assert made.card.earlier_releases["count"] == number
+
+
+@pytest.mark.parametrize("format", ["csv", "xlsx", "ods"])
+def test_a_format_that_loses_rows_without_a_cell_is_refused_before_anything_is_charged(format, tmp_path):
+    """A reader would count fewer rows than the card, and an honest release would be accused."""
+    schema = Schema((Column("size", "numeric", low=1.0, high=9.0, missing=True, **KNOWN),))
+    words = {"schema": schema, "mechanism": "additive-noise", "ledger": tmp_path / "ledger", "epsilon_record": 4.0}
+    table = {"size": [None, None, 2.0, 3.0, None]}
+    with pytest.raises(UsageError, match="that is no row"):
+        sanitize(table, out=tmp_path / "r", format=format, **words)
+    assert not (tmp_path / "r").exists()
+    made = sanitize(table, out=tmp_path / "p", **words)
+    assert made.card.earlier_releases["count"] == 0
+    assert verify(tmp_path / "p").ok
+    with pytest.raises(UsageError, match="that is no row"):
+        made.save(tmp_path / "r", format=format)

@@ -142,6 +142,8 @@ class Identity:
     def load(cls, path: Path | str) -> Identity:
         """From a file that its owner alone can read, as `age-keygen` and `sfumato auditor key` write it."""
         line = _only_line(path, "the auditor's secret key (AGE-SECRET-KEY-1...)")
+        if line.lower().startswith(PUBLIC + "1"):
+            raise UsageError(f"{path} is a public key, which opens nothing. Give the secret one that belongs to it.")
         if not is_private(Path(path)):
             raise CardError(
                 f"The secret key {path} can be read by others on this machine. Find out who could have; then make a "

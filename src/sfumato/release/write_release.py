@@ -363,6 +363,7 @@ def check_resumable(options: Options, table: Table) -> None:
 def write_release(folder: Path, format: str, card: Card, laid: Iterable[Laid]) -> None:
     """release.parquet (or .csv) and card.json; where the source rows are known, trace.parquet for the owner alone."""
     told = never_empty(card.made_by())
+    check_rows_show(card, format)
     with ExitStack() as until:
         traces: list[Any] = []
 
@@ -379,6 +380,21 @@ def write_release(folder: Path, format: str, card: Card, laid: Iterable[Laid]) -
 
         write_table(batches(), folder / f"release.{format}", metadata={CARD_METADATA.decode(): card.to_json()})
     card.save(folder / "card.json")
+
+
+def check_rows_show(card: Card, format: str) -> None:
+    """Refuse a format that loses rows without a cell: readers of sheets leave them out, and of a CSV file with one
+    column, where nothing is left of them."""
+    recipe, columns = card.made_by(), card.release_schema["columns"]
+    if format not in ("xlsx", "ods") and (format != "csv" or len(columns) > 1):
+        return
+    groups = recipe.encoding.groups if recipe.is_columnwise else ()
+    may_be_empty = recipe.left_out | {group.column.name for group in groups if group.column.missing}
+    if card.release_schema["label"] is card.target is None and may_be_empty.issuperset(one["name"] for one in columns):
+        raise UsageError(
+            f"A row may come out without any cell, and in a .{format} file that is no row. Choose another format: "
+            "--format parquet"
+        )
 
 
 def never_empty(recipe: Recipe) -> frozenset[str]:
