@@ -49,26 +49,18 @@ class _Latest:
         self.scores = np.empty((0, 0))
 
     def scored(self, known: Knowledge) -> Matrix:
+        """Line-ups x people; reads `noise`, `labels`, `transform` and `guided`."""
         assert known.lineups is not None
         matrix = None if known.transform is None else known.transform.matrix
         rest = [known.release, known.lineups.X, known.noise, known.labels, matrix, known.guided]
         with self.lock:
             if len(self.of) != len(rest) or any(one() is not now for one, now in zip(self.of, rest, strict=True)):
                 self.scores = _computed(known)
-                self.of = [_nothing if one is None else weakref.ref(one) for one in rest]
+                self.of = [(lambda: None) if one is None else weakref.ref(one) for one in rest]
             return self.scores
 
 
-def _nothing() -> None:
-    """Stands for a reference to None."""
-
-
 _LATEST = _Latest()
-
-
-def lineup_scores(known: Knowledge) -> Matrix:
-    """Line-ups x people; reads `noise`, `labels`, `transform` and `guided`."""
-    return _LATEST.scored(known)
 
 
 def _computed(known: Knowledge) -> Matrix:
@@ -99,7 +91,7 @@ class LineUp(Attack):
     def guess(self, known: Knowledge) -> Guess:
         """How likely everybody in each line-up is."""
         assert known.lineups is not None
-        found = lineup_scores(known)
+        found = _LATEST.scored(known)
         return Picks(found, known.lineups.rows, self.people or found.shape[1])
 
 

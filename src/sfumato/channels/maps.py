@@ -22,7 +22,7 @@ from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
-from scipy import special
+import scipy  # its parts are loaded when one is first used
 
 from sfumato.channels.affine_bound import affine_epsilons, component_ranges
 from sfumato.channels.base import Channel, Epsilons, NotApplicableError
@@ -386,7 +386,7 @@ class Secret(Map):
         reach = math.sqrt(encoding.width)
         if not self.orthogonal:
             longest = math.sqrt(sum(float((group.vertices**2).sum(axis=1).max()) for group in encoding.groups))
-            squared = float(special.chdtri(encoding.width, chance / self.components)) / self.components
+            squared = float(scipy.special.chdtri(encoding.width, chance / self.components)) / self.components
             reach = longest * math.sqrt(squared)
         return np.full(self.components, -reach), np.full(self.components, reach)
 

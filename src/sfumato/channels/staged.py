@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Annotated, Any, Self, cast
 
 import numpy as np
-from scipy.special import chdtr, ndtr, ndtri
+import scipy  # its parts are loaded when one is first used
 
 from sfumato.channels.base import A_COUNT, EXACT_CAP, FLOAT_NOISE, Channel, Epsilons, Line, Reached, register
 from sfumato.channels.maps import NOTHING, Map, places
@@ -104,7 +104,7 @@ class UnitVector(Channel):
         return np.asarray(drawn * (self.scale / 2.0**self.bits), dtype=np.float64)
 
     def log_likelihood(self, z: Matrix, x: Matrix) -> Matrix:
-        mass = float(ndtr(-self.tail))
+        mass = float(scipy.special.ndtr(-self.tail))
         high, low = math.log(self.near / mass), math.log((1.0 - self.near) / (1.0 - mass))
         base = -0.5 * (z**2).sum(axis=1) / self.scale**2
         base -= self.dimension * math.log(self.scale * math.sqrt(2.0 * math.pi))
@@ -127,11 +127,11 @@ class UnitVector(Channel):
     def below(self, edges: Floats, x: Matrix, share: float = 1.0) -> Matrix:
         """Of squared lengths; with a share of the noise, vectors are so much closer to their mean."""
         u = (np.arange(_PLACES) + 0.5) / _PLACES * 2 * _FARTHEST - _FARTHEST
-        mass = float(ndtr(-self.tail))
+        mass = float(scipy.special.ndtr(-self.tail))
         density = np.exp(-0.5 * u**2) * np.where(u >= self.tail, self.near / mass, (1 - self.near) / (1 - mass))
         along = share * u + (1.0 - share) * mean_length(self.near, self.tail)
         rest = np.maximum(edges[:, None] - along**2, 0.0) / share**2
-        found = chdtr(self.dimension - 1, rest) @ (density / density.sum())
+        found = scipy.special.chdtr(self.dimension - 1, rest) @ (density / density.sum())
         return np.repeat(found[:, None], len(x), axis=1)
 
     def mean_line(self) -> tuple[float, float]:
@@ -146,8 +146,8 @@ class UnitVector(Channel):
 
     def reach(self, low: float, high: float, chance: float) -> Reached:  # noqa: ARG002 (directions have no ends)
         """A coordinate's density is at most p / Q times the normal one."""
-        most = max(self.near / float(ndtr(-self.tail)), 1.0)
-        reach = float(-ndtri(max(0.25 * chance / most, 1e-300))) * self.scale
+        most = max(self.near / float(scipy.special.ndtr(-self.tail)), 1.0)
+        reach = float(-scipy.special.ndtri(max(0.25 * chance / most, 1e-300))) * self.scale
         return Reached(-reach, reach)
 
     @property

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy  # its parts are loaded when one is first used
 from numpy.typing import ArrayLike
-from scipy import special
 
 from sfumato.core.array_types import Floats
 from sfumato.noise.grid import Shape
@@ -215,10 +215,10 @@ class Biweight(BoundedKernel):
 
     def cdf(self, z: ArrayLike) -> Floats:
         u = np.clip(floats(z) / self.scale, -1.0, 1.0)
-        return floats(special.betainc(3.0, 3.0, (1.0 + u) / 2.0))
+        return floats(scipy.special.betainc(3.0, 3.0, (1.0 + u) / 2.0))
 
     def ppf(self, p: ArrayLike) -> Floats:
-        return floats(self.scale * (2.0 * special.betaincinv(3.0, 3.0, floats(p)) - 1.0))
+        return floats(self.scale * (2.0 * scipy.special.betaincinv(3.0, 3.0, floats(p)) - 1.0))
 
     def sample(self, rng: np.random.Generator, shape: Shape) -> Floats:
         return floats(self.scale * (2.0 * rng.beta(3.0, 3.0, shape) - 1.0))

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy  # its parts are loaded when one is first used
 from numpy.typing import ArrayLike
-from scipy import special
 
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import UsageError
@@ -101,10 +101,10 @@ class Normal(ScaleLaw):
             return floats(-0.5 * (floats(z) / self.scale) ** 2 - math.log(self.scale * math.sqrt(2.0 * math.pi)))
 
     def cdf(self, z: ArrayLike) -> Floats:
-        return floats(special.ndtr(floats(z) / self.scale))
+        return floats(scipy.special.ndtr(floats(z) / self.scale))
 
     def ppf(self, p: ArrayLike) -> Floats:
-        return floats(self.scale * special.ndtri(floats(p)))
+        return floats(self.scale * scipy.special.ndtri(floats(p)))
 
     def sample(self, rng: np.random.Generator, shape: Shape) -> Floats:
         return floats(self.scale * rng.standard_normal(shape))
@@ -206,10 +206,10 @@ class StudentT(ScaleLaw):
         return floats(constant - 0.5 * (v + 1) * log)
 
     def cdf(self, z: ArrayLike) -> Floats:
-        return floats(special.stdtr(self.df, floats(z) / self.scale))
+        return floats(scipy.special.stdtr(self.df, floats(z) / self.scale))
 
     def ppf(self, p: ArrayLike) -> Floats:
-        return floats(self.scale * special.stdtrit(self.df, floats(p)))
+        return floats(self.scale * scipy.special.stdtrit(self.df, floats(p)))
 
     @property
     def variance(self) -> float:

@@ -14,8 +14,8 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 import numpy as np
+import scipy  # its parts are loaded when one is first used
 from numpy.typing import ArrayLike
-from scipy.special import ndtr, ndtri
 
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import UsageError, wrong_parameter
@@ -197,7 +197,7 @@ def directions(v: Matrix, tail: float, bits: int) -> tuple[Codes, Codes]:
 
 
 def is_rare(tail: float) -> bool:
-    return float(ndtr(-tail)) < RARE
+    return float(scipy.special.ndtr(-tail)) < RARE
 
 
 def draw_caps(rng: np.random.Generator, v: Matrix, threshold: int, tail: float, bits: int) -> Codes:
@@ -223,10 +223,10 @@ def draw_caps(rng: np.random.Generator, v: Matrix, threshold: int, tail: float, 
 def draw_caps_in_floats(rng: np.random.Generator, v: Matrix, near: float, tail: float) -> Matrix:
     """The same in floating point, for experiments: along v by inverse transform, the rest as it comes."""
     x = rng.standard_normal(v.shape)
-    mass, u = float(ndtr(-tail)), rng.random(len(v))
+    mass, u = float(scipy.special.ndtr(-tail)), rng.random(len(v))
     inside = u < near
     share = np.where(inside, mass * u / near, mass + (1.0 - mass) * (u - near) / (1.0 - near))
-    along = -ndtri(np.clip(share, 1e-300, 1.0 - 1e-16))
+    along = -scipy.special.ndtri(np.clip(share, 1e-300, 1.0 - 1e-16))
     x += (along - np.einsum("ij,ij->i", x, v))[:, None] * v
     return x
 
@@ -239,13 +239,13 @@ def cap_masses(tail: float, dimension: int, bits: int) -> tuple[float, float]:
     factor of 1 + `ROUNDED` a coordinate within 12 standard deviations, beyond which there is less than 1e-32.
     """
     if not bits:
-        return (float(ndtr(-tail)),) * 2
+        return (float(scipy.special.ndtr(-tail)),) * 2
     off = (0.5 * math.sqrt(dimension) + 2.0) / 2.0**bits + 1e-12 * abs(tail)
     rounded = ROUNDED * max(1.0, 4.0 ** (BITS - bits))
     factor = math.exp(dimension * rounded)
     far = dimension * 1e-32
-    least = float(ndtr(-tail - off)) / factor - far
-    most = float(ndtr(-tail + off)) * factor + far
+    least = float(scipy.special.ndtr(-tail - off)) / factor - far
+    most = float(scipy.special.ndtr(-tail + off)) * factor + far
     return max(least, 0.0), min(most, 1.0)
 
 
@@ -260,7 +260,7 @@ def cap_epsilon(near: float, tail: float, dimension: int, bits: int) -> float:
 
 def mean_length(near: float, tail: float) -> float:
     """M: how far x lies in its direction on average."""
-    mass = float(ndtr(-tail))
+    mass = float(scipy.special.ndtr(-tail))
     density = math.exp(-0.5 * tail * tail) / math.sqrt(2.0 * math.pi)
     return density * (near / mass - (1.0 - near) / (1.0 - mass))
 
@@ -269,7 +269,7 @@ def best_tail(epsilon: float, dimension: int) -> float:
     """The threshold that makes x / M vary least: E|x|^2 / M^2 = (D + t M) / M^2."""
 
     def spread(tail: float) -> float:
-        length = mean_length(best_near(epsilon, float(ndtr(-tail))), tail)
+        length = mean_length(best_near(epsilon, float(scipy.special.ndtr(-tail))), tail)
         return (dimension + tail * length) / length**2
 
     grid = np.linspace(-1.0, 7.0, 161)

@@ -27,6 +27,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator
+from functools import cache
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -35,7 +36,6 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
-from randomgen import AESCounter
 
 from sfumato.core.errors import UsageError, wrong_parameter
 
@@ -247,13 +247,15 @@ class KeyedGenerator(np.random.Generator):
         _refuse_to_leave(self)
 
 
-class _Counting(AESCounter):  # type: ignore[misc]
-    def __reduce__(self) -> NoReturn:
-        _refuse_to_leave(self)
+@cache
+def _counter() -> Any:
+    from randomgen import AESCounter  # slow to load, and a card is read without noise
+
+    return type("Counting", (AESCounter,), {"__reduce__": _refuse_to_leave})
 
 
 def _counting(key: bytes) -> Any:
-    return _Counting(key=int.from_bytes(key, "little"), counter=0)
+    return _counter()(key=int.from_bytes(key, "little"), counter=0)
 
 
 def _refuse_to_leave(holder: object) -> NoReturn:

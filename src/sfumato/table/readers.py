@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import IO, Any, ClassVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from sfumato.core.errors import TableError, UsageError
 from sfumato.core.wording import counted
@@ -235,6 +234,8 @@ class ParquetTable(_TypedFile):
     def _opened(self) -> Any:
         """Through small buffers: memory then stays flat even where a row group is the whole file. Measured at 1M x 100,
         150 MB instead of 820 MB to 1 GB with Arrow's data sets, and no slower."""
+        import pyarrow.parquet as pq  # slow to load, and a card is read without a table
+
         try:
             return pq.ParquetFile(self._mark.path, pre_buffer=False, buffer_size=1 << 16)
         except (pa.ArrowException, OSError):
@@ -296,6 +297,8 @@ def table_from(stream: IO[bytes], dialect: Dialect | None = None) -> Table:
 def _typed(content: bytes) -> Table | None:
     try:
         if content.startswith(b"PAR1"):
+            import pyarrow.parquet as pq
+
             return MemoryTable(pq.read_table(pa.BufferReader(content)), NAME)
         if content.startswith(b"ARROW1"):
             return MemoryTable(pa.ipc.open_file(pa.BufferReader(content)).read_all(), NAME)

@@ -12,7 +12,6 @@ from typing import IO, Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from sfumato.core.errors import OutputError
 from sfumato.core.files import new_file, write_back
@@ -145,6 +144,8 @@ class _Parquet:
     """
 
     def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
+        import pyarrow.parquet as pq  # slow to load, and a card is read without a table
+
         compression = {f.name: "none" if pa.types.is_floating(f.type) else "zstd" for f in schema}
         self._schema, self._whole = schema, file
         self._file = pa.OSFile(file.name, "wb")
