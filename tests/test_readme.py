@@ -36,7 +36,8 @@ def test_the_front_door_has_public_bounds_and_writes_what_it_says(door):
     assert release.card.guarantee["kind"] == "local-dp"
     assert release.card.guarantee["epsilon_record"] <= 8
     assert (here / "report.html").stat().st_size > 20_000
-    assert {path.name for path in (here / "flowers").iterdir()} == {"release.parquet", "card.json", "trace.parquet"}
+    written = {"release.parquet", "card.json", "signed.txt", "signed.txt.sig", "trace.parquet"}
+    assert {path.name for path in (here / "flowers").iterdir()} == written
     assert len(door["audit"].scores) > 5
 
 
