@@ -85,7 +85,7 @@ def test_a_log_that_is_not_the_one_expected(place, tmp_path):
         follow(url, tmp_path / "copy", key=other)
     with pytest.raises(UsageError, match="cannot be read"):
         open_log(url, "nonsense")
-    with pytest.raises(CardError, match="no copy of a log"):
+    with pytest.raises(UsageError, match="There is no folder"):
         verify(folder / "release", log=tmp_path / "nothing")
     longer = LogCopy(copy.key, copy.note, (*copy.entries, b"{}"))
     with pytest.raises(CardError, match="became shorter"):
