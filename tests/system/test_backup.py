@@ -10,6 +10,8 @@ import postgres
 import pytest
 from served import Served
 
+from sfumato.core.errors import SfumatoError
+from sfumato.study.server.app import create_app
 from sfumato.study.server.store import Store
 
 pytestmark = pytest.mark.system
@@ -32,12 +34,17 @@ def test_back_up_lose_restore(tmp_path, backend, request):
     dump(data, database, backup)  # the database first, while the server runs
     for part in PARTS:
         shutil.copytree(data / part, backup / part)
+    shutil.copy(data / "log.key", backup)
     assert push(server, study, token, bodies[2]) == 201  # acknowledged after the backup
     server.stop()
     shutil.rmtree(data)
     restored = tmp_path / "restored"
     shutil.copytree(backup, restored)
     restored.chmod(0o700)
+    if cluster is None:
+        without = shutil.copytree(restored, tmp_path / "without", ignore=shutil.ignore_patterns("log.key"))
+        with pytest.raises(SfumatoError, match="Take it from the backup"):
+            create_app(consortium.settings(without))
     again = {} if cluster is None else {"database": load(cluster, restored)}
     server = Served(restored, **again)
     try:

@@ -53,6 +53,8 @@ class Context:
     def open(cls, settings: Settings) -> Context:
         """Open store and folder; nothing runs yet."""
         store = Store.open(settings)
+        if store.log.size():
+            _ = store.log.signer  # a log that has lost its key is refused before anybody pushes
         limits = Limits(rows=settings.max_rows, seconds=settings.validation_seconds, memory=settings.validation_memory)
         folder, metrics = DataFolder(settings.data), Metrics()
         checks = FairTurns(settings.validators, each=max(1, settings.validators // 2))
