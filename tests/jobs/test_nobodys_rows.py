@@ -19,6 +19,7 @@ from sfumato.guarantee.cost import Central, epsilon_of, rho_for
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.guarantee.words import card_in_words
 from sfumato.ledger import Ledger
+from sfumato.mechanisms import tree_resampling
 from sfumato.mechanisms.central.budget import replacing_costs
 from sfumato.mechanisms.central.model_file import model_from_dict
 from sfumato.release.sanitize import Options, sanitize
@@ -143,6 +144,13 @@ def test_a_delta_above_one_over_the_rows_is_refused_and_paid_for(tmp_path, ledge
     """The number of rows is known with noise only, and that noise was drawn."""
     with pytest.raises(UsageError, match="well below one over the number of rows"):
         sanitize(people(), tmp_path / "r", options(ledger, delta=0.009))
+    assert Ledger(ledger).releases == 1
+
+
+def test_the_usual_delta_holds_for_tables_of_any_size(tmp_path, ledger, monkeypatch):
+    """Gaussian noise never releases a record as it is; a delta that the owner chose is held against the rows."""
+    monkeypatch.setattr(tree_resampling, "USUAL_DELTA", 0.009)
+    sanitize(people(), tmp_path / "r", options(ledger, delta=0.009))
     assert Ledger(ledger).releases == 1
 
 

@@ -91,6 +91,8 @@ class ModelDrawing(Mechanism):
 SAFE = 1.0 - 1e-9
 """The budget is spent up to this share: sums of costs are rounded up, and must not exceed what was asked for."""
 
+USUAL_DELTA = 1e-6
+"""Taken for tables of any size: under Gaussian noise no record is ever released as it is, whatever delta is stated."""
 TOO_LARGE_DELTA = 0.01
 """No protection, whatever the table: refused before the table is read, so that nothing is charged."""
 
@@ -119,8 +121,8 @@ class TreeResampling(ModelDrawing):
     epsilon : float, default=1.0
         For the presence of one record, in (0, 100]. Smaller protects more.
     delta : float, default=1e-6
-        In [0, 0.01). 0 gives pure differential privacy with discrete Laplace noise, at a cost in accuracy. Must be
-        below one over the number of rows.
+        In [0, 0.01). 0 gives pure differential privacy with discrete Laplace noise, at a cost in accuracy. Above the
+        default it must be below one over the number of rows.
     rows : int or None, default=None
         Rows to draw; None draws as many as the noisy count says that there are.
     forest : bool, default=True
@@ -151,7 +153,7 @@ class TreeResampling(ModelDrawing):
     )
 
     epsilon: float = 1.0
-    delta: float = 1e-6
+    delta: float = USUAL_DELTA
     rows: int | None = None
     forest: bool = True
     parents: int = 2
@@ -285,7 +287,7 @@ class TreeResampling(ModelDrawing):
         else:
             self.model_.measure_columns(counts)
             self.measured_columns_ = True
-            if self.delta * self.model_.rows >= 1:
+            if self.delta > USUAL_DELTA and self.delta * self.model_.rows >= 1:
                 raise UsageError(
                     f"A delta of {self.delta:g} allows that a record of a table of this size is released as it is: "
                     "delta must be well below one over the number of rows. Choose a smaller --delta. The noise that "
