@@ -139,7 +139,7 @@ def test_attackers_find_the_same_by_command_in_python_and_on_the_desk(declared, 
 
 @pytest.mark.system
 def test_settings_that_are_tried_are_the_same_by_command(declared, tmp_path):
-    command, _ = spelled(declared.page("try"))
+    command, python = spelled(declared.page("try"))
     declared.send("try", "try")
     page = declared.page("try")
     words = shlex.split(command)[1:]
@@ -149,6 +149,7 @@ def test_settings_that_are_tried_are_the_same_by_command(declared, tmp_path):
     )
     tried = json.loads((tmp_path / "shell" / "compare.json").read_text())["settings"]
     assert tried
+    assert evaluated(python.replace("'compare'", repr(str(tmp_path / "calls")))).data["settings"] == tried
     for one in tried:
         assert name_of(one) in page
 
@@ -265,6 +266,18 @@ def test_a_release_is_written_as_its_owner_can_open_it(declared, written, tmp_pa
     assert len(sf.open_release(folder).table)
     assert f'<option value="{written}" selected>' in page
     assert ("--format" in page) == (written != "parquet")
+
+
+@pytest.mark.parametrize(("label", "offered"), [("ill", {"csv", "xlsx", "parquet"}), ("", {"csv", "parquet"})])
+def test_excel_is_offered_where_every_row_has_a_cell(opened, patients, label, offered):
+    """A blurred row may come out empty, and an empty row of a sheet is no row: the release would refuse it."""
+    visitor = opened(patients)
+    visitor.enter()
+    if label:
+        visitor.send("columns", "columns", label=label, save="1")
+    page = visitor.page("release")
+    assert {one for one in ("csv", "xlsx", "parquet") if f'<option value="{one}"' in page} == offered
+    assert "its other cells are empty" in page
 
 
 def test_a_large_release_that_was_interrupted_goes_on(declared, tmp_path, monkeypatch):

@@ -232,15 +232,14 @@ def release(work: Work, language: str) -> dict[str, Any]:
         "stays": [name for name in files if name in PRIVATE_FILES],
         "files": _handed_out(work),
         "format": work.format_of(None),
+        "gaps": work.method.leaves_cells_out,
         **_spelled(work),
     }
 
 
 def understood(work: Work) -> list[str]:
     """What must be ticked before a release: each is a sentence of the page."""
-    terms = None if work.site is None else work.site.terms
-    mechanism = terms.mechanism if terms else work.chosen[0] if work.chosen else work.advice().mechanism
-    own_rows = not MECHANISMS[mechanism].made_up
+    terms, own_rows = None if work.site is None else work.site.terms, not work.method.made_up
     boxes = {
         "label_exact": own_rows and work.schema.label is not None,
         "presence_open": own_rows,
@@ -316,6 +315,7 @@ def look(work: Work, language: str) -> dict[str, Any]:
         "public_use": _public_use(work, language),
         "outside_missing": found is not None and _lacks_outside(found),
         "sides": work.sides,
+        "gaps": bool(work.released) and MECHANISMS[work.released["mechanism"]].leaves_cells_out,
         **_audit_spelled(work),
         "files": _handed_out(work),
     }

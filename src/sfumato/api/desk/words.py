@@ -315,6 +315,12 @@ WORDS: dict[str, tuple[str, str]] = {
     "leaves": ("May leave this computer", "Darf den Rechner verlassen"),
     "stays": ("Stays with you", "Bleibt bei Ihnen"),
     "format": ("The rows are written as", "Die Zeilen werden geschrieben als"),
+    "gaps": (
+        "Each released row reports only some of its columns, by chance; its other cells are empty. That is how a row "
+        "alone is protected, and programs that read the card reckon with it.",
+        "Jede freigegebene Zeile nennt nur einige ihrer Spalten, vom Zufall bestimmt; ihre anderen Zellen sind leer. "
+        "So wird eine einzelne Zeile geschützt, und Programme, die die Karte lesen, rechnen damit.",
+    ),
     "goes_on": (
         "A release into {folder} was interrupted. Step 4 goes on with it; another folder begins anew.",
         "Eine Freigabe nach {folder} wurde unterbrochen. Schritt 4 macht damit weiter; ein anderer Ordner beginnt neu.",

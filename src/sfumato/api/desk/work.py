@@ -20,6 +20,8 @@ from sfumato.api.desk.site import Site
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.core.files import write_whole
 from sfumato.guarantee.rounding import of_100, rounded_up
+from sfumato.mechanisms import MECHANISMS
+from sfumato.mechanisms.base import Mechanism
 from sfumato.release.asked import NOBODY, OWNER, RELEASE_FORMATS, TRUSTS
 from sfumato.release.config import TABLE, Config
 from sfumato.release.declare import CopiedError, Declaring, Typed
@@ -297,10 +299,21 @@ class Work:
     # 4: release
 
     @property
+    def method(self) -> type[Mechanism]:
+        """What the rows are released by: the study's method, one that was tried, or the rule's."""
+        settled = self.chosen[0] if self.chosen else None
+        return MECHANISMS[self.site.terms.mechanism if self.site else settled or self.advice().mechanism]
+
+    @property
     def formats(self) -> tuple[str, ...]:
-        """What rows can be written as here: a study takes one, and Excel needs a package."""
-        sheet = ("xlsx",) if find_spec("openpyxl") else ()
-        return ("csv", *sheet, "parquet") if self.site is None else RELEASE_FORMATS[:1]
+        """What rows can be written as here: a study takes one, and Excel needs a package and rows with a cell in each,
+        since it has no empty rows."""
+        if self.site is not None:
+            return RELEASE_FORMATS[:1]
+        released = [one for one in self.schema.columns if one.role in ("private", "label")]
+        always = any(one.role == "label" or not (self.method.leaves_cells_out or one.missing) for one in released)
+        plain = ("csv",) if always or len(released) > 1 else ()
+        return (*plain, *(("xlsx",) if always and find_spec("openpyxl") else ()), "parquet")
 
     @property
     def unfinished(self) -> bool:
