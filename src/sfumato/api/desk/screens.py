@@ -315,7 +315,7 @@ def look(work: Work, language: str) -> dict[str, Any]:
         "public_use": _public_use(work, language),
         "outside_missing": found is not None and _lacks_outside(found),
         "sides": work.sides,
-        "gaps": bool(work.released) and MECHANISMS[work.released["mechanism"]].leaves_cells_out,
+        "gaps": work.released is not None and MECHANISMS[work.released["mechanism"]].leaves_cells_out,
         **_audit_spelled(work),
         "files": _handed_out(work),
     }
