@@ -13,7 +13,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.core.errors import CardError, OutputError, SchemaError, UsageError
-from sfumato.guarantee.age_file import Identity
+from sfumato.guarantee.age_file import load_identity, seal, unsealed
 from sfumato.release import auditable
 from sfumato.release.auditable import Seed, answer, answer_of, committed, new_auditor, run_key, spoken
 from sfumato.table import open_table
@@ -190,11 +190,11 @@ def test_other_parameters_are_refused(place):
 
 def resealed(place, change):
     """A dishonest owner, who has kept the seed: seals other things to the auditor, and puts them on the card."""
-    auditor = Identity.load(place / "auditor.key")
-    told = json.loads(auditor.open((place / "january.seed.age").read_bytes()))
+    auditor = load_identity(place / "auditor.key")
+    told = json.loads(unsealed((place / "january.seed.age").read_bytes(), auditor))
     change(told)
     seed = Seed.from_json(json.dumps(told).encode())
-    (place / "january.seed.age").write_bytes(auditor.public.seal(seed.to_json()))
+    (place / "january.seed.age").write_bytes(seal(seed.to_json(), auditor.to_public()))
     return seed, auditor
 
 
@@ -232,7 +232,7 @@ def test_a_commitment_that_was_made_up_afterwards_is_found(place, lie):
     seed, auditor = resealed(place, lie)
     with_card(place, commitment=seed.commitment)
     assert "The answer is not this auditor's" in against(audited(place))
-    with_card(place, answer=answer_of(auditor.raw, seed.commitment))  # and even with the auditor's help
+    with_card(place, answer=answer_of(str(auditor).encode(), seed.commitment))  # and even with the auditor's help
     assert "not those that this seed leads to" in against(audited(place))
 
 
@@ -266,12 +266,12 @@ def test_2000_random_edits_of_rows_card_and_seed_are_never_believed(place):
     rng, wrongly = random.Random(5), []
     rows = pq.read_table(place / "january" / "release.parquet")
     sealed = (place / "january.seed.age").read_bytes()
-    auditor = Identity.load(place / "auditor.key")
+    auditor = load_identity(place / "auditor.key")
     for _ in range(2000):
         at, bit = rng.randrange(len(sealed)), 1 << rng.randrange(8)
         edited = sealed[:at] + bytes([sealed[at] ^ bit]) + sealed[at + 1 :]
         try:
-            auditor.open(edited)
+            unsealed(edited, auditor)
             wrongly.append(at)
         except CardError:
             pass
@@ -294,7 +294,7 @@ def test_a_seed_cannot_name_files_of_the_auditor(place):
     """Whoever seals a seed chooses what is in it: options that were not committed to are not taken from there."""
     released(place)
     seed, auditor = resealed(place, lambda told: told["parameters"]["options"].update(ledger=str(place / "x.json")))
-    with_card(place, commitment=seed.commitment, answer=answer_of(auditor.raw, seed.commitment))
+    with_card(place, commitment=seed.commitment, answer=answer_of(str(auditor).encode(), seed.commitment))
     assert "Nothing can be made" in against(audited(place))
     assert not (place / "x.json").exists()
 

@@ -28,13 +28,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from pyrage.x25519 import Identity, Recipient
 
 from sfumato import __version__
 from sfumato.channels.base import EXACT_COUNTS, EXACT_PATHS
 from sfumato.core.errors import CardError, OutputError, UsageError
 from sfumato.core.files import check_free, exclusive, is_private, write_whole
 from sfumato.core.records import Record
-from sfumato.guarantee.age_file import Identity, Recipient
+from sfumato.guarantee.age_file import load_identity, load_recipient, recipient, seal
 from sfumato.ledger.public_log import Entry, entry_of
 from sfumato.noise import Streams
 from sfumato.table import Schema, Table
@@ -135,7 +136,7 @@ class NoiseCommitment(Record):
 
     def __post_init__(self) -> None:
         _hex(self.commitment)
-        Recipient.read(self.auditor)
+        recipient(self.auditor)
 
     @classmethod
     def load(cls, path: Path | str) -> NoiseCommitment:
@@ -198,23 +199,23 @@ class Seed:
 
 def new_auditor(path: Path) -> Recipient:
     """Make the auditor's key in a private file, and the public half beside it."""
-    identity, public = Identity.new(), path.with_name(path.name + ".pub")
+    identity, public = Identity.generate(), path.with_name(path.name + ".pub")
     for one in (path, public):
         check_free(one)
-    write_whole(path, f"# public key: {identity.public.text}\n{identity.text}\n", private=True)
-    write_whole(public, identity.public.text + "\n")
-    return identity.public
+    write_whole(path, f"# public key: {identity.to_public()}\n{identity}\n", private=True)
+    write_whole(public, f"{identity.to_public()}\n")
+    return identity.to_public()
 
 
 def answer(path: Path | str, key: Path) -> tuple[str, int]:
     """Answer the commitment in a file, and note it beside the key: the value, and how many were answered in all."""
-    auditor, told = Identity.load(key), NoiseCommitment.load(path)
-    if told.auditor != auditor.public.text:
+    auditor, told = load_identity(key), NoiseCommitment.load(path)
+    if told.auditor != str(auditor.to_public()):
         raise UsageError(f"{path} is a commitment to another auditor: {told.auditor}.")
     with exclusive(_notes(key)):
         every = (answered(key) or set()) | {told.commitment}
         write_whole(_notes(key), "".join(f"{one}\n" for one in sorted(every)), private=True)
-    return spoken(told.commitment, answer_of(auditor.raw, told.commitment)), len(every)
+    return spoken(told.commitment, answer_of(str(auditor).encode(), told.commitment)), len(every)
 
 
 def answered(key: Path) -> set[str] | None:
@@ -254,11 +255,11 @@ def commit(table: Table, plan: Plan, schema: Schema, out: Path) -> Committed:
             "--force: whoever answers sees both commitments."
         )
     seed = Seed.drawn(content_digest(content_of(table)), parameters_of(plan, schema))
-    told = NoiseCommitment(commitment=seed.commitment, auditor=auditor.text)
+    told = NoiseCommitment(commitment=seed.commitment, auditor=str(auditor))
     out.parent.mkdir(parents=True, exist_ok=True)
     forget(secret)
     write_whole(secret, seed.to_json(), private=True)
-    write_whole(beside(out, SEALED), auditor.seal(seed.to_json()), private=True)
+    write_whole(beside(out, SEALED), seal(seed.to_json(), auditor), private=True)
     write_whole(beside(out, COMMITMENT), json.dumps(told.to_dict(), indent=1) + "\n")
     return Committed(told, beside(out, COMMITMENT), beside(out, SEALED), secret)
 
@@ -289,7 +290,7 @@ def opened(table: Table, plan: Plan, schema: Schema, out: Path | None) -> Opened
     published = NoiseCommitment.load(beside(out, COMMITMENT))
     if published.commitment != seed.commitment:
         raise CardError(f"{path} does not belong to {beside(out, COMMITMENT)}. Commit again, with --force.")
-    if published.auditor != auditor.text:
+    if published.auditor != str(auditor):
         raise UsageError("The commitment was made for another auditor's key. Give that one to --auditable.")
     answer = value.partition("-")[0]
     if not _ANSWERED.fullmatch(value) or value != spoken(seed.commitment, answer):
@@ -308,13 +309,13 @@ def opened(table: Table, plan: Plan, schema: Schema, out: Path | None) -> Opened
             "You committed to another table: a cell, a column or the order of rows is not what it was. Release that "
             "one, or commit again, to another seed, with --force and without --answer."
         )
-    on_card = {"auditor": auditor.text, "commitment": seed.commitment, "answer": answer}
+    on_card = {"auditor": str(auditor), "commitment": seed.commitment, "answer": answer}
     return Opened(Streams(run_key(seed.s, seed.commitment, answer)), on_card, path)
 
 
 def _auditor(options: Options) -> Recipient:
     assert options.auditable is not None
-    return Recipient.load(options.auditable)
+    return load_recipient(options.auditable)
 
 
 def _kept(path: Path) -> Seed:

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyrage.x25519 import Identity
 
 from sfumato.core.asked import check_asked
 from sfumato.core.errors import CardError, SfumatoError, UsageError
 from sfumato.core.progress import silent
 from sfumato.core.wording import counted, first_names
 from sfumato.guarantee import Card
-from sfumato.guarantee.age_file import Identity
+from sfumato.guarantee.age_file import load_identity, unsealed
 from sfumato.guarantee.finding import Finding, cannot_check, ok, wrong
 from sfumato.ledger.public_log import LogCopy
 from sfumato.mechanisms import make_mechanism
@@ -69,7 +70,7 @@ class Audited:
             sealed = Path(seed).read_bytes()
         except OSError:
             raise UsageError(f"{seed} cannot be read. Give the sealed seed that the owner sent you.") from None
-        return cls(Identity.load(key), Path(key), sealed, open_table(table))
+        return cls(load_identity(key), Path(key), sealed, open_table(table))
 
 
 def recomputed(what: Presented, audited: Audited, copy: LogCopy | None) -> Iterator[Finding]:
@@ -78,11 +79,11 @@ def recomputed(what: Presented, audited: Audited, copy: LogCopy | None) -> Itera
     if told is None:
         yield wrong("seed", "The card names no commitment, so that its noise cannot be recomputed.")
         return
-    if told["auditor"] != audited.auditor.public.text:
+    if told["auditor"] != str(audited.auditor.to_public()):
         yield wrong("seed", "The card names another auditor's key: its owner did not commit to you.")
         return
     try:
-        seed = Seed.from_json(audited.auditor.open(audited.sealed))
+        seed = Seed.from_json(unsealed(audited.sealed, audited.auditor))
     except CardError as error:
         yield wrong("seed", str(error))
         return
@@ -106,7 +107,7 @@ def _order(told: Mapping[str, str], audited: Audited, copy: LogCopy | None) -> I
     commitment, auditor = told["commitment"], told["auditor"]
     logged = [] if copy is None else copy.told(KIND)
     mine = [entry for _, entry in logged if entry.get("commitment") == commitment]
-    if told["answer"] == answer_of(audited.auditor.raw, commitment):
+    if told["answer"] == answer_of(str(audited.auditor).encode(), commitment):
         notes = answered(audited.key_file)
         yield ok("answer", "The answer is this auditor's, so that the noise could not be known before the commitment.")
         if notes is None:

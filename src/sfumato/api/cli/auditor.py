@@ -29,7 +29,7 @@ def key(
 
     public = new_auditor(file)
     console.say(f"Wrote {file}, for you alone. To owners: {file}.pub ({public.text})")
-    console.result({"key": str(file), "public": f"{file}.pub", "auditor": public.text})
+    console.result({"key": str(file), "public": f"{file}.pub", "auditor": str(public)})
 
 
 @app.command()

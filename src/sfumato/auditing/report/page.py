@@ -48,7 +48,6 @@ from sfumato.auditing.report.strongest import attackers_section, counts_values, 
 from sfumato.auditing.report.wording import DASH, figure, of_100, setting_rows
 from sfumato.core.errors import CardError, UsageError
 from sfumato.core.files import check_free, file_digest, write_whole
-from sfumato.core.qr import qr_svg
 from sfumato.core.svg import tag
 from sfumato.core.wording import own_words, to_type
 from sfumato.guarantee import Card
@@ -392,9 +391,13 @@ def render_certificate(folder: Path, audit: Mapping[str, Any] | None = None) -> 
 
 
 def signer_html(fingerprint: str) -> Markup:
-    """A fingerprint as words to read out and as a QR code to scan."""
+    """A fingerprint as words to read out and as a QR code to scan: dark on white also on a dark page, since readers
+    expect it."""
+    import segno  # for this alone
+
     words = tag("ol", *(tag("li", word) for word in fingerprint.split("-")))
-    code = qr_svg(fingerprint.upper(), "The same fingerprint as a QR code")
+    drawn = segno.make_qr(fingerprint.upper()).svg_inline(omitsize=True, light="#fff", svgclass="qr", lineclass=None)
+    code = tag("div", Markup(drawn), role="img", aria_label="The same fingerprint as a QR code")
     return tag("div", code, words, class_="signer")
 
 
