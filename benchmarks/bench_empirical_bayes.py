@@ -14,7 +14,7 @@ import tracemalloc
 
 import numpy as np
 
-from sfumato.learn.classifiers.empirical_bayes_naive_bayes import EmpiricalBayesNaiveBayes
+from sfumato.learn.classifiers.empirical_bayes import EmpiricalBayesNaiveBayes
 from sfumato.mechanisms import SquareWaveColumns
 from sfumato.table import Encoding
 

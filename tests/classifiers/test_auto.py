@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from sfumato.learn.classifiers.auto import BLEND, SHARES, THROUGH_NOISE, AutoClassifier, _chosen
-from sfumato.learn.classifiers.blend import Blend
+from sfumato.learn.classifiers.auto import BLEND, SHARES, THROUGH_NOISE, AutoClassifier, Blend, _chosen
 from sfumato.mechanisms import make_mechanism
 from sfumato.table import Column, Encoding, Schema
 

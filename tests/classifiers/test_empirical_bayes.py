@@ -7,6 +7,7 @@ from sfumato.channels import Additive
 from sfumato.core.errors import UsageError
 from sfumato.learn.classifiers.empirical_bayes import (
     ColumnFit,
+    EmpiricalBayesNaiveBayes,
     Prior,
     Seen,
     States,
@@ -15,7 +16,6 @@ from sfumato.learn.classifiers.empirical_bayes import (
     outcomes_of,
     pooled,
 )
-from sfumato.learn.classifiers.empirical_bayes_naive_bayes import EmpiricalBayesNaiveBayes
 from sfumato.learn.classifiers.factory import make_classifier
 from sfumato.mechanisms import make_mechanism
 from sfumato.noise import Laplace

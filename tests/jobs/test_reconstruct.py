@@ -13,9 +13,8 @@ from sfumato.core.errors import CardError, OutputError, SchemaError, TableError,
 from sfumato.core.files import new_folder
 from sfumato.guarantee import Card
 from sfumato.learn.asked import ReconstructAsked
-from sfumato.learn.reconstruct import Wish, folder_names, reconstruct_each, save_each
+from sfumato.learn.reconstruct import Projection, Wish, folder_names, reconstruct_each, save_each
 from sfumato.noise import OperatorNoise, make_law, make_operator
-from sfumato.reconstruction.projection import Projection
 from sfumato.reconstruction.reconstruct import reconstruct
 from sfumato.release.sanitize import Options, sanitize
 

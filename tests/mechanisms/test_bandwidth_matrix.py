@@ -15,11 +15,11 @@ from sfumato.channels import Recipe, apart
 from sfumato.core.errors import CardError, UsageError
 from sfumato.learn.classifiers.noise_aware_discriminant import class_moments
 from sfumato.learn.classifiers.reads_noise import Part
+from sfumato.learn.reconstruct import Projection
 from sfumato.mechanisms import KernelResampling
 from sfumato.mechanisms.bandwidth import CONSTANTS, LEAST_SHARE, correlated_root, reference_width
 from sfumato.mechanisms.phases import Given
 from sfumato.noise import Epanechnikov, Streams
-from sfumato.reconstruction.projection import Projection
 
 
 def rows_of(n=400, d=4, seed=0):

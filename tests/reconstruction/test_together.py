@@ -6,9 +6,8 @@ import pytest
 import sfumato as sf
 from sfumato.core.errors import CardError, UsageError
 from sfumato.learn.asked import ReconstructAsked
-from sfumato.learn.reconstruct import Wish, reconstruct_each, save_each
+from sfumato.learn.reconstruct import Projection, Wish, reconstruct_each, save_each
 from sfumato.reconstruction.joint_density import Axis, Pairs, Side, path
-from sfumato.reconstruction.projection import Projection
 from sfumato.reconstruction.reconstruct import make_method
 
 PUBLIC = {"source": "public", "reason": "made up"}

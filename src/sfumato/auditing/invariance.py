@@ -22,7 +22,7 @@ from sfumato.core.asked import asks
 from sfumato.core.errors import PrivacyLeakWarning, SchemaError, SfumatoError, TableError, UsageError
 from sfumato.guarantee.cost import posterior_bound
 from sfumato.learn.classifiers.factory import CLASSIFIERS, choose_classifier
-from sfumato.learn.classifiers.kernel_smoother import REGRESSIONS
+from sfumato.learn.classifiers.geometric import REGRESSIONS
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.training import fit_on_parts
 from sfumato.mechanisms.random_rotation import haar_rotation

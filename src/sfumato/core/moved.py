@@ -12,7 +12,13 @@ MOVED = {
     "sfumato.table.statistics.moments": "sfumato.table.statistics",
     "sfumato.learn.classifiers.assignment": "sfumato.learn.classifiers.on_reconstruction",
     "sfumato.learn.classifiers.checked_rows": "sfumato.learn.classifiers.reads_noise",
+    "sfumato.learn.classifiers.blend": "sfumato.learn.classifiers.auto",
+    "sfumato.learn.classifiers.empirical_bayes_naive_bayes": "sfumato.learn.classifiers.empirical_bayes",
+    "sfumato.learn.classifiers.hyperplanes": "sfumato.learn.classifiers.geometric",
+    "sfumato.learn.classifiers.kernel_smoother": "sfumato.learn.classifiers.geometric",
     "sfumato.learn.classifiers.label_noise": "sfumato.learn.classifiers.reads_noise",
+    "sfumato.learn.classifiers.nearest_vote": "sfumato.learn.classifiers.geometric",
+    "sfumato.learn.classifiers.reconstructed_naive_bayes": "sfumato.learn.classifiers.on_reconstruction",
 }
 """In this order: first rooms that moved, then modules that were joined."""
 

@@ -14,7 +14,7 @@ from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError
 from sfumato.learn.asked import RegressAsked
-from sfumato.learn.classifiers.kernel_smoother import REGRESSIONS
+from sfumato.learn.classifiers.geometric import REGRESSIONS
 from sfumato.learn.mining.linear import WEAK, Linear, Unbiased, fit_linear, unbiased
 from sfumato.learn.mining.seen import Mined, file_order, parts_of
 from sfumato.learn.releases import pooled

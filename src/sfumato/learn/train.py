@@ -15,7 +15,7 @@ from sfumato.core.wording import to_type
 from sfumato.guarantee import Card
 from sfumato.learn.asked import TrainAsked
 from sfumato.learn.classifiers.factory import CLASSIFIERS, Choice, choose_classifier, make_classifier
-from sfumato.learn.classifiers.reads_noise import Part, mean_keep
+from sfumato.learn.classifiers.reads_noise import Part, corrected_priors, mean_keep
 from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts, public_map
 from sfumato.learn.model import FORMAT, VERSION, Model
 from sfumato.learn.releases import pooled
@@ -72,8 +72,6 @@ def commonest_share(parts: Sequence[Part]) -> float:
     counts = np.bincount(np.concatenate([part.y for part in parts]))
     keep, shares = mean_keep(parts), counts / counts.sum()
     if keep < 1.0:
-        from sfumato.learn.classifiers.reads_noise import corrected_priors
-
         k = max(len(counts), 2)
         shares = corrected_priors(np.pad(counts, (0, k - len(counts))), keep, k)
     return float(shares.max())

@@ -10,11 +10,14 @@ if TYPE_CHECKING:
     from sfumato.learn.classifiers.distortion import NoiseSummary, noise_summary
     from sfumato.learn.classifiers.factory import CLASSIFIERS, make_classifier
     from sfumato.learn.classifiers.noise_aware_discriminant import NoiseAwareDiscriminant
-    from sfumato.learn.classifiers.on_reconstruction import OnReconstruction, ReconstructedTree
+    from sfumato.learn.classifiers.on_reconstruction import (
+        OnReconstruction,
+        ReconstructedNaiveBayes,
+        ReconstructedTree,
+    )
     from sfumato.learn.classifiers.perturbed import PerturbedClassifier
     from sfumato.learn.classifiers.radius_vote import RadiusVote
     from sfumato.learn.classifiers.reads_noise import LabelNoiseCorrection, Part
-    from sfumato.learn.classifiers.reconstructed_naive_bayes import ReconstructedNaiveBayes
     from sfumato.learn.classifiers.training import fit_on_parts
 
 _WHERE = {
@@ -26,7 +29,7 @@ _WHERE = {
     "Part": "reads_noise",
     "PerturbedClassifier": "perturbed",
     "RadiusVote": "radius_vote",
-    "ReconstructedNaiveBayes": "reconstructed_naive_bayes",
+    "ReconstructedNaiveBayes": "on_reconstruction",
     "ReconstructedTree": "on_reconstruction",
     "fit_on_parts": "training",
     "make_classifier": "factory",

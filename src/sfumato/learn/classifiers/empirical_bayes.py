@@ -16,10 +16,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
-from sfumato.channels import Channel, NotApplicableError, Recipe, Secret, Staged
+from sfumato.channels import Channel, Exact, NotApplicableError, Recipe, Secret, Staged
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import UsageError
+from sfumato.guarantee import Card
+from sfumato.learn.classifiers.reads_noise import AnswersForReleased, Part, recipe_of, softmax
+from sfumato.mechanisms import Mechanism
 from sfumato.table import Group
 
 # One column of a release as counts: what was true in a few states, what was released in a few outcomes.
@@ -33,6 +38,7 @@ STATES = 32
 WITHIN = 4
 """Places of each part at which the channel is looked at."""
 OUTCOMES = 96
+_LEAST = 1e-300
 BLOCK_ROWS = 1 << 16
 RARE = 1e-4
 """Of released numbers, so many may lie beyond the outcomes; they count as the last one."""
@@ -162,7 +168,7 @@ def outcomes_of(
 
 
 def _normalised(table: Matrix) -> Matrix:
-    return np.asarray(table / np.maximum(table.sum(axis=0, keepdims=True), 1e-300))
+    return np.asarray(table / np.maximum(table.sum(axis=0, keepdims=True), _LEAST))
 
 
 def states_of(recipe: Recipe) -> list[States]:
@@ -335,7 +341,7 @@ class ColumnFit:
         return found
 
     def _tilted(self, a: Floats) -> Floats:
-        weights = np.log(np.maximum(self.pool, 1e-300)) + self.phi @ a
+        weights = np.log(np.maximum(self.pool, _LEAST)) + self.phi @ a
         weights = np.exp(weights - weights.max())
         return np.asarray(weights / weights.sum())
 
@@ -356,14 +362,136 @@ def choose_prior(columns: Sequence[ColumnFit]) -> Prior:
     return chosen
 
 
-def evidence_of(columns: Sequence[ColumnFit], prior: Prior) -> float:
-    """Log marginal likelihood ratio of "some columns differ between classes" to "none does"."""
-    return _together(np.array([column.evidence(prior) for column in columns]), prior.share)
-
-
 def _together(found: Floats, share: float) -> float:
-    return float(np.logaddexp(math.log(share) + found, _log(1.0 - share)).sum())
+    """Log marginal likelihood ratio of "some columns differ between classes" to "none does"."""
+    none = math.log(1.0 - share) if share < 1.0 else -math.inf
+    return float(np.logaddexp(math.log(share) + found, none).sum())
 
 
-def _log(value: float) -> float:
-    return math.log(value) if value > 0 else -math.inf
+# Naive Bayes for strong noise: class distributions shrunk by empirical Bayes, from counts through the channels.
+
+
+class EmpiricalBayesNaiveBayes(AnswersForReleased):
+    """Naive Bayes whose class distributions are as simple as the noise demands.
+
+    Every column is read as counts of outcomes by class, and the card says how outcomes come about. The distribution of
+    all rows is reconstructed; a class differs from it by a line and a curve in the ranks of a number, by the shares of
+    a category. How much a class may differ, and how many columns do at all, is estimated from all columns together, so
+    that noise is not taken for signal. Columns that not every row reports, missing cells and randomized labels are
+    taken in.
+
+    Attributes
+    ----------
+    classes_, class_prior_ : labels, and their shares (before randomization).
+    spread_, decay_, share_ : how much classes differ, how much less in the curve, and in how many columns.
+    evidence_ : log marginal likelihood ratio of "classes differ" to "they do not".
+    """
+
+    corrects_labels = True
+
+    def _train(self, parts: list[Part]) -> None:
+        """Count and estimate."""
+        k = len(self.classes_)
+        shares, response = self._set_prior(parts)
+        states, outcomes = self._readings(parts)
+        with threadpool_limits(1, user_api="blas"):
+            columns = self._columns_of(parts, states, outcomes, k)
+            prior = choose_prior(columns)
+            self.spread_, self.decay_, self.share_ = prior
+            self.evidence_ = _together(np.array([column.evidence(prior) for column in columns]), prior.share)
+            self.starts_ = [one.start for one in states]
+            self.widths_ = [one.width for one in states]
+            self.parts_ = [one.parts for one in states]
+            self.lows_, self.highs_ = [one.low for one in states], [one.high for one in states]
+            self.ratios_: list[Matrix] = []
+            self.included_: list[float] = []
+            self.pools_: list[Floats] = [column.pool for column in columns]
+            for column in columns:
+                found = column.distributions(prior)
+                if response is not None:
+                    found = _unmixed(found, shares, self.class_prior_, response)
+                ratio = np.log(np.maximum(found, _LEAST)) - np.log(np.maximum(column.pool, _LEAST))
+                self.included_.append(column.included(prior))
+                self.ratios_.append(self.included_[-1] * np.where(column.pool > 0, ratio, 0.0))
+
+    def _readings(self, parts: list[Part]) -> tuple[list[States], list[list[Outcomes]]]:
+        recipes = [rows.source for rows in parts if rows.source is not None]
+        if not recipes:
+            states = [States(j, 1, STATES, *_range(parts, j)) for j in range(parts[0].Z.shape[1])]
+            plain = [outcomes_of(Exact(), slice(j, j + 1), one) for j, one in enumerate(states)]
+            return states, [plain for _ in parts]
+        try:
+            states, found = readings(recipes)
+        except NotApplicableError as error:
+            raise UsageError(f"empirical-bayes-naive-bayes cannot read this release: {error}.") from None
+        told = iter(found)
+        exact = [outcomes_of(Exact(one.width), slice(one.start, one.start + one.width), one) for one in states]
+        return states, [exact if rows.source is None else next(told) for rows in parts]
+
+    def _columns_of(
+        self, parts: list[Part], states: list[States], outcomes: list[list[Outcomes]], classes: int
+    ) -> list[ColumnFit]:
+        seen = [
+            [
+                Seen(found[place].counts(rows.Z, rows.y, classes), found[place].transition)
+                for rows, found in zip(parts, outcomes, strict=True)
+            ]
+            for place in range(len(states))
+        ]
+        flat = [_flat(one) for one in states]
+        pools = [pooled(column, weight) for column, weight in zip(seen, flat, strict=True)]
+        usual = [pool[: one.parts] for pool, one in zip(pools, states, strict=True) if one.parts == STATES]
+        average = np.mean(usual, axis=0) if usual else np.ones(STATES) / STATES
+        fits = []
+        for column, one, weight in zip(seen, states, flat, strict=True):
+            if one.parts == STATES:
+                weight = np.append(PSEUDO_ROWS * average / average.sum(), weight[STATES:])
+            fits.append(ColumnFit.of(column, pooled(column, weight + 1e-6), one.parts))
+        return fits
+
+    def predict_proba(self, X: npt.ArrayLike) -> Floats:
+        """Probabilities of the classes of plain rows; a category that was never seen speaks for no class."""
+        rows = self._queries(X)
+        scores = self._prior_scores(len(rows))
+        for one, ratios in zip(self._states(), self.ratios_, strict=True):
+            found = one.of(rows)
+            scores += np.where(found[:, None] >= 0, ratios[:, np.maximum(found, 0)].T, 0.0)
+        return softmax(scores)
+
+    def predict_proba_released(self, Z: npt.ArrayLike, source: Recipe | Card | Mechanism) -> Floats:
+        """Probabilities for perturbed rows: P(outcome | class) is the class's distribution through the channel."""
+        recipe = recipe_of(source)
+        assert recipe is not None
+        rows = self._queries(Z, gaps=bool(recipe.left_out))
+        scores = self._prior_scores(len(rows))
+        pairs = zip(recipe.channels, recipe.places, self._states(), self.ratios_, self.pools_, strict=True)
+        for channel, place, one, ratios, pool in pairs:
+            outcomes = outcomes_of(channel, place, one)
+            told = outcomes.transition @ (np.exp(ratios) * pool).T  # outcomes x classes
+            told /= np.maximum((outcomes.transition @ pool)[:, None], _LEAST)
+            found = outcomes.of(rows)
+            scores += np.where(found[:, None] >= 0, np.log(np.maximum(told, _LEAST))[np.maximum(found, 0)], 0.0)
+        return softmax(scores)
+
+    def _states(self) -> list[States]:
+        told = zip(self.starts_, self.widths_, self.parts_, self.lows_, self.highs_, strict=True)
+        return [States(*one) for one in told]
+
+
+def _flat(states: States) -> Floats:
+    if not states.parts:
+        return np.full(states.count, 0.5)
+    return np.append(np.full(states.parts, PSEUDO_ROWS / states.parts), np.full(states.count - states.parts, 0.5))
+
+
+def _range(parts: list[Part], column: int) -> tuple[float, float]:
+    low = min(float(rows.Z[:, column].min()) for rows in parts)
+    high = max(float(rows.Z[:, column].max()) for rows in parts)
+    return low, max(high, low + 1e-12)
+
+
+def _unmixed(found: Matrix, seen: Floats, true: Floats, response: Matrix) -> Matrix:
+    """Distributions of the true classes from those of the reported ones: joint shares, the response undone."""
+    joint = np.linalg.solve(response, seen[:, None] * found)
+    joint = np.maximum(joint, 0.02 * true[:, None] * (seen @ found)[None, :] + _LEAST)
+    return np.asarray(joint / joint.sum(axis=1, keepdims=True))

@@ -329,7 +329,7 @@ class NoiseAwareDiscriminant(GivesProbabilities, ReadsNoise):
         scores = np.empty((len(rows), len(self.classes_)))
         for code, (mean, covariance) in enumerate(zip(self.means_, own, strict=True)):
             seen = gain @ covariance @ gain.T + added + _RIDGE * np.eye(recipe.width)
-            scores[:, code] = _log_normal(rows, gain @ mean + offset, seen)
+            scores[:, code] = log_normal(rows, gain @ mean + offset, seen)
         return softmax(scores + np.log(np.maximum(self.class_prior_, 1e-300)))
 
     def _scores(self, rows: Floats) -> Floats:
@@ -337,11 +337,11 @@ class NoiseAwareDiscriminant(GivesProbabilities, ReadsNoise):
             return np.asarray(rows @ self.coef_.T + self.intercept_)
         scores = np.empty((len(rows), len(self.classes_)))
         for code, (mean, covariance) in enumerate(zip(self.means_, self.covariance_, strict=True)):
-            scores[:, code] = _log_normal(rows, mean, covariance)
+            scores[:, code] = log_normal(rows, mean, covariance)
         return np.asarray(scores + np.log(np.maximum(self.class_prior_, 1e-300)))
 
 
-def _log_normal(rows: Floats, mean: Floats, covariance: Floats) -> Floats:
+def log_normal(rows: Floats, mean: Floats, covariance: Floats) -> Floats:
     """Up to a constant."""
     root = np.linalg.cholesky(covariance)
     away = np.linalg.solve(root, (rows - mean).T)

@@ -26,6 +26,7 @@ from sfumato.learn.classifiers.empirical_bayes import (
     states_of,
     states_of_group,
 )
+from sfumato.learn.classifiers.noise_aware_discriminant import log_normal
 from sfumato.learn.classifiers.reads_noise import GivesProbabilities, Part, ReadsNoise, recipe_of, softmax
 from sfumato.mechanisms import Mechanism
 from sfumato.noise.response import mean_length
@@ -379,9 +380,7 @@ class PrivateDiscriminant(GivesProbabilities, ReadsNoise):
             return linear
         scores = np.empty(linear.shape)
         for code, (mean, covariance) in enumerate(zip(self.means_, self.quadratic_, strict=True)):
-            root = np.linalg.cholesky(covariance)
-            away = np.linalg.solve(root, (f - mean).T)
-            scores[:, code] = -0.5 * (away**2).sum(axis=0) - np.log(np.diag(root)).sum()
+            scores[:, code] = log_normal(f, mean, covariance)
         scores += np.log(np.maximum(self.class_prior_, 1e-300))
         return (linear + softmax(scores)) / 2.0
 

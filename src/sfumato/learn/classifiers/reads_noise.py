@@ -170,7 +170,9 @@ def corrected_priors(observed_counts: npt.ArrayLike, keep: float, k: int) -> Flo
     counts = np.asarray(observed_counts, dtype=np.float64)
     if counts.shape != (k,) or (counts < 0).any() or counts.sum() <= 0:
         raise ValueError(f"The 'observed_counts' parameter must hold {k} counts >= 0, not all zero.")
-    return onto_simplex(_invert(counts / counts.sum(), keep, k))
+    _check(keep, k)
+    other = (1 - keep) / (k - 1)
+    return onto_simplex((counts / counts.sum() - other) / (keep - other))
 
 
 @dataclass(eq=False, repr=False)
@@ -236,7 +238,8 @@ class LabelNoiseCorrection(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         seen = np.asarray(self.classifier_.predict_proba(X), dtype=np.float64)
         if not self._is_balanced():
             return onto_simplex(np.linalg.solve(self.response_, seen.T).T)
-        seen = _normalised(seen * self.seen_prior_)
+        seen = seen * self.seen_prior_
+        seen /= seen.sum(axis=1, keepdims=True)
         excess = np.linalg.solve(self.response_, (seen - self.seen_prior_).T).T
         k = len(self.classes_)
         even = np.full(k, 1 / k)
@@ -281,16 +284,6 @@ class LabelNoiseCorrection(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         if np.linalg.cond(given) > 1e8:
             raise ValueError("The 'keep' matrix cannot be inverted: the labels no longer tell the classes apart.")
         return given
-
-
-def _invert(shares: Floats, keep: float, k: int) -> Floats:
-    _check(keep, k)
-    q = (1 - keep) / (k - 1)
-    return (shares - q) / (keep - q)
-
-
-def _normalised(values: Floats) -> Floats:
-    return np.asarray(values / values.sum(axis=1, keepdims=True))
 
 
 def _check(keep: float, k: int) -> None:
@@ -451,6 +444,10 @@ class AnswersForReleased(GivesProbabilities, ReadsNoise):
     def predict_released(self, Z: npt.ArrayLike, source: Recipe | Card | Mechanism) -> npt.NDArray[Any]:
         """Classes of perturbed rows, of a release whose card (or mechanism) is `source`."""
         return np.asarray(self.classes_[self.predict_proba_released(Z, source).argmax(axis=1)])
+
+    def _prior_scores(self, rows: int) -> Floats:
+        """Log-probabilities of the classes before anything is seen, for so many rows."""
+        return np.repeat(np.log(np.maximum(self.class_prior_, 1e-300))[None, :], rows, axis=0)
 
 
 def softmax(scores: Floats) -> Floats:

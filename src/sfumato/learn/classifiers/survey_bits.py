@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import BernoulliNB
 from sklearn.tree import DecisionTreeClassifier
@@ -15,12 +15,13 @@ from sklearn.tree import DecisionTreeClassifier
 from sfumato.channels.guidance.space import FLOOR, Link, bit_probabilities
 from sfumato.core.array_types import Matrix
 from sfumato.core.errors import TableError, UsageError
+from sfumato.learn.classifiers.reads_noise import GivesProbabilities, softmax
 
 QUERIES = ("plain", "expected", "redrawn")
 
 
 @dataclass(eq=False, repr=False)
-class SurveyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class SurveyClassifier(GivesProbabilities):
     """Train on received bits, classify plain (unperturbed) one-hot answers [guided-survey, 3].
 
     Received bits are not one-hot, so that counting ones per question means nothing; every bit is a feature of its own.
@@ -102,10 +103,6 @@ class SurveyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return _expected_naive_bayes(self.classifier_, q)
         return np.asarray(self.classifier_.predict_proba(q))
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Classes of plain one-hot answers."""
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
-
     def _queries(self) -> str:
         chosen = self.queries
         if chosen is None:
@@ -120,8 +117,7 @@ def _expected_naive_bayes(model: BernoulliNB, q: Matrix) -> Matrix:
     one = model.feature_log_prob_
     zero = np.log(-np.expm1(one))
     log = q @ (one - zero).T + zero.sum(axis=1) + model.class_log_prior_
-    weight = np.exp(log - log.max(axis=1, keepdims=True))
-    return np.asarray(weight / weight.sum(axis=1, keepdims=True))
+    return softmax(log)
 
 
 def accuracy_on_received(

@@ -17,7 +17,7 @@ from sfumato.channels import NotApplicableError, Recipe
 from sfumato.channels.staged import Staged
 from sfumato.core.array_types import Matrix
 from sfumato.core.errors import TableError, UsageError
-from sfumato.learn.classifiers.reads_noise import Part, ReadsNoise, mean_keep
+from sfumato.learn.classifiers.reads_noise import LabelNoiseCorrection, Part, ReadsNoise, mean_keep
 
 # An interrupt that a library swallows is raised again when the library is done.
 
@@ -132,8 +132,6 @@ def fit_on_parts(classifier: Any, parts: Sequence[Part]) -> Any:
 
         extra = {"noise": [noise_summary(part.source, Z.shape[1]) for part in parts], "part": part_of}
     if (keep := mean_keep(parts)) < 1.0:
-        from sfumato.learn.classifiers.reads_noise import LabelNoiseCorrection
-
         classifier = LabelNoiseCorrection(classifier, keep=keep)
     return classifier.fit(Z, y, **extra)
 

@@ -40,7 +40,7 @@ class NearestRows(NamedClassifier):
     )
     keeps_rows = True
     model_types = ("neighbors._classification.KNeighborsClassifier",)  # what a model of 0.1 holds
-    own_types = ("nearest_vote.NearestVote",)
+    own_types = ("geometric.NearestVote",)
     rotations = DISTANCES
 
     k: int | str = parameter(11, Either((Whole(1, 10_000), _BY_VALIDATION)))
@@ -48,11 +48,6 @@ class NearestRows(NamedClassifier):
 
     def __post_init__(self) -> None:
         self.weights = "1" if self.weights == 1 else self.weights  # `weights=1` reads as a number
-
-    def make(self) -> Any:
-        from sfumato.learn.classifiers.nearest_vote import NearestVote
-
-        return NearestVote(self.k, str(self.weights))
 
 
 class KernelClassifier(NamedClassifier):
@@ -70,7 +65,7 @@ class KernelClassifier(NamedClassifier):
     name = "kernel-smoother"
     published = MappingProxyType({"random-rotation": {"kernel": "gaussian"}})
     keeps_rows = True
-    own_types = ("kernel_smoother.KernelSmoother",)
+    own_types = ("geometric.KernelSmoother",)
     rotations = DISTANCES
 
     width: float | str = parameter("cross-validation", Either((Positive(), _BY_VALIDATION)))
@@ -90,7 +85,7 @@ class Perceptron(NamedClassifier):
 
     name = "perceptron"
     published = MappingProxyType({"random-rotation": {}})
-    own_types = ("hyperplanes.Hyperplanes",)
+    own_types = ("geometric.Hyperplanes",)
     rotations = Invariance(
         "centre zero",
         "Its weights are sums of rows and turn with them; its bias moves by steps of 1 wherever the centre is.",
@@ -100,7 +95,7 @@ class Perceptron(NamedClassifier):
     seed: int = parameter(0, Whole(0, 2**31 - 1))
 
     def make(self) -> Any:
-        from sfumato.learn.classifiers.hyperplanes import Hyperplanes
+        from sfumato.learn.classifiers.geometric import Hyperplanes
 
         return Hyperplanes("perceptron", epochs=self.epochs, random_state=self.seed)
 
@@ -116,7 +111,7 @@ class Logistic(NamedClassifier):
 
     name = "logistic"
     fixed = MappingProxyType({"kind": "logistic"})
-    own_types = ("hyperplanes.Hyperplanes",)
+    own_types = ("geometric.Hyperplanes",)
     rotations = Invariance(
         "any centre",
         "Rotated weights are as long as they were, and the intercept, which is not penalised, takes up the centre.",

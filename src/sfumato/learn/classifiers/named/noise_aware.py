@@ -72,7 +72,7 @@ class BayesOnDensities(NamedClassifier):
 
     name = "reconstructed-naive-bayes"
     knows_noise = True
-    own_types = ("reconstructed_naive_bayes.ReconstructedNaiveBayes",)
+    own_types = ("on_reconstruction.ReconstructedNaiveBayes",)
     rotations = SINGLE_COLUMNS
 
     intervals: int | None = parameter(None, _INTERVALS)
@@ -84,7 +84,7 @@ class EmpiricalBayes(NamedClassifier):
 
     name = "empirical-bayes-naive-bayes"
     knows_noise = True
-    own_types = ("empirical_bayes_naive_bayes.EmpiricalBayesNaiveBayes",)
+    own_types = ("empirical_bayes.EmpiricalBayesNaiveBayes",)
     rotations = SINGLE_COLUMNS
 
 

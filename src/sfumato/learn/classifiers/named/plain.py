@@ -1,4 +1,4 @@
-"""Learners of single columns and small networks: values as they are; randomized labels are corrected."""
+"""Learners of values, or a survey's bits, as they are; randomized labels are corrected."""
 
 from __future__ import annotations
 
@@ -186,10 +186,62 @@ class BlendOfThree(NamedClassifier):
 
     name = "blend"
     model_types = (*Forest.model_types, *Boosting.model_types)
-    own_types = ("blend.Blend", "hyperplanes.Hyperplanes")
+    own_types = ("auto.Blend", "geometric.Hyperplanes")
     rotations = SINGLE_COLUMNS
 
     trees: int = parameter(60, Whole(1, 2_000))
     rounds: int = parameter(50, Whole(1, 2_000))
     most_rows: int = parameter(10_000, Whole(1, 100_000_000))
     seed: int = parameter(0, Whole(0, 2**31 - 1))
+
+
+# Learners of the bits of a guided survey.
+
+
+class BitBayes(NamedClassifier):
+    """Naive Bayes on the bits of a guided survey.
+
+    Parameters
+    ----------
+    pseudo_rows : float, default=1.0
+        Rows that every value of a bit counts beforehand, above 0 to 1e6.
+    """
+
+    name = "bernoulli-naive-bayes"
+    published = MappingProxyType({"guided-survey": {}})
+    on_bits = True
+    model_types = ("naive_bayes.BernoulliNB",)
+    own_types = ("survey_bits.SurveyClassifier",)
+
+    pseudo_rows: float = parameter(1.0, Positive())
+
+    def make(self) -> Any:
+        from sfumato.learn.classifiers.survey_bits import SurveyClassifier
+
+        if self.pseudo_rows == 1.0:
+            return SurveyClassifier("naive-bayes")
+        from sklearn.naive_bayes import BernoulliNB
+
+        return SurveyClassifier(BernoulliNB(alpha=float(self.pseudo_rows)))
+
+
+class BitTree(NamedClassifier):
+    """An ID3 decision tree (information gain) on the bits of a guided survey.
+
+    Parameters
+    ----------
+    min_leaf : int or null, default=null
+        Rows in a leaf at least, from 1 to 1,000,000; null for a thousandth of the rows, and 5 at least.
+    max_depth : int or null, default=null
+        Depth at most, from 1 to 1,000.
+    """
+
+    name = "id3"
+    published = MappingProxyType({"guided-survey": {}})
+    on_bits = True
+    model_types = ("tree._classes.DecisionTreeClassifier",)
+    own_types = ("survey_bits.SurveyClassifier",)
+    fixed = MappingProxyType({"classifier": "id3"})
+
+    min_leaf: int | None = parameter(None, Either((Whole(1, 1_000_000), Nothing())))
+    max_depth: int | None = parameter(None, Either((Whole(1, 1_000), Nothing())))

@@ -1,0 +1,356 @@
+"""Learners of distances and planes, for which a rotation can change nothing: nearest rows, kernels, hyperplanes.
+
+The nearest rows vote, with weights 1, 1/d or 1/d^2. Kernel methods are as the rotation paper defines them, a weighted
+mean of the labels around a point:
+
+    f(x) = sum_i K(x, x_i) y_i / sum_i K(x, x_i),   K(x, x_i) = D(|x - x_i| / width)   [random-rotation, Eqs 1, 2]
+
+For classes y_i is one-hot, and f(x) are their probabilities. Only distances enter, also where k or the width is chosen:
+so answers stay the same under every rotation about any centre (Theorem 1). Hyperplanes are found by scikit-learn, and
+nothing is kept of it but weights and intercepts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial.distance import cdist
+from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from sfumato.core.array_types import Codes, Floats
+from sfumato.learn.classifiers.reads_noise import GivesProbabilities, matrix_of_rows, rows_and_numbers, rows_and_targets
+from sfumato.table.neighbours.nearest import nearest
+
+BY_VALIDATION = "cross-validation"
+POWERS = {"1": 0, "1/d": 1, "1/d^2": 2}
+"""Weights by name, and the power of the distance that each divides by."""
+LADDER = (1, 3, 5, 7, 9, 11, 15, 21, 31, 51, 75, 101, 151, 201, 301)
+MOST_ASKED = 1_000
+"""Rows that are left out, one at a time, to choose k."""
+
+
+@dataclass(eq=False, repr=False)
+class NearestVote(GivesProbabilities):
+    """The k nearest rows vote for their classes [random-rotation, Lemma 1; principal-laplace, 6.2].
+
+    Distances are exact, and of equally distant rows the first counts, so that the answer depends on nothing but
+    distances. Where rows lie exactly on the query and votes are weighted, these rows alone vote.
+
+    Parameters
+    ----------
+    k : how many rows vote, no more than there are; "cross-validation" takes the one of `LADDER` with the fewest errors
+        on up to 1,000 of the rows, each left out of its own vote (of equal ones the smallest).
+    weights : "1", "1/d" or "1/d^2".
+
+    Attributes
+    ----------
+    classes_, n_features_in_ : labels and columns.
+    k_ : how many rows vote.
+
+    Examples
+    --------
+    >>> model = NearestVote(k=1).fit([[0.0], [1.0], [5.0]], ["a", "a", "b"])
+    >>> model.predict([[4.0]]).tolist()
+    ['b']
+    """
+
+    k: int | str = 11
+    weights: str = "1/d"
+
+    def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Self:
+        """Keep the rows, and choose k where that is asked for."""
+        if self.weights not in POWERS:
+            raise ValueError(f"The 'weights' parameter must be one of {', '.join(POWERS)}. Got {self.weights!r}.")
+        if self.k != BY_VALIDATION and not (isinstance(self.k, int | np.integer) and self.k >= 1):
+            raise ValueError(f"The 'k' parameter must be a count of rows or {BY_VALIDATION}. Got {self.k!r} instead.")
+        X, y = rows_and_targets(self, X, y)
+        self.classes_, self.codes_ = np.unique(y, return_inverse=True)
+        self.rows_ = np.ascontiguousarray(X)
+        self.k_ = min(int(self.k), len(self.rows_)) if self.k != BY_VALIDATION else self._best_k()
+        return self
+
+    def predict_proba(self, X: npt.ArrayLike) -> Floats:
+        """The share of every class in the votes."""
+        check_is_fitted(self)
+        queries = np.ascontiguousarray(matrix_of_rows(self, X))
+        distance, index = nearest(queries, self.rows_, self.k_)
+        votes = self._votes(distance, index)
+        return np.asarray(votes / votes.sum(axis=1, keepdims=True))
+
+    def _votes(self, distance: Floats, index: Codes) -> Floats:
+        votes = np.zeros((len(distance), len(self.classes_)))
+        np.add.at(votes, (np.arange(len(distance))[:, None], self.codes_[index]), self._weights(distance))
+        return votes
+
+    def _weights(self, distance: Floats) -> Floats:
+        """Over the nearest, so that none is infinite; rows at distance zero leave nothing to the others."""
+        power = POWERS[self.weights]
+        if power == 0 or distance.shape[1] == 0:
+            return np.ones_like(distance)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            weight = (distance[:, :1] / distance) ** power
+        return np.where(distance[:, :1] > 0, weight, distance == 0)
+
+    def _best_k(self) -> int:
+        """The rows left out are as noisy as the others: all that a holder of the release alone can do."""
+        ladder = [k for k in LADDER if k < len(self.rows_)]
+        if not ladder:
+            return 1
+        held = np.random.default_rng(0).permutation(len(self.rows_))[:MOST_ASKED]
+        distance, index = nearest(self.rows_[held], self.rows_, ladder[-1] + 1)
+        others = index != held[:, None]
+        others[others.all(axis=1), -1] = False  # twins pushed the row itself out: drop the last instead
+        shape = (len(held), ladder[-1])
+        distance, index = distance[others].reshape(shape), index[others].reshape(shape)
+        wrong = [
+            np.count_nonzero(self._votes(distance[:, :k], index[:, :k]).argmax(axis=1) != self.codes_[held])
+            for k in ladder
+        ]
+        return ladder[int(np.argmin(wrong))]
+
+
+# Regressions by name: learners of a number, with what a rotation does to them.
+
+
+@dataclass(frozen=True)
+class NamedRegression:
+    """`make` gives an unfitted estimator: the class `of`, with what is `given`; when, why: whether predictions stay the
+    same under a rotation."""
+
+    words: str
+    of: str
+    given: Mapping[str, Any]
+    when: str
+    why: str
+
+    def make(self) -> Any:
+        module, _, kind = self.of.rpartition(".")
+        return getattr(import_module(module), kind)(**self.given)
+
+
+REGRESSIONS: dict[str, NamedRegression] = {
+    "kernel-smoother": NamedRegression(
+        "The weighted mean of the rows around a point [random-rotation, Eqs 1, 2].",
+        "sfumato.learn.classifiers.geometric.KernelRegression",
+        {},
+        "any centre",
+        "It looks at nothing but distances, and a rotation keeps them.",
+    ),
+    "linear": NamedRegression(
+        "A linear model with a penalty on the length of its weights.",
+        "sklearn.linear_model.Ridge",
+        {"alpha": 1.0},
+        "any centre",
+        "Rotated weights are as long as they were, and the intercept, which is not penalised, takes up the centre.",
+    ),
+    "least-squares": NamedRegression(
+        "A linear model without a penalty.",
+        "sklearn.linear_model.LinearRegression",
+        {},
+        "any centre",
+        "Every plane of plain rows is a plane of rotated rows with the same residuals.",
+    ),
+    "tree": NamedRegression(
+        "A regression tree, for comparison.",
+        "sklearn.tree.DecisionTreeRegressor",
+        {"min_samples_leaf": 5, "random_state": 0},
+        "never",
+        "It looks at single columns, and a rotation mixes them.",
+    ),
+}
+
+
+KERNELS = ("gaussian", "epanechnikov")
+MOST_HELD_OUT, MOST_ROWS = 500, 10_000
+"""Rows left out in turn to choose the width, and rows that they are held against."""
+WIDTHS = 16
+BLOCK = 1 << 22
+"""Distances in memory at a time."""
+
+
+@dataclass(eq=False, repr=False)
+class _Smoother(BaseEstimator):  # type: ignore[misc]
+    """Rows, their labels as columns of numbers, and the weighted mean."""
+
+    width: float | str = BY_VALIDATION
+    kernel: str = "gaussian"
+
+    def _keep(self, rows: Floats, values: Floats) -> None:
+        if self.kernel not in KERNELS:
+            raise ValueError(f"The 'kernel' parameter must be one of {', '.join(KERNELS)}. Got {self.kernel!r}.")
+        if self.width != BY_VALIDATION and not (isinstance(self.width, int | float) and 0 < self.width < np.inf):
+            raise ValueError(f"The 'width' parameter must be positive or {BY_VALIDATION}. Got {self.width!r} instead.")
+        self.rows_, self.values_ = np.ascontiguousarray(rows), values
+        self.width_ = float(self.width) if self.width != BY_VALIDATION else self._best_width()
+
+    def _means(self, X: npt.ArrayLike) -> Floats:
+        check_is_fitted(self)
+        queries = matrix_of_rows(self, X)
+        step = max(1, BLOCK // max(1, len(self.rows_)))
+        blocks = [
+            _mean(cdist(queries[start : start + step], self.rows_), self.values_, self.width_, self.kernel)
+            for start in range(0, len(queries), step)
+        ]
+        return np.concatenate(blocks) if blocks else np.empty((0, self.values_.shape[1]))
+
+    def _best_width(self) -> float:
+        """Of a ladder from near neighbours to the whole table: least squared error of rows left out in turn."""
+        rng = np.random.default_rng(0)
+        some = rng.permutation(len(self.rows_))[:MOST_ROWS]
+        held = np.arange(min(len(some), MOST_HELD_OUT))
+        distance = cdist(self.rows_[some[held]], self.rows_[some])
+        distance[held, held] = np.inf
+        if len(some) < 2:
+            return 1.0
+        near = float(np.median(distance.min(axis=1)))
+        far = float(np.median(distance[np.isfinite(distance)]))
+        if not far > 0:
+            return 1.0  # all rows are the same: every width says the same
+        ladder = np.geomspace(max(near / 2.0, far / 200.0), far, WIDTHS)
+        truth = self.values_[some[held]]
+        losses = [
+            float(np.mean((_mean(distance, self.values_[some], width, self.kernel) - truth) ** 2)) for width in ladder
+        ]
+        return float(ladder[int(np.argmin(losses))])
+
+
+def _mean(distance: Floats, values: Floats, width: float, kernel: str) -> Floats:
+    """The weighted mean for every query; where no row is within reach, the nearest row answers."""
+    nearest = distance.min(axis=1, keepdims=True)
+    if kernel == "gaussian":  # over the weight of the nearest row, so that far away nothing is 0 / 0
+        weight = np.exp(-0.5 * ((distance / width) ** 2 - (nearest / width) ** 2))
+    else:
+        weight = np.maximum(0.0, 1.0 - (distance / width) ** 2)
+        weight = np.where(weight.sum(axis=1, keepdims=True) > 0, weight, distance == nearest)
+    return np.asarray(weight @ values / weight.sum(axis=1, keepdims=True))
+
+
+class KernelSmoother(GivesProbabilities, _Smoother):
+    """Classes by the weighted shares of the rows around a point [random-rotation, Eqs 1, 2].
+
+    Parameters
+    ----------
+    width : lambda of Eq. 2, a distance; "cross-validation" takes the one with the least squared error of up to 500
+        rows, each left out in turn.
+    kernel : D of Eq. 2, "gaussian" or "epanechnikov" (1 - t^2, no row beyond one width).
+
+    Attributes
+    ----------
+    classes_, n_features_in_, width_ : labels, columns, and the width that is used.
+
+    Examples
+    --------
+    >>> model = KernelSmoother(width=1.0).fit([[0.0], [1.0], [5.0]], ["a", "a", "b"])
+    >>> model.predict([[4.0]]).tolist()
+    ['b']
+    """
+
+    def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Self:
+        """Keep the rows, and choose the width where that is asked for."""
+        X, y = rows_and_targets(self, X, y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        self._keep(X, np.eye(len(self.classes_))[codes])
+        return self
+
+    def predict_proba(self, X: npt.ArrayLike) -> Floats:
+        """f(x) of Eq. 1 for one-hot labels."""
+        return self._means(X)
+
+
+class KernelRegression(RegressorMixin, _Smoother):  # type: ignore[misc]
+    """A number by the weighted mean of the rows around a point [random-rotation, Eqs 1, 2]; see `KernelSmoother`.
+
+    Examples
+    --------
+    >>> model = KernelRegression(width=0.1).fit([[0.0], [1.0], [2.0]], [0.0, 10.0, 20.0])
+    >>> model.predict([[1.0]]).round(6).tolist()
+    [10.0]
+    """
+
+    def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Self:
+        """Keep the rows, and choose the width where that is asked for."""
+        X, y = rows_and_numbers(self, X, y)
+        self._keep(X, y[:, None])
+        return self
+
+    def predict(self, X: npt.ArrayLike) -> Floats:
+        """f(x) of Eq. 1."""
+        return self._means(X)[:, 0]
+
+
+# Classifiers that are hyperplanes.
+
+
+KINDS = ("perceptron", "logistic")
+
+
+@dataclass(eq=False, repr=False)
+class Hyperplanes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A perceptron or a logistic regression: the class on whose side of its plane a row lies furthest.
+
+    *Rotations.* Logistic regression penalises the length of the weights and not the intercept: rotated weights have the
+    same length, and the intercept takes up the centre, so that answers stay the same up to the solver's tolerance. The
+    perceptron starts at weights and bias of zero and adds misclassified rows, so weights turn with the rows; but the
+    bias moves by steps of 1, whatever the centre: its answers stay the same about the centre zero only.
+
+    Parameters
+    ----------
+    kind : "perceptron" (Rosenblatt's rule, one class against the rest) or "logistic" (L2 penalty).
+    penalty : of "logistic", in (0, inf): the weight of |w|^2 / 2 beside the sum of the rows' log losses.
+    epochs : passes over the rows of "perceptron", iterations of "logistic", at most.
+    random_state : order of the rows of "perceptron".
+
+    Attributes
+    ----------
+    classes_, weights_, intercepts_ : one row of weights a class; with two classes one for the second.
+    """
+
+    kind: str = "logistic"
+    penalty: float = 1.0
+    epochs: int = 1_000
+    random_state: int = 0
+
+    def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Self:
+        """Find the planes."""
+        if self.kind not in KINDS:
+            raise ValueError(f"The 'kind' parameter must be one of {', '.join(KINDS)}. Got {self.kind!r} instead.")
+        X, y = rows_and_targets(self, X, y)
+        from sklearn.linear_model import LogisticRegression, Perceptron  # slow to load
+
+        found: Any
+        if self.kind == "perceptron":
+            found = Perceptron(max_iter=self.epochs, random_state=self.random_state).fit(X, y)
+        else:
+            found = LogisticRegression(C=1.0 / self.penalty, max_iter=self.epochs, tol=1e-8).fit(X, y)
+        self.classes_ = found.classes_
+        self.weights_, self.intercepts_ = np.array(found.coef_), np.array(found.intercept_)
+        return self
+
+    def decision_function(self, X: npt.ArrayLike) -> Floats:
+        """How far on its side of every plane a row lies."""
+        check_is_fitted(self)
+        found = matrix_of_rows(self, X) @ self.weights_.T + self.intercepts_
+        return np.asarray(found[:, 0] if len(self.classes_) == 2 else found)
+
+    def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
+        """The class on whose side the row lies furthest."""
+        side = self.decision_function(X)
+        codes = (side > 0).astype(np.int64) if side.ndim == 1 else side.argmax(axis=1)
+        return np.asarray(self.classes_[codes])
+
+    @available_if(lambda model: model.kind == "logistic")  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: npt.ArrayLike) -> Floats:
+        """Of "logistic": the probability of every class."""
+        side = self.decision_function(X)
+        if side.ndim == 1:
+            one = expit(side)
+            return np.column_stack([1.0 - one, one])
+        return np.asarray(softmax(side, axis=1))
