@@ -1,6 +1,7 @@
 """From a table to a release and what it gave away, with forms alone; and that it is the same as the command."""
 
 import html
+import io
 import json
 import os
 import shlex
@@ -110,13 +111,13 @@ def test_the_same_as_a_command_and_in_python(declared, tmp_path, monkeypatch, tr
 
 
 @pytest.mark.system
-def test_attackers_find_the_same_by_command_in_python_and_on_the_desk(declared, tmp_path, monkeypatch):
+def test_attackers_find_the_same_by_command_in_python_and_on_the_desk(declared, tmp_path, monkeypatch, capsys):
     declared.send("release", "release", chances="4")
     declared.page("release")
     dropped(declared, outside="agecolumn,ward,ill\n" + "30,b,y\n41,b,n\n" * 30)
     declared.send("look", "look")
     page = declared.page("look")
-    command, python, person = spelled(page)
+    command, python, find, person = spelled(page)
     (tmp_path / "outside.csv").write_text("agecolumn,ward,ill\n" + "30,b,y\n41,b,n\n" * 30)
     monkeypatch.chdir(tmp_path)  # where the file lies that was dropped
     words = shlex.split(command)
@@ -131,6 +132,12 @@ def test_attackers_find_the_same_by_command_in_python_and_on_the_desk(declared, 
     answers = {"agecolumn: ": "20", "ward: ": "b", "ill: ": "y"}
     monkeypatch.setattr("builtins.input", answers.__getitem__)
     found = evaluated(person)
+    words = shlex.split(find)
+    assert words[:3] == ["sfumato", "audit", "find-person"]
+    monkeypatch.setattr("sys.stdin", typed('{"agecolumn": "20", "ward": "b", "ill": "y"}'))
+    capsys.readouterr()
+    app([*words[1:], "--json"], standalone_mode=False)
+    assert json.loads(capsys.readouterr().out) == {**found.to_dict(), "warnings": []}
     declared.send("look", "look-person", value_0="20", value_1="b", value_2="y")
     page = declared.page("look")
     assert f"with these values: {found.fits}." in page
@@ -152,6 +159,11 @@ def test_settings_that_are_tried_are_the_same_by_command(declared, tmp_path):
     assert evaluated(python.replace("'compare'", repr(str(tmp_path / "calls")))).data["settings"] == tried
     for one in tried:
         assert name_of(one) in page
+
+
+def typed(words):
+    """A standard input that holds these."""
+    return io.TextIOWrapper(io.BytesIO(words.encode()))
 
 
 def evaluated(python):

@@ -1,5 +1,6 @@
 """One person is looked for: found where the release leaks, not told where it does not, and not tried is never 0."""
 
+import io
 import json
 import re
 
@@ -8,6 +9,8 @@ import pandas as pd
 import pytest
 
 import sfumato as sf
+from sfumato.api.cli.app import app
+from sfumato.api.cli.console import run_guarded
 from sfumato.auditing.find_person import CHANCE, by_luck
 from sfumato.core.errors import SfumatoError, TableError, UsageError
 from sfumato.table import Column, Schema
@@ -198,3 +201,33 @@ def test_luck_is_told_by_rank_and_only_of_enough_people():
     assert by_luck(-1.0, others) == 1.0
     assert by_luck(9.0, others) == pytest.approx(11 / 20)
     assert by_luck(100.0, others[:18]) is None
+
+
+def test_the_command_reads_the_person_from_standard_input_and_quotes_nothing(leaky, people, outside, tmp_path, capsys):
+    """What the function finds, and in no argument, file or message a value of the person."""
+    for name, frame in (("original", people), ("holdout", outside)):
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    tables = {f"--{name}": str(tmp_path / f"{name}.csv") for name in ("original", "holdout")}
+    words = ["audit", "find-person", str(leaky), *(part for pair in tables.items() for part in pair)]
+
+    def asked(told, *more):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(told.encode())))
+            code = run_guarded(app, [*words, *more])
+        return code, capsys.readouterr()
+
+    before = {file: file.read_bytes() for file in leaky.iterdir()}
+    code, said = asked(json.dumps(PLANTED), "--json")
+    assert code == 0
+    calls = sf.find_person(leaky, PLANTED, original=tables["--original"], holdout=tables["--holdout"])
+    assert json.loads(said.out)["found"] == json.loads(json.dumps(calls.to_dict()["found"]))
+    code, said = asked(json.dumps(PLANTED))
+    assert (code, said.out.startswith("Measured") or said.out.startswith("Proved")) == (0, True)
+    assert "Whose row is it? found" in said.out
+    assert {file: file.read_bytes() for file in leaky.iterdir()} == before
+    for told in ("secretcell", '["secretcell"]', '{"n0": "secretcell"}', '{"n0": {"secretcell": 1}}', "{" * 9_000):
+        code, said = asked(told)
+        assert code in (2, 3)
+        assert "secretcell" not in said.out + said.err
+    words[words.index("--original") + 1] = "-"
+    assert asked(json.dumps(PLANTED))[0] == 2

@@ -98,11 +98,12 @@ GROUPS: dict[str, dict[str, Any]] = {
 """The first screen."""
 BESIDE: dict[str, Any] = {
     "schema declare": release.declare,
+    "audit find-person": audit.find_person,
     "compare": recommend.compare,
     "signer": signer.app,
     "auditor": auditor.app,
 }
-"""What the help of `schema`, of `recommend` and of `verify` names."""
+"""What the help of `schema`, `audit`, `recommend` and `verify` names."""
 
 
 def _add(name: str, added: Any, heading: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""audit: attack a release before anybody else does."""
+"""audit: attack a release before anybody else does; audit find-person: let attackers look for one person in it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sfumato.auditing.asked import WHAT, AuditAsked
 from sfumato.core.asked import RARE
 from sfumato.core.errors import OutputError, UsageError
 from sfumato.core.files import check_free
-from sfumato.core.wording import NO_BETTER, WORSE
+from sfumato.core.wording import NO_BETTER, WORSE, counted
 
 # The figures of an audit for a terminal, below its bottom line: nothing is wider than it.
 
@@ -241,6 +241,44 @@ def audit(
         console.say("Nothing that was measured on private rows is in it; --with-audit puts it in.")
     console.say(f"Report{'' if options.public else ' (private)'}: {page}")
     console.result({"folder": str(place), "report": str(page), **found.data})
+
+
+@with_blocks
+def find_person(
+    tables: Tables,
+    console: Console,
+    release: Annotated[
+        str, typer.Argument(metavar="RELEASE", help="Folder that `sfumato sanitize` wrote, or a table of any tool.")
+    ],
+    original: Annotated[str, typer.Option(metavar="TABLE", help="The private table.")],
+    holdout: Annotated[
+        str | None, typer.Option(metavar="TABLE", help="Similar people who are not in the table.")
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(metavar="COL", help="The column to predict, for a release without a card.")
+    ] = None,
+) -> None:
+    """Let attackers look for one person, whose values are read from standard input as JSON. Nothing is written.
+
+    The values are no option, since lists of processes show options. The person need not be in the table.
+
+    Example:
+      sfumato audit find-person release --original patients.csv --holdout others.csv < person.json
+    """
+    from sfumato.auditing.find_person import QUESTIONS
+    from sfumato.auditing.find_person import find_person as run
+
+    person = tables.piped_object('what is known of the person, for example {"age": 44, "ward": "b"}')
+    with console.listening() as progress:
+        given = {"original": tables.open(original), "holdout": tables.open_if_given(holdout), "label": label}
+        found = run(tables.open_or_folder(release), person, **given, progress=progress)
+    console.tell(found.proof)
+    console.say(f"{counted(found.fits, 'person')} in the table with these values")
+    for one in found.found:
+        console.tell(f"{QUESTIONS[one.question]} {one.in_words()}")
+    for note in found.notes:
+        console.tell(note)
+    console.result(found.to_dict())
 
 
 def _place(folder: Path | None, options: AuditAsked) -> Path:

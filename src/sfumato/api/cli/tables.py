@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -157,6 +158,19 @@ class Tables:
         from sfumato.table.readers import table_from
 
         if self._piped:
-            raise UsageError("Standard input (-) can be only one of the tables. Give the other by its path.")
+            raise UsageError("Standard input (-) can be only one of what is read. Give the table by its path.")
         self._piped = True
         return table_from(sys.stdin.buffer, dialect)
+
+    def piped_object(self, what: str) -> dict[str, Any]:
+        """A JSON object from standard input, for what must stand in no argument; none of it is ever quoted."""
+        self._piped = True
+        if sys.stdin.isatty():
+            print(f"Type {what}, and end it with Ctrl-D (Windows: Ctrl-Z and Enter).", file=sys.stderr)
+        try:
+            found = json.loads(sys.stdin.buffer.read())
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise UsageError(f"Standard input must be one JSON object: {what}.")
+        return found

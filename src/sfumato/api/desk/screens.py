@@ -356,7 +356,11 @@ def _audit_spelled(work: Work) -> dict[str, Any]:
     found = _both("audit", release, given, work)
     if not own:
         found["command"] = as_command("audit", None, {"release": release} | given | {"out": "audit"}, work.written)
-    return {**found, "find_python": as_python("find_person", release, searched, work.written, names)}
+    return {
+        **found,
+        "find_command": as_command("audit find-person", release, searched, work.written),
+        "find_python": as_python("find_person", release, searched, work.written, names),
+    }
 
 
 def person_fields(work: Work) -> list[tuple[int, str]]:

@@ -397,6 +397,10 @@ WORDS: dict[str, tuple[str, str]] = {
         "Wenn es eine gibt. Sonst werden einige Angreifer nicht ausprobiert, und Zufall lässt sich nicht erkennen.",
     ),
     "person_button": ("Look for this person", "Diese Person suchen"),
+    "person_reads": (
+        "It reads what is known of the person from standard input, as JSON: lists of processes show arguments.",
+        "Er liest, was von der Person bekannt ist, als JSON von der Standardeingabe: Argumente sieht man von außen.",
+    ),
     "person_fits": ("People in the table with these values: {count}.", "Menschen in der Tabelle mit ihnen: {count}."),
     "person_question": ("Question", "Frage"),
     "person_without": ("Without the release", "Ohne die Freigabe"),
