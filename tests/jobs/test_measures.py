@@ -104,8 +104,8 @@ def test_the_density_gap_needs_people_held_apart_and_falls_with_a_wider_kernel(w
 
 def test_an_audit_of_version_0_2_shows_its_gap_under_the_new_name():
     for name in ("density_gap", "dapl"):
-        shown = shown_measures({name: {"loss": 0.25, "error": 0.01, "rows": 90}}).density_gap
-        assert (shown.name, shown.value) == ("Gap of two density estimates", "0.250")
+        shown = shown_measures({name: {"loss": 0.25, "error": 0.01, "rows": 90}}).figures[0]
+        assert (shown[0], shown[2]) == ("Gap of two density estimates", "0.250")
 
 
 def test_one_final_guarantee_and_leaks_left_out(resampled):

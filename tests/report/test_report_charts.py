@@ -94,10 +94,9 @@ def test_figures_beyond_the_scale_stay_on_it():
 
 def test_classifiers_by_accuracy_and_failures_last(private_audit):
     rows = learned(private_audit["utility"])
-    assert [row.classifier for row in rows] == ["knn", "forest", "mlp"]
-    assert rows[-1].chart is None
-    assert rows[-1].failed == "ValueError"
-    assert rows[-1].release == "–"
+    assert [row["classifier"] for row in rows] == ["knn", "forest", "mlp"]
+    assert dots(rows[-1]) is None
+    assert rows[-1]["failed"] == "ValueError"
 
 
 def test_histograms_compare_shares_not_counts():

@@ -8,16 +8,16 @@ from sfumato.api.cli.audit import attack_lines, wrapped
 from sfumato.attacks import all_attacks
 from sfumato.auditing.report.guarantee import shown_guarantee
 from sfumato.auditing.report.markup import breakable, short_name
-from sfumato.auditing.report.page import told
 from sfumato.auditing.report.strongest import share_of_what_was_left
 from sfumato.auditing.report.wording import (
     KNOWLEDGE,
     detail_rows,
     factor,
     figure,
-    known_words,
+    in_words,
     quantity,
     setting_rows,
+    told,
 )
 from sfumato.core.svg import tag, trimmed
 
@@ -49,7 +49,7 @@ def test_details_with_their_interval():
 def test_all_that_attacks_know_has_words():
     for attack in all_attacks():
         assert attack.knows <= KNOWLEDGE.keys(), attack.name
-    assert known_words(["shoe_size"]) == ["shoe size"]
+    assert in_words(KNOWLEDGE, "shoe_size") == "shoe size"
 
 
 def test_settings_in_words():

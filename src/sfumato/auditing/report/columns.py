@@ -21,7 +21,7 @@ from sfumato.auditing.report.markup import (
     sign,
     whisker,
 )
-from sfumato.auditing.report.wording import DASH, ends, figure, of_100, quantity, signed
+from sfumato.auditing.report.wording import ends, figure, of_100, quantity, signed
 from sfumato.core.svg import tag, trimmed
 from sfumato.core.wording import NO_BETTER, WORSE
 from sfumato.table.column import iso_date
@@ -41,11 +41,11 @@ Rows = Sequence[Sequence[float]]
 
 def correlations_section(audit: Mapping[str, Any]) -> Section:
     """Heat maps, or why there are none."""
-    found = correlation_maps(audit.get("correlations") or {}, private=is_private(audit))
-    if found.not_applicable or (not found.maps and found.distance is None):
-        why = found.not_applicable or "the audit holds no correlations"
-        return Section("correlations", "Correlations", why=why)
-    return drawn("correlations", "Correlations", maps=found, distance=figure(found.distance))
+    told = audit.get("correlations") or {}
+    found = correlation_maps(told, private=is_private(audit))
+    missing = not found.maps and found.distance is None
+    why = str(told.get("not_applicable") or ("the audit holds no correlations" if missing else ""))
+    return drawn("correlations", "Correlations", why, maps=found, distance=figure(found.distance))
 
 
 def correlation_maps(correlations: Mapping[str, Any], *, private: bool) -> Shown:
@@ -55,25 +55,19 @@ def correlation_maps(correlations: Mapping[str, Any], *, private: bool) -> Shown
     before = correlations.get("original") if private else None
     after = correlations.get("release")
     shown = min(len(names), MOST_IN_A_MAP)
-    both = None if before is None or after is None else difference(before, after)
-    told = (
-        ("Original", "original", before),
-        ("Release", "release", after),
-        ("Release minus original", "difference", both),
-    )
+    told = [("Original", "original", before), ("Release", "release", after)]
+    if before is not None and after is not None:
+        pairs = zip(before, after, strict=True)
+        both = [[b - a for a, b in zip(row, other, strict=True)] for row, other in pairs]
+        told.append(("Release minus original", "difference", both))
     maps = [(title, heat_map(what, values, shown)) for title, what, values in told if values is not None]
     return Shown(
         names=names[:shown],
         maps=maps,
         changed=[] if before is None or after is None else changed_most(names, before, after),
         distance=correlations.get("distance"),
-        not_applicable=str(correlations.get("not_applicable") or ""),
         cut=len(names) - shown,
     )
-
-
-def difference(before: Rows, after: Rows) -> Rows:
-    return [[b - a for a, b in zip(row, other, strict=True)] for row, other in zip(before, after, strict=True)]
 
 
 def heat_map(what: str, values: Rows, shown: int) -> Markup:
@@ -141,12 +135,11 @@ def columns_section(audit: Mapping[str, Any]) -> Section:
     found = list(audit.get("distributions") or ())
     private = is_private(audit)
     has_original = private and any(entry.get("original") is not None for entry in found)
-    title = f"{'Original against release' if has_original else 'The release'}, column by column"
-    if not found or all(entry.get("not_applicable") for entry in found):
-        return Section("columns", title, why=found[0]["not_applicable"] if found else "the audit holds no columns")
+    none_applies = all(entry.get("not_applicable") for entry in found)
     return drawn(
         "columns",
-        title,
+        f"{'Original against release' if has_original else 'The release'}, column by column",
+        (found[0]["not_applicable"] if found else "the audit holds no columns") if none_applies else "",
         pictures=pictures(found, private=private),
         columns_in_all=len(found),
         has_original=has_original,
@@ -286,7 +279,8 @@ def use_section(audit: Mapping[str, Any]) -> Section:
         "Of use?",
         words=use(audit),
         tested=asked_about((audit.get("utility") or [{}])[0]),
-        learned=classifiers[:MOST_SHOWN],
+        learned=[(entry, dots(entry)) for entry in classifiers[:MOST_SHOWN]],
+        verdicts=VERDICTS,
         more=len(classifiers[MOST_SHOWN:]),
         marks=[(sign(mark), words) for mark, words in marks],
         off=off,
@@ -297,32 +291,13 @@ def use_section(audit: Mapping[str, Any]) -> Section:
 def accuracy_section(audit: Mapping[str, Any]) -> Section:
     """The same classifiers, figure by figure."""
     found = learned(audit.get("utility") or ())
-    title = "Accuracy before and after"
-    if not found:
-        return Section("accuracy", title, why="accuracy was not measured; the notes say why")
-    return drawn("accuracy", title, learned=found)
+    why = "" if found else "accuracy was not measured; the notes say why"
+    return drawn("accuracy", "Accuracy before and after", why, learned=found, verdicts=VERDICTS, signed=signed)
 
 
-def learned(utility: Sequence[Mapping[str, Any]]) -> list[Shown]:
+def learned(utility: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The most accurate with the release first; classifiers that failed come last."""
-    order = sorted(utility, key=lambda entry: -1.0 if entry.get("release") is None else entry["release"], reverse=True)
-    return [_learned(entry) for entry in order]
-
-
-def _learned(entry: Mapping[str, Any]) -> Shown:
-    interval = ends(entry.get("interval"))
-    return Shown(
-        classifier=str(entry["classifier"]),
-        right=of_100(entry.get("release")),
-        original=figure(entry.get("original")),
-        release=figure(entry.get("release")),
-        phi=signed(entry.get("phi")),
-        interval=DASH if interval is None else f"{signed(interval[0])} to {signed(interval[1])}",
-        chart=dots(entry),
-        failed=str(entry.get("failed") or ""),
-        commonest=figure(entry.get("commonest")),
-        verdict=VERDICTS.get(str(entry.get("than_commonest")), ""),
-    )
+    return sorted(utility, key=lambda entry: -1.0 if entry.get("release") is None else entry["release"], reverse=True)
 
 
 def dots(entry: Mapping[str, Any]) -> Markup | None:

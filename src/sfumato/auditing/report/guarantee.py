@@ -6,11 +6,10 @@ Words are computed from figures. Sentences of the card are shown as the release'
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sfumato.auditing.report.markup import Section, Shown, drawn
-from sfumato.auditing.report.wording import DASH, figure
+from sfumato.auditing.report.wording import DASH, between, figure
 from sfumato.core.wording import own_words
 from sfumato.guarantee import AllReleases
 from sfumato.guarantee.cost import BELIEFS, but_for
@@ -130,47 +129,33 @@ def _own(lines: Sequence[str]) -> list[str]:
     return [own_words(str(line)) for line in lines[:MOST_LINES]]
 
 
-# Copies, uniqueness and fidelity for the page: figures with the sentence that says how to read them.
+# Copies, uniqueness and likeness for the page: figures with the sentence that says how to read them.
 
 
 BEYOND, WITHIN = "more than chance", "no more than chance"
+AGAINST_PEOPLE = (
+    ("marginals", "Columns", "mean distance of the distributions (KS of numbers, total variation of categories)"),
+    ("pairs", "Pairs", "mean total variation of two columns together, numbers cut at deciles"),
+    ("correlations", "Correlations", "mean change of the association of two columns"),
+)
+DISTANCES = (
+    ("dcr", "Distance to the closest record", "a whole range, or another category, is 1"),
+    ("nndr", "Closest over second closest", "near 0: one record stands out as the row's source"),
+)
 
 
-@dataclass(frozen=True)
-class Line:
-    """One figure of the release, its interval, and what it is read against."""
-
-    name: str
-    words: str
-    release: str
-    interval: str
-    against: str
-    verdict: str = ""
-
-
-def copies_section(audit: Mapping[str, Any]) -> Section:
-    """Rows that are a person's record, or lie too near to one."""
-    lines, why = shown_copies(audit.get("copies"))
-    if not lines:
-        return Section("copies", "Copies", why=why or "not compared")
-    return drawn("copies", "Copies", lines=lines)
-
-
-def crowds_section(audit: Mapping[str, Any]) -> Section:
-    """k-anonymity and the like."""
-    found = shown_crowds(audit.get("uniqueness"))
-    if found is None or found.not_applicable:
-        why = "no quasi-identifier was named" if found is None else found.not_applicable
-        return Section("uniqueness", "Who stands out", why=why)
-    return drawn("uniqueness", "Who stands out", crowds=found)
-
-
-def fidelity_section(audit: Mapping[str, Any]) -> Section:
-    """How far release and original are from people who are in neither."""
-    found = shown_fidelity(audit.get("fidelity"))
-    if found is None or found.not_applicable:
-        return Section("fidelity", "Like real people", why="not compared" if found is None else found.not_applicable)
-    return drawn("fidelity", "Like real people", fidelity=found)
+def _line(
+    name: str,
+    words: str,
+    release: float | str | None,
+    against: float | str | None,
+    interval: Sequence[float] | None = None,
+    chance: float | None = None,
+) -> Shown:
+    """One figure of the release, its interval, and what it is read against; with a verdict where `chance` is told."""
+    verdict = "" if chance is None or not interval else BEYOND if interval[0] > chance else WITHIN
+    release, against = (one if isinstance(one, str) else figure(one) for one in (release, against))
+    return Shown(name=name, words=words, release=release, interval=between(interval), against=against, verdict=verdict)
 
 
 def copied_rows(found: Mapping[str, Any] | None) -> str:
@@ -184,127 +169,83 @@ def copied_rows(found: Mapping[str, Any] | None) -> str:
     return f"{count} are copies of a record in the table; of people not in the table, {exact['control']:.1%} have one."
 
 
-def shown_copies(found: Mapping[str, Any] | None) -> tuple[list[Line], str]:
-    """The lines, and why there are none."""
-    found = found or {}
+def copies_section(audit: Mapping[str, Any]) -> Section:
+    """Rows that are a person's record, or lie too near to one."""
+    found = audit.get("copies") or {}
     lines = []
     if exact := found.get("exact"):
         control = exact.get("control")
-        verdict = "" if control is None else BEYOND if exact["interval"][0] > control else WITHIN
         words = (
             f"of {exact['rows']:,} released rows; {figure(exact['of_unique'])} copy a record that no other person has"
         )
-        lines.append(
-            Line("Exact copies", words, figure(exact["share"]), between(exact["interval"]), figure(control), verdict)
-        )
+        lines.append(_line("Exact copies", words, exact["share"], control, exact["interval"], control))
     if near := found.get("near"):
         lines += _near_lines(near)
-    return lines, str(found.get("not_applicable") or "")
+    return drawn("copies", "Copies", "" if lines else found.get("not_applicable") or "not compared", lines=lines)
 
 
-def _near_lines(near: Mapping[str, Any]) -> list[Line]:
+def _near_lines(near: Mapping[str, Any]) -> list[Shown]:
     of = "people not in the table" if near["against"] == "holdout" else "the other people of the table"
     words = f"nearer to a record than 5% of {of}; {near['rows']:,} rows among {near['reference']:,} records"
-    verdict = BEYOND if near["interval"][0] > near["expected"] else WITHIN
-    lines = [
-        Line("Near copies", words, figure(near["share"]), between(near["interval"]), figure(near["expected"]), verdict)
-    ]
+    lines = [_line("Near copies", words, near["share"], near["expected"], near["interval"], near["expected"])]
     if near.get("nearer") is not None:
-        verdict = BEYOND if near["nearer_interval"][0] > 0.5 else WITHIN
         words = "released rows that lie nearer to a record than to one of as many people not in the table"
         most = near.get("nearer_at_most")
         if most is not None and most < 1:
             words += f"; a copy of the whole table would show about {figure(most)}, as there are more people in it"
-        ends = between(near["nearer_interval"])
-        lines.append(Line("Nearer to the table", words, figure(near["nearer"]), ends, figure(0.5), verdict))
-    for name, title, words in (
-        ("dcr", "Distance to the closest record", "a whole range, or another category, is 1"),
-        ("nndr", "Closest over second closest", "near 0: one record stands out as the row's source"),
-    ):
+        lines.append(_line("Nearer to the table", words, near["nearer"], 0.5, near["nearer_interval"], 0.5))
+    for name, title, words in DISTANCES:
         for part, which in (("median", "median"), ("p05", "5% quantile")):
-            release, control = near[name]["release"][part], near[name]["control"][part]
-            lines.append(Line(f"{title}, {which}", words, figure(release), "", figure(control)))
+            sides = (near[name][side][part] for side in ("release", "control"))
+            lines.append(_line(f"{title}, {which}", words, *sides))
     return lines
 
 
-def shown_crowds(found: Mapping[str, Any] | None) -> Shown | None:
-    """k-anonymity and the like: lines, and one row per sensitive column; None where no quasi-identifier was named."""
-    if not found:
-        return None
+def crowds_section(audit: Mapping[str, Any]) -> Section:
+    """k-anonymity and the like: lines, and one row for each sensitive column."""
+    found = audit.get("uniqueness") or {}
     release, original = found.get("release") or {}, found.get("original") or {}
+    why = "" if release else found.get("not_applicable") or "no quasi-identifier was named"
     lines = []
     if release:
         words = "rows of the smallest crowd of people who are alike"
-        lines.append(Line("k-anonymity", words, str(release["k"]), "", str(original.get("k", DASH))))
-        lines.append(Line("Alone", "share of rows", figure(release["unique"]), "", figure(original.get("unique"))))
+        lines.append(_line("k-anonymity", words, str(release["k"]), str(original.get("k", DASH))))
+        lines.append(_line("Alone", "share of rows", release["unique"], original.get("unique")))
         for size in ("5", "10"):
-            was = figure((original.get("below") or {}).get(size))
-            lines.append(Line(f"Crowd below {size}", "share of rows", figure(release["below"][size]), "", was))
+            was = (original.get("below") or {}).get(size)
+            lines.append(_line(f"Crowd below {size}", "share of rows", release["below"][size], was))
         words = "people of the original who are alone there and, with the same cells, in the release"
-        lines.append(Line("Still alone", words, figure(found.get("still_unique")), "", DASH))
-        lines += _population_lines(release, original, found.get("population"))
-    before = {one["name"]: one for one in original.get("sensitive", ())}
-    return Shown(
-        names=", ".join(found["quasi_identifiers"]),
+        lines.append(_line("Still alone", words, found.get("still_unique"), None))
+    for name, title in (("pitman", "Pitman's formula"), ("log_linear", "log-linear model")):
+        if told := release.get(name):
+            words = f"share of those alone who are alone among {found['population']:,} people, estimated by {title}"
+            if name == "log_linear":
+                words += f" ({told['model']}); linking one of them hits with {figure(told['hits'])}"
+            was = (original.get(name) or {}).get("uniques")
+            lines.append(_line("Alone in the population", words, told["uniques"], was))
+    return drawn(
+        "uniqueness",
+        "Who stands out",
+        why,
+        names=", ".join(found.get("quasi_identifiers") or ()),
         lines=lines,
-        sensitive=[_sensitive(one, before.get(one["name"])) for one in release.get("sensitive", ())],
-        has_original=bool(original),
-        not_applicable=str(found.get("not_applicable") or ""),
+        sensitive=release.get("sensitive") or (),
+        before={one["name"]: one["t"] for one in original.get("sensitive", ())} if original else None,
     )
 
 
-def _population_lines(release: Mapping[str, Any], original: Mapping[str, Any], population: Any) -> list[Line]:
+def fidelity_section(audit: Mapping[str, Any]) -> Section:
+    """How far release and original are from people who are in neither: lines, columns, and what learners reach."""
+    found = audit.get("fidelity") or {}
     lines = []
-    for name, title in (("pitman", "Pitman's formula"), ("log_linear", "log-linear model")):
-        if release.get(name):
-            was = figure((original.get(name) or {}).get("uniques"))
-            words = f"share of those alone who are alone among {population:,} people, estimated by {title}"
-            if name == "log_linear":
-                words += f" ({release[name]['model']}); linking one of them hits with {figure(release[name]['hits'])}"
-            lines.append(Line("Alone in the population", words, figure(release[name]["uniques"]), "", was))
-    return lines
-
-
-def _sensitive(one: Mapping[str, Any], was: Mapping[str, Any] | None) -> tuple[str, ...]:
-    kind = "numbers in order" if one["ordered"] else "categories"
-    diverse = (str(one["distinct"]), figure(one["entropy"]), str(one["recursive"]))
-    return str(one["name"]), kind, *diverse, figure(one["t"]), figure((was or {}).get("t"))
-
-
-def shown_fidelity(found: Mapping[str, Any] | None) -> Shown | None:
-    """Distances from real people: lines, columns (name, measure, release, original) and what learners reach; None where
-    the audit holds none."""
-    if not found:
-        return None
-    lines = []
-    for name, title, words in (
-        ("marginals", "Columns", "mean distance of the distributions (KS of numbers, total variation of categories)"),
-        ("pairs", "Pairs", "mean total variation of two columns together, numbers cut at deciles"),
-        ("correlations", "Correlations", "mean change of the association of two columns"),
-    ):
+    for name, title, words in AGAINST_PEOPLE:
         figures = found.get(name) or {}
         if figures.get("release") is not None:
-            lines.append(Line(title, words, figure(figures["release"]), "", figure(figures.get("original"))))
+            lines.append(_line(title, words, figures["release"], figures.get("original")))
     told = found.get("discriminator") or {}
-    if told.get("release"):
+    if auc := told.get("release"):
         words = "AUC of a learner that tells these rows from real ones; 0.5: it cannot, 1: always"
-        was = figure((told.get("original") or {}).get("auc"))
-        auc = told["release"]
-        lines.append(Line("Discriminator", words, figure(auc["auc"]), between(auc["interval"]), was))
-    return Shown(
-        against=found.get("against") or "",
-        lines=lines,
-        columns=[_figures(one, "release", "original") for one in found.get("columns") or ()],
-        targets=[_figures(one, "release", "original", "usual") for one in found.get("targets") or ()],
-        not_applicable=str(found.get("not_applicable") or ""),
-    )
-
-
-def _figures(one: Mapping[str, Any], *names: str) -> tuple[str, ...]:
-    """A column, its measure, and these figures of it."""
-    return str(one["name"]), str(one["measure"]), *(figure(one.get(name)) for name in names)
-
-
-def between(ends: Any) -> str:
-    """ "0.1 to 0.2", or nothing."""
-    return "" if not ends or ends[0] is None else f"{figure(ends[0])} to {figure(ends[1])}"
+        was = (told.get("original") or {}).get("auc")
+        lines.append(_line("Discriminator", words, auc["auc"], was, auc["interval"]))
+    why = found.get("not_applicable") or ("" if found else "not compared")
+    return drawn("fidelity", "Like real people", why, lines=lines, fidelity=found)

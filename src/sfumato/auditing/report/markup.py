@@ -15,7 +15,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from sfumato.auditing.extra import shown_points
-from sfumato.auditing.report.wording import ends, of_100
+from sfumato.auditing.report.wording import AS_READ, ends, of_100
 from sfumato.core.svg import EMPTY, tag, trimmed
 
 LONGEST = 64
@@ -57,13 +57,14 @@ def report_text(name: str) -> str:
 
 @cache
 def report_template(name: str) -> jinja2.Template:
-    """A page of the report."""
-    return templates("sfumato.auditing.report", short_name=short_name).get_template(name)
+    """A page of the report; figures are written as its readers know them."""
+    return templates("sfumato.auditing.report", short_name=short_name, **AS_READ).get_template(name)
 
 
-def drawn(name: str, title: str, **parts: object) -> Section:
-    """A section by its own template."""
-    return Section(name, title, Markup(report_template(f"{name}.html.j2").render(parts)))
+def drawn(name: str, title: str, why: str = "", **parts: object) -> Section:
+    """A section by its own template, or `why` it does not apply."""
+    html = EMPTY if why else Markup(report_template(f"{name}.html.j2").render(parts))
+    return Section(name, title, html, why)
 
 
 def breakable(text: object) -> Markup:

@@ -45,7 +45,7 @@ from sfumato.auditing.report.markup import (
     report_text,
 )
 from sfumato.auditing.report.strongest import attackers_section, counts_values, extra, strongest_section
-from sfumato.auditing.report.wording import DASH, figure, of_100, setting_rows
+from sfumato.auditing.report.wording import figure, of_100, setting_rows
 from sfumato.core.errors import CardError, UsageError
 from sfumato.core.files import check_free, file_digest, write_whole
 from sfumato.core.svg import tag
@@ -67,48 +67,40 @@ def exposed_section(audit: Mapping[str, Any]) -> Section:
     """For each column the attacker on values who gets most extra."""
     attacks = list(audit.get("attacks") or ())
     found = exposure(attacks, int((audit.get("settings") or {}).get("rows_used") or 0))
-    title = "Which columns reveal most"
-    if not found.columns and not found.spared:
-        return Section("exposed", title, why="no attacker on values ran")
-    return drawn("exposed", title, exposed=found, legend=legend(attacks))
+    why = "" if found.columns or found.spared else "no attacker on values ran"
+    return drawn("exposed", "Which columns reveal most", why, exposed=found, legend=legend(attacks))
 
 
 def riskiest_section(audit: Mapping[str, Any]) -> Section:
-    """Records of the original: in the owner's page alone."""
-    title = "Riskiest records"
+    """Records of the original, by their row numbers: in the owner's page alone."""
+    records, title = audit.get("riskiest") or (), "Riskiest records"
     if not is_private(audit):
-        return Section("riskiest", title, why="")
-    records = audit.get("riskiest") or ()
-    if not records:
-        return Section("riskiest", title, why="the release adds nothing about any one record beyond chance")
-    names = (audit.get("release") or {}).get("source_columns") or ()
-    return drawn("riskiest", f"{title} ({len(records)})", riskiest=riskiest_rows(records, names))
+        return Section("riskiest", title)
+    why = "" if records else "the release adds nothing about any one record beyond chance"
+    names = [str(name) for name in (audit.get("release") or {}).get("source_columns") or ()]
+    return drawn("riskiest", f"{title} ({len(records)})" if records else title, why, riskiest=records, names=names)
 
 
 def exposure(attacks: Sequence[Mapping[str, Any]], people: int) -> Shown:
     """The columns with most extra, each with the attacker who tells most about it, how many more there are, and those
     about which no attacker learns anything; `people` is how many were attacked, for the verdict."""
-    comparisons = 0
-    best: dict[str, tuple[float, str, Mapping[str, Any]]] = {}
-    for entry in filter(counts_values, attacks):
-        for column in entry.get("columns") or ():
-            comparisons += 1
-            name = str(column["name"])
-            if name not in best or extra(column) > best[name][0]:
-                best[name] = (extra(column), str(entry["name"]), column)
-    ranked = sorted(best.items(), key=lambda item: (-item[1][0], item[0]))
-    gained = [(attack, column) for _, (more, attack, column) in ranked if more > 0]
+    compared = [(str(one["name"]), column) for one in attacks if counts_values(one) for column in one["columns"]]
+    best: dict[str, tuple[str, Mapping[str, Any]]] = {}
+    for attack, column in compared:
+        name = str(column["name"])
+        if name not in best or extra(column) > extra(best[name][1]):
+            best[name] = attack, column
+    ranked = sorted(best.items(), key=lambda item: (-extra(item[1][1]), item[0]))
+    gained = [told for _, told in ranked if extra(told[1]) > 0]
     return Shown(
-        columns=[
-            _exposed(attack, column, column_verdict(column, people, comparisons))
-            for attack, column in gained[:MOST_EXPOSED]
-        ],
+        columns=[_exposed(*told, people, len(compared)) for told in gained[:MOST_EXPOSED]],
         left_out=max(0, len(gained) - MOST_EXPOSED),
-        spared=sorted(name for name, (more, _, _) in best.items() if more <= 0),
+        spared=sorted(name for name, (_, column) in ranked if extra(column) <= 0),
     )
 
 
-def _exposed(attack: str, column: Mapping[str, Any], state: str) -> Shown:
+def _exposed(attack: str, column: Mapping[str, Any], people: int, comparisons: int) -> Shown:
+    state = column_verdict(column, people, comparisons)
     return Shown(
         name=str(column["name"]),
         attack=attack,
@@ -118,37 +110,6 @@ def _exposed(attack: str, column: Mapping[str, Any], state: str) -> Shown:
         chart=bar(column, state),
         value=of_100(column["score"]),
     )
-
-
-def riskiest_rows(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[dict[str, str]]:
-    """Row numbers of the original, what the release adds about them, and by which attackers they are hit worst."""
-    return [
-        {
-            "row": str(record.get("record", DASH)),
-            "score": of_100(record.get("score")),
-            "without": of_100(record.get("without")),
-            "told": told([str(name) for name in record.get("columns") or ()], [str(name) for name in names]),
-            "attacks": ", ".join(map(str, record.get("attacks") or ())) or DASH,
-        }
-        for record in records
-    ]
-
-
-def told(columns: Sequence[str], names: Sequence[str]) -> str:
-    """The columns that are told, or the others where these are fewer: a list that can be read.
-
-    >>> told(["age", "sex", "zip"], ["age", "sex", "zip", "job"])
-    '3 of 4: all but job'
-    """
-    if not columns:
-        return DASH
-    others = [name for name in names if name not in columns]
-    if len(columns) + len(others) != len(names):
-        return ", ".join(columns)
-    count = f"{len(columns)} of {len(names)}"
-    if not others:
-        return f"{count}: all of them"
-    return f"{count}: all but {', '.join(others)}" if len(others) < len(columns) else f"{count}: {', '.join(columns)}"
 
 
 # The papers' own measures, each with the sentence that says what it is worth.
@@ -186,42 +147,32 @@ FEW_COLUMNS = 12
 def measures_section(audit: Mapping[str, Any]) -> Section:
     """What the papers compare methods by."""
     found = shown_measures(audit.get("measures"))
-    title = "The papers' measures"
-    if not found.figures and found.density_gap is None:
-        return Section("measures", title, why="none of them could be measured here")
-    return drawn("measures", title, measures=found)
-
-
-def _measure(words: tuple[str, str], value: float, below: str = "") -> Shown:
-    """One figure, what it is read against (`below`), and its sentence."""
-    return Shown(name=words[0], value=figure(value), below=below, sentence=words[1])
+    why = "" if found.figures else "none of them could be measured here"
+    return drawn("measures", "The papers' measures", why, measures=found, few=FEW_COLUMNS)
 
 
 def shown_measures(found: Mapping[str, Any] | None) -> Shown:
-    """Nothing where the audit holds none; `columns` has name, average privacy, that of guessing the mean, bits and
-    privacy loss."""
+    """`figures`: name, sentence, value, and what it is read against. `columns`: by name what is told of each, source
+    columns first, then the release's own, where it mixes them."""
     found = found or {}
     average, unified, channels = found.get("average_privacy"), found.get("unified"), found.get("channels") or ()
     figures = []
     if average:
-        figures.append(_measure(AVERAGE, average["width"], _beside(average)))
+        figures.append((*AVERAGE, figure(average["width"]), _beside(average)))
     losses = [one["privacy_loss"] for one in channels if one.get("privacy_loss") is not None]
     if losses:
         below = f"{figure(min(losses))} to {figure(max(losses))}" if len(losses) > 1 else ""
-        figures.append(_measure(LOSS, sum(losses) / len(losses), below))
+        figures.append((*LOSS, figure(sum(losses) / len(losses)), below))
     for words, name, plain in ((UNIFIED, "sigma_min", "minimum"), (UNIFIED_AVERAGE, "sigma_avg", "average")):
         if unified:
             below = f"{unified[f'{name}_attack']}; variance, weighted and capped: {figure(unified[plain])}"
-            figures.append(_measure(words, unified[name], below))
-    gap = found.get("density_gap") or found.get("dapl")  # version 0.2 called it so
-    columns = _columns(average, channels)
-    return Shown(
-        figures=figures,
-        columns=columns,
-        has_mean=any(row[2] != DASH for row in columns),
-        open=len(columns) <= FEW_COLUMNS,
-        density_gap=gap and _measure(DENSITY_GAP, gap["loss"], f"standard error {figure(gap['error'])}"),
-    )
+            figures.append((*words, figure(unified[name]), below))
+    if gap := found.get("density_gap") or found.get("dapl"):  # version 0.2 called it so
+        figures.append((*DENSITY_GAP, figure(gap["loss"]), f"standard error {figure(gap['error'])}"))
+    columns: dict[str, dict[str, Any]] = {}
+    for one in (*(average or {}).get("columns", ()), *channels):
+        columns.setdefault(one["name"], {}).update(one)
+    return Shown(figures=figures, columns=columns)
 
 
 def _beside(average: Mapping[str, Any]) -> str:
@@ -231,24 +182,6 @@ def _beside(average: Mapping[str, Any]) -> str:
     if average.get("width_of_mean") is not None:
         parts.append(f"{figure(average['width_of_mean'])} by the mean alone")
     return "; ".join(parts)
-
-
-def _columns(
-    average: Mapping[str, Any] | None, channels: Sequence[Mapping[str, Any]]
-) -> list[tuple[str, str, str, str, str]]:
-    """Source columns first, then the release's own, where it mixes them."""
-    widths = {one["name"]: one for one in (average or {}).get("columns", ())}
-    told = {one["name"]: one for one in channels}
-    return [
-        (
-            name,
-            figure(widths.get(name, {}).get("width")),
-            figure(widths.get(name, {}).get("width_of_mean")),
-            figure(told.get(name, {}).get("bits")),
-            figure(told.get(name, {}).get("privacy_loss")),
-        )
-        for name in [*widths, *[name for name in told if name not in widths]]
-    ]
 
 
 CLOSED = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -263,17 +196,19 @@ def write_report(audit: Mapping[str, Any], path: Path) -> None:
 def render_report(audit: Mapping[str, Any], folder: str = "DIR") -> str:
     """The page as text. A section that does not apply is one line, which says why."""
     private = is_private(audit)
-    release = dict.fromkeys(("rows", "source_columns", "label", "label_state", "created", "reproducible"))
+    release = dict.fromkeys(("rows", "source_columns", "label", "label_state", "created", "reproducible", "mechanism"))
     release |= audit.get("release") or {}
     experts = [draw(audit) for draw in (EXPERTS if has_measured(audit) else EXPERTS_OF_THE_RELEASE)]
+    method = (release["mechanism"] or {}).get("name")
+    notice = str(audit.get("notice") or "").removeprefix("Private: ")  # the banner begins with that word
     return report_template("page.html.j2").render(
         policy=CLOSED,
         css=Markup(report_text("page.css")),
         private=private,
-        notice=notice(audit),
+        notice=notice[:1].upper() + notice[1:],
         release=release,
         not_for_release=NOT_FOR_RELEASE.get(release["reproducible"] or ""),
-        title=title(release),
+        title=f"Privacy audit: {method}" if method else "Privacy audit of a release without a card",
         lead=copied_rows(audit.get("copies")),
         bottom=bottom_line_html(audit, folder),
         evidence=[draw(audit) for draw in (EVIDENCE if has_measured(audit) else (guarantee_section,))],
@@ -290,15 +225,13 @@ def stated_section(audit: Mapping[str, Any], name: str, title: str, part: str) -
 
 def settings_section(audit: Mapping[str, Any]) -> Section:
     """How the release was made and how it was audited."""
-    release = audit.get("release") or {}
-    mechanism = release.get("mechanism") or {}
-    made = []
-    if mechanism:
-        parts = [
-            f"({used})" if (used := _parameters(mechanism)) else "",
-            "as published" if mechanism.get("as_published") else "",
-        ]
-        made.append(("Method", " ".join([str(mechanism["name"]), *filter(None, parts)])))
+    release, made = audit.get("release") or {}, []
+    if mechanism := release.get("mechanism") or {}:
+        values = {name: value for name, value in (mechanism.get("parameters") or {}).items() if value is not None}
+        told = (f"{n} = {f'{value:.6g}' if isinstance(value, float) else value}" for n, value in values.items())
+        used, published = own_words(", ".join(told)), mechanism.get("as_published")
+        parts = [str(mechanism["name"]), f"({used})" if used else "", "as published" if published else ""]
+        made.append(("Method", " ".join(filter(None, parts))))
     named = {"columns": "Columns of the release", "post_processing": "Post-processing", "space": "Fits together with"}
     made += [(words, str(release[name])) for name, words in named.items() if release.get(name)]
     if papers := release.get("papers"):
@@ -328,24 +261,6 @@ EXPERTS = (
     accuracy_section,
     *EXPERTS_OF_THE_RELEASE,
 )
-
-
-def notice(audit: Mapping[str, Any]) -> str:
-    """What the audit says of who may see it, without the word that the banner begins with."""
-    text = str(audit.get("notice") or "").removeprefix("Private: ")
-    return text[:1].upper() + text[1:]
-
-
-def title(release: Mapping[str, Any]) -> str:
-    mechanism = (release.get("mechanism") or {}).get("name")
-    return f"Privacy audit: {mechanism}" if mechanism else "Privacy audit of a release without a card"
-
-
-def _parameters(mechanism: Mapping[str, Any]) -> str:
-    used = {name: value for name, value in (mechanism.get("parameters") or {}).items() if value is not None}
-    return own_words(
-        ", ".join(f"{name} = {f'{value:.6g}' if isinstance(value, float) else value}" for name, value in used.items())
-    )
 
 
 # A release on one page to print: the proof first, then what was released, what is not protected, and hashes.

@@ -22,7 +22,7 @@ from sfumato.auditing.report.markup import (
     legend,
     verdict,
 )
-from sfumato.auditing.report.wording import detail_rows, ends, figure, known_words, of_100, quantity
+from sfumato.auditing.report.wording import KNOWLEDGE, between, detail_rows, ends, figure, in_words, of_100
 from sfumato.core.wording import QUESTIONS
 
 Attacks = Sequence[Mapping[str, Any]]
@@ -77,61 +77,52 @@ def other_lines(attacks: Attacks) -> Iterator[str]:
     if nothing := [str(entry["name"]) for entry, found in points if found is not None and not found.learns]:
         yield f"learn nothing: {', '.join(nothing)}"
     if not_open := [entry for entry in attacks if entry.get("not_applicable")]:
-        yield _not_open_line(not_open)
+        reason, count = Counter(str(entry["not_applicable"]) for entry in not_open).most_common(1)[0]
+        names = ", ".join(str(entry["name"]) for entry in not_open)
+        how = "" if count == len(not_open) else "mostly: " if count > 1 else "for one: "
+        yield f"not applicable: {names} ({how}{reason})"
     if failed := [f"{entry['name']} ({entry['failed']})" for entry in attacks if entry.get("failed")]:
         yield f"failed, which says nothing about privacy: {', '.join(failed)}"
-
-
-def _not_open_line(attacks: Attacks) -> str:
-    """To whom the release is not open, and the commonest reason."""
-    reason, count = Counter(str(entry["not_applicable"]) for entry in attacks).most_common(1)[0]
-    names = ", ".join(str(entry["name"]) for entry in attacks)
-    how = "" if count == len(attacks) else "mostly: " if count > 1 else "for one: "
-    return f"not applicable: {names} ({how}{reason})"
 
 
 # What every attacker gets, worst first: right of 100, what that is read against, and further figures in words.
 
 
-FEW_COLUMNS = 5
-"""A table of so many columns stands open; a longer one is folded away."""
 NOT_OF_VALUES = {"auc", "out_of", "predicates", "eligible", "source_hits", "bounds_hold"}
 NOT_OF_VALUES |= {"median_distance", "median_doubt"}
 """Figures that come with attacks whose success counts something else than values guessed right."""
 
 
 def attackers_section(audit: Mapping[str, Any]) -> Section:
-    """One bar an attacker, reasons of those who did not run, then each with all figures."""
+    """One bar an attacker, those who learn from the release first, then by what is right; reasons of those who did not
+    run; then each with all figures."""
     attacks = list(audit.get("attacks") or ())
-    told = told_attacks(attacks, (audit.get("settings") or {}).get("tolerance"))
-    if not attacks:
-        return Section("attacks", "Every attacker", why="no attacker was run; this says nothing about privacy")
+    ran = [(verdict(entry), entry) for entry in attacks if entry.get("score") is not None]
+    ran.sort(key=lambda pair: (ORDER.index(pair[0]), -shown_points(pair[1]).right, pair[1]["name"]))
+    reasons: dict[str, list[str]] = {}
+    for entry in attacks:
+        if entry.get("not_applicable"):
+            reasons.setdefault(str(entry["not_applicable"]), []).append(str(entry["name"]))
     return drawn(
         "attacks",
-        f"Every attacker ({len(told)} of {len(attacks)} ran)",
-        told=told,
-        in_all=in_all(one.verdict for one in told),
+        f"Every attacker ({len(ran)} of {len(attacks)} ran)" if attacks else "Every attacker",
+        "" if attacks else "no attacker was run; this says nothing about privacy",
+        told=[_told(entry, state, (audit.get("settings") or {}).get("tolerance")) for state, entry in ran],
+        in_all=in_all(state for state, _ in ran),
         legend=legend(attacks),
-        not_applicable=grouped_reasons(attacks),
+        not_applicable=reasons,
         failed=[entry for entry in attacks if entry.get("failed")],
     )
 
 
-def told_attacks(attacks: Sequence[Mapping[str, Any]], tolerance: float | None) -> list[Shown]:
-    """Those who ran, those who learn from the release first, then by what is right."""
-    scored = [(verdict(entry), entry) for entry in attacks if entry.get("score") is not None]
-    scored.sort(key=lambda pair: (ORDER.index(pair[0]), -shown_points(pair[1]).right, pair[1]["name"]))
-    return [_told(entry, state, tolerance) for state, entry in scored]
-
-
 def _told(entry: Mapping[str, Any], state: str, tolerance: float | None) -> Shown:
-    columns = list(entry.get("columns") or ())
     details = dict(entry.get("details") or {})
+    changed = ", ".join(f"{name} = {value}" for name, value in (entry.get("parameters") or {}).items())
     return Shown(
         name=str(entry["name"]),
-        story=_story(entry),
-        knows=known_words(list(entry.get("knows") or ())),
-        assumes=[str(line) for line in entry.get("assumes") or ()],
+        story=" ".join(filter(None, [str(entry.get("story") or ""), f"Run with {changed}." if changed else ""])),
+        knows=[in_words(KNOWLEDGE, item) for item in entry.get("knows") or ()],
+        assumes=entry.get("assumes"),
         verdict=state,
         sign=SIGNS[state],
         in_short=", ".join([IN_SHORT[state], *_conditions(entry)]),
@@ -143,17 +134,8 @@ def _told(entry: Mapping[str, Any], state: str, tolerance: float | None) -> Show
         upper_bound=_upper_bound(entry, details.pop("own_choice", None)),
         chosen=f"{chosen[:1].upper()}{chosen[1:]}." if (chosen := str(entry.get("chosen") or "")) else "",
         details=detail_rows(details),
-        columns=column_rows(columns),
-        has_control=any(column.get("control") is not None for column in columns),
-        has_errors=any(column.get("rmse") is not None for column in columns),
-        open=len(columns) <= FEW_COLUMNS,
+        columns=sorted(entry.get("columns") or (), key=lambda column: -extra(column)),
     )
-
-
-def _story(entry: Mapping[str, Any]) -> str:
-    """What the attacker does, and with which settings where they are not the usual ones."""
-    changed = ", ".join(f"{name} = {value}" for name, value in (entry.get("parameters") or {}).items())
-    return " ".join(filter(None, [str(entry.get("story") or ""), f"Run with {changed}." if changed else ""]))
 
 
 def measure(details: Mapping[str, Any], tolerance: float | None) -> str:
@@ -180,27 +162,18 @@ def measure(details: Mapping[str, Any], tolerance: float | None) -> str:
     return f"Right: private values that were guessed ({near})."
 
 
-def grouped_reasons(attacks: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Attacks that do not apply, those with the same reason together."""
-    reasons: dict[str, list[str]] = {}
-    for entry in attacks:
-        if entry.get("not_applicable"):
-            reasons.setdefault(str(entry["not_applicable"]), []).append(str(entry["name"]))
-    return [(", ".join(names), reason) for reason, names in reasons.items()]
-
-
 def counts_values(entry: Mapping[str, Any]) -> bool:
     """Whether success counts values guessed right, so that columns of different attacks can be compared."""
     return not NOT_OF_VALUES & set(entry.get("details") or ())
 
 
-def _scores(entry: Mapping[str, Any], worst_without: float | None) -> list[Shown]:
+def _scores(entry: Mapping[str, Any], worst_without: float | None) -> list[tuple[str, str, str]]:
     """Right of 100 and what it is to be read against; other people only where there are any."""
     points = shown_points(entry)
-    low, high = ((points.without + end) / 100 for end in (points.low, points.high))
-    between = "" if ends(entry.get("interval")) is None else f"{of_100(low)} to {of_100(high)}"
+    whole = [(points.without + end) / 100 for end in (points.low, points.high)]
+    interval = "" if ends(entry.get("interval")) is None else between(whole, of_100)
     scores = [
-        ("pairs told apart of 100" if points.pairs else "right of 100", of_100(points.right / 100), between),
+        ("pairs told apart of 100" if points.pairs else "right of 100", of_100(points.right / 100), interval),
         ("without the release", of_100(points.without / 100), ""),
     ]
     if entry.get("control") is not None:
@@ -210,7 +183,7 @@ def _scores(entry: Mapping[str, Any], worst_without: float | None) -> list[Shown
     if entry.get("worst") is not None:
         below = "" if worst_without is None else f"{of_100(worst_without)} without the release"
         scores.append(("about the worst 1% of records", of_100(entry["worst"]), below))
-    return [Shown(words=words, value=value, below=below) for words, value, below in scores]
+    return scores
 
 
 def share_of_what_was_left(entry: Mapping[str, Any]) -> float:
@@ -225,21 +198,6 @@ def _upper_bound(entry: Mapping[str, Any], own_choice: float | None) -> str:
         return ""
     alone = "" if own_choice is None else f" Alone the attacker gets {of_100(own_choice)}."
     return f"An upper bound: the best of several guesses was taken, which only the truth can tell.{alone}"
-
-
-def column_rows(columns: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """Figures per column, the largest extra first; what the audit does not hold is a dash."""
-    return [
-        {
-            "name": str(column["name"]),
-            "score": of_100(column.get("score")),
-            "baseline": of_100(column.get("baseline")),
-            "control": of_100(column.get("control")),
-            "rmse": quantity(column.get("rmse")),
-            "rmse_of_mean": "" if column.get("rmse_of_mean") is None else quantity(column["rmse_of_mean"]),
-        }
-        for column in sorted(columns, key=lambda column: -extra(column))
-    ]
 
 
 def extra(column: Mapping[str, Any]) -> float:

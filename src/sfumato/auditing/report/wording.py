@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 DASH = "–"
@@ -106,9 +106,9 @@ SETTINGS = {
 }
 
 
-def known_words(knows: list[str]) -> list[str]:
-    """What an attacker knows; a word that is new to us stays as it is."""
-    return [KNOWLEDGE.get(item, item.replace("_", " ")) for item in knows]
+def in_words(words: Mapping[str, str], name: str) -> str:
+    """What a name stands for; one that is new to us stays as it is."""
+    return words.get(name, name.replace("_", " "))
 
 
 def figure(value: float | None) -> str:
@@ -138,8 +138,35 @@ def ends(interval: Sequence[float | None] | None) -> tuple[float, float] | None:
     return None if low is None or high is None else (low, high)
 
 
+def between(interval: Sequence[float | None] | None, form: Callable[[float], str] = figure) -> str:
+    """Both ends, or nothing where the audit does not hold them."""
+    found = ends(interval)
+    return "" if found is None else " to ".join(map(form, found))
+
+
 def signed(value: float | None) -> str:
     return DASH if value is None else f"{value:+.3f}"
+
+
+def told(columns: Sequence[str], names: Sequence[str]) -> str:
+    """The columns that are told, or the others where these are fewer: a list that can be read.
+
+    >>> told(["age", "sex", "zip"], ["age", "sex", "zip", "job"])
+    '3 of 4: all but job'
+    """
+    if not columns:
+        return DASH
+    others = [name for name in names if name not in columns]
+    if len(columns) + len(others) != len(names):
+        return ", ".join(columns)
+    count = f"{len(columns)} of {len(names)}"
+    if not others:
+        return f"{count}: all of them"
+    return f"{count}: all but {', '.join(others)}" if len(others) < len(columns) else f"{count}: {', '.join(columns)}"
+
+
+AS_READ = {one.__name__: one for one in (figure, of_100, quantity, signed, between, told)}
+"""How templates write figures, by filter."""
 
 
 def detail_rows(details: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -152,8 +179,7 @@ def detail_rows(details: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         if key.startswith(RECOVERED):
             words = f"Values recovered with {key.removeprefix(RECOVERED)} known rows"
         text = {"figure": figure, "count": quantity, "factor": factor}[unit](value)
-        between = ends([details.get(f"{key}_low"), details.get(f"{key}_high")])
-        rows.append((words, text, "" if between is None else f"{figure(between[0])} to {figure(between[1])}"))
+        rows.append((words, text, between([details.get(f"{key}_low"), details.get(f"{key}_high")])))
     return rows
 
 
@@ -166,7 +192,7 @@ def factor(value: float | None) -> str:
 def setting_rows(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The audit's settings in the order above, those unknown to us last under their own name."""
     order = [*[key for key in SETTINGS if key in settings], *[key for key in settings if key not in SETTINGS]]
-    return [(SETTINGS.get(key, key.replace("_", " ")), setting(key, settings[key])) for key in order]
+    return [(in_words(SETTINGS, key), setting(key, settings[key])) for key in order]
 
 
 def setting(key: str, value: Any) -> str:
