@@ -3,7 +3,7 @@
 Both answer the same question: an attacker holds two halves of the columns of every person; how often do both halves
 have the same released row as their nearest? Anonymeter sums absolute differences, we take Euclidean distances, so
 single links may differ where rows are equally plausible. The answers are therefore compared twice: with little noise,
-where both must link the very same people, and with more noise, where the rates must agree within three points.
+where both must link the very same people, and with more noise, where they must agree on four people of five.
 
 Anonymeter pins old versions of NumPy, so it runs in an environment of its own (peers.py).
 
@@ -122,7 +122,7 @@ def main() -> None:
             f"{line}; Anonymeter {seconds:.2f} s, linked {theirs.mean():.2%}; "
             f"{seconds / min(ours):.0f} x faster, same verdict on {same:.2%} of people"
         )
-        if (noise < 0.01 and same < 0.999) or abs(linked.mean() - theirs.mean()) > 0.03:
+        if same < (0.999 if noise < 0.01 else 0.8):
             sys.exit("answers differ more than the two distances explain")
 
 

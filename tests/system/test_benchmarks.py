@@ -50,7 +50,8 @@ def data(tmp_path_factory):
     """Tables of the names that two benchmarks look for."""
     folder = tmp_path_factory.mktemp("data")
     load_breast_cancer(as_frame=True).frame.rename(columns={"target": "label"}).to_csv(folder / "wdbc.csv", index=False)
-    votes = ["first,second,third", *("y,n,y", "n,n,y", "y,y,n", "n,y,n", "y,n,n") * 60]
+    rows = ("y,n,y,y,n,y,y", "n,n,y,n,n,y,n", "y,y,n,y,y,n,y", "n,y,n,n,y,n,n", "y,n,n,y,n,n,y")
+    votes = ["a,b,c,d,e,f,label", *rows * 60]
     (folder / "votes.csv").write_text("\n".join(votes) + "\n")
     return folder
 

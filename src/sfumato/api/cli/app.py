@@ -1,36 +1,117 @@
-"""The `sfumato` command and its commands, imported only as far as `--help` needs."""
+"""The `sfumato` command: its commands by who needs them, each imported when it is asked for."""
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import inspect
 import os
 import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
-from sfumato.api.cli import (
-    audit,
-    auditor,
-    laboratory,
-    learn,
-    ledger,
-    push,
-    recommend,
-    release,
-    serve,
-    signer,
-    study,
-    survey,
-    survey_before,
-)
 from sfumato.api.cli.blocks import GroupedCommand, GroupedCommands
 from sfumato.api.cli.console import run_guarded
 
+GROUPS: dict[str, dict[str, str]] = {
+    "Start": {"demo": "recommend.demo", "list": "recommend.list_entries"},
+    "Data owners": {
+        "open": "serve.open_desk",
+        "schema": "release.schema",
+        "recommend": "recommend.recommend",
+        "sanitize": "release.sanitize",
+        "show": "release.show",
+        "audit": "audit.audit",
+        "certificate": "release.certificate",
+        "ledger": "ledger.app",
+    },
+    "Analysts": {
+        "verify": "signer.verify",
+        "train": "learn.train",
+        "predict": "learn.predict",
+        "evaluate": "learn.evaluate",
+        "reconstruct": "learn.reconstruct",
+        "mine": "learn.mine",
+    },
+    "Sites of a consortium": {"serve": "serve.serve", "study": "push.app"},
+    "Surveys": {"respond": "survey.respond", "survey": "survey_before.app"},
+    "Laboratory": {
+        "law": "laboratory.law",
+        "invariance": "laboratory.invariance",
+        "canary": "laboratory.canary",
+        "redraw": "laboratory.redraw",
+        "figure": "laboratory.app",
+    },
+}
+"""The first screen: where each command is, module and name."""
+BESIDE: dict[str, str] = {
+    "schema declare": "release.declare",
+    "audit find-person": "audit.find_person",
+    "compare": "recommend.compare",
+    "signer": "signer.app",
+    "auditor": "auditor.app",
+}
+"""What the help of `schema`, `audit`, `recommend` and `verify` names."""
+
+
+WHERE: dict[str, tuple[str, str | None]] = {
+    name: (where, heading) for heading, names in GROUPS.items() for name, where in names.items()
+} | {name: (where, None) for name, where in BESIDE.items()}
+
+
+class EachAlone(Mapping[str, Any]):
+    """All commands by name, each made when it is asked for: to load them all takes longer than to show a card."""
+
+    def __getitem__(self, name: str) -> Any:
+        return _made(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(WHERE)
+
+    def __len__(self) -> int:
+        return len(WHERE)
+
+
+class FirstScreen(GroupedCommands):
+    """The commands above."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**{**given, "commands": EachAlone()})
+
+
+@cache
+def _made(name: str) -> Any:
+    """A command, or a group of them, as the parser takes it."""
+    where, heading = WHERE[name]
+    module, _, attribute = where.partition(".")
+    found = getattr(import_module(f"{__package__}.{module}"), attribute)
+    alone = typer.Typer(rich_markup_mode=None)
+    if isinstance(found, typer.Typer):
+        alone.add_typer(found, name=name, rich_help_panel=heading, hidden=heading is None)
+    else:
+        alone.command(name, rich_help_panel=heading)(found)
+    _keep_lines_of_examples(alone)
+    return typer.main.get_group(alone).commands[name]
+
+
+def _keep_lines_of_examples(group: typer.Typer) -> None:
+    """Wrap help texts like prose, but leave examples on their own lines: that is what the mark says."""
+    for command in group.registered_commands:
+        text = inspect.getdoc(command.callback) or ""
+        command.help = text.replace("\n\nExample", "\n\n\b\nExample")
+        command.cls = GroupedCommand
+    for child in group.registered_groups:
+        if child.typer_instance is not None:
+            _keep_lines_of_examples(child.typer_instance)
+
+
 app = typer.Typer(
     name="sfumato",
-    cls=GroupedCommands,
+    cls=FirstScreen,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -57,85 +138,9 @@ def sfumato(
     """Learn from private tables without seeing the people in them."""
 
 
-mine = typer.Typer(no_args_is_help=True, help="What else is behind noise: clusters, rules, linear models.")
-for find in (learn.cluster, learn.regress, learn.rules):
-    mine.command()(find)
-for act in (push.push, push.withdraw, push.plan, push.draw, push.reconstruct):
-    study.app.command()(act)
-study.app.command()(push.rehearse)
-survey.app.add_typer(survey_before.app)
-
-GROUPS: dict[str, dict[str, Any]] = {
-    "Start": {"demo": recommend.demo, "list": recommend.list_entries},
-    "Data owners": {
-        "open": serve.open_desk,
-        "schema": release.schema,
-        "recommend": recommend.recommend,
-        "sanitize": release.sanitize,
-        "show": release.show,
-        "audit": audit.audit,
-        "certificate": release.certificate,
-        "ledger": ledger.app,
-    },
-    "Analysts": {
-        "verify": signer.verify,
-        "train": learn.train,
-        "predict": learn.predict,
-        "evaluate": learn.evaluate,
-        "reconstruct": learn.reconstruct,
-        "mine": mine,
-    },
-    "Sites of a consortium": {"study": study.app, "serve": serve.serve},
-    "Surveys": {"survey": survey.app, "respond": survey.respond},
-    "Laboratory": {
-        "law": laboratory.law,
-        "invariance": laboratory.invariance,
-        "figure": laboratory.app,
-        "canary": laboratory.canary,
-        "redraw": laboratory.redraw,
-    },
-}
-"""The first screen."""
-BESIDE: dict[str, Any] = {
-    "schema declare": release.declare,
-    "audit find-person": audit.find_person,
-    "compare": recommend.compare,
-    "signer": signer.app,
-    "auditor": auditor.app,
-}
-"""What the help of `schema`, `audit`, `recommend` and `verify` names."""
-
-
-def _add(name: str, added: Any, heading: str | None = None) -> None:
-    if isinstance(added, typer.Typer):
-        app.add_typer(added, name=name, rich_help_panel=heading, hidden=heading is None)
-    else:
-        app.command(name, rich_help_panel=heading)(added)
-
-
-for heading, commands in GROUPS.items():
-    for name, added in commands.items():
-        _add(name, added, heading)
-for name, added in BESIDE.items():
-    _add(name, added)
-
-
-def _keep_lines_of_examples(group: typer.Typer) -> None:
-    """Wrap help texts like prose, but leave examples on their own lines: that is what the mark says."""
-    for command in group.registered_commands:
-        text = inspect.getdoc(command.callback) or ""
-        command.help = text.replace("\n\nExample", "\n\n\b\nExample")
-        command.cls = GroupedCommand
-    for child in group.registered_groups:
-        if child.typer_instance is not None:
-            _keep_lines_of_examples(child.typer_instance)
-
-
-_keep_lines_of_examples(app)
-
-
 def main() -> None:
     """Entry point: errors become one clear line and an exit code."""
+    gc.set_threshold(5_000)  # what a start makes is no garbage, and looking for some took a tenth of a short command
     code = run_guarded(app)
     if code:
         for stream in (sys.stdout, sys.stderr):

@@ -87,9 +87,7 @@ class GroupedCommand(TyperCommand):
         beside = getattr(ctx.parent and ctx.parent.command, "commands", {})
         first = f"{self.name} "
         groups["Commands"] = [
-            (name.removeprefix(first), one.get_short_help_str())
-            for name, one in beside.items()
-            if name.startswith(first)
+            (name.removeprefix(first), beside[name].get_short_help_str()) for name in beside if name.startswith(first)
         ]
         for title, records in groups.items():
             if records:

@@ -452,3 +452,8 @@ def _together(given: str) -> tuple[str, ...]:
     if len(found) < 2 or not all(found):
         raise UsageError(f"--joint takes columns with commas between them, such as income,age. Got {given!r}.")
     return found
+
+
+mine = typer.Typer(no_args_is_help=True, help="What else is behind noise: clusters, rules, linear models.")
+for find in (cluster, regress, rules):
+    mine.command()(find)

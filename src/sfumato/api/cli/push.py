@@ -13,7 +13,7 @@ import typer
 
 from sfumato.api.cli.blocks import keywords, with_blocks
 from sfumato.api.cli.console import Console, Force, Yes
-from sfumato.api.cli.study import StudyId
+from sfumato.api.cli.study import StudyId, app
 from sfumato.api.cli.tables import AtCoordinator, InsecureHttp, IntoFolder, TableArgument, Tables, TokenFile
 from sfumato.core.errors import CoordinatorError, UsageError
 from sfumato.core.files import check_free, write_whole
@@ -392,3 +392,7 @@ def draw(
     console.result(
         {"folder": str(into.out), "rows": card.rows, "sites": len(found.sites), "guarantee": dict(card.guarantee)}
     )
+
+
+for act in (push, withdraw, plan, draw, reconstruct, rehearse):  # after those of a coordinator
+    app.command()(act)

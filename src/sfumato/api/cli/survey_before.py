@@ -11,7 +11,7 @@ import typer
 
 from sfumato.api.cli.blocks import keywords, with_blocks
 from sfumato.api.cli.console import Console, Force
-from sfumato.api.cli.survey import SurveyFile
+from sfumato.api.cli.survey import SurveyFile, app
 from sfumato.auditing.asked import SurveyAuditAsked
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.core.files import check_free
@@ -19,8 +19,6 @@ from sfumato.study.asked import EdgesAsked, SurveyPlanAsked
 
 if TYPE_CHECKING:  # --help needs none of it
     from sfumato.study.survey_plan import Kind
-
-app = typer.Typer()
 
 
 def _waiting(kind: Kind) -> str:
