@@ -7,11 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 import consortium
 import numpy as np
 import pytest
+from first_version import first_version
 from sqlalchemy import inspect
 
 from sfumato.core.errors import OutputError, UsageError
 from sfumato.study.protocol.pool_study import Quota
-from sfumato.study.server.store import Store, TestTable, migrations
+from sfumato.study.server.store import Store, TestTable
 from sfumato.study.server.store.release_store import Arrived, QuotaExceededError
 from sfumato.study.server.validation.row_identity import RowIdentity
 
@@ -418,10 +419,9 @@ class StoreContract:
         for store in stores:
             store.close()
 
-    def test_an_older_database_is_brought_up_to_date_with_all_that_is_in_it(self, new_settings, monkeypatch):
-        """Made by the first version's migration and filled with its columns, before later ones are run."""
-        monkeypatch.setattr(migrations, "NEWEST", "0001")
-        old = Store.open(new_settings)
+    def test_an_older_database_is_brought_up_to_date_with_all_that_is_in_it(self, new_settings):
+        """Made as the first version made it and filled with its columns."""
+        old = first_version(new_settings)
         identity, token = old.studies.create(consortium.study())
         site = old.sites.invite(identity, "A").token
         card = '{"earlier_releases": {"count": 2, "total_epsilon_record": 6.5}}'
@@ -432,11 +432,10 @@ class StoreContract:
         with old.database.writing() as connection:
             connection.exec_driver_sql(f"INSERT INTO releases ({columns}) VALUES ({release})")
             connection.exec_driver_sql(f"INSERT INTO models ({about}) VALUES ({model})")
-        assert "survey_answers" not in inspect(old.database.engine).get_table_names()
+        assert "shared_rows" not in inspect(old.database.engine).get_table_names()
         old.close()
-        monkeypatch.undo()
         new = Store.open(new_settings)
-        assert "survey_answers" in inspect(new.database.engine).get_table_names()
+        assert "shared_rows" in inspect(new.database.engine).get_table_names()
         assert new.tokens.authenticate(token).study == identity
         assert new.tokens.authenticate(site).site == "A"
         (kept,) = new.releases.all(identity)
@@ -460,12 +459,17 @@ class StoreContract:
         assert store.studies.find(identity) is not None
         store.close()
 
-    def test_the_migrations_make_the_tables_of_the_code(self, store):
+    @pytest.mark.parametrize("older", [False, True])
+    def test_an_older_database_gets_the_tables_of_the_code(self, older, new_settings):
         from alembic.autogenerate import compare_metadata
         from alembic.migration import MigrationContext
 
         from sfumato.study.server.store.sql_tables import metadata
 
+        if older:
+            first_version(new_settings).close()
+        store = Store.open(new_settings)
         with store.database.reading() as connection:
             context = MigrationContext.configure(connection, opts={"compare_type": True})
             assert compare_metadata(context, metadata) == []
+        store.close()

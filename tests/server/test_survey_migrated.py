@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from first_version import first_version
 from sqlalchemy import text
 from starlette.testclient import TestClient
 from survey_examples import example_survey, some_answer
@@ -20,7 +21,7 @@ from sfumato.study.protocol.spelling import hash_of
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.server.app import create_app
 from sfumato.study.server.settings import Settings
-from sfumato.study.server.store import Store, migrations
+from sfumato.study.server.store import Store
 from sfumato.study.server.store.log_store import LogStore
 from sfumato.study.server.store.token_store import Exchange
 from sfumato.study.server.survey.desk import SurveyDesk
@@ -64,9 +65,9 @@ def as_it_was(store: Store, name: str, changes: dict[str, Any]) -> str:
 
 def test_older_surveys_are_brought_up_to_date(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as older:
-        older.setattr(migrations, "NEWEST", "0004")
         older.setattr(LogStore, "append", lambda *_: None)  # which that version had not
-        store = Store.open(settings)
+        settings.data.mkdir()
+        store = first_version(settings)
         hashes = {name: as_it_was(store, name, changes) for name, changes in CASES.items()}
         heads = {name: store.surveys.version(name).entry.hash for name in CASES}  # type: ignore[union-attr]
         store.close()

@@ -1,223 +1,70 @@
-"""Schema migrations, one function a step, the oldest first: a step that was released is never edited."""
+"""What an older database lacks is added from the tables of the code; a step does what no new column tells.
+
+A database that is made now gets all tables at once. Steps are for what is in them: one that was released is never
+edited.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from sfumato.core.errors import OutputError
 from sfumato.core.files import exclusive
 from sfumato.study.server.settings import Settings
 from sfumato.study.server.store.database import FILE, engine_of
-from sfumato.study.server.store.sql_tables import metadata
+from sfumato.study.server.store.sql_tables import metadata, survey_codes
 from sfumato.study.server.store.token_store import TicketKey
 
-NUMBER = sa.BigInteger().with_variant(sa.Integer, "sqlite")
+NEWEST = "0010"
+"""The version of the tables: one more whenever they change."""
+_LOCK = 0x5F0_A70  # any number that no other program uses for its advisory locks
+_VERSION = sa.Table(
+    "alembic_version",
+    sa.MetaData(),
+    sa.Column("version_num", sa.String(32), nullable=False),
+    sa.PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
 
 
-def pool(op: Operations) -> None:
-    """Studies, sites, tokens, sessions, releases, test tables, models."""
-    op.create_table(
-        "studies",
-        sa.Column("id", sa.String(32), primary_key=True),
-        sa.Column("kind", sa.String(20), nullable=False),
-        sa.Column("name", sa.Text, nullable=False),
-        sa.Column("hash", sa.String(80), nullable=False),
-        sa.Column("definition", sa.Text, nullable=False),
-        sa.Column("created", sa.String(10), nullable=False),
-        sa.Column("state", sa.String(20), nullable=False),
-    )
-    op.create_table(
-        "sites",
-        sa.Column("study", sa.String(32), sa.ForeignKey("studies.id"), primary_key=True),
-        sa.Column("name", sa.String(60), primary_key=True),
-        sa.Column("created", sa.String(10), nullable=False),
-    )
-    op.create_table(
-        "tokens",
-        sa.Column("hash", sa.String(64), primary_key=True),
-        sa.Column("study", sa.String(32), sa.ForeignKey("studies.id"), nullable=False),
-        sa.Column("role", sa.String(10), nullable=False),
-        sa.Column("site", sa.String(60)),
-        sa.Column("expires", sa.BigInteger),
-        sa.Column("revoked", sa.Boolean, nullable=False),
-        sa.ForeignKeyConstraint(["study", "site"], ["sites.study", "sites.name"], name="fk_tokens_site"),
-    )
-    op.create_index("ix_tokens_study_site", "tokens", ["study", "site"])
-    op.create_table(
-        "sessions",
-        sa.Column("hash", sa.String(64), primary_key=True),
-        sa.Column("token", sa.String(64), sa.ForeignKey("tokens.hash"), nullable=False),
-        sa.Column("expires", sa.BigInteger, nullable=False),
-    )
-    op.create_index("ix_sessions_expires", "sessions", ["expires"])
-    op.create_table(
-        "releases",
-        sa.Column("number", NUMBER, primary_key=True, autoincrement=True),
-        sa.Column("study", sa.String(32), sa.ForeignKey("studies.id"), nullable=False),
-        sa.Column("sha256", sa.String(64), nullable=False),
-        sa.Column("site", sa.String(60), nullable=False),
-        sa.Column("purpose", sa.String(10), nullable=False),
-        sa.Column("bytes", sa.BigInteger, nullable=False),
-        sa.Column("rows", sa.BigInteger, nullable=False),
-        sa.Column("received", sa.String(10), nullable=False),
-        sa.Column("withdrawn", sa.String(10)),
-        sa.Column("epsilon", sa.Double),
-        sa.Column("card", sa.Text, nullable=False),
-        sa.UniqueConstraint("study", "sha256"),
-        sa.ForeignKeyConstraint(["study", "site"], ["sites.study", "sites.name"], name="fk_releases_site"),
-    )
-    op.create_table(
-        "test_tables",
-        sa.Column("number", NUMBER, primary_key=True, autoincrement=True),
-        sa.Column("study", sa.String(32), sa.ForeignKey("studies.id"), nullable=False),
-        sa.Column("sha256", sa.String(64), nullable=False),
-        sa.Column("format", sa.String(10), nullable=False),
-        sa.Column("bytes", sa.BigInteger, nullable=False),
-        sa.Column("rows", sa.BigInteger, nullable=False),
-        sa.Column("received", sa.String(10), nullable=False),
-    )
-    op.create_index("ix_test_tables_study", "test_tables", ["study"])
-    op.create_table(
-        "models",
-        sa.Column("number", NUMBER, primary_key=True, autoincrement=True),
-        sa.Column("id", sa.String(32), nullable=False, unique=True),
-        sa.Column("study", sa.String(32), sa.ForeignKey("studies.id"), nullable=False),
-        sa.Column("classifier", sa.String(60), nullable=False),
-        sa.Column("state", sa.String(10), nullable=False),
-        sa.Column("progress", sa.Double, nullable=False),
-        sa.Column("step", sa.Text, nullable=False),
-        sa.Column("created", sa.String(10), nullable=False),
-        sa.Column("contains_rows", sa.Boolean, nullable=False),
-        sa.Column("uses_withdrawn", sa.Boolean, nullable=False),
-        sa.Column("results", sa.Text),
-        sa.Column("card", sa.Text),
-        sa.Column("failure", sa.Text),
-        sa.Column("worker", sa.String(60)),
-        sa.Column("lease", sa.Double),
-        sa.Column("attempts", sa.Integer, nullable=False),
-    )
-    op.create_index("ix_models_study", "models", ["study"])
-    op.create_index("ix_models_state", "models", ["state"])
-    op.create_table(
-        "model_releases",
-        sa.Column("model", sa.String(32), sa.ForeignKey("models.id"), primary_key=True),
-        sa.Column("sha256", sa.String(64), primary_key=True),
-    )
-    op.create_index("ix_model_releases_sha256", "model_releases", ["sha256"])
-
-
-def surveys(op: Operations) -> None:
-    """Surveys: versions of the guidance, answers, invitation codes."""
-    op.create_table(
-        "survey_versions",
-        sa.Column("study", sa.String(32), sa.ForeignKey("studies.id"), primary_key=True),
-        sa.Column("version", sa.Integer, primary_key=True, autoincrement=False),
-        sa.Column("k", sa.Integer, nullable=False),
-        sa.Column("sha256", sa.String(64), nullable=False),
-        sa.Column("inputs_sha256", sa.String(64), nullable=False),
-        sa.Column("answers", sa.BigInteger, nullable=False),
-        sa.Column("previous", sa.String(80), nullable=False),
-        sa.Column("hash", sa.String(64), nullable=False),
-        sa.Column("hour", sa.String(13), nullable=False),
-        sa.Column("matrix", sa.LargeBinary, nullable=False),
-        sa.Column("inputs", sa.LargeBinary, nullable=False),
-    )
-    op.create_table(
-        "survey_answers",
-        sa.Column("study", sa.String(32), sa.ForeignKey("studies.id"), primary_key=True),
-        sa.Column("id", sa.LargeBinary(16), primary_key=True),
-        sa.Column("version", sa.Integer, nullable=False),
-        sa.Column("label", sa.SmallInteger, nullable=False),
-        sa.Column("bits", sa.LargeBinary, nullable=False),
-        sa.Column("batch", sa.Integer),
-        sqlite_with_rowid=False,
-    )
-    waiting = sa.text("batch IS NULL")
-    op.create_index(
-        "ix_survey_answers_waiting", "survey_answers", ["study"], sqlite_where=waiting, postgresql_where=waiting
-    )
-    op.create_table(
-        "survey_codes",
-        sa.Column("study", sa.String(32), sa.ForeignKey("studies.id"), primary_key=True),
-        sa.Column("hash", sa.LargeBinary(32), primary_key=True),
-        sa.Column("used", sa.Boolean, nullable=False),
-    )
-
-
-def rows(op: Operations) -> None:
-    """Which rows releases hold, which of them share rows, and which sites a model may learn from.
-
-    Identities of releases that are there already are computed from their files, study by study, before the next push.
-    """
-    op.add_column("releases", sa.Column("identity", sa.String(64)))
-    op.add_column("releases", sa.Column("sketch", sa.LargeBinary))
-    op.create_index("ix_releases_identity", "releases", ["study", "identity"])
-    op.create_table(
-        "shared_rows",
-        sa.Column("study", sa.String(32), sa.ForeignKey("studies.id"), primary_key=True),
-        sa.Column("sha256", sa.String(64), primary_key=True),
-        sa.Column("other", sa.String(64), primary_key=True),
-        sa.Column("mine", sa.Double, nullable=False),
-        sa.Column("theirs", sa.Double, nullable=False),
-        sa.Column("expected", sa.Double, nullable=False),
-    )
-    op.add_column("models", sa.Column("sites", sa.String(20)))
-
-
-def totals(op: Operations) -> None:
-    """How often the rows of a release were released before, and what that comes to, beside its own epsilon.
-
-    Releases that are there already get both from their cards.
-    """
-    op.add_column("releases", sa.Column("earlier", sa.Integer, nullable=False, server_default="0"))
-    op.add_column("releases", sa.Column("total_epsilon", sa.Double))
-    connection = op.get_bind()
+def totals(connection: Connection) -> Iterator[None]:
+    """How often the rows of a release were released before, and what that comes to: both are on their cards."""
+    yield
     connection.execute(sa.text("UPDATE releases SET total_epsilon = epsilon"))
-    for number in connection.execute(sa.text("SELECT number FROM releases")).scalars().all():
-        row = connection.execute(sa.text("SELECT epsilon, card FROM releases WHERE number = :n"), {"n": number}).one()
-        stated = json.loads(row.card).get("earlier_releases") or {}
+    for number, card, epsilon in _cards(connection):
+        stated = card.get("earlier_releases") or {}
         if count := min(int(stated.get("count") or 0), 2**31 - 1):
             total = stated.get("total_epsilon_record")
-            values = {"n": number, "count": count, "total": None if total is None or row.epsilon is None else total}
+            values = {"n": number, "count": count, "total": None if total is None or epsilon is None else total}
             connection.execute(
                 sa.text("UPDATE releases SET earlier = :count, total_epsilon = :total WHERE number = :n"), values
             )
 
 
-def tickets(op: Operations) -> None:
+def tickets(connection: Connection) -> Iterator[None]:
     """Tickets of surveys by invitation; start-up rows in survey files become counts.
 
     Codes move to a new table in the order of their hashes: nothing is left of the order in which they were used.
     A survey whose file changes keeps its log: `origin` is the hash that the log began from.
     """
-    connection = op.get_bind()
-    codes = connection.execute(sa.text("SELECT study, hash, used FROM survey_codes ORDER BY hash")).all()
-    op.drop_table("survey_codes")
-    renewed_codes = op.create_table(
-        "survey_codes",
-        sa.Column("study", sa.String(32), sa.ForeignKey("studies.id"), primary_key=True),
-        sa.Column("hash", sa.LargeBinary(32), primary_key=True),
-        sa.Column("used", sa.Boolean, nullable=False),
-        sa.Column("blinded", sa.LargeBinary(32), nullable=False),
-    )
+    codes: list[dict[str, Any]] = []
+    if sa.inspect(connection).has_table("survey_codes"):
+        rows = connection.execute(sa.text("SELECT study, hash, used FROM survey_codes ORDER BY hash"))
+        codes = [{"study": study, "hash": name, "used": bool(used), "blinded": bytes(32)} for study, name, used in rows]
+        connection.execute(sa.text("DROP TABLE survey_codes"))
+    yield
     if codes:
-        rows = [{"study": study, "hash": name, "used": bool(used), "blinded": bytes(32)} for study, name, used in codes]
-        connection.execute(sa.insert(renewed_codes), rows)
-    op.create_table(
-        "survey_keys",
-        sa.Column("study", sa.String(32), sa.ForeignKey("studies.id"), primary_key=True),
-        sa.Column("private", sa.LargeBinary, nullable=False),
-    )
+        connection.execute(sa.insert(survey_codes), codes)
     surveys = connection.execute(sa.text("SELECT id, hash, definition FROM studies WHERE kind = 'survey'")).all()
     for study in surveys:
         found, key = renewed(json.loads(study.definition), study.hash)
@@ -262,27 +109,10 @@ def counts_of(rows: list[list[int]], sizes: list[int]) -> dict[str, Any]:
     return {"width": width, "classes": {str(label): classes[label] for label in sorted(classes)}}
 
 
-def densities(op: Operations) -> None:
-    """Densities wait in the same queue as models: their row says which column is reconstructed."""
-    op.add_column("models", sa.Column("reconstructs", sa.Text))
-
-
-def parameters(op: Operations) -> None:
-    """Parameters of the classifier that a model is of: null for those of earlier versions, which had none."""
-    op.add_column("models", sa.Column("parameters", sa.Text))
-
-
-def presence(op: Operations) -> None:
-    """What releases of rows that belong to nobody prove about somebody's presence, beside a record's own epsilon.
-
-    Releases that are there already get both from their cards.
-    """
-    op.add_column("releases", sa.Column("presence_epsilon", sa.Double))
-    op.add_column("releases", sa.Column("presence_delta", sa.Double))
-    connection = op.get_bind()
-    for number in connection.execute(sa.text("SELECT number FROM releases")).scalars().all():
-        row = connection.execute(sa.text("SELECT card FROM releases WHERE number = :n"), {"n": number}).one()
-        card = json.loads(row.card)
+def presence(connection: Connection) -> Iterator[None]:
+    """What releases of rows that belong to nobody prove about somebody's presence: it is on their cards."""
+    yield
+    for number, card, _ in _cards(connection):
         stated, earlier = card.get("guarantee") or {}, card.get("earlier_releases") or {}
         if stated.get("kind") != "central-dp" or (earlier.get("count") and earlier.get("total_epsilon_record") != 0):
             continue
@@ -293,62 +123,15 @@ def presence(op: Operations) -> None:
         )
 
 
-def log(op: Operations) -> None:
-    """The public log: receipts of pushes, versions of guidance, and what owners commit to, under one tree."""
-    op.create_table(
-        "log_entries",
-        sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
-        sa.Column("entry", sa.LargeBinary, nullable=False),
-    )
-    op.create_table(
-        "log_nodes",
-        sa.Column("level", sa.SmallInteger, primary_key=True, autoincrement=False),
-        sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
-        sa.Column("hash", sa.LargeBinary(32), nullable=False),
-    )
-    op.create_table(
-        "log_cosignatures",
-        sa.Column("size", sa.BigInteger, primary_key=True, autoincrement=False),
-        sa.Column("name", sa.String(200), primary_key=True),
-        sa.Column("line", sa.Text, nullable=False),
-    )
-    op.add_column("releases", sa.Column("logged", sa.BigInteger))
+def _cards(connection: Connection) -> Iterator[tuple[int, dict[str, Any], float | None]]:
+    """Number, card and epsilon of every release, one card in memory at a time."""
+    for number in connection.execute(sa.text("SELECT number FROM releases")).scalars().all():
+        row = connection.execute(sa.text("SELECT card, epsilon FROM releases WHERE number = :n"), {"n": number}).one()
+        yield number, json.loads(row.card), row.epsilon
 
 
-def site_keys(op: Operations) -> None:
-    """Keys that sign the pushes of sites, and the numbers that their signatures have used up."""
-    op.create_table(
-        "site_keys",
-        sa.Column("study", sa.String(32), primary_key=True),
-        sa.Column("site", sa.String(60), primary_key=True),
-        sa.Column("fingerprint", sa.String(200), primary_key=True),
-        sa.Column("enrolled", sa.String(10), nullable=False),
-        sa.ForeignKeyConstraint(["study", "site"], ["sites.study", "sites.name"], name="fk_site_keys_site"),
-    )
-    op.create_table("signed_requests", sa.Column("hash", sa.LargeBinary(32), primary_key=True))
-
-
-STEPS = {
-    "0001": pool,
-    "0002": surveys,
-    "0003": rows,
-    "0004": totals,
-    "0005": tickets,
-    "0006": densities,
-    "0007": parameters,
-    "0008": presence,
-    "0009": log,
-    "0010": site_keys,
-}
-NEWEST = next(reversed(STEPS))
-"""The step that a database is brought to."""
-_LOCK = 0x5F0_A70  # any number that no other program uses for its advisory locks
-_VERSION = sa.Table(
-    "alembic_version",
-    sa.MetaData(),
-    sa.Column("version_num", sa.String(32), nullable=False),
-    sa.PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
-)
+STEPS = {"0004": totals, "0005": tickets, "0008": presence}
+"""By the version that they lead to. What comes before `yield` works on the older tables."""
 
 
 def open_engine(settings: Settings) -> Engine:
@@ -371,25 +154,45 @@ def open_engine(settings: Settings) -> Engine:
 
 
 def _upgrade(engine: Engine, data: Path) -> None:
-    """Take the steps that are missing; of several processes that start together, one does it and the others wait."""
+    """Bring it up to date; of several processes that start together, one does it and the others wait."""
     sqlite = engine.url.get_backend_name() == "sqlite"
     lock = exclusive(data / FILE) if sqlite else contextlib.nullcontext()
     with lock, engine.connect().execution_options(writes=True) as connection, connection.begin():
         if not sqlite:
             connection.execute(sa.text("SET LOCAL lock_timeout = '120s'"))
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
-        context = MigrationContext.configure(connection, opts={"target_metadata": metadata})
-        done = context.get_current_revision() or ""
-        if done and done not in STEPS:
+        _VERSION.create(connection, checkfirst=True)
+        done = connection.execute(sa.select(_VERSION.c.version_num)).scalar() or ""
+        if done > NEWEST:
             raise OutputError(
                 "A newer version of sfumato has used this database. Upgrade sfumato, or restore the backup "
                 "from before that version was started."
             )
-        for number, step in STEPS.items():
-            if done < number <= NEWEST:
-                step(Operations(context))
-        _VERSION.create(connection, checkfirst=True)
-        connection.execute(_VERSION.delete())
-        connection.execute(_VERSION.insert().values(version_num=max(done, NEWEST)))
+        if done != NEWEST:
+            steps = [step(connection) for number, step in STEPS.items() if done and done < number]
+            for step in steps:
+                next(step)
+            _complete(connection)
+            for step in steps:
+                next(step, None)
+            connection.execute(_VERSION.delete())
+            connection.execute(_VERSION.insert().values(version_num=NEWEST))
     if sqlite and engine.url.database:
         Path(engine.url.database).chmod(0o600)
+
+
+def _complete(connection: Connection) -> None:
+    """Add the tables, columns and indexes that the code has and the database has not."""
+    there, operations = sa.inspect(connection), Operations(MigrationContext.configure(connection))
+    for table in metadata.sorted_tables:
+        if not there.has_table(table.name):
+            table.create(connection)
+            continue
+        columns = {column["name"] for column in there.get_columns(table.name)}
+        for column in table.columns:
+            if column.name not in columns:
+                operations.add_column(table.name, column)
+        indexes = {index["name"] for index in there.get_indexes(table.name)}
+        for index in table.indexes:
+            if index.name not in indexes:
+                index.create(connection)
