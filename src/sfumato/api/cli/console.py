@@ -164,6 +164,15 @@ class Console:
         """Whether a person sits at the terminal: a script is never asked."""
         return not self.quiet and not self.as_json and sys.stdin.isatty() and sys.stdout.isatty()
 
+    def confirm(self, question: str, *, unasked: str, kept: str = "nothing was sent", shown: str = "") -> None:
+        """Go on only after a person's yes; `unasked` is the refusal where nobody is here to ask."""
+        if self.as_json or not sys.stdin.isatty():
+            raise UsageError(unasked)
+        if shown:
+            print(f"{shown}\n")
+        if not typer.confirm(question):
+            raise UsageError(f"Not confirmed, so {kept}.")
+
     def say(self, text: str = "") -> None:
         if not self.quiet and not self.as_json:
             print(text, file=self.stream)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sfumato.api.cli.blocks import with_blocks
-from sfumato.api.cli.console import Console, Force, LedgerPath
+from sfumato.api.cli.console import Console, Force, LedgerPath, Yes
 from sfumato.api.cli.tables import AtCoordinator
 from sfumato.core.errors import UsageError
 from sfumato.core.wording import counted
@@ -189,7 +188,7 @@ def forget(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Release that was made with --only-new.")],
     console: Console,
     ledger: LedgerPath = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Tell the ledger that a release never left this machine, so that its rows count as new again.
 
@@ -201,12 +200,11 @@ def forget(
     from sfumato.release.only_new import ledger_forget
 
     if not yes:
-        if console.as_json or not sys.stdin.isatty():
-            raise UsageError(
-                "A release that others have seen must not be forgotten. If you alone have seen it, add --yes."
-            )
-        if not typer.confirm(f"Are you sure that you alone have seen, and will see, the release in {folder}?"):
-            raise UsageError("Not confirmed, so nothing was changed.")
+        console.confirm(
+            f"Are you sure that you alone have seen, and will see, the release in {folder}?",
+            unasked="A release that others have seen must not be forgotten. If you alone have seen it, add --yes.",
+            kept="nothing was changed",
+        )
     rows = ledger_forget(folder, ledger=ledger)
     console.say(f"Forgotten: {rows:,} rows or people are new again. Delete {folder} now.")
     console.result({"folder": str(folder), "rows": rows})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +20,7 @@ from sfumato.core.wording import counted
 from sfumato.study.asked import CountsAsked, RehearseAsked
 
 if TYPE_CHECKING:
+    from sfumato.study.client import Plan
     from sfumato.study.protocol.messages import DensityInfo
 
 
@@ -66,7 +66,12 @@ def push(
             _show_dry(console, plan)
             return
         if not plan.objections and not plan.agreed and not how.yes:
-            _ask(plan.in_words(), console.as_json)
+            console.confirm(
+                "Is this the study that you agreed to, and may this leave?",
+                unasked="This is the first push to this study, and no person is here to ask. Look at it with "
+                "--dry-run, compare the study's hash, then push with --yes.",
+                shown=plan.in_words(),
+            )
         with console.listening() as progress:
             done = carry_out(plan, connected, progress=progress)
     receipt = done.receipt
@@ -81,10 +86,7 @@ def push(
     console.result({**plan.to_dict(), **told})
 
 
-def _show_dry(console: Console, plan: object) -> None:
-    from sfumato.study.client import Plan
-
-    assert isinstance(plan, Plan)
+def _show_dry(console: Console, plan: Plan) -> None:
     console.say(plan.in_words())
     console.say()
     if plan.objections:
@@ -94,19 +96,6 @@ def _show_dry(console: Console, plan: object) -> None:
     else:
         console.say("The study would accept it. Nothing was sent.")
     console.result({**plan.to_dict(), "receipt": None})
-
-
-def _ask(words: str, as_json: bool) -> None:
-    """Show what will leave, and wait for a yes."""
-    if as_json or not sys.stdin.isatty():
-        raise UsageError(
-            "This is the first push to this study, and no person is here to ask. Look at it with --dry-run, compare "
-            "the study's hash, then push with --yes."
-        )
-    print(words)
-    print()
-    if not typer.confirm("Is this the study that you agreed to, and may this leave?"):
-        raise UsageError("Not confirmed, so nothing was sent.")
 
 
 @with_blocks
@@ -139,9 +128,6 @@ def withdraw(
 def check_hash(study_hash: str | None) -> None:
     if study_hash is not None and not re.fullmatch(r"sha256:[0-9a-f]{64}", study_hash):
         raise UsageError("--study-hash must be sha256: and 64 hexadecimal digits, as `sfumato study new` printed them.")
-
-
-# study plan, study draw: sites push noisy counts, the coordinator adds them, and rows are drawn from the sum.
 
 
 # study reconstruct: the coordinator recovers how a column was spread behind the noise of all sites.
@@ -280,6 +266,9 @@ def _counts(given: str) -> list[int]:
         raise UsageError(f"--sites takes numbers with commas between them, such as 1,2,4,8. Got {given!r}.") from None
 
 
+# study plan, study draw: sites push noisy counts, the coordinator adds them, and rows are drawn from the sum.
+
+
 @dataclass(frozen=True)
 class IntoStudyFile:
     """Where the study with its plan goes."""
@@ -333,7 +322,7 @@ def plan(
       sfumato study plan study.yaml --scored north --scored south --out agreed.json
     """
     from sfumato.guarantee.rounding import rounded_up
-    from sfumato.mechanisms.central.plan import Plan
+    from sfumato.mechanisms.central.plan import Plan as PlanOfCounts
     from sfumato.study.plan_counts import plan_counts
     from sfumato.study.protocol.pool_study import PoolStudy
 
@@ -345,7 +334,7 @@ def plan(
     counts = agreed.cells(max(1, len(read.encoding.classes)))
     what = (
         f"{counts:,} counts from every site, {counted(len(agreed.joined), 'pair')} of columns"
-        if isinstance(agreed, Plan)
+        if isinstance(agreed, PlanOfCounts)
         else f"{counts:,} measurements of pairs and quantiles from every site, in a first round"
     )
     console.say(f"Wrote {into.out}: {what}, by {agreed.chosen_by}.")

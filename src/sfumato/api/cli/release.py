@@ -295,9 +295,6 @@ def show(
     console.result({"card": card.to_dict()})
 
 
-# declare: say of which columns the ranges are public, and how that is known.
-
-
 # certificate: a release on one page to print.
 
 
@@ -323,6 +320,9 @@ def certificate(
     written = run(folder, out=out, with_audit=with_audit, force=force)
     console.say(f"Wrote {written}. Open it in a browser, and print it.")
     console.result({"certificate": str(written)})
+
+
+# declare: say of which columns the ranges are public, and how that is known.
 
 
 MOST_SHOWN = 20

@@ -91,12 +91,9 @@ def make_study(
         )
     if isinstance(study, SurveyStudy) and not public_start_up:
         check_start_up(file, study)
-    store = server.store()
-    try:
+    with server.store() as store:
         identity, token = store.studies.create(study)
         digest = store.studies.find(identity).hash
-    finally:
-        store.close()
     token_file = server.data / f"owner-{identity}.token"
     try:
         write_whole(token_file, token + "\n", private=True)
@@ -115,11 +112,7 @@ def make_study(
 
 @app.command("owner-token")
 @with_blocks
-def renew_owner_token(
-    study: StudyId,
-    server: AtServer,
-    console: Console,
-) -> None:
+def renew_owner_token(study: StudyId, server: AtServer, console: Console) -> None:
     """Create a new token for an owner whose token was lost or leaked; the old one becomes invalid. Run it on the
     server.
 
@@ -129,11 +122,8 @@ def renew_owner_token(
 
     if not server.data.is_dir():
         raise UsageError(f"There is no data folder {server.data}.")
-    store = server.store()
-    try:
+    with server.store() as store:
         token = store.tokens.new_owner_token(study)
-    finally:
-        store.close()
     token_file = server.data / f"owner-{study}.token"
     write_whole(token_file, token + "\n", private=True)
     console.say(f"The owner's new token is in {token_file}. The old one has ended.")
@@ -201,15 +191,12 @@ def keys(
 
     if (enroll or remove) and site is None:
         raise UsageError("Say whose key it is: --site NAME.")
-    store = server.store()
-    try:
+    with server.store() as store:
         if enroll is not None and site is not None:
             store.keys.enroll(study, site, from_words(enroll))
         if remove is not None and site is not None:
             store.keys.remove(study, site, from_words(remove))
         found = store.keys.all(study, site)
-    finally:
-        store.close()
     if not found:
         console.say("No key is enrolled: whoever has a site's token can push.")
     for one in found:
@@ -237,11 +224,7 @@ def revoke(
 
 @app.command()
 @with_blocks
-def status(
-    study: StudyId,
-    at: AtCoordinator,
-    console: Console,
-) -> None:
+def status(study: StudyId, at: AtCoordinator, console: Console) -> None:
     """Show a study: what it is, its sites (to the owner) or your releases (to a site), and its models.
 
     Example: sfumato study status k3f9abcd2345 --to https://study.example --token-file owner.token
@@ -294,13 +277,11 @@ def give_test_table(
 
     Example: sfumato study test k3f9abcd2345 public.csv --to https://study.example --token-file owner.token
     """
-    import sys
-
     if not yes:
-        if console.as_json or not sys.stdin.isatty():
-            raise UsageError("The rows of the table are sent as they are. If they are public, add --yes.")
-        if not typer.confirm(f"The rows of {table} are sent as they are, without noise. Are they public?"):
-            raise UsageError("Not confirmed, so nothing was sent.")
+        console.confirm(
+            f"The rows of {table} are sent as they are, without noise. Are they public?",
+            unasked="The rows of the table are sent as they are. If they are public, add --yes.",
+        )
     with at.connected(console) as connected, console.listening() as progress:
         kept = connected.put_test(study, table, progress=progress)
     rows = kept.get("rows") if isinstance(kept, dict) else None
@@ -412,11 +393,7 @@ def follow_log(
 
 @app.command()
 @with_blocks
-def models(
-    study: StudyId,
-    at: AtCoordinator,
-    console: Console,
-) -> None:
+def models(study: StudyId, at: AtCoordinator, console: Console) -> None:
     """List the models of a study, with their errors.
 
     Example: sfumato study models k3f9abcd2345 --to https://study.example --token-file owner.token

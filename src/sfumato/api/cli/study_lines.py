@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from sfumato.core.wording import BETTER, than_commonest
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.study.client.connection import plain
 from sfumato.study.protocol.messages import ModelInfo, ReleaseInfo, SharedRows, SiteInfo
-
-if TYPE_CHECKING:
-    pass
 
 
 def site_lines(sites: Sequence[SiteInfo]) -> Iterator[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
 import tempfile
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -111,11 +110,7 @@ def codes(
 
 @app.command()
 @with_blocks
-def status(
-    study: StudyId,
-    at: AtCoordinator,
-    console: Console,
-) -> None:
+def status(study: StudyId, at: AtCoordinator, console: Console) -> None:
     """Show the progress of a survey: answers, versions of the guidance, the level, and what it lets anybody learn.
 
     Example: sfumato survey status k3f9abcd2345 --to https://study.example --token-file owner.token
@@ -167,12 +162,7 @@ def close(
 
 @app.command()
 @with_blocks
-def export(
-    study: StudyId,
-    into: IntoFolder,
-    at: AtCoordinator,
-    console: Console,
-) -> None:
+def export(study: StudyId, into: IntoFolder, at: AtCoordinator, console: Console) -> None:
     """Fetch the received bits with their cards, one folder for each version of the guidance.
 
     Train on them as on any release: sfumato train DIR/part-* --classifier bernoulli-naive-bayes --out model.skops
@@ -371,7 +361,8 @@ def respond(
             console.result({**told, "sent": False})
             return
         if not sending.yes:
-            _ask(console.as_json)
+            nobody = "Nothing was sent: no person is here to look at it. Add --yes to send without asking."
+            console.confirm("Send?", unasked=nobody)
         new = send(server, prepared, pending)
         tickets.clear()
     console.say("Sent." if new else "The survey already had this answer.")
@@ -425,10 +416,3 @@ def shown(prepared: Any, *, linked: bool) -> list[str]:
         lines.append(f"  {question.name}: {' '.join(marks)}")
     lines.append("A sent answer cannot be withdrawn: the server cannot tell whose it is.")
     return lines
-
-
-def _ask(as_json: bool) -> None:
-    if as_json or not sys.stdin.isatty():
-        raise UsageError("Nothing was sent: no person is here to look at it. Add --yes to send without asking.")
-    if not typer.confirm("Send?"):
-        raise UsageError("Not confirmed, so nothing was sent.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,8 +40,8 @@ class AtServer:
         return found
 
     def store(self) -> Any:
-        """The server's store, to be closed."""
-        return server_part("store").Store.open(self.settings())
+        """The server's store, for a `with` block."""
+        return closing(server_part("store").Store.open(self.settings()))
 
 
 # How commands are told which coordinator to talk to: one block of options.
