@@ -97,7 +97,7 @@ def test_no_noise_is_drawn_from_floats_and_only_the_budget_draws_any():
         if path.name != "budget.py":
             assert not {"discrete_gaussian", "discrete_laplace_of", "exponential_choice"} & calls(path), path.name
     assert {"exponential_choice"} <= calls(ROOM / "budget.py")
-    for name in ("model.py", "scoring.py", "noisy_counts.py"):
+    for name in ("model.py", "scoring.py", "plan.py"):
         assert "random" not in calls(ROOM / name)  # a fit draws nothing else
 
 

@@ -19,7 +19,7 @@ from sfumato.mechanisms.central import model as model_room
 from sfumato.mechanisms.central.budget import Budget, Chooser
 from sfumato.mechanisms.central.column_codes import quantiles
 from sfumato.mechanisms.central.model import TreeModel
-from sfumato.mechanisms.central.noisy_counts import PlannedModel
+from sfumato.mechanisms.central.plan import PlannedModel
 from sfumato.mechanisms.central.scoring import ScoringModel
 
 PURE = 40.0

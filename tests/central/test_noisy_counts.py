@@ -12,8 +12,7 @@ from test_tree_model import MIXED, people
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee.cost import Central, rho_for
 from sfumato.mechanisms.central.budget import Budget
-from sfumato.mechanisms.central.noisy_counts import COLUMNS, PAIRS, ROWS, PlannedModel, planned_measurements
-from sfumato.mechanisms.central.plan import Plan, read_plan
+from sfumato.mechanisms.central.plan import COLUMNS, PAIRS, ROWS, Plan, PlannedModel, read_plan
 from sfumato.mechanisms.central.planning import plan_from_model, public_plan
 from sfumato.mechanisms.tree_resampling import TreeResampling
 
@@ -45,7 +44,7 @@ def test_the_sum_of_sites_is_the_whole_table_with_noise_of_sqrt_s_sigma():
         total = reduce(add, [one.noisy for one in sites])
         added.append(total.cells - whole)
         alone.append(measured(X, y, RHO / SITES, 5_000 + turn).noisy.cells - whole)
-    one = planned_measurements(PLAN, Budget(RHO, 1.0, np.random.default_rng(0)))
+    one = PLAN.measurements(Budget(RHO, 1.0, np.random.default_rng(0)))
     summed, single = np.array(added), np.array(alone)
     ends = [0, 1, 1 + sum(c.bins.count * 2 for c in PLAN.columns), len(whole)]
     for kind, begin, end, stated in zip((ROWS, COLUMNS, PAIRS), ends[:-1], ends[1:], one, strict=True):
@@ -64,7 +63,7 @@ def test_a_plan_is_measured_within_the_budget_and_by_what_the_card_must_state():
     X, y = people(1_000)
     for rho, delta in ((RHO, 1e-6), (None, 0.0)):
         model = measured(X, y, rho, 0)
-        assert model.budget.measured == planned_measurements(PLAN, Budget(rho, 1.0, np.random.default_rng(9)))
+        assert model.budget.measured == PLAN.measurements(Budget(rho, 1.0, np.random.default_rng(9)))
         spent = Central.of(model.budget.measured, delta)
         assert (spent.rho or spent.pure) == pytest.approx(rho or 1.0, rel=1e-6)
     alone = measured(X, y, RHO, 0, public_plan(MIXED))

@@ -9,9 +9,9 @@ from test_tree_model import MIXED, people
 
 from sfumato.core.errors import SchemaError
 from sfumato.guarantee.cost import Central, rho_for
-from sfumato.mechanisms.central.agreed import agreed_plan, planned_measurements
 from sfumato.mechanisms.central.budget import Budget, Chooser
 from sfumato.mechanisms.central.column_codes import halved, quantiles
+from sfumato.mechanisms.central.plan import agreed_plan
 from sfumato.mechanisms.central.planning import plan_from_scores
 from sfumato.mechanisms.central.scoring import NoisyScores, ScoringModel, ScoringPlan, distance
 from sfumato.mechanisms.tree_resampling import TreeResampling
@@ -67,7 +67,7 @@ def test_what_is_spent_is_what_the_card_must_state():
     X, y = people(1_000)
     for rho, delta in ((RHO, 1e-6), (None, 0.0)):
         model = scored(X, y, rho)
-        assert model.budget.measured == planned_measurements(PLAN, Budget(rho, 0.3, np.random.default_rng(9)))
+        assert model.budget.measured == PLAN.measurements(Budget(rho, 0.3, np.random.default_rng(9)))
         spent = Central.of(model.budget.measured, delta)
         assert (spent.rho or spent.pure) == pytest.approx(rho or 0.3, rel=1e-6)
         assert len(model.noisy.cells) == PLAN.cells(2)

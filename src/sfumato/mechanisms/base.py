@@ -30,7 +30,7 @@ from sfumato.table import Encoding
 from sfumato.table.statistics import Statistics
 
 if TYPE_CHECKING:  # whose modules know mechanisms
-    from sfumato.mechanisms.central.agreed import AgreedPlan
+    from sfumato.mechanisms.central.scoring import AgreedPlan
 
 # Which parameter of a mechanism says how strong the change is: what a search turns.
 

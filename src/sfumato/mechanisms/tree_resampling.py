@@ -19,13 +19,11 @@ from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee import Key
 from sfumato.guarantee.cost import Central, epsilon_of, rho_for, rho_of_loss
 from sfumato.mechanisms.base import PRESENCE, Block, Mechanism, as_codes, as_matrix
-from sfumato.mechanisms.central.agreed import AgreedPlan, agreed_plan, model_under, planned_measurements
 from sfumato.mechanisms.central.budget import Budget, replacing_costs
+from sfumato.mechanisms.central.drawing import model_as_dict, model_digest, model_from_dict
 from sfumato.mechanisms.central.model import TreeModel
-from sfumato.mechanisms.central.model_file import model_as_dict, model_digest, model_from_dict
-from sfumato.mechanisms.central.noisy_counts import PlannedModel
-from sfumato.mechanisms.central.plan import NOISY, PUBLIC, Origin, Plan, read_plan
-from sfumato.mechanisms.central.scoring import ScoringModel
+from sfumato.mechanisms.central.plan import NOISY, PUBLIC, Origin, PlannedModel, agreed_plan, read_plan
+from sfumato.mechanisms.central.scoring import AgreedPlan, ScoringModel
 from sfumato.mechanisms.phases import COUNT, FIT, Given, Phase, Whole
 from sfumato.noise import Streams
 from sfumato.table import Encoding
@@ -197,7 +195,7 @@ class TreeResampling(ModelDrawing):
 
     def _plan_by_origin(self) -> dict[Origin, list[str]]:
         found: dict[Origin, list[str]] = {}
-        for part, origin in self.plan_.origins.items() if isinstance(self.plan_, Plan) else ():
+        for part, origin in self.plan_.origins.items() if self.plan_ is not None else ():
             found.setdefault(origin, []).append(part)
         return found
 
@@ -258,7 +256,7 @@ class TreeResampling(ModelDrawing):
         return Budget(self.planned.rho * SAFE if self.delta else None, self.epsilon * SAFE, rng)
 
     def measured_under(self, plan: AgreedPlan) -> list[Measurement]:
-        return planned_measurements(plan, self.budget(np.random.default_rng(0)))
+        return plan.measurements(self.budget(np.random.default_rng(0)))
 
     def start(self, encoding: Encoding, rng: np.random.Generator, labelled: bool = True) -> None:
         budget = self.budget(rng)
@@ -270,7 +268,7 @@ class TreeResampling(ModelDrawing):
         self.model_: TreeModel | PlannedModel | ScoringModel = (
             TreeModel(encoding, budget, classes, self.parents if self.forest else 0)
             if plan is None
-            else model_under(plan, encoding, budget, classes)
+            else plan.model(budget, classes)
         )
         self.plan_ = plan
         self.measured_columns_ = False

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +14,7 @@ from sfumato.core.array_types import Codes
 from sfumato.core.errors import CardError, TableError
 from sfumato.guarantee import Card
 from sfumato.mechanisms import find_mechanism, make_mechanism
-from sfumato.mechanisms.central.agreed import AgreedPlan, noisy_figures
-from sfumato.mechanisms.central.noisy_counts import COLUMNS, PAIRS, ROWS, NoisyCounts
-from sfumato.mechanisms.central.scoring import NoisyScores
+from sfumato.mechanisms.central.scoring import AgreedPlan, NoisyFigures
 from sfumato.release.signature import COUNTS
 
 FARTHEST = {"gaussian": 8.0, "laplace": 30.0}
@@ -51,7 +47,7 @@ def read_cells(path: Path) -> Codes:
     return np.asarray(column.to_numpy(), dtype=np.int64)
 
 
-def noisy_counts(cells: Codes, plan: AgreedPlan, card: Card) -> NoisyCounts | NoisyScores:
+def noisy_counts(cells: Codes, plan: AgreedPlan, card: Card) -> NoisyFigures:
     """Counts with the noise that their card states; refused where they do not fit plan or noise."""
     classes, measured = max(1, len(card.classes)), card.made_by().measured
     if len(cells) != plan.cells(classes):
@@ -59,8 +55,9 @@ def noisy_counts(cells: Codes, plan: AgreedPlan, card: Card) -> NoisyCounts | No
             f"The file has {len(cells):,} counts, and the study's plan asks for {plan.cells(classes):,}: they were "
             "measured under another plan. Release with the study's file."
         )
-    found = noisy_figures(plan, classes, cells, measured)
-    if not _likely(found, measured):
+    far = FARTHEST["laplace" if any(one.way == "laplace" for one in measured) else "gaussian"]
+    found = plan.figures(classes, cells, measured)
+    if np.abs(cells).max(initial=0) > LARGEST or not found.likely(far):
         raise TableError(UNLIKELY)
     return found
 
@@ -77,22 +74,3 @@ def expected_measurements(plan: AgreedPlan, card: Card) -> list[Measurement]:
 def counts_identity(cells: Codes) -> str:
     """One hash of all counts: the same counts in another file are the same."""
     return hashlib.sha256(b"counts/" + cells.astype("<i8").tobytes()).hexdigest()
-
-
-def _likely(found: NoisyCounts | NoisyScores, measured: Sequence[Measurement]) -> bool:
-    """Whether noise explains negative counts, and tables agree about the number of rows up to noise."""
-    if np.abs(found.cells).max(initial=0) > LARGEST:
-        return False
-    far = FARTHEST["laplace" if any(one.way == "laplace" for one in measured) else "gaussian"]
-    if isinstance(found, NoisyScores):
-        return found.likely(far)
-    columns = len(found.plan.columns)
-    for place, table in enumerate(found.tables()):
-        kind = ROWS if place == 0 else COLUMNS if place <= columns else PAIRS
-        variance = found.variances[kind]
-        if int(table.min()) < -far * math.sqrt(variance):
-            return False
-        spread = math.sqrt(table.size * variance + found.variances[ROWS])
-        if abs(int(table.sum()) - int(found.cells[0])) > far * spread:
-            return False
-    return True

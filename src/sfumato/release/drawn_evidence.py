@@ -20,8 +20,7 @@ from sfumato.core.errors import CardError, TableError
 from sfumato.core.files import file_digest
 from sfumato.guarantee import Card
 from sfumato.guarantee.card import MOST_BYTES, from_json
-from sfumato.mechanisms.central.drawing import DrawnModel, ModelColumn, Node
-from sfumato.mechanisms.central.model_file import DAMAGED, model_from_dict
+from sfumato.mechanisms.central.drawing import DAMAGED, DrawnModel, ModelColumn, Node, model_from_dict
 from sfumato.release.noise_evidence import exceeds
 from sfumato.release.write_release import MODEL
 

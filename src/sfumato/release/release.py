@@ -118,7 +118,7 @@ class Release:
     def model(self) -> Mapping[str, Any] | None:
         """Of made-up rows: what they were drawn from, noisy like them and to be shared like them."""
         if self._model is None and self.folder is not None and (self.folder / MODEL).is_file():
-            from sfumato.mechanisms.central.model_file import model_digest  # a method of its own
+            from sfumato.mechanisms.central.drawing import model_digest  # a method of its own
 
             try:
                 found = json.loads((self.folder / MODEL).read_text(encoding="utf-8"))

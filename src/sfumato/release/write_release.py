@@ -240,7 +240,7 @@ class InFolder:
     ) -> None:
         write_release(self.folder, self.format, card, laid)
         if model is not None:
-            from sfumato.mechanisms.central.model_file import model_text  # a method of its own
+            from sfumato.mechanisms.central.drawing import model_text  # a method of its own
 
             write_whole(self.folder / MODEL, model_text(model))
         if counts is not None:

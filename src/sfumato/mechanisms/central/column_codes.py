@@ -85,6 +85,10 @@ class FineColumn:
             return True
         return column.kind != "numeric" and int(column.bounds[1] - column.bounds[0]) + 1 <= FINE
 
+    def merged(self, weights: Floats, most: int) -> Bins:
+        """At most so many coarser bins from bins of these weights."""
+        return merged(weights, most, ordered=self.is_ordered, missing=self.group.has_indicator)
+
     def codes(self, X: Matrix) -> Codes:
         """Fine codes of encoded rows."""
         group = self.group

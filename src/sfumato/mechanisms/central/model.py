@@ -17,7 +17,7 @@ import numpy as np
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.wording import counted
 from sfumato.mechanisms.central.budget import SHARES, WITH_SECOND, Budget, Chooser
-from sfumato.mechanisms.central.column_codes import Bins, FineColumn, halved, merged
+from sfumato.mechanisms.central.column_codes import Bins, FineColumn, halved
 from sfumato.mechanisms.central.drawing import (
     DrawnModel,
     ModelColumn,
@@ -240,7 +240,7 @@ class TreeModel:
                 self._rough = int(min(MOST_ROUGH_BINS, max(FEWEST_ROUGH_BINS, of_three ** (1 / 3))))
         self._spread = self.budget.spread(self._shares["pairs"], d - 1)
         most = int(min(MOST_PAIR_BINS, max(FEWEST_PAIR_BINS, math.sqrt(crowd / self._spread))))
-        self.columns = [one._replace(coarse=_merged(one, self.sizes @ one.shares, most)) for one in self.columns]
+        self.columns = [one._replace(coarse=one.fine.merged(self.sizes @ one.shares, most)) for one in self.columns]
         pairs: list[Columns] = list(combinations(range(d), 2))
         self._passes = Passes(pairs, self._cells)
 
@@ -253,7 +253,7 @@ class TreeModel:
         self._pairs = exact
         self._expected = Expected(self.columns, self.nodes, self.tables, self.sizes)
         self.columns = self._expected.columns = [
-            one._replace(rough=_merged(one, self.sizes @ one.joint_shares, self._rough)) for one in self.columns
+            one._replace(rough=one.fine.merged(self.sizes @ one.joint_shares, self._rough)) for one in self.columns
         ]
         self._spread = self.budget.spread(self._shares["triples"], len(self._choices))
         self._passes = Passes([triple for some in self._choices for triple in some], self._cells)
@@ -290,7 +290,7 @@ class TreeModel:
         bins = {place: self.columns[place].bins.then(self._joined(place)) for place in places}
         codes = {place: bins[place].of[self.fine[place].codes(X)] for place in places}
         sizes = {place: bins[place].count for place in places}
-        return Counts.of(codes, sizes, _classes(X, y), self.classes, wanted)
+        return Counts.of(codes, sizes, class_codes(X, y), self.classes, wanted)
 
     def measure_tables(self, counts: Counts) -> None:
         """Score what was counted; after the last of it choose, and measure what was chosen."""
@@ -397,11 +397,7 @@ def fine_counts(fine: list[FineColumn], X: Matrix, y: Codes | None, classes: int
     """Fine codes of every column by class."""
     codes = {place: one.codes(X) for place, one in enumerate(fine)}
     sizes = {place: one.size for place, one in enumerate(fine)}
-    return Counts.of(codes, sizes, _classes(X, y), classes, [(place,) for place in codes])
-
-
-def _merged(one: ModelColumn, weights: Floats, most: int) -> Bins:
-    return merged(weights, most, ordered=one.fine.is_ordered, missing=one.fine.group.has_indicator)
+    return Counts.of(codes, sizes, class_codes(X, y), classes, [(place,) for place in codes])
 
 
 def _pair(columns: Columns) -> Pair:
@@ -414,7 +410,8 @@ def _three(columns: Columns) -> Triple:
     return first, second, third
 
 
-def _classes(X: Matrix, y: Codes | None) -> Codes:
+def class_codes(X: Matrix, y: Codes | None) -> Codes:
+    """One class for all, where there are none."""
     return np.zeros(len(X), dtype=np.int64) if y is None else y
 
 

@@ -1,4 +1,4 @@
-"""An agreed plan: which tables every site counts, so that noisy counts of several sites can be added.
+"""An agreed plan: which tables every site counts, so that noisy counts of several sites can be added, and the counts.
 
 It says which fine cells form a bin of each column, which bins form a coarser one in tables of several columns, and
 which column depends on which. It holds no counts. It must be public, or chosen under a budget of its own: from a public
@@ -8,24 +8,37 @@ bins of every column and the pairs say which, as bounds in a schema do: with a s
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sfumato.core.array_types import Codes
+from sfumato.channels.recipe import Measurement
+from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import SchemaError, UsageError
-from sfumato.mechanisms.central.column_codes import Bins, FineColumn, merged
-from sfumato.mechanisms.central.drawing import Node
-from sfumato.mechanisms.central.model import MOST_BINS
+from sfumato.core.wording import counted
+from sfumato.mechanisms.central.budget import SHARES, Budget
+from sfumato.mechanisms.central.column_codes import Bins, FineColumn
+from sfumato.mechanisms.central.drawing import (
+    DrawnModel,
+    ModelColumn,
+    Node,
+    Pair,
+    class_sizes,
+    column_shares,
+    need,
+    pair_shares,
+    read_bins,
+)
+from sfumato.mechanisms.central.model import MOST_BINS, class_codes
 from sfumato.mechanisms.central.scoring import FORMAT as SCORING
+from sfumato.mechanisms.central.scoring import AgreedPlan, NoisyFigures, ScoringPlan
 from sfumato.table import Encoding
+from sfumato.table.statistics import Columns, Counts
 
 FORMAT, VERSION = "sfumato-plan", 1
 MOST_CELLS = 1 << 20
@@ -60,8 +73,8 @@ class Origin(NamedTuple):
     @classmethod
     def read(cls, found: Mapping[str, Any]) -> Origin:
         origin = cls(found.get("source", LEARNED), found.get("reason", ""))
-        _need(origin.source in (RULE, PUBLIC, NOISY, LEARNED) and isinstance(origin.reason, str))
-        _need(len(origin.reason) <= LONGEST and origin.reason.isprintable())
+        need(origin.source in (RULE, PUBLIC, NOISY, LEARNED) and isinstance(origin.reason, str))
+        need(len(origin.reason) <= LONGEST and origin.reason.isprintable())
         return origin
 
 
@@ -94,19 +107,18 @@ class PlannedColumn(NamedTuple):
 
 def even_column(fine: FineColumn, most: int) -> PlannedColumn:
     """Bins by the public rule: of equal width, and up to `most` coarser ones in tables of several columns."""
-    missing = fine.group.has_indicator
     bins = Bins.each(fine.size)
     if fine.is_ordered and fine.cells > MOST_BINS:
         ends = [round(step * fine.cells / PUBLIC_BINS) for step in range(1, PUBLIC_BINS)]
-        bins = Bins.runs(ends, fine.cells, missing)
+        bins = Bins.runs(ends, fine.cells, fine.group.has_indicator)
     if not most:
         return PlannedColumn(fine, bins, None, Origin(RULE))
     width = np.bincount(bins.of).astype(np.float64)
-    return PlannedColumn(fine, bins, merged(width, most, ordered=fine.is_ordered, missing=missing), Origin(RULE))
+    return PlannedColumn(fine, bins, fine.merged(width, most), Origin(RULE))
 
 
 @dataclass(frozen=True, repr=False)
-class Plan:
+class Plan(AgreedPlan):
     """`nodes`: every column once, parents first. `pairs` says where it comes from which of them have parents."""
 
     encoding: Encoding
@@ -130,18 +142,7 @@ class Plan:
 
     @property
     def chosen_by(self) -> str:
-        """In a few words where the plan comes from."""
         return "; ".join(dict.fromkeys(origin.in_words for origin in self.origins.values()))
-
-    @property
-    def digest(self) -> str:
-        """Sites and coordinator mean the same plan if it is the same."""
-        return f"sha256:{self._digest}"
-
-    @cached_property
-    def _digest(self) -> str:
-        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        return hashlib.sha256(text.encode()).hexdigest()
 
     def shapes(self, classes: int) -> list[tuple[int, ...]]:
         """Of all tables in the order in which they are pushed: the number of rows, the columns, what depends."""
@@ -151,11 +152,18 @@ class Plan:
         return [(1,), *of_columns, *of_nodes]
 
     def cells(self, classes: int) -> int:
-        """How many counts there are in all."""
         return sum(math.prod(shape) for shape in self.shapes(classes))
 
+    def measurements(self, budget: Budget) -> list[Measurement]:
+        return [budget.measurement(kind, share, tables) for kind, share, tables in spent(self)]
+
+    def model(self, budget: Budget, classes: int) -> PlannedModel:
+        return PlannedModel(self.encoding, budget, classes, self)
+
+    def figures(self, classes: int, cells: Codes, measured: Sequence[Measurement]) -> NoisyCounts:
+        return NoisyCounts(self, classes, cells, NoisyCounts.variances_of(measured))
+
     def to_dict(self) -> dict[str, Any]:
-        """As it stands in a study file."""
         names = [one.name for one in self.columns]
         return {
             "format": FORMAT,
@@ -179,6 +187,20 @@ class Plan:
         if plan.cells(max(1, len(encoding.classes))) > MOST_CELLS:
             raise SchemaError(f"The plan asks for more than {MOST_CELLS:,} counts. Give it fewer or coarser tables.")
         return plan
+
+
+def agreed_plan(found: Any, encoding: Encoding) -> AgreedPlan:
+    """Read a plan of either kind for the columns of a schema; whatever does not fit is refused."""
+    if not isinstance(found, Mapping) or found.get("format") != SCORING:
+        return Plan.from_dict(found, encoding)
+    plan = ScoringPlan(encoding)
+    if dict(found) != plan.to_dict():
+        raise SchemaError(
+            "The plan's scores are not those of the schema's columns. Make one with `sfumato study plan --scores`."
+        )
+    if plan.cells(1) > MOST_CELLS:
+        raise SchemaError(f"The plan asks for more than {MOST_CELLS:,} figures: leave columns out of the study.")
+    return plan
 
 
 def read_plan(given: Mapping[str, Any] | Path | str) -> Any:
@@ -205,33 +227,31 @@ def _edges(one: PlannedColumn) -> list[int] | None:
 def _read(found: Mapping[str, Any], encoding: Encoding) -> Plan:
     fine = [FineColumn.of(group) for group in encoding.groups]
     names = [one.group.column.name for one in fine]
-    _need([one["name"] for one in found["columns"]] == names)
+    need([one["name"] for one in found["columns"]] == names)
     columns = tuple(_column(one, stated) for one, stated in zip(fine, found["columns"], strict=True))
     nodes: list[Node] = []
     for name, parents in found["order"]:
         node = Node(names.index(name), tuple(names.index(parent) for parent in parents))
         seen = {one.column for one in nodes}
-        _need(node.column not in seen and seen.issuperset(node.parents) and len(node.parents) <= MOST_PARENTS)
+        need(node.column not in seen and seen.issuperset(node.parents) and len(node.parents) <= MOST_PARENTS)
         nodes.append(node)
-    _need(len(nodes) == len(columns))
+    need(len(nodes) == len(columns))
     pairs = Origin.read(found.get("pairs", {}))
-    _need(pairs.source != RULE or not any(node.parents for node in nodes))
+    need(pairs.source != RULE or not any(node.parents for node in nodes))
     return Plan(encoding, columns, tuple(nodes), pairs)
 
 
 def _column(fine: FineColumn, found: Mapping[str, Any]) -> PlannedColumn:
-    _need({"name", "edges", "coarse"} <= set(found) <= {"name", "edges", "coarse", "source", "reason"})
+    need({"name", "edges", "coarse"} <= set(found) <= {"name", "edges", "coarse", "source", "reason"})
     origin = Origin.read(found)
     bins = Bins.each(fine.size)
     if found["edges"] is not None:
         ends = _whole(found["edges"])
-        _need(fine.is_ordered and ends == sorted(set(ends)) and (not ends or (ends[0] > 0 and ends[-1] < fine.cells)))
+        need(fine.is_ordered and ends == sorted(set(ends)) and (not ends or (ends[0] > 0 and ends[-1] < fine.cells)))
         bins = Bins.runs(ends, fine.cells, fine.group.has_indicator)
     if found["coarse"] is None:
         return _as_it_says(PlannedColumn(fine, bins, None, origin))
-    of: Codes = np.array(_whole(found["coarse"]), dtype=np.int64)
-    _need(of.shape == (bins.count,) and bool((np.unique(of) == np.arange(of.max() + 1)).all()))
-    return _as_it_says(PlannedColumn(fine, bins, Bins(of, int(of.max()) + 1), origin))
+    return _as_it_says(PlannedColumn(fine, bins, read_bins(_whole(found["coarse"]), bins.count), origin))
 
 
 def _as_it_says(column: PlannedColumn) -> PlannedColumn:
@@ -244,10 +264,144 @@ def _as_it_says(column: PlannedColumn) -> PlannedColumn:
 
 
 def _whole(found: Any) -> list[int]:
-    _need(isinstance(found, list) and all(type(value) is int and 0 <= value < 1 << 31 for value in found))
+    need(isinstance(found, list) and all(type(value) is int and 0 <= value < 1 << 31 for value in found))
     return list(found)
 
 
-def _need(condition: bool) -> None:
-    if not condition:
-        raise ValueError("plan")
+# Noisy counts under a plan: measured at a site, added by a coordinator, and turned into a model to draw from.
+#
+# Counts and noise are whole numbers, so that sums are exact. The sum over sites is the table of all people together,
+# with noise whose variance is the sum of theirs: sqrt(S) times the standard deviation of one of S like sites, on counts
+# that are S times as large.
+
+
+ROWS, COLUMNS, PAIRS = "rows", "columns", "pairs"
+
+
+@dataclass(frozen=True, repr=False)
+class NoisyCounts(NoisyFigures):
+    """All tables of a plan, the number of rows first."""
+
+    plan: Plan
+    kinds = (ROWS, COLUMNS, PAIRS)
+
+    def __repr__(self) -> str:
+        return f"<NoisyCounts of about {self.rows:,} rows in {len(self.plan.shapes(self.classes))} tables>"
+
+    def tables(self) -> list[Codes]:
+        """In the plan's order, each in its shape."""
+        shapes = self.plan.shapes(self.classes)
+        parts = np.split(self.cells, np.cumsum([math.prod(shape) for shape in shapes])[:-1])
+        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+    def likely(self, far: float) -> bool:
+        """Noise explains negative counts, and tables agree about the number of rows up to noise."""
+        columns = len(self.plan.columns)
+        for place, table in enumerate(self.tables()):
+            variance = self.variances[ROWS if place == 0 else COLUMNS if place <= columns else PAIRS]
+            if int(table.min()) < -far * math.sqrt(variance):
+                return False
+            spread = math.sqrt(table.size * variance + self.variances[ROWS])
+            if abs(int(table.sum()) - int(self.cells[0])) > far * spread:
+                return False
+        return True
+
+    def drawn(self) -> DrawnModel:
+        plan, tables = self.plan, [table.astype(np.float64) for table in self.tables()]
+        spread = {kind: math.sqrt(variance) for kind, variance in self.variances.items()}
+        of_columns, of_nodes = tables[1 : 1 + len(plan.columns)], tables[1 + len(plan.columns) :]
+        sizes = class_sizes(of_columns, self.rows, spread[ROWS], spread[COLUMNS])
+        columns = [
+            ModelColumn(one.fine, one.bins, column_shares(table, sizes, spread[COLUMNS]), one.coarse)
+            for one, table in zip(plan.columns, of_columns, strict=True)
+        ]
+        shares: dict[int, Floats] = {}
+        for node, table in zip(plan.joined, of_nodes, strict=True):
+            (parent,) = node.parents
+            first, second = columns[parent].joint_shares, columns[node.column].joint_shares
+            shares[node.column] = pair_shares(table, first, second, sizes, spread[PAIRS])
+        return DrawnModel(plan.encoding, self.classes, self.rows, sizes, columns, list(plan.nodes), shares)
+
+
+@dataclass
+class PlannedModel:
+    """Fits as `TreeModel` does, in one pass: everything that it chooses is in the plan already."""
+
+    encoding: Encoding
+    budget: Budget
+    classes: int
+    plan: Plan
+    rows: int = 0
+    needs_tables: bool = False
+
+    def count_columns(self, X: Matrix, y: Codes | None) -> Counts:
+        """All tables of the plan."""
+        classes = class_codes(X, y)
+        bins = {place: one.bins.of[one.fine.codes(X)] for place, one in enumerate(self.plan.columns)}
+        sizes = {place: one.bins.count for place, one in enumerate(self.plan.columns)}
+        wanted: list[Columns] = [(place,) for place in bins]
+        tables = dict(Counts.of(bins, sizes, classes, self.classes, wanted).tables)
+        pairs: list[Columns] = [(*node.parents, node.column) for node in self.plan.joined]
+        places = {place for pair in pairs for place in pair}
+        coarse = {place: self.plan.columns[place].joint.of[bins[place]] for place in places}
+        sizes = {place: self.plan.columns[place].joint.count for place in places}
+        return Counts({**tables, **Counts.of(coarse, sizes, classes, self.classes, pairs).tables})
+
+    def measure_columns(self, counts: Counts) -> None:
+        """All counts with their noise; the number of rows is one of them."""
+        columns = [counts.tables[(place,)] for place in range(len(self.plan.columns))]
+        pairs = [counts.tables[(*node.parents, node.column)] for node in self.plan.joined]
+        found: list[Codes] = []
+        for (kind, share, _), tables in zip(
+            spent(self.plan), ([columns[0].sum(keepdims=True)], columns, pairs), strict=False
+        ):
+            found += self.budget.count(kind, share, tables)
+        cells = np.concatenate([table.ravel() for table in found])
+        self.noisy = self.plan.figures(self.classes, cells, self.budget.measured)
+        self.rows = self.noisy.rows
+        self.model = self.noisy.drawn()
+
+    def count_tables(self, X: Matrix, y: Codes | None) -> Counts:  # noqa: ARG002 - one pass counts all there is
+        raise TypeError("A plan is counted in one pass.")
+
+    def measure_tables(self, counts: Counts) -> None:  # noqa: ARG002
+        raise TypeError("A plan is counted in one pass.")
+
+    @property
+    def columns(self) -> list[ModelColumn]:
+        return self.model.columns
+
+    @property
+    def chosen(self) -> list[Pair]:
+        """The pairs of columns that the plan joins."""
+        return [(node.parents[0], node.column) for node in self.plan.joined]
+
+    def drawn(self) -> DrawnModel:
+        return self.model
+
+    def notes(self) -> dict[str, str]:
+        """Computed from noisy figures alone."""
+        spread = math.sqrt(self.noisy.variances[COLUMNS])
+        return {
+            "noise": f"a count of a column is off by about {spread:,.0f} of about {self.rows:,} rows",
+            "plan": f"{counted(len(self.chosen), 'pair')} of columns, {len(self.noisy.cells):,} counts to push",
+        }
+
+
+def spent(plan: Plan) -> list[tuple[str, float, int]]:
+    """What is measured under a plan: kind, share of the budget, and how many tables. Nothing is left to choose, so
+    that columns and pairs share what edges and forest would have cost."""
+    columns, pairs, left = SHARES[COLUMNS], SHARES[PAIRS], 1.0 - SHARES[ROWS]
+    if not plan.joined:
+        return [(ROWS, SHARES[ROWS], 1), (COLUMNS, left, len(plan.columns))]
+    whole = columns + pairs
+    return [
+        (ROWS, SHARES[ROWS], 1),
+        (COLUMNS, left * columns / whole, len(plan.columns)),
+        (PAIRS, left * pairs / whole, len(plan.joined)),
+    ]
+
+
+def share_of_pairs() -> float:
+    """Of the budget of a plan that joins columns."""
+    return (1.0 - SHARES[ROWS]) * SHARES[PAIRS] / (SHARES[COLUMNS] + SHARES[PAIRS])

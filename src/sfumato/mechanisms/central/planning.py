@@ -7,7 +7,8 @@ together: S like sites have S times the rows and sqrt(S) times the noise of one.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -16,14 +17,22 @@ from sfumato.core.array_types import Floats
 from sfumato.core.errors import UsageError
 from sfumato.core.wording import counted
 from sfumato.mechanisms.central.budget import Budget
-from sfumato.mechanisms.central.column_codes import Bins, FineColumn, merged
-from sfumato.mechanisms.central.drawing import DrawnModel, ModelColumn, Node, Pair, in_drawing_order
+from sfumato.mechanisms.central.column_codes import Bins, FineColumn
+from sfumato.mechanisms.central.drawing import (
+    DrawnModel,
+    ModelColumn,
+    Node,
+    Pair,
+    in_drawing_order,
+    model_as_dict,
+    model_digest,
+)
 from sfumato.mechanisms.central.model import FEWEST_PAIR_BINS, MOST_PAIR_BINS, depth_for
-from sfumato.mechanisms.central.model_file import model_as_dict, model_digest
-from sfumato.mechanisms.central.noisy_counts import COLUMNS, PAIRS, share_of_pairs, spent
 from sfumato.mechanisms.central.plan import (
+    COLUMNS,
     MOST_PARENTS,
     NOISY,
+    PAIRS,
     PUBLIC,
     PUBLIC_PAIR_BINS,
     RULE,
@@ -31,6 +40,8 @@ from sfumato.mechanisms.central.plan import (
     Plan,
     PlannedColumn,
     even_column,
+    share_of_pairs,
+    spent,
 )
 from sfumato.mechanisms.central.scoring import SCALE, SCORED_BINS, SCORES, NoisyScores
 from sfumato.table import Encoding
@@ -48,20 +59,8 @@ def plan_from_model(model: DrawnModel, budget: Budget, sites: int) -> Plan:
     digest = model_digest(model_as_dict(model))[:DIGITS]
     origin = Origin(NOISY, f"the noisy model {digest} of one site, for {counted(sites, 'site')} like it")
     rough = Plan(model.encoding, columns, nodes, origin)
-    crowd = sites * model.rows / (4.0 * model.classes)
-    spread = {kind: math.sqrt(sites) * budget.spread(share, tables) for kind, share, tables in spent(rough)}
-    depth = depth_for(crowd / spread[COLUMNS])
-    most = _most_pair_bins(crowd / spread[PAIRS]) if PAIRS in spread else 0
-    joined = {place for node in nodes for place in (*node.parents, node.column) if node.parents}
-    return Plan(
-        model.encoding,
-        tuple(
-            _finer(one, depth, model.sizes, most if place in joined else 0)._replace(origin=origin)
-            for place, one in enumerate(model.columns)
-        ),
-        nodes,
-        origin,
-    )
+    finer = _Finer(sites * model.rows / (4.0 * model.classes), sites, budget)
+    return finer.plan(rough, lambda _: model.columns, model.sizes)
 
 
 def plan_from_scores(scores: NoisyScores, sites: int, budget: Budget) -> Plan:
@@ -73,20 +72,32 @@ def plan_from_scores(scores: NoisyScores, sites: int, budget: Budget) -> Plan:
     d, classes = len(scores.plan.fine), scores.classes
     crowd = scores.rows / (4.0 * classes)
     pairs = _best_forest(scores, math.sqrt(sites) * budget.spread(share_of_pairs(), max(d - 1, 1)), crowd, sites)
-    nodes = tuple(in_drawing_order(pairs, d))
     origin = Origin(NOISY, f"noisy scores of pairs of columns, added over {counted(sites, 'site')}")
-    rough = [PlannedColumn(one.fine, one.bins) for one in scores.columns()]
-    shares = {k: (share, tables) for k, share, tables in spent(Plan(scores.plan.encoding, tuple(rough), nodes, origin))}
-    spread = {kind: math.sqrt(sites) * budget.spread(*one) for kind, one in shares.items()}
-    depth = depth_for(crowd / spread[COLUMNS])
-    most = _most_pair_bins(crowd / spread[PAIRS]) if PAIRS in spread else 0
-    joined = {place for pair in pairs for place in pair}
-    sizes = np.full(classes, scores.rows / classes)
-    columns = tuple(
-        _finer(one, depth, sizes, most if place in joined else 0)._replace(origin=origin)
-        for place, one in enumerate(scores.columns(depth))
-    )
-    return Plan(scores.plan.encoding, columns, nodes, origin)
+    columns = tuple(PlannedColumn(one.fine, one.bins) for one in scores.columns())
+    rough = Plan(scores.plan.encoding, columns, tuple(in_drawing_order(pairs, d)), origin)
+    return _Finer(crowd, sites, budget).plan(rough, scores.columns, np.full(classes, scores.rows / classes))
+
+
+@dataclass(frozen=True)
+class _Finer:
+    """How finely a crowd of rows at so many sites can be measured, each with this budget."""
+
+    crowd: float
+    sites: int
+    budget: Budget
+
+    def plan(self, rough: Plan, columns: Callable[[int], Sequence[ModelColumn]], sizes: Floats) -> Plan:
+        """The plan with bins that the crowd can fill; `columns` are what is known of them for a depth of halving."""
+        root = math.sqrt(self.sites)
+        spread = {kind: root * self.budget.spread(share, tables) for kind, share, tables in spent(rough)}
+        depth = depth_for(self.crowd / spread[COLUMNS])
+        most = _most_pair_bins(self.crowd / spread[PAIRS]) if PAIRS in spread else 0
+        joined = {place for node in rough.joined for place in (*node.parents, node.column)}
+        found = (
+            _finer(one, depth, sizes, most if place in joined else 0)._replace(origin=rough.pairs)
+            for place, one in enumerate(columns(depth))
+        )
+        return replace(rough, columns=tuple(found))
 
 
 def _best_forest(scores: NoisyScores, noise: float, crowd: float, sites: int) -> list[Pair]:
@@ -148,7 +159,7 @@ def _finer(one: ModelColumn, depth: int, sizes: Floats, most: int) -> PlannedCol
         weights = np.bincount(bins.of, weights=(weights / width)[one.bins.of]).astype(np.float64)
     if not most:
         return PlannedColumn(fine, bins)
-    return PlannedColumn(fine, bins, merged(weights, most, ordered=fine.is_ordered, missing=missing))
+    return PlannedColumn(fine, bins, fine.merged(weights, most))
 
 
 def _most_pair_bins(crowd_per_noise: float) -> int:

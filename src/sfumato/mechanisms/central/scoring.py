@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -21,9 +22,9 @@ from sfumato.channels.recipe import Measurement
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.wording import counted
 from sfumato.mechanisms.central.budget import Budget
-from sfumato.mechanisms.central.column_codes import Bins, FineColumn, merged, quantiles
+from sfumato.mechanisms.central.column_codes import Bins, FineColumn, quantiles
 from sfumato.mechanisms.central.drawing import DrawnModel, ModelColumn, Pair, Passes, in_drawing_order
-from sfumato.mechanisms.central.model import fine_counts
+from sfumato.mechanisms.central.model import class_codes, fine_counts
 from sfumato.table import Encoding
 from sfumato.table.statistics import Columns, Counts
 
@@ -35,12 +36,91 @@ DEPTH = 3
 """A number has 2^DEPTH - 1 quantiles."""
 
 
+class AgreedPlan(ABC):
+    """What all sites measure alike, so that their noisy figures can be added. It holds no figures."""
+
+    encoding: Encoding
+
+    @property
+    @abstractmethod
+    def chosen_by(self) -> str:
+        """In a few words where the plan comes from."""
+
+    @property
+    def origins(self) -> Mapping[str, Any]:
+        """Where every part comes from that was chosen."""
+        return {}
+
+    @abstractmethod
+    def cells(self, classes: int) -> int:
+        """How many figures a site pushes."""
+
+    @abstractmethod
+    def measurements(self, budget: Budget) -> list[Measurement]:
+        """What a site's card must state that measured under this plan with this budget."""
+
+    @abstractmethod
+    def model(self, budget: Budget, classes: int) -> Any:
+        """What a site fits."""
+
+    @abstractmethod
+    def figures(self, classes: int, cells: Codes, measured: Sequence[Measurement]) -> NoisyFigures:
+        """What a site pushed, with the noise that its card states."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """As it stands in a study file."""
+
+    @cached_property
+    def digest(self) -> str:
+        """Sites and coordinator mean the same plan if it is the same."""
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
 @dataclass(frozen=True, repr=False)
-class ScoringPlan:
+class NoisyFigures(ABC):
+    """All figures of a plan in one row of whole numbers, so that sites are added; `variances` of the noise by kind."""
+
+    plan: AgreedPlan
+    classes: int
+    cells: Codes
+    variances: Mapping[str, float]
+    kinds: ClassVar[tuple[str, ...]]
+    """Of figures that have noise."""
+
+    @classmethod
+    def variances_of(cls, measured: Sequence[Measurement]) -> dict[str, float]:
+        """Of the noise that a card states."""
+        found = {one.what: one.strength if one.way == "gaussian" else 2.0 * one.strength**2 for one in measured}
+        return {kind: found.get(kind, 0.0) for kind in cls.kinds}
+
+    @property
+    def rows(self) -> int:
+        """The noisy number of rows, at least 1."""
+        return max(1, int(self.cells[0]))
+
+    def __add__(self, other: Self) -> Self:
+        if (self.plan.digest, self.classes) != (other.plan.digest, other.classes):
+            raise ValueError("These figures were measured under different plans.")
+        variances = {kind: self.variances[kind] + other.variances[kind] for kind in self.variances}
+        return replace(self, cells=self.cells + other.cells, variances=variances)
+
+    @abstractmethod
+    def likely(self, far: float) -> bool:
+        """Whether these can be figures of one table, where noise goes so many standard deviations far."""
+
+    @abstractmethod
+    def drawn(self) -> DrawnModel:
+        """Post-processing alone: what rows are drawn from."""
+
+
+@dataclass(frozen=True, repr=False)
+class ScoringPlan(AgreedPlan):
     """Scores of all pairs of the columns of an encoding."""
 
     encoding: Encoding
-    chosen_by: str = "public rules"
+    chosen_by = "public rules"
 
     def __repr__(self) -> str:
         return f"<ScoringPlan of {len(self.fine)} columns>"
@@ -62,14 +142,7 @@ class ScoringPlan:
         return [*columns, len(self.fine) * (len(self.fine) - 1) // 2]
 
     def cells(self, classes: int) -> int:  # noqa: ARG002 - scores are sums over classes
-        """How many figures a site pushes."""
         return 1 + sum(self.sizes)
-
-    @cached_property
-    def digest(self) -> str:
-        """Sites and coordinator mean the same columns if it is the same."""
-        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
     def spent(self) -> list[tuple[str, float, int, bool]]:
         """What is measured: kind, share of the budget, how often, and whether it is a choice."""
@@ -79,14 +152,18 @@ class ScoringPlan:
         return [(kind, share / whole, times[kind], kind == EDGES) for kind, share in SHARES.items() if times[kind]]
 
     def measurements(self, budget: Budget) -> list[Measurement]:
-        """What a site's card must state that measured under this plan with this budget."""
         return [
             budget.choices(kind, share, times) if choice else budget.measurement(kind, share, times)
             for kind, share, times, choice in self.spent()
         ]
 
+    def model(self, budget: Budget, classes: int) -> ScoringModel:
+        return ScoringModel(self.encoding, budget, classes, self)
+
+    def figures(self, classes: int, cells: Codes, measured: Sequence[Measurement]) -> NoisyScores:
+        return NoisyScores(self, classes, cells, NoisyScores.variances_of(measured))
+
     def to_dict(self) -> dict[str, Any]:
-        """As it stands in a study file."""
         columns = [one.group.column.name for one in self.fine]
         return {"format": FORMAT, "version": VERSION, "chosen_by": self.chosen_by, "columns": columns}
 
@@ -127,30 +204,17 @@ def distance(table: Codes) -> int:
 
 
 @dataclass(frozen=True, repr=False)
-class NoisyScores:
-    """All figures in one row of whole numbers, so that sites are added: rows, quantiles times rows, categories, scores.
+class NoisyScores(NoisyFigures):
+    """Rows, quantiles times rows, categories, scores.
 
     Quantiles are multiplied by the noisy number of rows, so that their sum over sites is a weighted mean.
     """
 
     plan: ScoringPlan
-    classes: int
-    cells: Codes
-    variances: Mapping[str, float]
+    kinds = (ROWS, COLUMNS, SCORES)
 
     def __repr__(self) -> str:
         return f"<NoisyScores of about {self.rows:,} rows>"
-
-    @property
-    def rows(self) -> int:
-        """The noisy number of rows, at least 1."""
-        return max(1, int(self.cells[0]))
-
-    def __add__(self, other: NoisyScores) -> NoisyScores:
-        if (self.plan.digest, self.classes) != (other.plan.digest, other.classes):
-            raise ValueError("These measurements are of different columns.")
-        variances = {kind: self.variances[kind] + other.variances[kind] for kind in self.variances}
-        return NoisyScores(self.plan, self.classes, self.cells + other.cells, variances)
 
     @property
     def parts(self) -> list[Codes]:
@@ -190,7 +254,7 @@ class NoisyScores:
     def from_dict(cls, found: Any, plan: ScoringPlan) -> NoisyScores:
         """The inverse of `to_dict`; an error says that it does not fit."""
         cells: Codes = np.asarray(found["cells"])
-        variances = {kind: float(found["variances"][kind]) for kind in (ROWS, COLUMNS, SCORES)}
+        variances = {kind: float(found["variances"][kind]) for kind in cls.kinds}
         classes = max(1, len(plan.encoding.classes))
         fits = cells.shape == (plan.cells(classes),) and cells.dtype == np.int64
         if not fits or found["classes"] != classes or not all(0 <= one < math.inf for one in variances.values()):
@@ -260,12 +324,9 @@ class ScoringModel:
         scores = np.zeros(d * (d - 1) // 2, dtype=np.int64)
         self._finish(scores)
         self._bins = [
-            one.bins.then(
-                merged(one.shares[0], SCORED_BINS + one.fine.group.has_indicator,
-                       ordered=one.fine.is_ordered, missing=one.fine.group.has_indicator)
-            )
+            one.bins.then(one.fine.merged(one.shares[0], SCORED_BINS + one.fine.group.has_indicator))
             for one in self.noisy.columns(2)
-        ]  # fmt: skip
+        ]
         if d > 1:
             pairs: list[Columns] = list(combinations(range(d), 2))
             self._passes = Passes(pairs, lambda pair: self.classes * math.prod(self._bins[at].count for at in pair))
@@ -281,8 +342,7 @@ class ScoringModel:
         places = {place for pair in wanted for place in pair}
         codes = {place: self._bins[place].of[self.plan.fine[place].codes(X)] for place in places}
         sizes = {place: self._bins[place].count for place in places}
-        classes = np.zeros(len(X), dtype=np.int64) if y is None else y
-        return Counts.of(codes, sizes, classes, self.classes, wanted)
+        return Counts.of(codes, sizes, class_codes(X, y), self.classes, wanted)
 
     def measure_tables(self, counts: Counts) -> None:
         """Scores with their noise, once all pairs are scored."""
@@ -296,7 +356,7 @@ class ScoringModel:
 
     def _finish(self, scores: Codes) -> None:
         cells = np.concatenate([*self._parts, scores])
-        self.noisy = NoisyScores(self.plan, self.classes, cells, variances_of_scores(self.budget.measured))
+        self.noisy = self.plan.figures(self.classes, cells, self.budget.measured)
 
     @property
     def columns(self) -> list[ModelColumn]:
@@ -311,9 +371,3 @@ class ScoringModel:
             "plan": f"{counted(len(self.noisy.scores), 'score')} of pairs of columns, to be added to those of other "
             "sites; drawn rows know nothing of what columns and classes have in common"
         }
-
-
-def variances_of_scores(measured: Sequence[Measurement]) -> dict[str, float]:
-    """Of the noise that a card states."""
-    found = {one.what: one.strength if one.way == "gaussian" else 2.0 * one.strength**2 for one in measured}
-    return {kind: found.get(kind, 0.0) for kind in (ROWS, COLUMNS, SCORES)}

@@ -11,7 +11,7 @@ from sfumato.core.errors import CardError, CoordinatorError, SfumatoError
 from sfumato.core.files import write_whole
 from sfumato.core.progress import Progress
 from sfumato.guarantee.words import card_in_words
-from sfumato.mechanisms.central.agreed import AgreedPlan
+from sfumato.mechanisms.central.scoring import AgreedPlan
 from sfumato.release.check_rows import wrong_rows
 from sfumato.release.counts_file import noisy_counts, read_cells
 from sfumato.release.release import release_file

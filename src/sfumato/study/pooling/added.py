@@ -15,10 +15,8 @@ from pathlib import Path
 from sfumato.core.errors import UsageError
 from sfumato.core.wording import counted
 from sfumato.guarantee import Card
-from sfumato.mechanisms.central.agreed import AgreedPlan
-from sfumato.mechanisms.central.model_file import model_as_dict, model_digest
-from sfumato.mechanisms.central.noisy_counts import NoisyCounts
-from sfumato.mechanisms.central.scoring import NoisyScores, ScoringPlan
+from sfumato.mechanisms.central.drawing import model_as_dict, model_digest
+from sfumato.mechanisms.central.scoring import AgreedPlan, NoisyFigures, ScoringPlan
 from sfumato.release.asked import RedrawAsked
 from sfumato.release.counts_file import noisy_counts, read_cells
 from sfumato.release.redraw import draw_from
@@ -34,7 +32,7 @@ ONE_SITE = "Every person is at one site; somebody at two of them pays at both, a
 class Added:
     """The sum of all counts, and what it was made from."""
 
-    counts: NoisyCounts | NoisyScores
+    counts: NoisyFigures
     used: list[tuple[Card, Pushed]]
 
     @property

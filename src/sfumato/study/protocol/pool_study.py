@@ -16,7 +16,8 @@ from sfumato.learn.classifiers.factory import choose_classifier
 from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
 from sfumato.mechanisms.base import count_of
 from sfumato.mechanisms.basis import NAMES
-from sfumato.mechanisms.central.agreed import AgreedPlan, agreed_plan
+from sfumato.mechanisms.central.plan import agreed_plan
+from sfumato.mechanisms.central.scoring import AgreedPlan
 from sfumato.noise.operators import operator_name
 from sfumato.noise.own_laws import is_own, own_law
 from sfumato.release.asked import Presence
