@@ -136,6 +136,11 @@ class Recipe:
         paths = {channel.path for channel in self.channels}
         return next(path for path in (FLOAT_NOISE, *EXACT_PATHS, NO_NOISE) if path in paths)
 
+    @property
+    def rounding(self) -> float:
+        """What rounding to grids can add to an epsilon that was computed before rounding."""
+        return math.fsum(channel.rounding for channel in self.channels)
+
     def of_class(self, code: int) -> tuple[Channel, ...]:
         """The channels of rows of one class."""
         return self.by_class.get(code, self.channels)

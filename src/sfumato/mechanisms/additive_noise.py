@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.channels import Additive, Channel, Identity, Recipe, laplace_channels
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee import Key
-from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.base import STRENGTHS, Mechanism, strength_without
 from sfumato.mechanisms.columnwise import columnwise_channel, epsilon_shares
 from sfumato.noise import LAWS, Laplace, Law, make_law
 from sfumato.noise.own_laws import is_own
@@ -22,10 +22,6 @@ NO_BOUND = (
     "Noise of this law has no bounded amplification: a value far enough out reveals its source [principal-laplace, "
     "Theorem 4]."
 )
-
-
-SCALES = (1e-6, 1e6)
-"""Between which a scale is looked for, relative to the range of a column."""
 
 
 class AdditiveNoise(Mechanism):
@@ -143,33 +139,26 @@ class AdditiveNoise(Mechanism):
         def excess(log_scale: float) -> float:
             return self._recipe(self._law(math.exp(log_scale))).epsilons().record - wanted
 
-        least, most = (math.log(scale) for scale in SCALES)
+        least, most = map(math.log, STRENGTHS)
         if excess(most) > 0:
             fixed = "the columns whose noise is fixed alone exceed it. Lower category_epsilon, or raise their scale."
-            small = f"that needs noise of more than {SCALES[1]:g} times the range. Ask for a larger epsilon."
+            small = f"that needs noise of more than {STRENGTHS[1]:g} times the range. Ask for a larger epsilon."
             settled = any(group.column.choices.settles_strength for group in self.encoding_.groups)
             reason = small if self.category_epsilon is None and not settled else fixed
             raise UsageError(f"A record epsilon of {wanted:g} cannot be reached: {reason}")
         if excess(least) < 0:
             raise UsageError(
-                f"A record epsilon of {wanted:g} cannot be reached: that needs noise of less than {SCALES[0]:g} times "
-                "the range, which protects no one. Ask for a smaller epsilon."
+                f"A record epsilon of {wanted:g} cannot be reached: that needs noise of less than {STRENGTHS[0]:g} "
+                "times the range, which protects no one. Ask for a smaller epsilon."
             )
-        from scipy.optimize import brentq  # loads slowly, and only this knob needs it
-
-        root = brentq(excess, least, most, xtol=1e-13)
-        while excess(root) > 0:
-            root += 1e-12
-        return math.exp(root)
+        return strength_without(excess)
 
     def sentence(self) -> str:
         return NO_BOUND
 
     def parameters_used(self) -> dict[str, Any]:
         law = self.law_.to_dict()
-        used = {name: law.get(name) for name in ("scale", "low", "high", "df")}
-        if is_own(self.law):
-            used["law"] = law["law"]  # in one spelling; a file has become its table
+        used = {name: law.get(name) for name in ("law", "scale", "low", "high", "df")}  # a file has become its table
         return {**super().parameters_used(), **used, "category_epsilon": self._response_epsilon(self.law_)}
 
 

@@ -6,10 +6,10 @@ import inspect
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from sfumato.channels import Recipe
 from sfumato.channels.recipe import Measurement
 from sfumato.core.array_types import Codes, Matrix
-from sfumato.core.errors import TableError, UsageError
+from sfumato.core.errors import TableError, UsageError, wrong_parameter
 from sfumato.guarantee import Guarantee, Key
 from sfumato.guarantee.cost import Central
 from sfumato.guarantee.guarantee import learned_domain, proved
@@ -359,35 +359,34 @@ class Mechanism(Parameters, ABC):
 
     # Checks that all mechanisms share
 
+    def _check(self, must: str, allows: Callable[[Any], bool], **values: Any) -> None:
+        for name, value in values.items():
+            if not allows(value):
+                raise wrong_parameter(name, self.name, must, value)
+
     def _check_positive(self, **values: Any) -> None:
         """None stands for "not given" where that is the default, and nowhere else."""
         defaults = inspect.signature(type(self)).parameters
-        for name, value in values.items():
-            number = isinstance(value, Real) and not isinstance(value, bool)
-            left_out = value is None and defaults[name].default is None
-            if not left_out and not (number and 0 < value < math.inf):
-                raise UsageError(
-                    f"The {name!r} parameter of {self.name} must be a positive number. Got {value!r} instead."
-                )
+        given = {
+            name: value for name, value in values.items() if value is not None or defaults[name].default is not None
+        }
+        self._check("a positive number", lambda one: is_number(one) and 0 < one < math.inf, **given)
 
-    def _check_words(self, **values: Any) -> None:
-        for name, value in values.items():
-            if not isinstance(value, str | None):
-                raise UsageError(f"The {name!r} parameter of {self.name} must be a sentence. Got {value!r} instead.")
+    def _check_choice(self, choices: tuple[str, ...], **values: object) -> None:
+        self._check(f"one of {', '.join(choices)}", choices.__contains__, **values)
 
-    def _check_truth(self, **values: Any) -> None:
-        for name, value in values.items():
-            if not isinstance(value, bool):
-                raise UsageError(f"The {name!r} parameter of {self.name} must be true or false. Got {value!r} instead.")
+    def _check_law(self, law: object) -> None:
+        must = (
+            f"one of {', '.join(LAWS)}, a distribution of scipy.stats with its parameters in brackets, as gamma(2), or "
+            "table:FILE"
+        )
+        self._check(must, lambda one: one in tuple(LAWS) or is_own(one), law=law)
 
     def _count_of_columns(self, wanted: int | None, default: int, there: int) -> int:
         """How many columns a record reports: as asked for, else the default as far as there are so many."""
         if wanted is None:
             return max(1, min(there, default))
-        if isinstance(wanted, bool) or not isinstance(wanted, Integral) or wanted < 1:
-            raise UsageError(
-                f"The 'columns' parameter of {self.name} must be a whole number of at least 1. Got {wanted!r} instead."
-            )
+        self._check("a whole number of at least 1", lambda one: is_count(one) and one >= 1, columns=wanted)
         if wanted > max(there, 1):
             raise UsageError(
                 f"A record cannot report {wanted} columns: this table has {there} that are not constant. "
@@ -395,43 +394,61 @@ class Mechanism(Parameters, ABC):
             )
         return int(wanted)
 
-    def _check_law(self, law: object) -> None:
-        if law not in tuple(LAWS) and not is_own(law):
-            raise UsageError(
-                f"The 'law' parameter of {self.name} must be one of {', '.join(LAWS)}, a distribution of "
-                f"scipy.stats with its parameters in brackets, as gamma(2), or table:FILE. Got {law!r} instead."
-            )
 
-    def _check_choice(self, choices: tuple[str, ...], **values: object) -> None:
-        for name, value in values.items():
-            if value not in choices:
-                raise UsageError(
-                    f"The {name!r} parameter of {self.name} must be one of {', '.join(choices)}. Got {value!r} instead."
-                )
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether it is one, and not true or false."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def is_count(value: object) -> TypeGuard[int]:
+    """Whether it is a whole number."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def count_of(components: float | int | None, width: int, owner: str) -> int:
     """`components` as a number: a count, or a fraction of the columns (rounded up)."""
     if components is None:
         return width
-    if isinstance(components, bool) or not isinstance(components, Real):
-        raise UsageError(
-            f"The 'components' parameter of {owner} must be a count (2) or a fraction in (0, 1] (0.5). "
-            f"Got {components!r} instead."
-        )
-    if isinstance(components, Integral):
-        if 1 <= components <= width:
-            return int(components)
-        raise UsageError(
-            f"The 'components' parameter of {owner} must be between 1 and the {width} encoded columns of this table. "
-            f"Got {components} instead."
-        )
-    if 0 < components <= 1:
+    if not is_number(components) or not (is_count(components) or 0 < components <= 1):
+        raise wrong_parameter("components", owner, "a count (2) or a fraction in (0, 1] (0.5)", components)
+    if not is_count(components):
         return max(1, math.ceil(components * width - 1e-9))
-    raise UsageError(
-        f"The 'components' parameter of {owner} must be a count (2) or a fraction in (0, 1] (0.5). "
-        f"Got {components!r} instead."
-    )
+    if not 1 <= components <= width:
+        must = f"between 1 and the {width} encoded columns of this table"
+        raise wrong_parameter("components", owner, must, components)
+    return int(components)
+
+
+# The strength that a wanted epsilon asks for.
+
+
+STRENGTHS = (1e-6, 1e6)
+"""Between which it is looked for where no formula gives it, relative to the range of what is blurred."""
+FROM_BELOW = 1 + 1e-12
+"""Products and quotients are rounded; a derived strength is larger by more than that, so that epsilon is never
+exceeded."""
+
+
+def laplace_strength(owner: str, at_one: float, wanted: float, rounding: Callable[[float], float]) -> float:
+    """That of Laplace noise, whose epsilon is the one `at_one` over it; `rounding` of a strength comes on top."""
+    lost = rounding(at_one / wanted)
+    if lost > wanted / 2:
+        raise UsageError(
+            f"The 'epsilon_record' parameter of {owner} must be at least {2 * lost:.1e}: below that, rounding to the "
+            f"grid alone costs more. Got {wanted:g} instead."
+        )
+    return at_one / (wanted - lost) * FROM_BELOW
+
+
+def strength_without(excess: Callable[[float], float]) -> float:
+    """Where an epsilon that falls as the strength grows is the wanted one, from the safe side; `excess` over it is a
+    function of the strength's logarithm."""
+    from scipy.optimize import brentq  # loads slowly, and few laws need it
+
+    root = brentq(excess, *map(math.log, STRENGTHS), xtol=1e-13)
+    while excess(root) > 0:
+        root += 1e-12
+    return math.exp(root)
 
 
 def as_matrix(X: ArrayLike) -> Matrix:

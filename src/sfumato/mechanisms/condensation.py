@@ -12,9 +12,8 @@ import numpy as np
 
 from sfumato.channels import Identity, Recipe, Unstated
 from sfumato.core.array_types import Codes, Matrix
-from sfumato.core.errors import UsageError
 from sfumato.guarantee import Key
-from sfumato.mechanisms.base import Block, Knob, Mechanism
+from sfumato.mechanisms.base import Block, Knob, Mechanism, is_count
 from sfumato.table import Encoding
 from sfumato.table.statistics import Statistics
 
@@ -119,10 +118,7 @@ class Condensation(Mechanism):
     k: int = 10
 
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
-        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 2:
-            raise UsageError(
-                f"The 'k' parameter of condensation must be a whole number above 1. Got {self.k!r} instead."
-            )
+        self._check("a whole number above 1", lambda one: is_count(one) and one > 1, k=self.k)
         self.encoding_ = encoding
         self.groups_, self.smallest_group_, self.degenerate_groups_ = 0, 0, 0
         # A group of rows in [0,1] with mean m has a variance of at most m (1 - m), so that new values lie within

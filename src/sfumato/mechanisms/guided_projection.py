@@ -89,8 +89,8 @@ class GuidedProjection(Mechanism):
                 "Give it `kind: categorical` and public `edges` in the schema: `sfumato survey edges` finds them in an "
                 "earlier or public table."
             )
-        self._check_words(guidance_reason=self.guidance_reason)
-        self._check_truth(balance=self.balance)
+        self._check("a sentence", lambda one: isinstance(one, str | None), guidance_reason=self.guidance_reason)
+        self._check("true or false", lambda one: isinstance(one, bool), balance=self.balance)
         self.encoding_, self.borrowed_ = encoding, False
         if self.guidance is not None:
             self.V_, self.borrowed_ = _given(self.guidance, encoding.width)

@@ -6,7 +6,6 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -37,7 +36,7 @@ from sfumato.mechanisms.bandwidth import (
     one_choice,
     rule_width,
 )
-from sfumato.mechanisms.base import Knob
+from sfumato.mechanisms.base import Knob, is_number
 from sfumato.mechanisms.phases import MEASURE, Given, Phase
 from sfumato.mechanisms.row_drawing import RowDrawing
 from sfumato.noise.own_laws import is_own, own_law
@@ -156,7 +155,9 @@ class KernelResampling(RowDrawing):
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
         for kernel in (self.kernel, *map(self._kernel_of, encoding.groups)):
             kernel_named(kernel)  # refuses what is none
-        self._check_mixing()
+        if self.category_mixing is not None:
+            below = "a probability below 1"
+            self._check(below, lambda one: is_number(one) and 0 <= one < 1, category_mixing=self.category_mixing)
         self.encoding_ = encoding
         self._set_draws(statistics)
         self.choices_ = self._choices(encoding, self.counts_)
@@ -241,14 +242,6 @@ class KernelResampling(RowDrawing):
                 number = Mixed(law(1.0), tuple(weights[group.start]))
             found.append(number)
         return tuple(found)
-
-    def _check_mixing(self) -> None:
-        mixing = self.category_mixing
-        if mixing is not None and (isinstance(mixing, bool) or not isinstance(mixing, Real) or not 0 <= mixing < 1):
-            raise UsageError(
-                "The 'category_mixing' parameter of kernel-resampling must be a probability below 1. "
-                f"Got {mixing!r} instead."
-            )
 
     def _numbers(self) -> list[Group]:
         return [group for group in self.encoding_.groups if not group.is_onehot]

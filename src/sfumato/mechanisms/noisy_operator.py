@@ -173,9 +173,7 @@ class NoisyOperator(Mechanism):
 
     def parameters_used(self) -> dict[str, Any]:
         law = self.noise_.law.to_dict()
-        used = {name: law.get(name) for name in ("scale", "low", "high", "df")}
-        if is_own(self.law):
-            used["law"] = law["law"]  # in one spelling; a file has become its table
+        used = {name: law.get(name) for name in ("law", "scale", "low", "high", "df")}  # a file has become its table
         return {**super().parameters_used(), **used, "operator": self.noise_.operator.name}
 
 

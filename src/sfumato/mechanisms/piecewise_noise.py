@@ -63,6 +63,15 @@ def plan_of(groups: Sequence[Group], columns: int, epsilon: float) -> dict[int, 
     return {group.start: Plan(rate, even) for group, rate in zip(groups, rates, strict=True)}
 
 
+def reported_channel(group: Group, epsilon: float, number: Callable[[float], Channel]) -> Channel:
+    """Of a column's reported cells; that one is missing is hidden."""
+    if group.is_onehot:
+        found: Channel = RandomizedResponse.of_epsilon(epsilon, len(group.column.categories or ()))
+    else:
+        found = number(epsilon)
+    return HidesMissing(found) if group.column.missing else found
+
+
 class ReportsSome(Mechanism):
     """Every record reports exactly k of its d columns, drawn without looking at it, with epsilon / k each.
 
@@ -113,12 +122,7 @@ class ReportsSome(Mechanism):
         if plan is None:
             found: Channel = RandomizedResponse(1.0, 1) if group.is_onehot else Exact()
             return HidesMissing(found) if group.column.missing else found
-        if group.is_onehot:
-            found = RandomizedResponse.of_epsilon(plan.epsilon, len(group.column.categories or ()))
-        else:
-            found = number(plan.epsilon, group.has_indicator)
-        if group.column.missing:
-            found = HidesMissing(found)
+        found = reported_channel(group, plan.epsilon, lambda epsilon: number(epsilon, group.has_indicator))
         return Sampled(found, plan.rate) if plan.rate < 1 else found
 
     def _number_of(self, epsilon: float, missing: bool) -> Channel:
@@ -126,9 +130,6 @@ class ReportsSome(Mechanism):
 
     def parameters_used(self) -> dict[str, Any]:
         return {**super().parameters_used(), "columns": self.columns_}
-
-
-# The piecewise mechanism on some columns of every record: released numbers and their means are right on average.
 
 
 # The square wave on some columns of every record: what is known to leave most for learners at a small epsilon.

@@ -20,7 +20,15 @@ from sfumato.guarantee import Key
 from sfumato.guarantee.borrowed import is_reason
 from sfumato.guarantee.guarantee import BORROWED_BASIS, LEARNED_BASIS
 from sfumato.guarantee.rounding import rounded_up
-from sfumato.mechanisms.base import RECORD, Mechanism, as_matrix, count_of
+from sfumato.mechanisms.base import (
+    RECORD,
+    STRENGTHS,
+    Mechanism,
+    as_matrix,
+    count_of,
+    laplace_strength,
+    strength_without,
+)
 from sfumato.mechanisms.basis import LEARNED, NAMES, PRIVATE, Basis, PairedProducts, given_basis, principal_components
 from sfumato.mechanisms.columnwise import epsilon_shares
 from sfumato.mechanisms.phases import FIT, MEASURE, Given, Phase
@@ -101,12 +109,6 @@ def _is_percentage(text: str) -> bool:
 # Noise on components: its law, its channels, and the strength that a wanted epsilon asks for.
 
 
-FROM_BELOW = 1 + 1e-12
-"""Products and quotients are rounded; the derived b is larger by more than that, so that epsilon is never exceeded."""
-STRENGTHS = (1e-6, 1e6)
-"""Between which b is looked for where no formula gives it."""
-
-
 @dataclass(frozen=True)
 class ComponentNoise:
     """Laplace noise (exact, or in floating point), or another law, which is drawn in floating point."""
@@ -125,23 +127,13 @@ class ComponentNoise:
             Additive(make_law(self.law, scale=b, df=self.df), low=first, high=last) for b, first, last in places
         )
 
-    def laplace_strength(self, at_one: float, wanted: float, rounding: Callable[[float], float]) -> float:
-        """b of Laplace noise, whose epsilon is that at b = 1 over b; `rounding` of a b comes on top."""
-        lost = rounding(at_one / wanted)
-        if lost > wanted / 2:
-            raise UsageError(
-                f"The 'epsilon_record' parameter of principal-laplace must be at least {2 * lost:.1e}: below "
-                f"that, rounding to the grid alone costs more. Got {wanted:g} instead."
-            )
-        return at_one / (wanted - lost) * FROM_BELOW
-
     def other_strength(self, recipe: Callable[[float], Recipe], wanted: float) -> float:
         """b of another law, by looking for it: epsilon falls as b grows."""
 
         def excess(log_b: float) -> float:
             return recipe(math.exp(log_b)).epsilons().record - wanted
 
-        least, most = (math.log(b) for b in STRENGTHS)
+        least, most = map(math.log, STRENGTHS)
         if not np.isfinite(excess(0.0)):
             raise UsageError(
                 f"No strength of {self.law} noise gives a record epsilon: what it tells has no bound "
@@ -149,12 +141,7 @@ class ComponentNoise:
             )
         if excess(most) > 0 or excess(least) < 0:
             raise UsageError(f"A record epsilon of {wanted:g} cannot be reached with {self.law} noise.")
-        from scipy.optimize import brentq  # loads slowly, and only this law needs it
-
-        root = brentq(excess, least, most, xtol=1e-13)
-        while excess(root) > 0:
-            root += 1e-12
-        return math.exp(root)
+        return strength_without(excess)
 
 
 NARROWEST = 1e-9
@@ -274,7 +261,7 @@ class PrincipalLaplace(Mechanism):
 
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
         self._check_positive(b=self.b, epsilon_record=self.epsilon_record, df=self.df, basis_share=self.basis_share)
-        self._check_words(basis_reason=self.basis_reason)
+        self._check("a sentence", lambda one: isinstance(one, str | None), basis_reason=self.basis_reason)
         self._check_choice(("public", "data"), component_bounds=self.component_bounds)
         self._check_choice(("exact", "float"), noise=self.noise)
         self._check_choice(tuple(LAWS), law=self.law)
@@ -355,9 +342,7 @@ class PrincipalLaplace(Mechanism):
 
         if self.law != "laplace":
             return self._noise.other_strength(recipe, wanted)
-        return self._noise.laplace_strength(
-            at_one, wanted, lambda b: math.fsum(channel.rounding for channel in recipe(b).channels)
-        )
+        return laplace_strength(self.name, at_one, wanted, lambda b: recipe(b).rounding)
 
     def embed(self, X: ArrayLike) -> Matrix:
         """Also before the second pass has found the ranges of the scores."""

@@ -15,7 +15,7 @@ from sfumato.channels.maps import diameter, transformed
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import CardError, UsageError
 from sfumato.guarantee import Key
-from sfumato.mechanisms.base import Block, Mechanism, as_matrix, count_of
+from sfumato.mechanisms.base import Block, Mechanism, as_matrix, count_of, laplace_strength
 from sfumato.noise import LAWS, Streams, make_law
 from sfumato.table import Encoding
 from sfumato.table.statistics import Statistics
@@ -180,14 +180,8 @@ class RandomRotation(Mechanism):
     def _scale_for(self, wanted: float) -> float:
         """The scale whose record epsilon is the wanted one, rounding included, approached from the safe side."""
         unit = self._recipe(1.0)
-        at_one = unit.epsilons().record - math.fsum(channel.rounding for channel in unit.channels)
-        rounding = math.fsum(channel.rounding for channel in self._recipe(at_one / wanted).channels)
-        if rounding > wanted / 2:
-            raise UsageError(
-                f"The 'epsilon_record' parameter of random-rotation must be at least {2 * rounding:.1e}: below that, "
-                f"rounding to the grid alone costs more. Got {wanted:g} instead."
-            )
-        return at_one / (wanted - rounding) * (1 + 1e-12)
+        at_one = unit.epsilons().record - unit.rounding
+        return laplace_strength(self.name, at_one, wanted, lambda scale: self._recipe(scale).rounding)
 
     def perturb(self, X: Matrix, y: Codes | None, rng: np.random.Generator) -> Block:
         return Block(draw(self.recipe_.channels, self.embed(X), rng), y, np.arange(len(X)))

@@ -15,13 +15,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 
 from sfumato.core.array_types import Codes, Matrix
-from sfumato.core.errors import TableError, UsageError
-from sfumato.mechanisms.base import Block, Mechanism
+from sfumato.core.errors import TableError
+from sfumato.mechanisms.base import Block, Mechanism, is_number
 from sfumato.mechanisms.phases import FIT, Given, Phase, Rows
 from sfumato.noise import Streams
 from sfumato.table.statistics import NO_CLASS, Statistics
@@ -91,14 +91,10 @@ class RowDrawing(Mechanism):
 
     def wanted(self, there: int) -> int:
         """Rows to release of a table that has so many."""
-        number = isinstance(self.rows, Real) and not isinstance(self.rows, bool)
         if self.rows is None:
             return there
-        if not number or not 0 < self.rows <= MOST_ROWS:
-            raise UsageError(
-                f"The 'rows' parameter of {self.name} must be a count (1000) or a share of the table (0.5). "
-                f"Got {self.rows!r} instead."
-            )
+        must = "a count (1000) or a share of the table (0.5)"
+        self._check(must, lambda one: is_number(one) and 0 < one <= MOST_ROWS, rows=self.rows)
         return int(self.rows) if isinstance(self.rows, Integral) else max(1, round(self.rows * there))
 
     def shares(self, blocks: Sequence[Mapping[int, int]], rng: np.random.Generator) -> list[Counts]:

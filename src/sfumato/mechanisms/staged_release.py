@@ -7,7 +7,7 @@ over blocks in any order, so a resumed run, another engine and the coordinator f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.channels import Channel, HidesMissing, RandomizedResponse, Recipe, Sampled, SquareWave, UnitVector
+from sfumato.channels import Channel, Recipe, Sampled, SquareWave, UnitVector
 from sfumato.channels.sampled import tells
 from sfumato.channels.staged import CELLS, RANKS, VECTORS, WAVE, Marginals, Staged, cells_of, values_in
 from sfumato.core.array_types import Codes, Floats, Matrix
@@ -25,7 +25,7 @@ from sfumato.guarantee import Key
 from sfumato.mechanisms.base import RECORD, Block, Mechanism, as_codes, as_matrix
 from sfumato.mechanisms.columnwise import epsilon_shares
 from sfumato.mechanisms.phases import GUIDE, Given, Phase, Rows, Whole
-from sfumato.mechanisms.piecewise_noise import PER_COLUMN, ROUND_DOWN, Plan, plan_of
+from sfumato.mechanisms.piecewise_noise import PER_COLUMN, ROUND_DOWN, plan_of, reported_channel
 from sfumato.noise import Streams
 from sfumato.noise.grid import random_words
 from sfumato.noise.streams import keyed_generator
@@ -208,7 +208,10 @@ class StagedRelease(Mechanism):
         plans = plan_of(staged.groups, self.columns_, epsilon)
         told = {plans[group.start].epsilon for group in staged.groups if not group.is_onehot}
         numbers = {one: SquareWave.of_epsilon(one, exact=exact) for one in told}
-        inside = [(_of_column(group, numbers, plans[group.start]), plans[group.start].rate) for group in staged.groups]
+        inside = [
+            (reported_channel(group, plans[group.start].epsilon, numbers.__getitem__), plans[group.start].rate)
+            for group in staged.groups
+        ]
         found: list[Channel] = [Sampled(one, SHARES[stage] * rate) for stage in (WAVE, RANKS) for one, rate in inside]
         dimension = staged.parts[VECTORS].stop - staged.parts[VECTORS].start
         vector = UnitVector.of_epsilon(epsilon, dimension, staged.radius, exact=exact)
@@ -313,14 +316,6 @@ def _stretch(groups: Sequence[Group], flat: Marginals) -> tuple[float, ...]:
     if shares.min() == shares.max():
         return ()
     return tuple(np.sqrt(shares * sizes.sum() / (shares @ sizes)).tolist())
-
-
-def _of_column(group: Group, numbers: Mapping[float, Channel], plan: Plan) -> Channel:
-    if group.is_onehot:
-        found: Channel = RandomizedResponse.of_epsilon(plan.epsilon, len(group.column.categories or ()))
-    else:
-        found = numbers[plan.epsilon]
-    return HidesMissing(found) if group.column.missing else found
 
 
 def guides_fit(recipe: Recipe, counts: OutcomeCounts) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,7 +17,7 @@ from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee import Key
 from sfumato.guarantee.cost import Central, epsilon_of, rho_for, rho_of_loss
-from sfumato.mechanisms.base import PRESENCE, Block, Mechanism, as_codes, as_matrix
+from sfumato.mechanisms.base import PRESENCE, Block, Mechanism, as_codes, as_matrix, is_count, is_number
 from sfumato.mechanisms.central.budget import Budget, replacing_costs
 from sfumato.mechanisms.central.drawing import model_as_dict, model_digest, model_from_dict
 from sfumato.mechanisms.central.model import TreeModel
@@ -206,28 +205,18 @@ class TreeResampling(ModelDrawing):
                 f"An epsilon of {self.epsilon:g} protects no one. The 'epsilon' parameter of tree-resampling must be "
                 "at most 100; up to 1 protects well, above 10 hardly."
             )
-        number = isinstance(self.delta, Real) and not isinstance(self.delta, bool)
-        if not number or not 0 <= self.delta < 1:
-            raise UsageError(
-                "The 'delta' parameter of tree-resampling must be 0 or a small probability such as 1e-6. "
-                f"Got {self.delta!r} instead."
-            )
+        probable = "0 or a small probability such as 1e-6"
+        self._check(probable, lambda one: is_number(one) and 0 <= one < 1, delta=self.delta)
         if self.delta >= TOO_LARGE_DELTA:
             raise UsageError(
                 f"A delta of {self.delta:g} protects no one: it allows that one record in "
                 f"{max(1, round(1 / self.delta)):,} is released as it is. The 'delta' parameter of tree-resampling "
                 f"must be 0 or below {TOO_LARGE_DELTA:g}, and well below one over the number of rows, such as 1e-6."
             )
-        whole = isinstance(self.rows, Integral) and not isinstance(self.rows, bool)
-        if self.rows is not None and not (whole and 1 <= self.rows <= 10**12):
-            raise UsageError(
-                f"The 'rows' parameter of tree-resampling must be a count (1000). Got {self.rows!r} instead."
-            )
-        self._check_truth(forest=self.forest)
-        if isinstance(self.parents, bool) or self.parents not in (1, 2):
-            raise UsageError(
-                f"The 'parents' parameter of tree-resampling must be 1 or 2. Got {self.parents!r} instead."
-            )
+        if self.rows is not None:
+            self._check("a count (1000)", lambda one: is_count(one) and 1 <= one <= 10**12, rows=self.rows)
+        self._check("true or false", lambda one: isinstance(one, bool), forest=self.forest)
+        self._check("1 or 2", lambda one: not isinstance(one, bool) and one in (1, 2), parents=self.parents)
         if not (self.plan is None or isinstance(self.plan, Mapping | str | Path)):
             raise UsageError("The 'plan' parameter of tree-resampling must be a plan, or the path of a file with one.")
 
