@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
-from sfumato.table.neighbours.nearest import nearest
+from sfumato.table.neighbours.nearest import nearest, nearest_without
 
 
 def brute_force(queries, rows, k, exclude_self=False):
@@ -42,6 +42,18 @@ def test_ties_go_to_the_lowest_index(k):
     distances, indices = nearest(rows, rows, k, exclude_self=True)
     assert (indices == index).all()
     assert distances == pytest.approx(expected, abs=1e-15)
+
+
+@pytest.mark.parametrize("k", [1, 4])
+def test_groups_of_columns_are_left_out_as_if_they_were_not_there(k):
+    rng = np.random.default_rng(1)
+    groups = [slice(0, 1), slice(1, 5), slice(5, 7), slice(7, 8)]
+    wide = np.array([1e6, 1, 1, 1, 1, 1, 1, 1e-6])  # one column outweighs all others, whose products then say little
+    for rows in (rng.standard_normal((2_300, 8)), rng.integers(0, 3, (1_500, 8)) / 10, rng.random((1_100, 8)) * wide):
+        queries = rows[:300] + 0.1
+        for group, found in zip(groups, nearest_without(queries, rows, groups, k), strict=True):
+            expected = nearest(np.delete(queries, group, axis=1), np.delete(rows, group, axis=1), k)
+            assert all((one == other).all() for one, other in zip(found, expected, strict=True))
 
 
 def test_close_rows_far_from_the_origin_are_told_apart():

@@ -29,7 +29,9 @@ from sfumato.attacks.support import nearest_reported
 from sfumato.core.accepted import Either, Listed, Nothing, Whole
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.mechanisms.parameters import parameter
+from sfumato.table import Group
 from sfumato.table.neighbours.arrays import Arrays
+from sfumato.table.neighbours.nearest import nearest_without
 from sfumato.table.statistics import NO_CLASS
 
 # How likely everybody in a line-up is behind a released row, by the law of the row's own class.
@@ -277,12 +279,31 @@ class AttributeInference(Attack):
         weights = comparable_weights(known)[held]
         k = min(self.neighbours, len(R))
         distance, index = nearest_reported(known.targets[:, held] * weights, R[:, held] * weights, k)
-        votes = 1.0 / (distance**2 + 1e-12)
-        seen = into_domain(R[:, group.start : group.stop])[index]  # targets x neighbours x width
-        mean = np.einsum("tk,tkw->tw", votes, seen) / votes.sum(axis=1, keepdims=True)
-        if not group.is_onehot:
-            mean[:, 0] = weighted_median(seen[:, :, 0], votes)
-        return Secrets(mean, known.secret)
+        return _told(distance, R[:, group.slice][index], group, known.secret)
+
+    def at_once(self, everything: Knowledge) -> list[Guess] | None:
+        """What `run` says of every column as the secret, by one search for all; None where it takes one for each."""
+        known, groups = everything.limited(self.knows, self.helps), everything.encoding.groups
+        if known.targets is None or len(groups) < 2 or not (known.columnwise or known.transform):
+            return None
+        R = comparable_rows(known)
+        if not len(R) or np.isnan(R).any() or np.isnan(known.targets).any():
+            return None
+        weights, k = comparable_weights(known), min(self.neighbours, len(R))
+        found = nearest_without(known.targets * weights, R * weights, [group.slice for group in groups], k)
+        return [
+            _told(distance, R[:, group.slice][index], group, secret)
+            for secret, (group, (distance, index)) in enumerate(zip(groups, found, strict=True))
+        ]
+
+
+def _told(distance: Matrix, seen: Matrix, group: Group, secret: int) -> Secrets:
+    """The secret of every target, as its nearest rows (targets x neighbours x width) say."""
+    votes, seen = 1.0 / (distance**2 + 1e-12), into_domain(seen)
+    mean = np.einsum("tk,tkw->tw", votes, seen) / votes.sum(axis=1, keepdims=True)
+    if not group.is_onehot:
+        mean[:, 0] = weighted_median(seen[:, :, 0], votes)
+    return Secrets(mean, secret)
 
 
 def weighted_median(values: Matrix, weights: Matrix) -> Matrix:

@@ -29,6 +29,7 @@ from sfumato.attacks import (
 from sfumato.attacks.known_rows import KnownRows
 from sfumato.attacks.metrics import ScoredGuess, Truth, auc, recovery_curve, score_guess
 from sfumato.attacks.metrics.scored import score_values
+from sfumato.attacks.nearest_row import AttributeInference
 from sfumato.auditing.case import Case
 from sfumato.auditing.extra import NO_HOLDOUT
 from sfumato.auditing.options import made_attack
@@ -174,6 +175,9 @@ def aimed(attack: Attack, known: Knowledge) -> Guesses:
     """One guess, or one for each secret column where the attack wants a secret."""
     if "secret" not in attack.knows:
         return attack.run(known)
+    together = attack.at_once(known) if isinstance(attack, AttributeInference) else None
+    if together is not None:
+        return together
     secrets = range(len(known.encoding.groups))
     return list(in_order(secrets, lambda secret: attack.run(known.hiding(secret)), max(1, _cores() // MOST_AT_ONCE)))
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -53,24 +54,15 @@ def nearest(
         if not settled.all():
             best[~settled], index[~settled] = _by_processor(a, b, k, np.flatnonzero(~settled), exclude_self, frame)
         return np.sqrt(best), index
-    best = np.full((len(a), k), np.inf)
-    index = np.full((len(a), k), len(b), dtype=np.int64)
+    found = _Found(a, b, k, exclude_self)
 
     def visit(block: QueryBlock, chunk: RowChunk, scale: float) -> None:
-        mine = a[block.where]
         for tile in chunk.tiles():
-            first = chunk.start + tile.start
-            limit = best[block.where, -1] * scale**2
-            if not limit.any():
-                return  # every query has k rows at distance zero, and earlier rows win ties
-            query_at, row_at = _screen(block, chunk, tile, limit, k, exclude_self)
-            if len(query_at):
-                row_at = row_at + first
-                squares = pair_squares(mine, b, query_at, row_at)
-                _merge(best[block.where], index[block.where], query_at, squares, row_at)
+            if not found.looked(block, chunk, tile, scale, partial(block.squares, chunk, tile)):
+                return
 
     walk(a, b, visit, frame=frame, workers=workers)
-    return np.sqrt(best), index
+    return np.sqrt(found.best), found.index
 
 
 def _by_processor(
@@ -86,27 +78,88 @@ def _by_processor(
     return distance**2, index
 
 
-def _screen(
-    block: QueryBlock, chunk: RowChunk, tile: slice, limit: Floats, k: int, exclude_self: bool
-) -> tuple[Codes, Codes]:
-    """Pairs (query, row within the tile) that may be among the k nearest."""
-    hopeful = np.empty((0, 0), dtype=bool)
-    for single in (True, False):
-        product, bound = block.squares(chunk, tile, single)
-        if exclude_self:
-            row_at = np.arange(len(product)) + block.where.start - chunk.start - tile.start
-            here = np.flatnonzero((row_at >= 0) & (row_at < product.shape[1]))  # a query's own row is in this tile
-            product[here, row_at[here]] = np.inf
-        # The tile's own k-th smallest product, less than `bound` from the truth, can only tighten the limit.
-        tightened = np.minimum(limit, _kth_smallest(product, k, limit) + bound)
-        ceiling = np.where(limit > 0, tightened + bound, -np.inf)[:, None]
-        # Rounding a ceiling down to single precision could lose a row: step up once.
-        ceiling = np.nextafter(ceiling.astype(product.dtype), product.dtype.type(np.inf)) if single else ceiling
-        hopeful = block.at_most(product, ceiling, "hopeful")
-        if np.count_nonzero(hopeful) <= max(CROWDED * hopeful.size, 2 * k * len(limit)):
-            break
-    query_at, row_at = np.divmod(np.flatnonzero(hopeful), hopeful.shape[1])
-    return query_at, row_at
+def nearest_without(
+    queries: npt.ArrayLike, rows: npt.ArrayLike, left_out: Sequence[slice], k: int = 1
+) -> list[tuple[Floats, Codes]]:
+    """As `nearest`, once for each of some groups of columns, which is left out; all columns are multiplied once."""
+    a = np.ascontiguousarray(queries, dtype=np.float64)
+    b = np.ascontiguousarray(rows, dtype=np.float64)
+    frame, every = Frame.of(b), np.arange(b.shape[1])
+    held = [np.delete(every, group) for group in left_out]
+    if chosen() is not None:
+        return [nearest(a[:, some], b[:, some], k, frame=Frame(frame.centre[some], frame.reach)) for some in held]
+    found = [_Found(a, b, k, columns=some) for some in held]
+
+    def visit(block: QueryBlock, chunk: RowChunk, scale: float) -> None:
+        parts = [(block.of(group), chunk.of(group)) for group in left_out]
+        for tile in chunk.tiles():
+            whole = block.squares(chunk, tile, True, name="whole")
+
+            def less(part: tuple[QueryBlock, RowChunk], single: bool, tile: slice = tile, whole: Any = whole) -> Any:
+                """Of all columns less those of a part. Rounding that costs no more than one more column's error."""
+                product, bound = whole if single else block.squares(chunk, tile, False, name="whole")
+                taken, own = part[0].squares(part[1], tile, single)
+                return np.subtract(product, taken, out=taken), bound * (1 + 1 / block.columns) + own
+
+            for search, part in zip(found, parts, strict=True):
+                search.looked(block, chunk, tile, scale, partial(less, part))
+
+    walk(a, b, visit, frame=frame)
+    return [(np.sqrt(search.best), search.index) for search in found]
+
+
+class _Found:
+    """The k nearest rows of every query so far, by some of the columns (None: all)."""
+
+    def __init__(self, a: Floats, b: Floats, k: int, exclude_self: bool = False, columns: Codes | None = None) -> None:
+        self.a, self.b, self.k, self.exclude_self, self.columns = a, b, k, exclude_self, columns
+        self.best = np.full((len(a), k), np.inf)
+        self.index = np.full((len(a), k), len(b), dtype=np.int64)
+
+    def looked(
+        self,
+        block: QueryBlock,
+        chunk: RowChunk,
+        tile: slice,
+        scale: float,
+        squares: Callable[[bool], tuple[Real, float]],
+    ) -> bool:
+        """Look for nearer rows in a tile; False where every query has k rows at distance zero: earlier rows win ties.
+
+        `squares`: of the queries to the tile's rows in single precision or in double, and their error bound.
+        """
+        best, first = self.best[block.where], chunk.start + tile.start
+        limit = best[:, -1] * scale**2
+        if not limit.any():
+            return False
+        query_at, row_at = self._screen(block, first, limit, squares)
+        if len(query_at):
+            row_at = row_at + first
+            measured = pair_squares(self.a[block.where], self.b, query_at, row_at, self.columns)
+            _merge(best, self.index[block.where], query_at, measured, row_at)
+        return True
+
+    def _screen(
+        self, block: QueryBlock, first: int, limit: Floats, squares: Callable[[bool], tuple[Real, float]]
+    ) -> tuple[Codes, Codes]:
+        """Pairs (query, row within the tile) that may be among the k nearest."""
+        hopeful = np.empty((0, 0), dtype=bool)
+        for single in (True, False):
+            product, bound = squares(single)
+            if self.exclude_self:
+                row_at = np.arange(len(product)) + block.where.start - first
+                here = np.flatnonzero((row_at >= 0) & (row_at < product.shape[1]))  # a query's own row is in this tile
+                product[here, row_at[here]] = np.inf
+            # The tile's own k-th smallest product, less than `bound` from the truth, can only tighten the limit.
+            tightened = np.minimum(limit, _kth_smallest(product, self.k, limit) + bound)
+            ceiling = np.where(limit > 0, tightened + bound, -np.inf)[:, None]
+            # Rounding a ceiling down to single precision could lose a row: step up once.
+            ceiling = np.nextafter(ceiling.astype(product.dtype), product.dtype.type(np.inf)) if single else ceiling
+            hopeful = block.at_most(product, ceiling, "hopeful")
+            if np.count_nonzero(hopeful) <= max(CROWDED * hopeful.size, 2 * self.k * len(limit)):
+                break
+        query_at, row_at = np.divmod(np.flatnonzero(hopeful), hopeful.shape[1])
+        return query_at, row_at
 
 
 def _kth_smallest(product: Real, k: int, limit: Floats) -> Floats:

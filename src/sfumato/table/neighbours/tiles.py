@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,12 @@ class Frame:
         return made
 
 
+def part_of(operand: Floats, columns: slice) -> Floats:
+    """The operand of some columns, from that of all."""
+    inside = operand[:, columns]
+    return np.column_stack([inside, np.einsum("ij,ij->i", inside, inside), operand[:, -1]])
+
+
 def as_query(operand: Floats) -> Floats:
     """[-2a, 1, ||a||^2] from [a, ||a||^2, 1]."""
     d = operand.shape[1] - 2
@@ -95,13 +101,20 @@ def error_bound(columns: int, query_square: float, row_square: float, dtype: npt
     return 4 * (columns + 8) * (unit * reach + tiny)
 
 
-def pair_squares(queries: Floats, rows: Floats, query_index: Codes, row_index: Codes) -> Floats:
-    """Squared distance of each named pair from differences: exactly 0 for equal rows, and free of cancellation."""
+def pair_squares(
+    queries: Floats, rows: Floats, query_index: Codes, row_index: Codes, columns: Codes | None = None
+) -> Floats:
+    """Squared distance of each named pair from differences: exactly 0 for equal rows, and free of cancellation.
+
+    By some columns alone, where they are named.
+    """
     squares = np.empty(len(query_index))
     for start in range(0, len(query_index), PAIR_CHUNK):
         part = slice(start, start + PAIR_CHUNK)
         difference = queries[query_index[part]]
         difference -= rows[row_index[part]]
+        if columns is not None:
+            difference = np.take(difference, columns, axis=1)
         np.einsum("ij,ij->i", difference, difference, out=squares[part])
     return squares
 
@@ -203,12 +216,21 @@ NEAR = 2.0**30
 
 @dataclass(frozen=True)
 class RowChunk:
-    """Consecutive rows (in the order asked for) with their operands in both precisions."""
+    """Consecutive rows (in the order asked for) with their operands in both precisions, whole or of some columns."""
 
     start: int
     double: Floats
     single: npt.NDArray[np.float32]
     square: float
+    parts: dict[tuple[int, int], RowChunk] = field(default_factory=dict)
+
+    def of(self, columns: slice) -> RowChunk:
+        """By some columns alone: made once for all blocks of queries (or twice at once, which is the same)."""
+        key = (columns.start, columns.stop)
+        if key not in self.parts:
+            double = part_of(self.double, columns)
+            self.parts[key] = RowChunk(self.start, double, double.astype(np.float32), float(double[:, -2].max()))
+        return self.parts[key]
 
     def tiles(self) -> list[slice]:
         return slices(len(self.double), ROW_TILE)
@@ -231,22 +253,26 @@ class QueryBlock:
     """A few queries and their operands."""
 
     def __init__(self, where: slice, operand: Floats, room: Room) -> None:
-        self.where, self.room = where, room
+        self.where, self.room, self.operand = where, room, operand
         self.columns = operand.shape[1] - 2
         self.square = float(operand[:, self.columns].max())
         self.double = as_query(operand)
         self.single = self.double.astype(np.float32)
 
+    def of(self, columns: slice) -> QueryBlock:
+        """The same queries by some columns alone."""
+        return QueryBlock(self.where, part_of(self.operand, columns), self.room)
+
     def squares(
-        self, chunk: RowChunk, tile: slice, single: bool, who: Codes | slice = slice(None)
+        self, chunk: RowChunk, tile: slice, single: bool, who: Codes | slice = slice(None), name: str = ""
     ) -> tuple[Real, float]:
         """Squared distances of all (or some) queries to one tile of rows in scaled units, and their error bound.
 
-        The next call in the same precision overwrites them.
+        The next call in the same precision (and of the same name) overwrites them.
         """
         rows = chunk.single[tile] if single else chunk.double[tile]
         queries = (self.single if single else self.double)[who]
-        product = self.room.take(queries.dtype.name, (len(queries), len(rows)), queries.dtype)
+        product = self.room.take(name + queries.dtype.name, (len(queries), len(rows)), queries.dtype)
         np.matmul(queries, rows.T, out=product)
         return product, error_bound(self.columns, self.square, chunk.square, queries.dtype)
 
