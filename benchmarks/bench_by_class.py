@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `papers.generators`
 
-from sfumato.auditing.figures.generators import ATTRIBUTES, agrawal_srikant
+from sfumato.auditing.figures.sets import ATTRIBUTES, agrawal_srikant
 from sfumato.channels.guidance.disclosure import simulate
 from sfumato.channels.guidance.guidance import Guidance, SurveyCounts, SurveyRules
 from sfumato.channels.guidance.space import Binning, quantile_edges

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `papers.generators`
 
-from sfumato.auditing.figures.generators import ATTRIBUTES, agrawal_srikant
+from sfumato.auditing.figures.sets import ATTRIBUTES, agrawal_srikant
 from sfumato.learn.classifiers import ReconstructedTree
 from sfumato.learn.classifiers.class_densities import class_densities, slices
 from sfumato.learn.classifiers.reads_noise import Part

@@ -33,7 +33,7 @@ from sklearn.model_selection import train_test_split  # noqa: E402
 from sklearn.tree import DecisionTreeClassifier  # noqa: E402
 
 from sfumato.attacks.metrics.information import interval_privacy  # noqa: E402
-from sfumato.auditing.figures.generators import ATTRIBUTES, agrawal_srikant  # noqa: E402
+from sfumato.auditing.figures.sets import ATTRIBUTES, agrawal_srikant  # noqa: E402
 from sfumato.learn.classifiers import NoiseAwareDiscriminant, ReconstructedNaiveBayes  # noqa: E402
 from sfumato.learn.classifiers.on_reconstruction import Assignment  # noqa: E402
 from sfumato.learn.classifiers.reads_noise import Part  # noqa: E402

@@ -18,8 +18,8 @@ from sfumato.attacks.metrics.information import (
 )
 from sfumato.auditing.figures.density_reconstruction import BINS, METHODS, PRIVACY_LOSS, calibrated, factors
 from sfumato.auditing.figures.density_reconstruction import found_again as found
-from sfumato.auditing.figures.generators import two_lumps
 from sfumato.auditing.figures.kernel_resampling import SEVEN
+from sfumato.auditing.figures.sets import two_lumps
 from sfumato.core.array_types import Floats
 from sfumato.noise import OperatorNoise
 from sfumato.reconstruction.evidence import Bins, Method

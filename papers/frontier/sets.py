@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from papers.data import DataMissingError, codes, data_folder, load
 from sklearn.model_selection import train_test_split
 
-from sfumato.auditing.figures.generators import waveform
+from sfumato.auditing.figures.sets import waveform
 from sfumato.table import Column, Encoding, Schema, open_table
 
 TEN = ("wine", "iris", "wdbc", "pima", "ionosphere", "svmguide1", "waveform", "pendigits", "magic04", "covtype")

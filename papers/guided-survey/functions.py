@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.auditing.figures.generators import ATTRIBUTES, agrawal_srikant
 from sfumato.auditing.figures.guided_survey import (
     CATEGORIES,
     SCHEMES,
@@ -17,6 +16,7 @@ from sfumato.auditing.figures.guided_survey import (
     surveyed,
 )
 from sfumato.auditing.figures.guided_survey import by_class as by_class_on
+from sfumato.auditing.figures.sets import ATTRIBUTES, agrawal_srikant
 from sfumato.channels.guidance.space import Binning, quantile_edges, supervised_edges
 from sfumato.learn.classifiers.survey_bits import SurveyClassifier
 

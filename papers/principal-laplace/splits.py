@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from papers.data import SHAPES, DataMissingError, DataSet, load
 
-from sfumato.auditing.figures.generators import gaussian_clusters, waveform
 from sfumato.auditing.figures.principal_laplace import Split
+from sfumato.auditing.figures.sets import gaussian_clusters, waveform
 
 Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]

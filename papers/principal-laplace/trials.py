@@ -17,12 +17,12 @@ from sfumato.auditing.figures.principal_laplace import (
     attacked,
     filtered,
     knowledge,
+    neighbour_accuracies,
     pca_radius,
     privacy,
     radius_vote,
     rand_p,
 )
-from sfumato.auditing.figures.voting import neighbour_accuracies
 from sfumato.channels.affine_bound import affine_epsilons
 from sfumato.mechanisms import PrincipalLaplace
 from sfumato.table import Encoding

@@ -23,7 +23,7 @@ from sfumato.table import Column, Encoding, Schema
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from sfumato.auditing.figures.generators import ATTRIBUTES, agrawal_srikant
+from sfumato.auditing.figures.sets import ATTRIBUTES, agrawal_srikant
 
 LEARNERS = [ReconstructedNaiveBayes(), ReconstructedTree(), OnReconstruction(GaussianNB())]
 

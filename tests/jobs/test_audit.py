@@ -12,11 +12,11 @@ from daily import first_daily
 from scores import scores_of
 from sfumato.attacks import ATTACKS
 from sfumato.attacks.linear_estimate import NaiveEstimate
+from sfumato.auditing.attacking import beyond_chance
 from sfumato.auditing.audit import audit
 from sfumato.auditing.document import audit_validator
 from sfumato.auditing.report import write_report
 from sfumato.auditing.report.page import render_report
-from sfumato.auditing.riskiest import beyond_chance
 from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import open_table

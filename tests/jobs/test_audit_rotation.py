@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.auditing.audit import audit
-from sfumato.auditing.report.wording import detail_rows
+from sfumato.auditing.report.markup import detail_rows
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import open_table
 

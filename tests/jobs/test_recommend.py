@@ -19,8 +19,7 @@ from sfumato.advising import ground
 from sfumato.advising.advice import Known, advise
 from sfumato.advising.ground import Ground, split, trial_schema
 from sfumato.advising.recommendation import Recommendation, _strongest, refuted
-from sfumato.advising.search import Setting, keeps, proves, search
-from sfumato.advising.trial import Outcome, Trial, averaged, trial
+from sfumato.advising.trial import Outcome, Setting, Trial, averaged, keeps, proves, search, trial
 from sfumato.advising.wish import USUAL_RISK, Candidate, Wish, candidates
 from sfumato.auditing.extra import Points
 from sfumato.core.errors import PrivacyLeakWarning, TableError, UnmetWishError, UsageError
@@ -379,7 +378,7 @@ def test_a_wish_for_a_proof_is_not_kept_by_trials_on_private_rows():
 
 
 def test_without_a_schema_no_trial_is_run_unless_it_is_asked_for(monkeypatch):
-    monkeypatch.setattr("sfumato.advising.on_rows.choose_on", lambda *_: pytest.fail("rows were looked at"))
+    monkeypatch.setattr("sfumato.advising.recommendation.choose_on", lambda *_: pytest.fail("rows were looked at"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = sf.recommend(people(), label="ill", max_risk=0.2)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sfumato.auditing.figures.generators import ATTRIBUTES, agrawal_srikant
+from sfumato.auditing.figures.sets import ATTRIBUTES, agrawal_srikant
 
 
 def five(function, salary, commission, age, elevel, _car, _zipcode, hvalue, hyears, loan):

@@ -6,7 +6,7 @@ from papers.data import SHAPES, DataMissingError, load
 from papers.store import Store
 
 from papers import data
-from sfumato.auditing.figures.generators import gaussian_clusters, waveform
+from sfumato.auditing.figures.sets import gaussian_clusters, waveform
 
 
 @pytest.mark.parametrize("name", SHAPES)

@@ -7,18 +7,19 @@ import pytest
 from sfumato.api.cli.audit import attack_lines, wrapped
 from sfumato.attacks import all_attacks
 from sfumato.auditing.report.guarantee import shown_guarantee
-from sfumato.auditing.report.markup import breakable, short_name
-from sfumato.auditing.report.strongest import share_of_what_was_left
-from sfumato.auditing.report.wording import (
+from sfumato.auditing.report.markup import (
     KNOWLEDGE,
+    breakable,
     detail_rows,
     factor,
     figure,
     in_words,
     quantity,
     setting_rows,
+    short_name,
     told,
 )
+from sfumato.auditing.report.strongest import share_of_what_was_left
 from sfumato.core.svg import tag, trimmed
 
 

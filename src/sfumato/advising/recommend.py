@@ -68,14 +68,14 @@ def _answer(table: Any, options: RecommendAsked) -> Recommendation | Advice:
     options.progress("Reading", 0, None)
     if released is not None:
         _check_alone(released, options)
-        from sfumato.advising.on_rows import choose_on
+        from sfumato.advising.recommendation import choose_on
 
         return choose_on(rows.read(), released.encoding.schema, wish, options, released)
     agreed = schema_for(rows, options.schema, options.label, options.person)
     if options.use_table:
         if options.max_rows_per_person is not None:
             raise UsageError("--max-rows-per-person is for an answer by rule. Leave it or --use-table out.")
-        from sfumato.advising.on_rows import choose_on
+        from sfumato.advising.recommendation import choose_on
 
         return choose_on(rows.read(), agreed, wish, options)
     if options.tries is not None or options.workers is not None:

@@ -20,7 +20,7 @@ from sfumato.attacks.metrics import score_guess
 from sfumato.attacks.metrics.privacy import auc
 from sfumato.attacks.metrics.scored import ScoredGuess
 from sfumato.attacks.support import CELLS
-from sfumato.auditing.attacking import Attempt, attack_all, attempt_from_file
+from sfumato.auditing.attacking import Attempt, attack_all, attempt_from_file, riskiest_records
 from sfumato.auditing.case import Case, sampled
 from sfumato.auditing.copies import copies, uniqueness
 from sfumato.auditing.document import check, document, write_audit
@@ -29,7 +29,6 @@ from sfumato.auditing.open_case import is_folder, open_case
 from sfumato.auditing.options import Options
 from sfumato.auditing.report import write_report
 from sfumato.auditing.report.bottom_line import bottom_line_html
-from sfumato.auditing.riskiest import riskiest_records
 from sfumato.auditing.utility import measures, utility
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.core.asked import asks

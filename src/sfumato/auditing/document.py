@@ -42,12 +42,6 @@ OF_CROWDS = ("quasi_identifiers", "left_out", "not_applicable", "population", "c
 NO_MEASURES: dict[str, Any] = {"average_privacy": None, "unified": None, "channels": [], "density_gap": None}
 
 
-def for_others(parts: Mapping[str, Any], *, card: bool, measured: bool) -> dict[str, Any]:
-    """The parts of an audit that others may see; `measured` by the owner's word, with figures of private rows."""
-    shown: dict[str, Any] = published(dict(parts) if measured else released_alone(parts), card=card)
-    return shown
-
-
 def released_alone(parts: Mapping[str, Any]) -> dict[str, Any]:
     """What anybody with the released files computes; parts were made without the original's own figures."""
     crowds = parts["uniqueness"]
@@ -92,20 +86,21 @@ def published(part: Any, *, card: bool) -> Any:
 WORDS = ("kind", "attack", "column", "metric")
 FIGURES = ("value", "low", "high", "baseline", "control")
 SCHEMA = pa.schema([*((name, pa.string()) for name in WORDS), *((name, pa.float64()) for name in FIGURES)])
-BESIDE = ("name", "baseline", "control")
+BESIDE = ("baseline", "control")
 Row = dict[str, Any]
 
 
 def tidy_table(audit: dict[str, Any]) -> pa.Table:
     """kind: attack, measure, utility, distribution, correlation, copies, uniqueness or fidelity; attack: its name (of a
-    utility: the classifier)."""
+    utility: the classifier). What was not measured has no row."""
     parts = (_attacks, _measures, _utility, _distances, _copies, _uniqueness, _fidelity)
-    return pa.Table.from_pylist([row for part in parts for row in part(audit)], schema=SCHEMA)
+    rows = [row for part in parts for row in part(audit) if row["value"] is not None]
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
-def _row(kind: str, metric: str, value: Any, ends: Sequence[float | None] = (None, None), **more: Any) -> Row:
+def _row(kind: str, metric: str, value: Any, ends: Sequence[float | None] | None = None, **more: Any) -> Row:
     """`ends` of the value's interval; `more`: what else the row says, by column."""
-    low, high = ends
+    low, high = ends or (None, None)
     found = {"kind": kind, "metric": metric, "value": value, "low": low, "high": high, **more}
     return {name: found.get(name) for name in SCHEMA.names}
 
@@ -113,60 +108,48 @@ def _row(kind: str, metric: str, value: Any, ends: Sequence[float | None] = (Non
 def _attacks(audit: dict[str, Any]) -> Iterator[Row]:
     for attack in audit["attacks"]:
         name = {"attack": attack["name"]}
-        if attack["score"] is not None:
-            beside = {"baseline": attack["baseline"], "control": attack["control"]}
-            yield _row("attack", "score", attack["score"], attack["interval"], **name, **beside)
-            yield _row("attack", "worst", attack["worst"], **name)
-        if attack.get("extra") is not None:
-            yield _row("attack", "extra", attack["extra"], **name)
-        for metric, value in attack["details"].items():
+        beside = {key: attack[key] for key in BESIDE}
+        yield _row("attack", "score", attack["score"], attack["interval"], **name, **beside)
+        for metric, value in {"worst": attack["worst"], "extra": attack.get("extra"), **attack["details"]}.items():
             yield _row("attack", metric, value, **name)
         for column in attack["columns"]:
-            beside = {"baseline": column.get("baseline"), "control": column.get("control")}
+            beside = {key: column.get(key) for key in BESIDE}
             for metric, value in column.items():
-                if metric not in BESIDE and value is not None:
+                if metric not in ("name", *BESIDE):
                     more = beside if metric == "score" else {}
                     yield _row("attack", metric, value, **name, column=column["name"], **more)
 
 
 def _measures(audit: dict[str, Any]) -> Iterator[Row]:
     found = audit.get("measures") or {}
-    average, unified, gap = (found.get(name) for name in ("average_privacy", "unified", "density_gap"))
-    if average:
+    if average := found.get("average_privacy"):
         yield _row("measure", "average-privacy", average["width"], attack=average["attack"])
         for column in average["columns"]:
             more = {"column": column["name"], "baseline": column.get("width_of_mean")}
             yield _row("measure", "average-privacy", column["width"], **more)
-    if unified:
+    if unified := found.get("unified"):
         for name in ("minimum", "average", "sigma_min", "sigma_avg"):
             metric = f"unified-{name.replace('_', '-')}"
             yield _row("measure", metric, unified[name], attack=unified[f"{name}_attack"])
     for column in found.get("channels") or ():
-        if column["privacy_loss"] is not None:
-            yield _row("measure", "privacy-loss", column["privacy_loss"], column=column["name"])
-    if gap:
-        yield _row("measure", "density-gap", gap["loss"])
+        yield _row("measure", "privacy-loss", column["privacy_loss"], column=column["name"])
+    yield _row("measure", "density-gap", (found.get("density_gap") or {}).get("loss"))
 
 
 def _utility(audit: dict[str, Any]) -> Iterator[Row]:
     for entry in audit["utility"]:
-        if entry["phi"] is None:
-            continue
         name = {"attack": entry["classifier"]}
         yield _row("utility", "accuracy-original", entry["original"], **name)
         yield _row("utility", "accuracy-release", entry["release"], **name, baseline=entry["original"])
-        if entry.get("commonest") is not None:
-            yield _row("utility", "accuracy-commonest-class", entry["commonest"], **name)
+        yield _row("utility", "accuracy-commonest-class", entry.get("commonest"), **name)
         yield _row("utility", "phi", entry["phi"], entry["interval"], **name)
 
 
 def _distances(audit: dict[str, Any]) -> Iterator[Row]:
     for entry in audit["distributions"]:
         for metric in ("ks", "wasserstein", "total_variation"):
-            if entry.get(metric) is not None:
-                yield _row("distribution", metric, entry[metric], column=entry["name"])
-    if audit["correlations"]["distance"] is not None:
-        yield _row("correlation", "distance", audit["correlations"]["distance"])
+            yield _row("distribution", metric, entry.get(metric), column=entry["name"])
+    yield _row("correlation", "distance", audit["correlations"]["distance"])
 
 
 def _copies(audit: dict[str, Any]) -> Iterator[Row]:
@@ -178,24 +161,19 @@ def _copies(audit: dict[str, Any]) -> Iterator[Row]:
         for measure in ("dcr", "nndr"):
             for name, value in near[measure]["release"].items():
                 yield _row("copies", f"{measure}-{name}", value, control=near[measure]["control"][name])
-        if near["nearer"] is not None:
-            yield _row("copies", "nearer", near["nearer"], near["nearer_interval"])
+        yield _row("copies", "nearer", near["nearer"], near["nearer_interval"])
 
 
 def _uniqueness(audit: dict[str, Any]) -> Iterator[Row]:
     found = audit.get("uniqueness") or {}
-    release, original = found.get("release"), found.get("original") or {}
-    if not release:
-        return
+    release, original = found.get("release") or {}, found.get("original") or {}
     for name in ("k", "unique"):
-        yield _row("uniqueness", name, release[name], baseline=original.get(name))
+        yield _row("uniqueness", name, release.get(name), baseline=original.get(name))
     for name in ("pitman", "log_linear"):
-        if release[name]:
-            was = (original.get(name) or {}).get("uniques")
-            metric = f"population-unique-{name.replace('_', '-')}"
-            yield _row("uniqueness", metric, release[name]["uniques"], baseline=was)
+        now, was = ((side.get(name) or {}).get("uniques") for side in (release, original))
+        yield _row("uniqueness", f"population-unique-{name.replace('_', '-')}", now, baseline=was)
     before = {one["name"]: one for one in original.get("sensitive", ())}
-    for one in release["sensitive"]:
+    for one in release.get("sensitive", ()):
         was = before.get(one["name"], {})
         for name in ("distinct", "entropy", "recursive", "t", "t_mean"):
             yield _row("uniqueness", name, one[name], column=one["name"], baseline=was.get(name))
@@ -205,17 +183,13 @@ def _fidelity(audit: dict[str, Any]) -> Iterator[Row]:
     found = audit.get("fidelity") or {}
     for name in ("marginals", "pairs", "correlations"):
         figures = found.get(name) or {}
-        if figures.get("release") is not None:
-            yield _row("fidelity", name, figures["release"], baseline=figures.get("original"))
-    told = found.get("discriminator") or {}
-    if told.get("release"):
-        was = (told.get("original") or {}).get("auc")
-        yield _row("fidelity", "discriminator-auc", told["release"]["auc"], told["release"]["interval"], baseline=was)
-    for one in found.get("columns", ()):
-        yield _row("fidelity", one["measure"], one["release"], column=one["name"], baseline=one.get("original"))
-    for one in found.get("targets", ()):
-        metric = f"learned-{one['measure']}"
-        yield _row("fidelity", metric, one["release"], column=one["name"], baseline=one["original"])
+        yield _row("fidelity", name, figures.get("release"), baseline=figures.get("original"))
+    now, was = ((found.get("discriminator") or {}).get(side) or {} for side in ("release", "original"))
+    yield _row("fidelity", "discriminator-auc", now.get("auc"), now.get("interval"), baseline=was.get("auc"))
+    for part, learned in (("columns", ""), ("targets", "learned-")):
+        for one in found.get(part, ()):
+            beside = {"column": one["name"], "baseline": one.get("original")}
+            yield _row("fidelity", learned + one["measure"], one["release"], **beside)
 
 
 FORMAT, VERSION = "sfumato-audit", 1
@@ -242,7 +216,7 @@ def document(case: Case, parts: Mapping[str, Any]) -> dict[str, Any]:
         notice = PUBLIC_MEASURED if options.with_audit else PUBLIC
         crowds = shown["uniqueness"]
         shown |= {"riskiest": [], "uniqueness": crowds and {**crowds, "original": None}}
-        shown = for_others(shown, card=card is not None, measured=options.with_audit)
+        shown = published(shown if options.with_audit else released_alone(shown), card=card is not None)
     whole: dict[str, Any] = finite(
         {
             "private": not options.public,

@@ -20,13 +20,12 @@ from sfumato.attacks.metrics.privacy import auc, learned
 from sfumato.attacks.metrics.scored import unseen_guess
 from sfumato.attacks.nearest_row import AttributeInference, NearestRow
 from sfumato.attacks.row_ratios import Membership
-from sfumato.auditing.attacking import NO_TRACE, attack_all
+from sfumato.auditing.attacking import NO_TRACE, added, attack_all, told_by_strongest
 from sfumato.auditing.case import Case, read_people, sampled
 from sfumato.auditing.extra import NO_HOLDOUT
 from sfumato.auditing.open_case import MOST_CANDIDATES, is_folder, open_case, strangers_without_twins
 from sfumato.auditing.options import Options
 from sfumato.auditing.report.bottom_line import proof, rows_html
-from sfumato.auditing.riskiest import added, told_by_strongest
 from sfumato.core.array_types import Codes, Flags, Floats, Matrix
 from sfumato.core.errors import SfumatoError, TableError, UsageError
 from sfumato.core.progress import Progress, silent

@@ -7,9 +7,8 @@ from functools import cache
 import numpy as np
 
 from sfumato.attacks.metrics.information import calibrate, information_loss, privacy_loss
-from sfumato.auditing.figures.item import Found, item
+from sfumato.auditing.figures.item import Found, Name, item
 from sfumato.auditing.figures.kernel_resampling import SEVEN
-from sfumato.auditing.figures.picture import Name
 from sfumato.auditing.figures.sets import COUNTY, DataSet
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import UsageError

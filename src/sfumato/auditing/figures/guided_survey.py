@@ -12,10 +12,8 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from sfumato.auditing.figures.generators import ATTRIBUTES
-from sfumato.auditing.figures.item import Found, item
-from sfumato.auditing.figures.picture import Name
-from sfumato.auditing.figures.sets import DataSet
+from sfumato.auditing.figures.item import Found, Name, item
+from sfumato.auditing.figures.sets import ATTRIBUTES, DataSet
 from sfumato.channels.guidance.disclosure import SurveyRun, disclosure, random_startup, simulate
 from sfumato.channels.guidance.guidance import SurveyCounts, SurveyRules
 from sfumato.channels.guidance.space import AnswerSpace, Binning, quantile_edges

@@ -17,8 +17,7 @@ from sklearn.neural_network import MLPClassifier
 
 from sfumato.attacks.distance_bound import column_norm_bound, row_norm_bound, value_bound
 from sfumato.attacks.metrics import RowDensity, dapl, half_l1, source_hit_rate
-from sfumato.auditing.figures.item import ANY, Found, item
-from sfumato.auditing.figures.picture import Name
+from sfumato.auditing.figures.item import ANY, Found, Name, item
 from sfumato.auditing.figures.sets import DataSet
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.mechanisms import KernelResampling

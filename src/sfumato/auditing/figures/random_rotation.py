@@ -22,8 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sfumato.attacks.metrics import nearest_row_privacy
 from sfumato.attacks.metrics.privacy import Unified
 from sfumato.auditing.asked import CondensationAsked
-from sfumato.auditing.figures.item import Found, item
-from sfumato.auditing.figures.picture import Name
+from sfumato.auditing.figures.item import Found, Name, item
 from sfumato.auditing.figures.principal_laplace import encoded_rows
 from sfumato.auditing.figures.sets import DataSet
 from sfumato.core.array_types import Codes, Matrix

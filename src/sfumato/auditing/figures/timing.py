@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.auditing.figures.generators import gaussian_clusters
 from sfumato.auditing.figures.item import Found, item
 from sfumato.auditing.figures.principal_laplace import STRONGEST, as_published, radius_vote
-from sfumato.auditing.figures.sets import DataSet
+from sfumato.auditing.figures.sets import DataSet, gaussian_clusters
 from sfumato.core.array_types import Matrix
 from sfumato.mechanisms import PrincipalLaplace
 from sfumato.table import Column, Encoding, Schema, open_table, write_table

@@ -16,12 +16,16 @@ from sfumato.auditing.report.markup import (
     at,
     chart_row,
     drawn,
+    ends,
+    figure,
     interval_mark,
+    of_100,
+    quantity,
     share,
     sign,
+    signed,
     whisker,
 )
-from sfumato.auditing.report.wording import ends, figure, of_100, quantity, signed
 from sfumato.core.svg import tag, trimmed
 from sfumato.core.wording import NO_BETTER, WORSE
 from sfumato.table.column import iso_date

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sfumato.auditing.report.markup import Section, Shown, drawn
-from sfumato.auditing.report.wording import DASH, between, figure
+from sfumato.auditing.report.markup import DASH, Section, Shown, between, drawn, figure
 from sfumato.core.wording import own_words
 from sfumato.guarantee import AllReleases
 from sfumato.guarantee.cost import BELIEFS, but_for

@@ -40,12 +40,14 @@ from sfumato.auditing.report.markup import (
     bar,
     column_verdict,
     drawn,
+    figure,
     legend,
+    of_100,
     report_template,
     report_text,
+    setting_rows,
 )
 from sfumato.auditing.report.strongest import attackers_section, counts_values, extra, strongest_section
-from sfumato.auditing.report.wording import figure, of_100, setting_rows
 from sfumato.core.errors import CardError, UsageError
 from sfumato.core.files import check_free, file_digest, write_whole
 from sfumato.core.svg import tag

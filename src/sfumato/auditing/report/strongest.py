@@ -11,18 +11,24 @@ from sfumato.auditing.report.bottom_line import in_points
 from sfumato.auditing.report.markup import (
     IN_SHORT,
     IN_WORDS,
+    KNOWLEDGE,
     ORDER,
     POPULATION,
     SIGNS,
     Section,
     Shown,
     bar,
+    between,
+    detail_rows,
     drawn,
+    ends,
+    figure,
     in_all,
+    in_words,
     legend,
+    of_100,
     verdict,
 )
-from sfumato.auditing.report.wording import KNOWLEDGE, between, detail_rows, ends, figure, in_words, of_100
 from sfumato.core.wording import QUESTIONS
 
 Attacks = Sequence[Mapping[str, Any]]
