@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -61,7 +61,9 @@ REASONS = {
 MOST_AT_ONCE = 8
 """Attacks that run side by side on a machine with so many cores: each holds guesses about every row."""
 LEAKED_KEY = "the attacker shares the secret key, or it has leaked"
-NOBODY = "nobody is left to attack besides the people that the adversary was given"
+ROW_BY_ROW = ("rows", "labels", "posterior", "index", "distance", "low", "high")
+"""Of a guess or the truth, what has an entry for each release row or target."""
+NOBODY = "no one is left to attack besides the people that the adversary was given"
 
 
 @dataclass(frozen=True)
@@ -95,45 +97,40 @@ class Attempt:
         }
         known = case.known_to(attack)
         missing = [item for item in known.missing(attack.knows) if item != "secret"]
+        if missing[:1] == ["transform"] and case.known.guided is not None:
+            return cls(**told, not_applicable=NOT_LINEAR[case.known.guided.kind])
         if missing:
-            return cls(**told, not_applicable=_why_missing(missing[0], case))
+            why = REASONS.get(missing[0], f"needs {missing[0].replace('_', ' ')}")
+            return cls(**told, not_applicable=why)
         try:
             return cls(**told, **_played(attack, known, case))
         except Exception as error:
             return cls(**told, failed=type(error).__name__)
 
     def to_dict(self) -> dict[str, Any]:
-        """For audit.json; riskiest records are reported apart."""
-        figures = _figures(self.scored)
-        figures["details"] |= self.details or {}
-        worse = self.scored is not None and is_worse_than_guessing(self.scored.score, self.scored.baseline)
+        """For audit.json, all figures there also where there is no score; riskiest records are reported apart."""
+        scored = self.scored
+        worse = scored is not None and is_worse_than_guessing(scored.score, scored.baseline)
         more = {
             "remark": WORSE_THAN_GUESSING if worse else None,
-            "chosen": None if self.scored is None else self.scored.chosen,
+            "chosen": None if scored is None else scored.chosen,
             "parameters": dict(self.parameters),
             "assumes": list(self.assumes),
             "not_applicable": self.not_applicable,
             "failed": self.failed,
         }
-        entry = {"name": self.name, "story": self.story, "knows": list(self.knows), **figures}
-        return entry | {name: told for name, told in more.items() if told}
-
-
-def _figures(scored: ScoredGuess | None) -> dict[str, Any]:
-    """The figures of an entry, all there also where there is no score."""
-    if scored is None:
-        without = dict.fromkeys(["score", "baseline", "control", "interval", "worst"])
-        return {**without, "upper_bound": False, "columns": [], "details": {}}
-    return {
-        "score": share(scored.score),
-        "baseline": share(scored.baseline),
-        "control": share(scored.control),
-        "interval": [share(end) for end in scored.interval],
-        "worst": share(scored.worst),
-        "upper_bound": scored.upper_bound,
-        "columns": [dict(column) for column in scored.columns],
-        "details": dict(scored.details),
-    }
+        return {
+            "name": self.name,
+            "story": self.story,
+            "knows": list(self.knows),
+            **{name: share(getattr(scored, name, None)) for name in ("score", "baseline", "control")},
+            "interval": None if scored is None else [share(end) for end in scored.interval],
+            "worst": share(getattr(scored, "worst", None)),
+            "upper_bound": scored is not None and scored.upper_bound,
+            "columns": [] if scored is None else [dict(column) for column in scored.columns],
+            "details": {**({} if scored is None else scored.details), **(self.details or {})},
+            **{name: told for name, told in more.items() if told},
+        }
 
 
 def attack_all(case: Case) -> list[Attempt]:
@@ -145,13 +142,6 @@ def attack_all(case: Case) -> list[Attempt]:
         min(MOST_AT_ONCE, _cores()),
         lambda done: progress("Attacking", done, len(attacks)),
     )
-
-
-def _why_missing(item: str, case: Case) -> str:
-    """Why an attack that needs this does not apply here."""
-    if item == "transform" and case.known.guided is not None:
-        return NOT_LINEAR[case.known.guided.kind]
-    return REASONS.get(item, f"needs {item.replace('_', ' ')}")
 
 
 def _played(attack: Attack, known: Knowledge, case: Case) -> dict[str, Any]:
@@ -166,8 +156,9 @@ def _played(attack: Attack, known: Knowledge, case: Case) -> dict[str, Any]:
         return {"not_applicable": scored.reason}
     if isinstance(guess, Values):
         guess = guess.settled(scored.best)
-    details = {**recovered(attack, case, kept), **_scope(guess, case)}
-    details |= any_release(guess, case)
+    details = {**recovered(attack, case, kept), **any_release(guess, case)}
+    if case.unowned.any() and not isinstance(guess, Predicates | MembershipScores):
+        details |= {"rows_of_people": float(np.sum(~case.unowned)), "rows_in_all": float(len(case.unowned))}
     return {"guess": guess, "scored": scored, "details": details, "kept": kept}
 
 
@@ -198,14 +189,6 @@ def any_release(guess: Guesses, case: Case) -> dict[str, float]:
     factor = proved.column if guess.columnwise else proved.record
     rare = float(guess.prior[guess.prior <= guess.rare].max())
     return {"rare_prior": rare, "any_release": posterior_bound(rare, factor) if 0 < rare < 1 else rare}
-
-
-def _scope(guess: Guesses, case: Case) -> dict[str, float]:
-    """On how many of the rows success was measured, where some are no person's."""
-    unowned = case.unowned
-    if not unowned.any() or isinstance(guess, Predicates | MembershipScores):
-        return {}
-    return {"rows_of_people": float(np.count_nonzero(~unowned)), "rows_in_all": float(len(unowned))}
 
 
 def recovered(attack: Attack, case: Case, kept: Codes | None) -> dict[str, float]:
@@ -256,56 +239,40 @@ def scored_apart(
     attack: Attack, guess: Guesses, case: Case, control: Guesses | None
 ) -> tuple[ScoredGuess | Abstain, Codes | None]:
     """The score, and the release rows (or targets) it rests on where these are not all."""
-    given, behind, truth = case.given_away(attack), case.behind, case.truth
-    narrowed: Guesses
-    if behind is None:
-        return score_guess(guess, truth, control), None
-    if isinstance(guess, Values | Posteriors | Sources):
-        apart = np.isin(behind, given) if isinstance(guess, Values) else np.zeros(len(behind), dtype=bool)
-        kept = np.flatnonzero(~apart & ~case.unowned)
-        everything, narrowed, truth = len(behind), _of_rows(guess, kept), of_rows(truth, kept)
-    elif isinstance(guess, list) and truth.targets is not None:
-        kept = np.flatnonzero(~np.isin(case.targets, given))
-        everything, narrowed = (
-            len(case.targets),
-            [
-                replace(part, low=part.low[kept], high=part.high[kept]) if isinstance(part, Bounds) else part
-                for part in guess
-            ],
-        )
-        labels = truth.target_labels
-        truth = replace(truth, targets=truth.targets[kept], target_labels=None if labels is None else labels[kept])
-    else:
-        return score_guess(guess, truth, control), None
-    if len(kept) == everything:
+    given, truth, kept, everything = case.given_away(attack), case.truth, None, 0
+    narrowed = guess
+    if case.behind is not None and isinstance(guess, Values | Posteriors | Sources):
+        apart = case.unowned | (np.isin(case.behind, given) if isinstance(guess, Values) else False)
+        kept, everything = np.flatnonzero(~apart), len(apart)
+        narrowed, truth = guess.of(kept) if isinstance(guess, Values) else _of(guess, kept), _of(truth, kept)
+    elif case.behind is not None and isinstance(guess, list) and truth.targets is not None:
+        kept, everything = np.flatnonzero(~np.isin(case.targets, given)), len(case.targets)
+        narrowed = [_of(part, kept) if isinstance(part, Bounds) else part for part in guess]
+        truth = _of(truth, kept, ("targets", "target_labels"))
+    if kept is None or len(kept) == everything:
         return score_guess(guess, case.truth, control), None
     if not len(kept):
         return Abstain(NOBODY), None
-    scored = score_guess(narrowed, truth, control)
-    if isinstance(scored, ScoredGuess):
-        scored = replace(scored, riskiest=tuple(int(kept[position]) for position in scored.riskiest))
-    return scored, kept
+    return _placed(score_guess(narrowed, truth, control), kept), kept
 
 
-def of_rows(truth: Truth, kept: Codes) -> Truth:
-    """The truth of these release rows alone."""
-    labels = truth.labels
-    return replace(truth, rows=truth.rows[kept], labels=None if labels is None else labels[kept])
+def _of(whole: Any, kept: Codes, parts: Sequence[str] = ROW_BY_ROW) -> Any:
+    """A guess or the truth about these release rows (or targets) alone."""
+    found = {name: getattr(whole, name, None) for name in parts}
+    return replace(whole, **{name: part[kept] for name, part in found.items() if part is not None})
 
 
-def _of_rows(guess: Values | Posteriors | Sources, kept: Codes) -> Guess:
-    """The same guess about these release rows alone."""
-    if isinstance(guess, Posteriors):
-        return replace(guess, posterior=guess.posterior[kept])
-    if isinstance(guess, Sources):
-        return replace(guess, index=guess.index[kept], distance=guess.distance[kept])
-    return guess.of(kept)
+def _placed(scored: Any, kept: Codes) -> Any:
+    """The score of some rows, with the riskiest by their places among all."""
+    if isinstance(scored, Abstain):
+        return scored
+    return replace(scored, riskiest=tuple(int(kept[position]) for position in scored.riskiest))
 
 
 # Another program's attack: guesses from a file, scored like all others.
 
 
-STORY = "Somebody else's attack: guesses of private values, read from a file."
+STORY = "Another program's attack: guesses of private values, read from a file."
 
 
 def attempt_from_file(path: Path, case: Case) -> Attempt:
@@ -317,8 +284,8 @@ def attempt_from_file(path: Path, case: Case) -> Attempt:
         return Attempt(name, STORY, (), not_applicable=NO_TRACE)
     X, guessed, encoding = _read_guesses(path, case)
     kept = np.flatnonzero(~case.unowned)
-    scored = score_values(Values(np.clip(X[kept], 0.0, 1.0)), of_rows(_narrowed(case, encoding, guessed), kept))
-    scored = replace(scored, riskiest=tuple(int(kept[position]) for position in scored.riskiest))
+    scored = score_values(Values(np.clip(X[kept], 0.0, 1.0)), _of(_narrowed(case, encoding, guessed), kept))
+    scored = _placed(scored, kept)
     guess = Values(X) if len(guessed) == len(case.encoding.schema.private) else None
     return Attempt(name, STORY, (), guess=guess, scored=scored, kept=kept)
 
@@ -478,7 +445,7 @@ def told_by_strongest(case: Case, attempts: list[Attempt]) -> Told | None:
         return None
     _, guess, kept = max(found, key=lambda one: one[0])
     rows = np.arange(len(guess.X)) if kept is None else kept
-    truth = of_rows(case.truth, rows)
+    truth = _of(case.truth, rows)
     X = next(guess.of(rows).scored)
     hits = breaches(truth.rows, X, truth.encoding, truth.tolerance)
     usual = unseen_guess(truth, truth.labels, len(rows))

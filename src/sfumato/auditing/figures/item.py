@@ -296,6 +296,17 @@ def _values(which: Item, found: Sequence[Found], printed: Mapping[Name, float]) 
     return tuple(values)
 
 
+def over_repeats(
+    drawn: Sequence[Mapping[str, Any]], form: Callable[[Any], Any] = float
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Means of the figures that every repeat has, and of several repeats their standard errors."""
+    figures = {name: np.array([one[name] for one in drawn]) for name in drawn[0] if all(name in one for one in drawn)}
+    means = {name: form(x.mean(axis=0)) for name, x in figures.items()}
+    if len(drawn) < 2:
+        return means, None
+    return means, {name: form(x.std(axis=0, ddof=1) / len(x) ** 0.5) for name, x in figures.items()}
+
+
 def _jackknife(over: Callable[[Found], Found], found: Sequence[Found]) -> dict[Name, float]:
     """Standard errors of what is computed from means: each repeat left out once."""
     if len(found) < 2:

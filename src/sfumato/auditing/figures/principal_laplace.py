@@ -19,7 +19,7 @@ from sfumato.attacks.linear_estimate import KnownTransform, LinearEstimate, Naiv
 from sfumato.attacks.metrics import accuracy, interval_width
 from sfumato.auditing.asked import FigureAsked, FilteringAsked
 from sfumato.auditing.case import read_people
-from sfumato.auditing.figures.item import ANY, Found, item
+from sfumato.auditing.figures.item import ANY, Found, item, over_repeats
 from sfumato.auditing.figures.sets import SHAPES, DataSet, schema_of
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.core.asked import asks
@@ -210,9 +210,7 @@ def swapping(split: Split, share: float, rng: np.random.Generator) -> Reached:
 
 def radius_vote(mechanism: Mechanism, Z: Matrix, y: Codes, asked: Matrix, corrected: bool) -> tuple[RadiusVote, Codes]:
     """The modified KNN of Fig. 4, fitted on the release, and which class gets most votes (not weighed further)."""
-    recipe = mechanism.recipe_
-    part = Part(Z, y, recipe)
-    vote = fit_on_parts(RadiusVote(prior_correction=corrected), [part])
+    vote = fit_on_parts(RadiusVote(prior_correction=corrected), [Part(Z, y, mechanism.recipe_)])
     return vote, vote.classes_[vote.vote_shares(asked).argmax(axis=1)]
 
 
@@ -276,16 +274,6 @@ def privacy(split: Split, guess: Matrix) -> float:
 
 
 # The items.
-
-
-def _lines(data: DataSet, rng: np.random.Generator, figures: Mapping[str, str]) -> Found:
-    """Figures of PCA-Radius at the paper's three b, by what they are called there."""
-    split = Split.of(data, rng)
-    found: dict[Any, float] = {}
-    for b in B:
-        one = pca_radius(split, b, rng)
-        found |= {(title, b): one[name] for title, name in figures.items()}
-    return found
 
 
 @item(
@@ -472,9 +460,8 @@ def figure_filtering(table: Any, options: FilteringAsked) -> list[Filtering]:
         for repeat in range(repeats):
             progress("Attacking", number * repeats + repeat, len(scales) * repeats)
             drawn.append(_filtered(split, float(b), options.components, seed + 2 * repeat))
-        figures = {name: np.array([one[name] for one in drawn]) for name in drawn[0]}
-        errors = {n: float(x.std(ddof=1) / math.sqrt(repeats)) for n, x in figures.items()} if repeats > 1 else None
-        found.append(Filtering(float(b), **{n: float(x.mean()) for n, x in figures.items()}, standard_errors=errors))
+        means, errors = over_repeats(drawn)
+        found.append(Filtering(float(b), **means, standard_errors=errors))
     progress("Attacking", len(scales) * repeats, len(scales) * repeats)
     return found
 

@@ -22,7 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sfumato.attacks.metrics import nearest_row_privacy
 from sfumato.attacks.metrics.privacy import Unified
 from sfumato.auditing.asked import CondensationAsked
-from sfumato.auditing.figures.item import Found, Name, item
+from sfumato.auditing.figures.item import Found, Name, item, over_repeats
 from sfumato.auditing.figures.principal_laplace import encoded_rows
 from sfumato.auditing.figures.sets import DataSet
 from sfumato.core.array_types import Codes, Matrix
@@ -324,15 +324,13 @@ def figure_condensation(table: Any, options: CondensationAsked) -> AgainstConden
         progress("Repeating", number, options.repeats)
         drawn.append(_beside(X, y, tried, rotations, seed + number))
     progress("Repeating", options.repeats, options.repeats)
-    names = [name for name in drawn[0] if all(name in one for one in drawn)]  # ICA need not be tried in each
-    figures = {name: np.array([one[name] for one in drawn]) for name in names}
-    mean = {name: Unified(*map(float, x.mean(axis=0))) for name, x in figures.items()}
-    errors = None
-    if options.repeats > 1:
-        errors = {name: Unified(*map(float, x.std(axis=0, ddof=1) / len(x) ** 0.5)) for name, x in figures.items()}
+    mean, errors = over_repeats(drawn, lambda x: Unified(*map(float, x)))  # ICA need not be tried in each
     sizes_of = np.array([len(X)]) if y is None else np.bincount(y)
     return AgainstCondensation(
-        tuple(Condensed(k, *mean[f"k = {k}"], int(sizes_of[sizes_of < k].sum())) for k in tried),
+        tuple(
+            Condensed(k, mean[f"k = {k}"].minimum, mean[f"k = {k}"].average, int(sizes_of[sizes_of < k].sum()))
+            for k in tried
+        ),
         mean["published"],
         mean.get("published_ica"),
         mean["measured"],
