@@ -16,7 +16,7 @@ import pytest
 from sfumato import open_release, redraw, sanitize, verify
 from sfumato.api.cli.app import app
 from sfumato.api.cli.console import run_guarded
-from sfumato.core.errors import CardError, UsageError
+from sfumato.core.errors import CardError, PrivacyLeakWarning, UsageError
 from sfumato.guarantee.signer import Signer, signer_beside
 from sfumato.release.signature import COUNTS, SIGNATURE, SIGNED, STATEMENTS, rows_digest, sign_release, signer_of
 from sfumato.release.write_release import pipe_release
@@ -62,6 +62,32 @@ def copied(home, tmp_path, who="a"):
 def test_the_key_lies_beside_the_ledger_and_only_its_owner_reads_it(home):
     assert stat.S_IMODE(signer_beside(home / "a.ledger").stat().st_mode) == 0o600
     assert key_of(home).secret.hex() not in "".join(p.read_bytes().hex() for p in (home / "a").iterdir())
+
+
+@pytest.mark.parametrize("like_original", [False, True])
+def test_rows_are_hashed_while_they_are_written_as_their_file_is_read(tmp_path, like_original):
+    """Every kind of column, with empty cells, in several blocks, and a target that is written as it is."""
+    rng = np.random.default_rng(1)
+    rows = 3000
+    empty = rng.random(rows) < 0.1
+    days = np.datetime64("2020-01-01") + rng.integers(0, 300, rows)
+    table = pa.table(
+        {
+            "age": pa.array(rng.integers(0, 99, rows)),
+            "dose": pa.array(rng.random(rows), mask=empty),
+            "day": pa.array(days),
+            "ward": pa.array(rng.choice(["a", "b"], rows), mask=empty),
+            "smokes": pa.array(rng.random(rows) < 0.5),
+            "ill": pa.array(rng.choice(["no", "yes"], rows)),
+            "cost": pa.array(rng.random(rows)),
+        }
+    )
+    pq.write_table(table, tmp_path / "table.parquet")
+    words = {"mechanism": "additive-noise", "label": "ill", "target": "cost", "engine": "stream"}
+    with pytest.warns(PrivacyLeakWarning):
+        sanitize(tmp_path / "table.parquet", out=tmp_path / "r", like_original=like_original, **words)
+    assert rows_digest(tmp_path / "r" / "release.parquet") in (tmp_path / "r" / SIGNED).read_text()
+    assert signer_of(tmp_path / "r", tmp_path / "r" / "release.parquet") is not None
 
 
 @pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed")

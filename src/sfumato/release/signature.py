@@ -17,7 +17,7 @@ from sfumato.guarantee.finding import Finding, cannot_check, ok, wrong
 from sfumato.guarantee.fingerprint import PublicKey
 from sfumato.guarantee.signer import MOST, Signer, Stated, checked, follows, revoked, stated_in, statements_text
 from sfumato.table import open_table
-from sfumato.table.content import content_digest, content_of
+from sfumato.table.content import Content, content_digest, content_of
 
 SIGNED, SIGNATURE, STATEMENTS = "signed.txt", "signed.txt.sig", "signer.json"
 """What is signed, its signature, and what the owner's keys said of each other, where they did."""
@@ -36,17 +36,19 @@ def rows_digest(path: Path) -> str:
     return content_digest(content_of(open_table(path))).hex()
 
 
-def to_be_signed(folder: Path, rows: Path) -> str:
-    """A line for each file, as `sha256sum --ignore-missing -c` checks them; that of Parquet rows is checked by us."""
+def to_be_signed(folder: Path, rows: Path, content: Content | None = None) -> str:
+    """A line for each file, as `sha256sum --ignore-missing -c` checks them; that of Parquet rows is checked by us, and
+    is their `content` where that was hashed while they were written."""
     name = f"{rows.name} (rows alone)" if rows.suffix == ".parquet" else rows.name
-    text = f"{file_digest(folder / 'card.json')}  card.json\n{rows_digest(rows)}  {name}\n"
+    digest = rows_digest(rows) if content is None else content_digest(content.by_name()).hex()
+    text = f"{file_digest(folder / 'card.json')}  card.json\n{digest}  {name}\n"
     counts = folder / COUNTS
     return f"{text}{file_digest(counts)}  {COUNTS}\n" if counts.is_file() else text
 
 
-def sign_release(folder: Path, rows: Path, key_file: Path) -> None:
+def sign_release(folder: Path, rows: Path, key_file: Path, content: Content | None = None) -> None:
     """Put the signature of the key in a file, which is made at first use, beside the card and the rows."""
-    signer, text = Signer.at(key_file), to_be_signed(folder, rows)
+    signer, text = Signer.at(key_file), to_be_signed(folder, rows, content)
     write_whole(folder / SIGNED, text)
     write_whole(folder / SIGNATURE, signer.sign(text.encode()))
     if signer.stated:

@@ -24,11 +24,13 @@ from sfumato.guarantee import Card, Guarantee, Key, ThreatModel, space_of
 from sfumato.guarantee.card import LABEL_CLASSES, label_state
 from sfumato.ledger.row_memory import RowMemory
 from sfumato.mechanisms import Mechanism
+from sfumato.release.engines.passes import in_order
 from sfumato.release.engines.shuffle import DiskShuffle, MemoryShuffle, Shuffle
 from sfumato.release.sanitize_options import Options
 from sfumato.release.signature import COUNTS, SIGNATURE, SIGNED, sign_release
 from sfumato.release.unfinished import WORK, Unfinished, unfinished_of
 from sfumato.table import Encoding, Schema, Table, open_table, table_writer, write_table
+from sfumato.table.content import Content
 
 # How a release is written: which columns, in which units, and back into a matrix.
 
@@ -238,7 +240,8 @@ class InFolder:
     def take(
         self, card: Card, laid: Iterable[Laid], model: Mapping[str, Any] | None = None, counts: Codes | None = None
     ) -> None:
-        write_release(self.folder, self.format, card, laid)
+        content = Content() if self.signer is not None and self.format == "parquet" else None
+        write_release(self.folder, self.format, card, laid, content)
         if model is not None:
             from sfumato.mechanisms.central.drawing import model_text  # a method of its own
 
@@ -247,7 +250,7 @@ class InFolder:
             table = pa.table({"count": counts})
             write_table(table, self.folder / COUNTS, metadata={CARD_METADATA.decode(): card.to_json()})
         if self.signer is not None:
-            sign_release(self.folder, self.folder / f"release.{self.format}", self.signer)
+            sign_release(self.folder, self.folder / f"release.{self.format}", self.signer, content)
 
     def take_key(self, key: Key, *, is_new: bool, is_kept: bool) -> None:
         if is_new and not is_kept:
@@ -360,8 +363,9 @@ def check_resumable(options: Options, table: Table) -> None:
         raise UsageError("--resume needs a table of files, which can be recognised. Write it to a file first.")
 
 
-def write_release(folder: Path, format: str, card: Card, laid: Iterable[Laid]) -> None:
-    """release.parquet (or .csv) and card.json; where the source rows are known, trace.parquet for the owner alone."""
+def write_release(folder: Path, format: str, card: Card, laid: Iterable[Laid], content: Content | None = None) -> None:
+    """release.parquet (or .csv) and card.json; where the source rows are known, trace.parquet for the owner alone.
+    `content` takes in the rows as they are written."""
     told = never_empty(card.made_by())
     check_rows_show(card, format)
     with ExitStack() as until:
@@ -378,7 +382,8 @@ def write_release(folder: Path, format: str, card: Card, laid: Iterable[Laid]) -
                 fields = [field.with_nullable(field.name not in told) for field in table.schema]
                 yield from pa.Table.from_arrays(table.columns, schema=pa.schema(fields)).to_batches()
 
-        write_table(batches(), folder / f"release.{format}", metadata={CARD_METADATA.decode(): card.to_json()})
+        written = batches() if content is None else in_order(batches(), content.add, threads=1)
+        write_table(written, folder / f"release.{format}", metadata={CARD_METADATA.decode(): card.to_json()})
     card.save(folder / "card.json")
 
 

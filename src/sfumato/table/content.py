@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,13 +16,30 @@ from sfumato.table.tables import Table
 _DOMAIN = b"sfumato/table/content/1"
 
 
-def content_of(table: Table) -> dict[str, str]:
-    """SHA-256 of each column, by name: of its kind, of which cells are empty, and of every value with all its bits."""
-    found = {name: _Column() for name in table.names}
-    for block in table.blocks():
+class Content:
+    """SHA-256 of each column, block by block: of its kind, of which cells are empty, and of every value with all its
+    bits. Where blocks end does not matter."""
+
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        self._columns = {name: _Column() for name in names}
+
+    def add(self, block: pa.RecordBatch) -> pa.RecordBatch:
+        """Take in a block, and give it back."""
         for name, cells in zip(block.schema.names, block.columns, strict=True):
-            found[name].add(cells, name)
-    return {name: column.hexdigest() for name, column in found.items()}
+            self._columns.setdefault(name, _Column()).add(cells, name)
+        return block
+
+    def by_name(self) -> dict[str, str]:
+        """The hash of each column."""
+        return {name: column.hexdigest() for name, column in self._columns.items()}
+
+
+def content_of(table: Table) -> dict[str, str]:
+    """The hash of each column of a table, by name."""
+    found = Content(table.names)
+    for block in table.blocks():
+        found.add(block)
+    return found.by_name()
 
 
 def content_digest(columns: Mapping[str, str]) -> bytes:
@@ -44,22 +61,22 @@ class _Column:
         self.kind, values = _plain(cells, name)
         self.rows += len(values)
         empty, lengths, content = self._parts
-        empty.update(_bytes(values.is_null().cast(pa.uint8()), "u1"))
+        empty.update(_bytes(values.is_null().cast(pa.uint8()), "u1") if values.null_count else bytes(len(values)))
         if pa.types.is_large_string(values.type):
             text = pc.fill_null(values, "").cast(pa.large_binary())
             lengths.update(_bytes(pc.binary_length(text), "<i8"))
             content.update(b"".join(text.to_pylist()))
         else:
             dtype = "<f8" if pa.types.is_floating(values.type) else "<i8"
-            content.update(_bytes(pc.fill_null(values, 0), dtype))
+            content.update(_bytes(pc.fill_null(values, 0) if values.null_count else values, dtype))
 
     def hexdigest(self) -> str:
         head = f"{self.kind}|{self.rows}|".encode()
         return hashlib.sha256(head + b"".join(part.digest() for part in self._parts)).hexdigest()
 
 
-def _bytes(numbers: pa.Array, dtype: str) -> bytes:
-    return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=dtype).tobytes()
+def _bytes(numbers: pa.Array, dtype: str) -> memoryview:
+    return np.ascontiguousarray(numbers.to_numpy(zero_copy_only=False), dtype=dtype).data
 
 
 def _plain(cells: pa.Array, name: str) -> tuple[str, Any]:
