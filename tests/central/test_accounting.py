@@ -108,7 +108,7 @@ def test_a_model_keeps_nothing_exact(rho):
     assert found._expected is None
     assert not found._pairs
     assert not found._exact_columns
-    of_the_fit = {"_passes", "_expected", "_pairs", "_shares", "_rough", "_choices", "_spread", "_noisy"}
+    of_the_fit = {"_passes", "_expected", "_pairs", "_shares", "_rough", "_choices", "_spread", "_noisy", "_margins"}
     of_the_fit |= {"_exact_columns", "_noisy_columns"}
     assert set(vars(found)) - of_the_fit == {
         "encoding", "budget", "classes", "parents", "rows", "spread", "columns", "nodes", "tables", "fine", "sizes",

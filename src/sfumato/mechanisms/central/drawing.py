@@ -95,18 +95,18 @@ def score(table: Codes, first: Floats, second: Floats, noise: float) -> int:
 
 def spanning_forest(scores: Mapping[Pair, int], columns: int, chooser: Chooser) -> list[Pair]:
     """Kruskal's algorithm with private choices: joins two trees at a time, at most columns - 1 times."""
-    tree = list(range(columns))
+    pairs, values = np.array([*scores], dtype=np.int64).reshape(-1, 2), np.fromiter(scores.values(), dtype=np.int64)
+    tree = np.arange(columns)
     chosen: list[Pair] = []
     for _ in range(columns - 1):
-        open_pairs = [pair for pair in scores if tree[pair[0]] != tree[pair[1]]]
-        values = np.array([scores[pair] for pair in open_pairs] + [0], dtype=np.int64)
-        pick = chooser.choose(values)
-        if pick == len(open_pairs):
+        apart = tree[pairs[:, 0]] != tree[pairs[:, 1]]
+        pairs, values = pairs[apart], values[apart]
+        pick = chooser.choose(np.append(values, 0))
+        if pick == len(pairs):
             break
-        left, right = open_pairs[pick]
+        left, right = map(int, pairs[pick])
         chosen.append((left, right))
-        old, new = tree[right], tree[left]
-        tree = [new if name == old else name for name in tree]
+        tree[tree == tree[right]] = tree[left]
     return chosen
 
 

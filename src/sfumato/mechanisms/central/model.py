@@ -241,6 +241,7 @@ class TreeModel:
         self._spread = self.budget.spread(self._shares["pairs"], d - 1)
         most = int(min(MOST_PAIR_BINS, max(FEWEST_PAIR_BINS, math.sqrt(crowd / self._spread))))
         self.columns = [one._replace(coarse=one.fine.merged(self.sizes @ one.shares, most)) for one in self.columns]
+        self._margins = [self.sizes[:, None] * one.joint_shares for one in self.columns]
         pairs: list[Columns] = list(combinations(range(d), 2))
         self._passes = Passes(pairs, self._cells)
 
@@ -321,7 +322,7 @@ class TreeModel:
     def _score(self, columns: Columns, table: Codes) -> int:
         if self._expected is not None:
             return score_of_three(table, self._expected.counts(_three(columns)), self._spread)
-        first, second = (self.sizes[:, None] * self.columns[place].joint_shares for place in columns)
+        first, second = (self._margins[place] for place in columns)
         return score(table, first, second, self._spread)
 
     def _chosen(self, scores: dict[Columns, int]) -> list[Columns]:
