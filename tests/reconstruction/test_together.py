@@ -7,7 +7,7 @@ import sfumato as sf
 from sfumato.core.errors import CardError, UsageError
 from sfumato.learn.asked import ReconstructAsked
 from sfumato.learn.reconstruct import Projection, Wish, reconstruct_each, save_each
-from sfumato.reconstruction.joint_density import Axis, Pairs, Side, path
+from sfumato.reconstruction.joint_density import Pairs, Side, path
 from sfumato.reconstruction.reconstruct import make_method
 
 PUBLIC = {"source": "public", "reason": "made up"}
@@ -59,7 +59,7 @@ def test_columns_that_have_nothing_in_common_stay_apart(release):
 
 def test_a_number_and_a_category_together(people, release):
     found = sf.reconstruct(release, joint=("a", "sex"))
-    middles, (f, m) = found.axes[0].middles, found.mass.T
+    middles, (f, m) = found.axes[0].cells.middles, found.mass.T
     truth = [people["a"][people["sex"] == sex].mean() for sex in ("f", "m")]
     assert (f @ middles) / f.sum() == pytest.approx(truth[0], abs=2.0)
     assert (m @ middles) / m.sum() == pytest.approx(truth[1], abs=2.0)
@@ -72,10 +72,8 @@ def test_a_step_is_bayes_rule_for_pairs():
     """Against the sums written out, cell by cell."""
     rng = np.random.default_rng(0)
     A, B = (matrix / matrix.sum(axis=0) for matrix in (rng.random((4, 3)), rng.random((5, 2))))
-    axes = [Axis("x", np.arange(4.0)), Axis("y", np.arange(3.0))]
-    pairs = Pairs(
-        rng.integers(1, 9, (4, 5)).astype(float), (Side(None, axes[0].edges, A), Side(None, axes[1].edges, B))
-    )
+    sides = Side(None, np.arange(4.0), A), Side(None, np.arange(3.0), B)
+    pairs = Pairs(rng.integers(1, 9, (4, 5)).astype(float), sides)
     steps = path([pairs], rng.dirichlet(np.ones(6)).reshape(3, 2))
     before, after = next(steps), next(steps)
     wanted = np.zeros((3, 2))

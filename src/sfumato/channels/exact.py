@@ -27,8 +27,8 @@ from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import CardError, UsageError
 from sfumato.core.records import APART, Key
 from sfumato.noise import A_LAW, CUSTOM, Law, Normal, Operator, OperatorNoise, make_law, make_operator
-from sfumato.noise.kernel_laws import SumLaw
 from sfumato.noise.law import tail
+from sfumato.noise.laws import SumLaw
 from sfumato.table import Group
 
 

@@ -406,10 +406,14 @@ class HybridNoise:
     often: float
     least: float
 
-    def _ramps(self, z: ArrayLike) -> tuple[Floats, Floats, float]:
-        half, point = 0.5 / (1.0 - 2.0 * self.least), POINT
+    @property
+    def _half(self) -> float:
+        """How far the ends lie from the middle, as a share of the range."""
+        return 0.5 / (1.0 - 2.0 * self.least)
+
+    def _ramps(self, z: ArrayLike) -> tuple[Floats, Floats]:
         u = (floats(z) - self.window.low) / self.window.range - 0.5
-        return np.clip((u + half) / point, 0.0, 1.0), np.clip((u - half) / point + 1.0, 0.0, 1.0), half
+        return np.clip((u + self._half) / POINT, 0.0, 1.0), np.clip((u - self._half) / POINT + 1.0, 0.0, 1.0)
 
     def _upper(self, x: ArrayLike) -> Floats:
         inside = np.clip((floats(x) - self.window.low) / self.window.range, 0.0, 1.0)
@@ -417,22 +421,19 @@ class HybridNoise:
 
     def cdf(self, z: ArrayLike, x: ArrayLike) -> Floats:
         """P(Z <= z | x)."""
-        low, high, _ = self._ramps(z)
-        upper = self._upper(x)
+        (low, high), upper = self._ramps(z), self._upper(x)
         ends = (1.0 - upper) * low + upper * high
         return floats(self.often * self.window.cdf(z, x) + (1.0 - self.often) * ends)
 
     def pdf(self, z: ArrayLike, x: ArrayLike) -> Floats:
         """The density of z given x."""
-        low, high, _ = self._ramps(z)
-        upper = self._upper(x)
+        (low, high), upper = self._ramps(z), self._upper(x)
         there = (1.0 - upper) * ((low > 0) & (low < 1)) + upper * ((high > 0) & (high < 1))
         return floats(self.often * self.window.pdf(z, x) + (1.0 - self.often) * there / (POINT * self.window.range))
 
     def span(self, x: ArrayLike, tail: float = 0.0) -> tuple[Floats, Floats]:
         """Least and largest z that x can become; at least both ends."""
-        half = 0.5 / (1.0 - 2.0 * self.least)
-        ends = [self.window.low + self.window.range * (0.5 + side * half) for side in (-1.0, 1.0)]
+        ends = [self.window.low + self.window.range * (0.5 + side * self._half) for side in (-1.0, 1.0)]
         low, high = self.window.span(x, tail)
         if not self.often:
             return np.full(low.shape, ends[0]), np.full(low.shape, ends[1])

@@ -26,7 +26,7 @@ from sfumato.learn.asked import ReconstructAsked
 from sfumato.learn.releases import check_apart
 from sfumato.noise import Law, OperatorNoise, Uniform, make_operator
 from sfumato.noise.expression import parse_expression
-from sfumato.noise.kernel_laws import SumLaw
+from sfumato.noise.laws import SumLaw
 from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.evidence import Method
 from sfumato.reconstruction.joint_density import JointDensity, Pairs, Side, axis_of, product_of, reconstruct_pairs

@@ -48,6 +48,10 @@ class Estimate:
     high: float
     error: float
 
+    def told(self, name: str) -> dict[str, float]:
+        """Columns of a table."""
+        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -397,34 +401,26 @@ def _words(items: Sequence[Item]) -> str:
 
 
 def _pairs(sets: dict[tuple[Item, ...], Estimate]) -> pa.Table:
-    pairs = [(items, one) for items, one in sets.items() if len(items) == 2]
-    return pa.table(
-        {
-            "first": pa.array([_words(items[:1]) for items, _ in pairs], pa.string()),
-            "second": pa.array([_words(items[1:]) for items, _ in pairs], pa.string()),
-            "share": pa.array([one.value for _, one in pairs], pa.float64()),
-            "low": pa.array([one.low for _, one in pairs], pa.float64()),
-            "high": pa.array([one.high for _, one in pairs], pa.float64()),
-        }
-    )
+    pairs = [
+        {"first": _words(items[:1]), "second": _words(items[1:]), "share": one.value, "low": one.low, "high": one.high}
+        for items, one in sets.items()
+        if len(items) == 2
+    ]
+    return pa.Table.from_pylist(pairs, _fields(("first", "second"), ("share", "low", "high")))
 
 
 def _rules(found: Sequence[Rule]) -> pa.Table:
-    words = {
-        "when": [_words(rule.when) for rule in found],
-        "then": [_words([rule.then]) for rule in found],
-    }
-    figures = {
-        "support": [rule.support.value for rule in found],
-        "support_low": [rule.support.low for rule in found],
-        "support_high": [rule.support.high for rule in found],
-        "confidence": [rule.confidence.value for rule in found],
-        "confidence_low": [rule.confidence.low for rule in found],
-        "confidence_high": [rule.confidence.high for rule in found],
-        "lift": [rule.lift for rule in found],
-        "chance": [rule.chance for rule in found],
-    }
-    return pa.table(
-        {name: pa.array(some, pa.string()) for name, some in words.items()}
-        | {name: pa.array(some, pa.float64()) for name, some in figures.items()}
-    )
+    rows = [
+        {"when": _words(rule.when), "then": _words([rule.then])}
+        | rule.support.told("support")
+        | rule.confidence.told("confidence")
+        | {"lift": rule.lift, "chance": rule.chance}
+        for rule in found
+    ]
+    figures = [f"{name}{end}" for name in ("support", "confidence") for end in ("", "_low", "_high")]
+    return pa.Table.from_pylist(rows, _fields(("when", "then"), (*figures, "lift", "chance")))
+
+
+def _fields(words: Sequence[str], figures: Sequence[str]) -> pa.Schema:
+    """Of an empty table too."""
+    return pa.schema([*((name, pa.string()) for name in words), *((name, pa.float64()) for name in figures)])

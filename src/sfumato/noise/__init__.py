@@ -3,9 +3,20 @@
 from sfumato.noise.amplification import Amplification, bounded_amplification
 from sfumato.noise.expression import Expression, parse_expression
 from sfumato.noise.grid import discrete_laplace, exact_bernoulli, uniform_integers
-from sfumato.noise.kernel_laws import Biweight, Epanechnikov, Triangular
 from sfumato.noise.law import Law
-from sfumato.noise.laws import A_LAW, LAWS, Laplace, Normal, StudentT, Uniform, law_from_dict, make_law
+from sfumato.noise.laws import (
+    A_LAW,
+    LAWS,
+    Biweight,
+    Epanechnikov,
+    Laplace,
+    Normal,
+    StudentT,
+    Triangular,
+    Uniform,
+    law_from_dict,
+    make_law,
+)
 from sfumato.noise.operator_noise import NumberNoise, OperatorNoise
 from sfumato.noise.operators import CUSTOM, OPERATORS, Branch, Operator, make_operator
 from sfumato.noise.response import (

@@ -68,10 +68,8 @@ class Density:
         return words
 
     def _per_width(self, mass: Floats, x: Floats) -> Floats:
-        edges = self.cells.edges
-        cell = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, self.cells.count - 1)
-        inside = (x >= edges[0]) & (x <= edges[-1])
-        return np.asarray(np.where(inside, (mass / self.cells.widths)[cell], 0.0))
+        inside = (x >= self.cells.edges[0]) & (x <= self.cells.edges[-1])
+        return np.asarray(np.where(inside, (mass / self.cells.widths)[self.cells.holding(x)], 0.0))
 
     def cdf(self, x: ArrayLike) -> Floats:
         """P(X <= x)."""
@@ -159,16 +157,13 @@ class Density:
 # A reconstruction as plain JSON, there and back: what a coordinator keeps of it, and tells its owner.
 
 
+BAND = ("mass", "low", "high")
+
+
 def to_plain(found: Density | Shares) -> dict[str, Any]:
     """Names, cells or categories, probabilities and their band."""
-    told = {
-        "column": found.name,
-        "mass": found.mass.tolist(),
-        "low": None if found.low is None else found.low.tolist(),
-        "high": None if found.high is None else found.high.tolist(),
-        "confidence": found.confidence,
-        "rows": found.rows,
-    }
+    band = {name: None if getattr(found, name) is None else getattr(found, name).tolist() for name in BAND}
+    told = {"column": found.name, **band, "confidence": found.confidence, "rows": found.rows}
     if isinstance(found, Shares):
         return {**told, "categories": list(found.categories)}
     cells = {"edges": found.cells.edges.tolist(), "atoms": found.cells.atoms}
@@ -178,42 +173,25 @@ def to_plain(found: Density | Shares) -> dict[str, Any]:
 def from_plain(told: Mapping[str, Any]) -> Density | Shares:
     """What `to_plain` told; refused where it is something else."""
     try:
-        mass, low, high = (_numbers(told[name]) for name in ("mass", "low", "high"))
-        assert mass is not None
-        common = {"confidence": float(told["confidence"]), "rows": int(told["rows"])}
+        name, count = str(told["column"]), len(told["mass"])
+        given: dict[str, Any] = {one: None if told[one] is None else _numbers(told[one], count) for one in BAND}
+        given |= {"confidence": float(told["confidence"]), "rows": int(told["rows"])}
         if "categories" in told:
             categories = tuple(str(one) for one in told["categories"])
-            _check(len(categories), mass, low, high)
-            return Shares(str(told["column"]), categories, mass, low, high, **common)  # type: ignore[arg-type]
-        edges = _numbers(told["edges"])
-        assert edges is not None
-        _check(len(edges) - 1, mass, low, high)
+            if len(categories) != count:
+                raise ValueError("lengths")
+            return Shares(name, categories, **given)
+        edges = _numbers(told["edges"], count + 1)
         if not (np.diff(edges) > 0).all():
             raise ValueError("edges")
         cells, about = Cells(edges, bool(told["atoms"])), dict(told["about"])
-        return Density(
-            str(told["column"]),
-            cells,
-            mass,
-            low,
-            high,
-            missing=float(told["missing"]),
-            about=about,
-            **common,  # type: ignore[arg-type]
-        )
-    except (AssertionError, KeyError, TypeError, ValueError):
+        return Density(name, cells, **given, missing=float(told["missing"]), about=about)
+    except (KeyError, TypeError, ValueError):
         raise CardError("This is not a density or shares as a coordinator tells them.") from None
 
 
-def _numbers(told: Any) -> Floats | None:
-    if told is None:
-        return None
+def _numbers(told: Any, count: int) -> Floats:
     found = np.asarray(told, dtype=np.float64)
-    if found.ndim != 1 or not np.isfinite(found).all():
+    if count < 1 or found.shape != (count,) or not np.isfinite(found).all():
         raise ValueError("numbers")
     return found
-
-
-def _check(count: int, mass: Floats, *band: Floats | None) -> None:
-    if count < 1 or any(len(one) != count for one in (mass, *band) if one is not None):
-        raise ValueError("lengths")

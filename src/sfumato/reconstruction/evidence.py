@@ -168,18 +168,9 @@ class Bins:
     def __add__(self, other: Bins) -> Bins:
         if (self.low, self.high, len(self.counts)) != (other.low, other.high, len(other.counts)):
             raise UsageError("Counts on different grids cannot be added. Count all parts over the same bounds.")
-        return Bins(
-            self.low,
-            self.high,
-            self.counts + other.counts,
-            self.shift + other.shift,
-            self.wobble + other.wobble,
-            self.below + other.below,
-            self.above + other.above,
-            self.empty + other.empty,
-            min(self.least, other.least),
-            max(self.most, other.most),
-        )
+        added = ("counts", "shift", "wobble", "below", "above", "empty")
+        sums = {name: getattr(self, name) + getattr(other, name) for name in added}
+        return replace(self, **sums, least=min(self.least, other.least), most=max(self.most, other.most))
 
     @property
     def n(self) -> int:

@@ -9,7 +9,7 @@ programme, so everything depends on where the iteration stops.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -147,17 +147,22 @@ def best_rounds(solver: EmSolver) -> int:
     """The number of iterations that serves best if the pilot is the truth; draws have a fixed seed."""
     rng = np.random.default_rng(0)
     pilot = solver.solve(solver.evidence)
+    samples = ([part.resampled(rng, part.expected(pilot)) for part in solver.evidence] for _ in range(_TRIALS))
+    return max(1, least_loss(map(solver.path, samples), pilot))
+
+
+def least_loss(paths: Iterable[Iterator[Floats]], truth: Floats, more: int = 0) -> int:
+    """After how many rounds estimates are nearest to the truth, on average over these paths."""
     losses: list[Floats] = []
-    for _ in range(_TRIALS):
-        sample = [part.resampled(rng, part.expected(pilot)) for part in solver.evidence]
+    for path in paths:
         found: list[float] = []
-        for mass in solver.path(sample):
-            found.append(0.5 * float(np.abs(mass - pilot).sum()))
-            if len(found) > _PATIENCE * (1 + int(np.argmin(found))):  # past the best for long enough
+        for mass in path:
+            found.append(0.5 * float(np.abs(mass - truth).sum()))
+            if len(found) > _PATIENCE * (1 + int(np.argmin(found))) + more:  # past the best for long enough
                 break
         losses.append(np.array(found))
     common = min(map(len, losses))
-    return max(1, int(np.argmin(np.mean([loss[:common] for loss in losses], axis=0))))
+    return int(np.argmin(np.mean([loss[:common] for loss in losses], axis=0)))
 
 
 def successive(mass: Floats, before: Floats, total: int) -> bool:

@@ -17,7 +17,7 @@ from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.core.svg import tag
 from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.evidence import FEWEST, Cells, cell_probabilities
-from sfumato.reconstruction.expectation_maximization import successive
+from sfumato.reconstruction.expectation_maximization import least_loss, successive
 from sfumato.reconstruction.noise_strength import Described, cells_of, z_range
 from sfumato.reconstruction.picture import (
     BOTTOM,
@@ -93,30 +93,24 @@ def _marks(places: Sequence[str] | Floats) -> list[tuple[float, str]]:
 
 @dataclass(frozen=True)
 class Axis:
-    """The cells of a number (`atoms`: only their middles occur), or the categories of a word."""
+    """The cells of a number, or the categories of a word."""
 
     name: str
-    edges: Floats = field(default_factory=lambda: np.zeros(0))
+    cells: Cells = field(default_factory=lambda: Cells(np.zeros(0)))
     categories: tuple[str, ...] = ()
-    atoms: bool = False
 
     @property
     def count(self) -> int:
-        return len(self.categories) or len(self.edges) - 1
-
-    @property
-    def middles(self) -> Floats:
-        return np.asarray(0.5 * (self.edges[1:] + self.edges[:-1]))
+        return len(self.categories) or self.cells.count
 
     def codes(self, values: Any) -> Any:
         """The cell of every original value, -1 for what lies outside."""
         if self.categories:
             place = {category: number for number, category in enumerate(self.categories)}
             return np.array([place.get(str(value), -1) for value in values], dtype=np.int64)
-        numbers = np.asarray(values, dtype=np.float64)
-        codes = np.clip(np.searchsorted(self.edges, numbers, side="right") - 1, 0, self.count - 1)
-        inside = (numbers >= self.edges[0]) & (numbers <= self.edges[-1])
-        return np.where(inside, codes, -1)
+        numbers, edges = np.asarray(values, dtype=np.float64), self.cells.edges
+        inside = (numbers >= edges[0]) & (numbers <= edges[-1])
+        return np.where(inside, self.cells.holding(numbers), -1)
 
 
 @dataclass(frozen=True, repr=False)
@@ -144,7 +138,7 @@ class JointDensity:
         """Of two numbers; of categories there is none."""
         if len(self.axes) != 2 or any(axis.categories for axis in self.axes):
             return None
-        x, y = (axis.middles for axis in self.axes)
+        x, y = (axis.cells.middles for axis in self.axes)
         p, q = self.mass.sum(axis=1), self.mass.sum(axis=0)
         dx, dy = x - p @ x, y - q @ y
         spread = float(np.sqrt((p @ dx**2) * (q @ dy**2)))
@@ -184,7 +178,8 @@ class JointDensity:
             if axis.categories:
                 columns[axis.name] = [axis.categories[code] for code in at]
             else:
-                columns |= {f"{axis.name}_low": axis.edges[:-1][at], f"{axis.name}_high": axis.edges[1:][at]}
+                edges = axis.cells.edges
+                columns |= {f"{axis.name}_low": edges[:-1][at], f"{axis.name}_high": edges[1:][at]}
         return pa.table({**columns, "probability": self.mass.ravel()})
 
     def summary(self) -> dict[str, Any]:
@@ -203,13 +198,13 @@ class JointDensity:
         """The probabilities as an SVG picture: the darker a cell, the more people. Of more than two, each column."""
         if len(self.axes) > 2:
             return self._each_column()
-        names = [axis.categories or axis.edges for axis in self.axes]
+        names = [axis.categories or axis.cells.edges for axis in self.axes]
         return heat_picture(f"Density of {self.name}", [axis.name for axis in self.axes], names, self.mass)
 
     def _each_column(self) -> str:
         shapes = []
         for place, (axis, share) in enumerate(zip(self.axes, self.marginals(), strict=True)):
-            words = axis.categories or [plain(middle) for middle in axis.middles]
+            words = axis.categories or [plain(middle) for middle in axis.cells.middles]
             bars = bars_picture(f"Shares of {axis.name!r}", words, share, None)
             shapes.append(tag("g", Markup(bars), transform=f"translate(0 {place * WIDE.height})"))
         return svg(WIDE.width, len(shapes) * WIDE.height, shapes)
@@ -228,7 +223,7 @@ class JointDensity:
 
 POINTS = 4
 """Cells of a released value for every cell of a true one."""
-_TRIALS, _PATIENCE, _LONGEST = 4, 3, 600
+_TRIALS, _LONGEST = 4, 600
 
 
 @dataclass(frozen=True)
@@ -249,9 +244,9 @@ class Side:
             k = len(one.categories)
             other = (1.0 - one.keep) / max(1, k - 1)
             return cls(one, np.zeros(0), np.full((k, k), other) + (one.keep - other) * np.eye(k))
-        cells = Cells(axis.edges, axis.atoms)
+        cells = axis.cells
         if one.noise is None:
-            return cls(one, axis.edges, np.vstack([np.zeros(cells.count), np.eye(cells.count), np.zeros(cells.count)]))
+            return cls(one, cells.edges, np.vstack([np.zeros(cells.count), np.eye(cells.count), np.zeros(cells.count)]))
         edges = np.linspace(*z_range(one, one.low, one.high), POINTS * cells.count + 1)
         return cls(one, edges, cell_probabilities(one.noise, edges, cells))
 
@@ -307,8 +302,7 @@ def axis_of(described: Sequence[Described], bins: int) -> Axis:
     if one.is_categorical:
         return Axis(one.name, categories=one.categories)
     low, high = min(part.low for part in described), max(part.high for part in described)
-    cells = cells_of(one, low, high, bins)
-    return Axis(one.name, cells.edges, atoms=cells.atoms)
+    return Axis(one.name, cells_of(one, low, high, bins))
 
 
 def reconstruct_pairs(
@@ -337,7 +331,7 @@ def product_of(axes: Sequence[Axis], marginals: Sequence[Density | Shares]) -> F
         if isinstance(marginal, Shares):
             found.append(marginal.mass)
         else:
-            share = np.diff(marginal.cdf(np.concatenate([[-np.inf], axis.edges[1:-1], [np.inf]])))
+            share = np.diff(marginal.cdf(np.concatenate([[-np.inf], axis.cells.edges[1:-1], [np.inf]])))
             found.append(share / share.sum())
         if len(found[-1]) != axis.count:
             raise UsageError(f"The marginal of {axis.name!r} does not have the joint density's categories.")
@@ -366,13 +360,5 @@ def best_rounds(parts: Sequence[Pairs], start: Floats) -> int:
         if number and successive(mass, pilot, total):
             break
         pilot = mass
-    losses = []
-    for _ in range(_TRIALS):
-        sample, found = [part.resampled(rng, pilot) for part in parts], list[float]()
-        for mass in path(sample, start):
-            found.append(0.5 * float(np.abs(mass - pilot).sum()))
-            if len(found) > _PATIENCE * (1 + int(np.argmin(found))) + 5:
-                break
-        losses.append(np.array(found))
-    common = min(map(len, losses))
-    return int(np.argmin(np.mean([loss[:common] for loss in losses], axis=0)))
+    samples = ([part.resampled(rng, pilot) for part in parts] for _ in range(_TRIALS))
+    return least_loss((path(sample, start) for sample in samples), pilot, more=5)

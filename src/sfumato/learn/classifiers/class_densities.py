@@ -392,7 +392,7 @@ def histograms(parts: Sequence[Grouped], classes: int, intervals: int, support: 
     cells = cells_of(parts[0].described, *support, intervals)
     values, y = np.concatenate([part.values for part in parts]), np.concatenate([part.y for part in parts])
     present = ~np.isnan(values)
-    cell = np.clip(np.searchsorted(cells.edges, values[present], side="right") - 1, 0, cells.count - 1)
+    cell = cells.holding(values[present])
     table = np.bincount(y[present] * cells.count + cell, minlength=classes * cells.count).reshape(classes, -1)
     counts = np.vstack([table.sum(axis=0), table]).astype(np.float64)
     shown = counts.sum(axis=1)

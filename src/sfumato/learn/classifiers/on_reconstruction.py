@@ -388,8 +388,7 @@ def _blurred(column: ReleaseColumn, Z: Floats, cells: Cells, mass: Floats, missi
     z, noise = column.values(Z), column.described.noise
     z = np.where(np.isnan(z), cells.middles.mean(), z)
     if noise is None:
-        cell = np.clip(np.searchsorted(cells.edges, z, side="right") - 1, 0, cells.count - 1)
-        return np.asarray(mass[:, cell].T)
+        return np.asarray(mass[:, cells.holding(z)].T)
     low, high = float(z.min()), float(z.max())
     room = 1e-6 * (high - low) + 1e-12 * (1.0 + abs(low))
     edges = np.linspace(low - room, high + room, _GRID + 1)
