@@ -20,6 +20,7 @@ from sfumato.mechanisms.parameters import parameter
 from sfumato.table import Encoding, Group
 from sfumato.table.neighbours.arrays import Arrays
 from sfumato.table.neighbours.nearest import chosen, in_blocks
+from sfumato.table.neighbours.tiles import crew, worker_count
 
 # What is believed of every column behind a release that mixes columns by a known map.
 #
@@ -82,10 +83,10 @@ class MixedBeliefs(Beliefs):
         if self.back is not None:
             return
         A = self.map.matrix
-        self.fixed = self.X - (self.X @ A.T) @ self.gain.T
-        self.sources, places = [], []
+        fixed = self.X - (self.X @ A.T) @ self.gain.T
+        sources, places = list[tuple[Group, Support, Matrix]](), list[Codes]()
         for group in self.encoding.groups:
-            column = self.fixed[:, group.start]
+            column = fixed[:, group.start]
             one = Support.of_group(group, self.cells)
             if not group.is_onehot:
                 beyond = 4.0 * float(self.left[group.start])
@@ -94,8 +95,9 @@ class MixedBeliefs(Beliefs):
                 places.append(one.places(column[:, None]))
             else:
                 places.append(one.places(self.X[:, group.slice]))
-            self.sources.append((group, one, one.smoothing(float(self.left[group.start]), 0.0)))
-        self.back = Placed.of(places, [len(one.values) for _, one, _ in self.sources], self.log_prior)
+            sources.append((group, one, one.smoothing(float(self.left[group.start]), 0.0)))
+        self.fixed, self.sources = fixed, sources
+        self.back = Placed.of(places, [len(one.values) for _, one, _ in sources], self.log_prior)
 
     def simulated(self, own: Codes, rng: np.random.Generator) -> Matrix:
         return draw(self.noise.channels, np.array(self.given[own]), rng)
@@ -366,11 +368,15 @@ class BayesWindow(Attack):
         for people, beliefs in everybody:
             beliefs.smooth(share)
             left = _by_device(known, people.rows, beliefs, (out, mean, sure))
-            for block in blocks(len(left), beliefs.people, CELLS):
+
+            def work(block: slice, left: Codes = left, beliefs: Beliefs = beliefs) -> None:
                 rows = left[block]
                 parts = _room(len(rows), encoding)
                 beliefs.guess(known.release[rows], known.tolerance, *parts)
                 out[rows], mean[rows], sure[rows] = parts
+
+            with crew(worker_count(None, float(len(left)) * beliefs.people)) as run:
+                run(work, list(blocks(len(left), beliefs.people, CELLS)))
         details = {"mean_sureness": float(sure.mean()), "largest_sureness": float(sure.max(initial=0.0))}
         return Values(mean, details=details, aimed=out)
 

@@ -16,6 +16,7 @@ from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.core.registry import metric
 from sfumato.table import Encoding, Group
 from sfumato.table.neighbours.nearest import nearest
+from sfumato.table.neighbours.tiles import slices
 
 
 class Interval(NamedTuple):
@@ -74,14 +75,17 @@ def learned(original: Matrix, guess: Matrix, group: Group, tolerance: float = TO
     return np.asarray((missing == (guess[:, 1] > 0.5)) & (missing | near))
 
 
+CELLS = 1 << 17
+"""Cells of a block of rows, which stays in a processor's cache while its columns are looked at one by one."""
+
+
 def breaches(original: Matrix, guess: Matrix, encoding: Encoding, tolerance: float = TOLERANCE) -> Flags:
     """Per record and private source column whether the guess tells it (n x columns); fewer is safer."""
-    return np.column_stack(
-        [
-            learned(original[:, group.start : group.stop], guess[:, group.start : group.stop], group, tolerance)
-            for group in encoding.groups
-        ]
-    )
+    found = np.empty((len(original), len(encoding.groups)), dtype=bool)
+    for rows in slices(len(original), max(1, CELLS // encoding.width)):
+        for number, group in enumerate(encoding.groups):
+            found[rows, number] = learned(original[rows, group.slice], guess[rows, group.slice], group, tolerance)
+    return found
 
 
 def worst_records(risk: Matrix, share: float = 0.01) -> Codes:
@@ -195,10 +199,14 @@ def belief_moves(guess: Posteriors, truth: Flags) -> tuple[Flags, Flags]:
     Rightly moved: a rare property that is true rose to sure, or a common one (prior >= sure) that is false fell to
     rare. A belief that moves the wrong way tells the adversary nothing about the person, and does not count.
     """
-    could = (truth & (guess.prior <= guess.rare)) | (~truth & (guess.prior >= guess.sure))
-    rose = truth & rises(guess.prior, guess.posterior, guess.rare, guess.sure)
-    fell = ~truth & falls(guess.prior, guess.posterior, guess.rare, guess.sure)
-    return np.asarray(rose | fell), np.asarray(could)
+    rare, common = guess.prior <= guess.rare, guess.prior >= guess.sure
+    moved, could = np.empty(truth.shape, dtype=bool), np.empty(truth.shape, dtype=bool)
+    for rows in slices(len(truth), max(1, CELLS // max(len(rare), 1))):
+        true, after = truth[rows], guess.posterior[rows]
+        could[rows] = np.where(true, rare, common)
+        given = guess.prior, after, guess.rare, guess.sure
+        moved[rows] = np.where(true, rises(*given), falls(*given))
+    return moved, could
 
 
 # The unified multi-column privacy of [random-rotation, 4.1-4.4]: variance of difference (VoD), weights, guarantees.
@@ -236,17 +244,20 @@ def column_privacy(original: Matrix, guess: Matrix, encoding: Encoding, *, cap: 
     range. A missing number is no difference. Constant columns are NaN: there is nothing in them to hide. `cap=False`
     does not cap, as published.
     """
-    found = np.full(len(encoding.groups), np.nan)
-    for number, group in enumerate(encoding.groups):
-        x, y = original[:, group.start : group.stop], guess[:, group.start : group.stop]
-        factor = 0.5 if group.is_onehot else 1.0
-        if group.has_indicator:
-            there = x[:, 1] < 0.5
-            x, y = x[there, :1], y[there, :1]
-        if len(x) and np.ptp(x, axis=0).any():
-            vod = factor * float(variance_of_difference(x, y, cap=False).sum())
-            found[number] = min(vod, factor * float(x.var(axis=0).sum())) if cap else vod
-    return found
+    spreads = [column_spread(original, guess, group) for group in encoding.groups]
+    return np.array([min(one) if cap else one[0] for one in spreads])
+
+
+def column_spread(original: Matrix, guess: Matrix, group: Group) -> tuple[float, float]:
+    """VoD of one source column, uncapped, and its own variance, as `column_privacy` counts both."""
+    x, y = np.ascontiguousarray(original[:, group.slice]), guess[:, group.slice]
+    factor = 0.5 if group.is_onehot else 1.0
+    if group.has_indicator:
+        there = x[:, 1] < 0.5
+        x, y = x[there, :1], y[there, :1]
+    if not len(x) or not np.ptp(x, axis=0).any():
+        return float("nan"), float("nan")
+    return factor * float(variance_of_difference(x, y, cap=False).sum()), factor * float(x.var(axis=0).sum())
 
 
 def component_privacy(

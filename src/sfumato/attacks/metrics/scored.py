@@ -15,7 +15,7 @@ from sfumato.attacks.metrics.privacy import (
     Interval,
     belief_moves,
     breaches,
-    column_privacy,
+    column_spread,
     interval_width,
     learned,
     mean_interval,
@@ -313,9 +313,10 @@ def _unified(X: Matrix, truth: Truth) -> dict[str, float]:
 
     Unlike a score, larger is safer. Left out where all columns are constant.
     """
-    weights = [group.column.weight for group in truth.encoding.groups]
-    capped = unified_privacy(column_privacy(truth.rows, X, truth.encoding), weights)
-    sigma = unified_privacy(np.sqrt(column_privacy(truth.rows, X, truth.encoding, cap=False)))
+    groups = truth.encoding.groups
+    spreads = np.array([column_spread(truth.rows, X, group) for group in groups])
+    capped = unified_privacy(spreads.min(axis=1), [group.column.weight for group in groups])
+    sigma = unified_privacy(np.sqrt(spreads[:, 0]))
     if np.isnan(capped.minimum):
         return {}
     return {
@@ -336,13 +337,13 @@ def _errors(truth: Truth, group: Group, slots: Matrix) -> dict[str, Any]:
     if not there.any():
         return empty
     x, y = original[there, :1], slots[there, :1]
-    scale = float(truth.encoding.scale[group.start])
+    scale, variance = float(truth.encoding.scale[group.start]), float(x.var())
     return {
         "rmse": float(root_mean_square(x, y, scale)[0]),
-        "rmse_of_mean": float(x.std() * scale),
+        "rmse_of_mean": float(np.sqrt(variance) * scale),
         "interval_width": float(interval_width(x, y)[0]),
-        "vod": float(variance_of_difference(x, y)[0]),
-        "vod_of_mean": float(x.var()),
+        "vod": min(float(variance_of_difference(x, y, cap=False)[0]), variance),
+        "vod_of_mean": variance,
     }
 
 
