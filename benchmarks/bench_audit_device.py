@@ -166,7 +166,7 @@ def main() -> None:
             continue
         for module, name, label in (
             (attacking, "_played", lambda attack, *_: attack.name),
-            (learning, "_entry_or_refusal", lambda name, *_: f"learn {name}"),
+            (learning, "_entry", lambda name, *_: f"learn {name}"),
             *((job, name, None) for name in ("open_case", "attack_all", "measures", "utility", "copies")),
             *(
                 (job, name, None)

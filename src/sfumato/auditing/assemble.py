@@ -10,7 +10,7 @@ from sfumato.auditing.case import Case, People, read_holdout, read_people, sampl
 from sfumato.auditing.generalised import Generalised, Sets
 from sfumato.auditing.matching import CANDIDATES, identical_rows, match_people, same_order
 from sfumato.channels import Additive, Channel, Exact, OrMissing, RandomizedResponse, Sampled
-from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.core.errors import TableError
 from sfumato.core.wording import counted
 from sfumato.mechanisms import find_mechanism, make_mechanism
@@ -90,8 +90,16 @@ def _estimated(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) ->
         if truth is None or not told.any():
             return Exact(group.width)
         same = Z[told, slots].argmax(axis=1) == truth[told, slots].argmax(axis=1)
-        return _response(float(same.mean()), group.width)
-    variance = _variance(group, Z, people, truth)
+        keep = float(same.mean())
+        exact = group.width < 2 or keep >= 1.0
+        return Exact(group.width) if exact else RandomizedResponse(max(keep, 1e-9), group.width)
+    released, original = _present(group, Z), _present(group, people if truth is None else truth)
+    if truth is not None:
+        both = released & original
+        variance = float(np.var(Z[both, group.start] - truth[both, group.start])) if both.any() else 0.0
+    else:
+        after, before = Z[released, group.start], people[original, group.start]
+        variance = float(max(0.0, after.var() - before.var())) if len(after) and len(before) else 0.0
     law = make_law("normal", scale=float(np.sqrt(variance))) if variance > NOTHING else None
     value: Channel = Exact() if law is None else Additive(law)
     if not group.has_indicator:
@@ -102,22 +110,9 @@ def _estimated(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) ->
     return OrMissing(value, max(float(same.mean()), 1e-9))
 
 
-def _variance(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) -> float:
-    released, original = _present(group, Z), _present(group, people)
-    if truth is None:
-        after, before = Z[released, group.start], people[original, group.start]
-        return float(max(0.0, after.var() - before.var())) if len(after) and len(before) else 0.0
-    both = released & _present(group, truth)
-    return float(np.var(Z[both, group.start] - truth[both, group.start])) if both.any() else 0.0
-
-
-def _present(group: Group, X: Matrix) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _present(group: Group, X: Matrix) -> Flags:
     there = ~np.isnan(X[:, group.start])
     return np.asarray(there & (X[:, group.stop - 1] < 0.5) if group.has_indicator else there)
-
-
-def _response(keep: float, categories: int) -> Channel:
-    return Exact(categories) if categories < 2 or keep >= 1.0 else RandomizedResponse(max(keep, 1e-9), categories)
 
 
 SAME_ORDER = "No private match file: comparing the rows showed that release and original are in the same order."
@@ -134,8 +129,10 @@ PARTLY = (
     "behind them."
 )
 EXACTLY = "optimal assignment by likelihood"
-NOT_EXACTLY = "by likelihood among the {count} nearest people; the table is too large, or has too few people, for the "
-NOT_EXACTLY += "optimal assignment"
+NOT_EXACTLY = (
+    "by likelihood among the {count} nearest people; the table is too large, or has too few people, for the optimal "
+    "assignment"
+)
 UNKNOWN = (
     "No private match file, and the rows of the release are in another order, and no nearer to these people than rows "
     "of others are: it is unknown which row is whose."
@@ -188,7 +185,12 @@ def _choose_behind(case: Case, source: Codes, among: Codes, people: People | Non
     if people is not None and (source[among] < 0).any():  # who has no row is in the table all the same
         others = np.setdiff1d(np.arange(len(people.X)), numbers)
         numbers = np.union1d(numbers, others[sampled(len(others), max(0, most - len(numbers)), rng)])
-    case.people = _read_again(case, numbers) if people is None else people.take(numbers)
+    case.people = read_people(case.original, case.encoding, numbers) if people is None else people.take(numbers)
+    if len(case.people.X) < len(numbers):
+        raise TableError(
+            f"The table given as original has {case.people.total} rows, but the private match file of the release "
+            "names later ones. Give the table that the release was made from."
+        )
     case.undrawn = _undrawn(case, source, rng)
     own = source[case.positions]
     case.behind = np.where(own < 0, -1, np.searchsorted(numbers, own))
@@ -251,17 +253,6 @@ def _chosen(source: Codes, among: Codes, most: int, rng: np.random.Generator) ->
         positions = positions[sampled(len(positions), most, rng)]
         numbers = np.unique(source[positions])
     return positions, numbers
-
-
-def _read_again(case: Case, numbers: Codes) -> People:
-    """The people with these numbers, of an original that was not read as a whole."""
-    people = read_people(case.original, case.encoding, numbers)
-    if len(people.X) < len(numbers):
-        raise TableError(
-            f"The table given as original has {people.total} rows, but the private match file of the release names "
-            "later ones. Give the table that the release was made from."
-        )
-    return people
 
 
 def _undrawn(case: Case, source: Codes, rng: np.random.Generator) -> People | None:

@@ -99,7 +99,7 @@ class Together:
             words.append("Everybody audited is in both releases, so that there is no difference to find.")
         else:
             words.append(
-                f"Differencing: {self.missing:,} audited people of this release are not in the other. Somebody who "
+                f"Differencing: {self.missing:,} audited people of this release are not in the other. Whoever "
                 f"compares all rows of both tells them from the rest with an area under the curve of "
                 f"{self.differencing:.3f} (0.5 is guessing, 1 is certain)."
             )
@@ -111,14 +111,23 @@ class Together:
 
 def attack_together(one: Case, two: Case, rng: np.random.Generator) -> Together:
     """Attack the people whom both releases have; whose row is whose, the auditor knows from both traces."""
-    for each in (one, two):
-        _check(each)
+    for case in (one, two):
+        if case.behind is None or case.unowned.any() or case.noise is None:
+            raise UsageError(
+                "To attack two releases together, both need their private match file and a stated noise: give the "
+                "owner's folders."
+            )
+        if not case.columnwise:
+            raise UsageError("Two releases can be attacked together if both keep the table's columns. One mixes them.")
     if np.array_equal(one.Z, two.Z, equal_nan=True):
         raise UsageError("Both are the same release: its noise counts once. Give another one of the same people.")
     keys = _keys(one, two)
-    own, theirs = _by_row(one, keys[0]), _by_row(two, keys[1])
-    usable = np.setdiff1d(np.arange(len(one.Z)), _rows_of(one, one.lent))
-    theirs_usable = np.setdiff1d(np.arange(len(two.Z)), _rows_of(two, two.lent))
+    assert one.behind is not None
+    assert two.behind is not None
+    assert two.noise is not None
+    own, theirs = keys[0][one.behind], keys[1][two.behind]  # who is behind every row
+    usable = np.flatnonzero(~np.isin(one.behind, one.lent))
+    theirs_usable = np.flatnonzero(~np.isin(two.behind, two.lent))
     found, first, second = np.intersect1d(own[usable], theirs[theirs_usable], return_indices=True)
     if len(found) < FEWEST:
         raise UsageError(
@@ -130,7 +139,6 @@ def attack_together(one: Case, two: Case, rng: np.random.Generator) -> Together:
     aligned = replace(known, release=one.Z[first], labels=None if one.y is None else one.y[first])
     both = replace(aligned, release=np.hstack([one.Z[first], two.Z[second]]))
     translate = translation(one.encoding, two.encoding)
-    assert two.noise is not None
     alone = _score(one, known, BayesWindow().guess(aligned), first)
     theirs_alone, together = (
         _score(one, known, JointWindow(two.noise, two.encoding, translate, tells).guess(both), first)
@@ -182,16 +190,6 @@ def _differencing(
     return float(auc(-fit[left[rows]], -fit[~left[rows]]))
 
 
-def _check(case: Case) -> None:
-    if case.behind is None or case.unowned.any() or case.noise is None:
-        raise UsageError(
-            "To attack two releases together, both need their private match file and a stated noise: give the "
-            "owner's folders."
-        )
-    if not case.columnwise:
-        raise UsageError("Two releases can be attacked together if both keep the table's columns. One mixes them.")
-
-
 def _score(case: Case, known: Knowledge, guess: Any, rows: Codes) -> ScoredGuess:
     """Beside a guesser who has seen the people that the adversary has: without a holdout, those lent to it."""
     truth = replace(case.truth, control=known.sample, control_labels=known.sample_labels)
@@ -202,17 +200,6 @@ def _score(case: Case, known: Knowledge, guess: Any, rows: Codes) -> ScoredGuess
     if not isinstance(found, ScoredGuess):
         raise UsageError(f"The attacker on both releases cannot be judged: {found.reason}.")
     return found
-
-
-def _rows_of(case: Case, people: Codes) -> Codes:
-    assert case.behind is not None
-    return np.flatnonzero(np.isin(case.behind, people))
-
-
-def _by_row(case: Case, keys: Prints) -> Prints:
-    """Who is behind every row."""
-    assert case.behind is not None
-    return keys[case.behind]
 
 
 def _keys(one: Case, two: Case) -> tuple[Prints, Prints]:
@@ -275,9 +262,8 @@ class Audit:
     @property
     def utility(self) -> Any:
         """One row per classifier: accuracy when trained on original and on released rows."""
-        rows = [{name: entry[name] for name in ("classifier", "original", "release", "phi")} for entry in self._learned]
-        types = {"classifier": pa.string(), "original": pa.float64(), "release": pa.float64(), "phi": pa.float64()}
-        return as_frame(pa.Table.from_pylist(rows, schema=pa.schema(types)), self._kind)
+        types = {"classifier": pa.string(), **dict.fromkeys(("original", "release", "phi"), pa.float64())}
+        return as_frame(pa.Table.from_pylist(list(self.data["utility"]), schema=pa.schema(types)), self._kind)
 
     @property
     def measures(self) -> dict[str, Any]:
@@ -299,10 +285,6 @@ class Audit:
     def fidelity(self) -> dict[str, Any]:
         """How far release and original are from people who are in neither: columns, pairs and a learner's view."""
         return dict(self.data.get("fidelity") or {})
-
-    @property
-    def _learned(self) -> list[dict[str, Any]]:
-        return list(self.data["utility"])
 
     @property
     def notes(self) -> list[str]:

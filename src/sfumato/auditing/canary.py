@@ -18,7 +18,7 @@ import numpy as np
 from scipy import optimize, stats
 
 from sfumato.auditing.asked import CanaryAsked
-from sfumato.core.array_types import Codes, Floats, Matrix
+from sfumato.core.array_types import Floats
 from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError
 from sfumato.core.wording import counted
@@ -128,7 +128,10 @@ def plant(table: Any, options: CanaryAsked, confidence: float) -> CanaryAudit:
     encoding = Encoding(Schema.of(options.schema))
     mechanism.check_schema(encoding)
     copies = max(1, min(MOST_COPIES, round(WANTED_MU / math.sqrt(2 * mechanism.planned.rho))))
-    X, classes = _read(table, encoding)
+    source = Source(open_table(table), encoding, keep_in_memory=True, blind=True)
+    blocks = list(source.blocks()) or [source.no_rows()]
+    X = np.vstack([block.X for block in blocks])
+    classes = np.concatenate([np.zeros(len(one.X), dtype=np.int64) if one.y is None else one.y for one in blocks])
     streams = Streams() if options.seed is None else Streams.seeded(options.seed)
     auditor = Auditor.of(encoding, X, classes)
     more = np.vstack([X, planted(encoding, copies)]), np.append(classes, np.zeros(copies, dtype=np.int64))
@@ -152,14 +155,6 @@ def plant(table: Any, options: CanaryAsked, confidence: float) -> CanaryAudit:
     claimed = {part: copies * math.sqrt(2 * rho[part]) for part in PARTS}
     together = copies * math.sqrt(2 * max(one.rho for one in costs))
     return CanaryAudit(epsilon, delta, copies, fits, _judged(found, claimed, together, confidence))
-
-
-def _read(table: Any, encoding: Encoding) -> tuple[Matrix, Codes]:
-    source = Source(open_table(table), encoding, keep_in_memory=True, blind=True)
-    blocks = list(source.blocks()) or [source.no_rows()]
-    X = np.vstack([block.X for block in blocks])
-    y = [np.zeros(len(block.X), dtype=np.int64) if block.y is None else block.y for block in blocks]
-    return X, np.concatenate(y)
 
 
 def _judged(
@@ -192,10 +187,8 @@ def _part(what: str, claimed: float, without: Floats, there: Floats, z: float) -
     area = float((ranks[n:].sum() - n * (n + 1) / 2) / n**2)
     edge = 1 / (2 * n)
     area = min(max(area, 1 - area), 1 - edge)  # a figure that falls tells as much as one that grows
-    low = _end(area, -z, edge, n)
-    high = _end(area, z, edge, n)
-    mu, low, high = (math.sqrt(2) * float(stats.norm.ppf(one)) for one in (area, low, high))
-    return Part(what, claimed, mu, low, high)
+    ends = (area, _end(area, -z, edge, n), _end(area, z, edge, n))
+    return Part(what, claimed, *(math.sqrt(2) * float(stats.norm.ppf(one)) for one in ends))
 
 
 def _end(area: float, z: float, edge: float, n: int) -> float:

@@ -117,9 +117,7 @@ class Case:
     @property
     def rows_behind(self) -> Matrix | None:
         """The encoded source row behind every release row (n x d); no number where the row is no person's."""
-        if self.behind is None:
-            return None
-        return np.where(self.behind[:, None] >= 0, self.people.X[self.behind], np.nan)
+        return None if self.behind is None else np.where(self.unowned[:, None], np.nan, self.people.X[self.behind])
 
     @property
     def unowned(self) -> Flags:
@@ -181,12 +179,8 @@ class Case:
     def known_to(self, attack: Attack) -> Knowledge:
         """Everything, with the lent people as a sample for an attack that cannot do without one."""
         if "sample" in attack.knows and self.known.sample is None and len(self.lent):
-            labels = self.people.y
-            return replace(
-                self.known,
-                sample=self.people.X[self.lent],
-                sample_labels=None if labels is None else labels[self.lent],
-            )
+            lent = self.people.take(self.lent)
+            return replace(self.known, sample=lent.X, sample_labels=lent.y)
         return self.known
 
     def given_away(self, attack: Attack) -> Codes:

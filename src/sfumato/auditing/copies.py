@@ -57,12 +57,8 @@ def copies(case: Case) -> dict[str, Any]:
     if np.isnan(restored).any():
         return {"not_applicable": NOT_REPORTED}
     rng = np.random.default_rng((case.options.seed, 2))
-    wanted = sampled(case.people.total, MOST_REFERENCE, rng)
-    count, reference = _read_original(case, wanted)
-    return {
-        "exact": _exact(restored, count, case),
-        "near": _near(restored, reference, case, rng),
-    }
+    count, reference = _read_original(case, sampled(case.people.total, MOST_REFERENCE, rng))
+    return {"exact": _exact(restored, count, case), "near": _near(restored, reference, case, rng)}
 
 
 def _read_original(case: Case, wanted: npt.NDArray[np.int64]) -> tuple[Counter, Matrix]:
@@ -126,22 +122,18 @@ def _exact(restored: Matrix, count: Counter, case: Case) -> dict[str, Any]:
 
     What stands for a set of values may happen to be a person's value: a row with such a cell is no copy.
     """
-    released = row_keys(restored)
-    times = count(released)
+    times = count(row_keys(restored))
     if case.generalised is not None:
         times = np.where(case.generalised, 0, times)
     hits = int(np.count_nonzero(times))
-    found: dict[str, Any] = {
-        "rows": len(released),
-        "share": hits / len(released),
-        "interval": list(proportion_interval(hits, len(released))),
+    strangers = np.empty((0, 1)) if case.holdout is None else case.holdout.X
+    return {
+        "rows": len(times),
+        "share": hits / len(times),
+        "interval": list(proportion_interval(hits, len(times))),
         "of_unique": float(np.mean(times == 1)),
-        "control": None,
+        "control": float(np.mean(count(row_keys(strangers)) > 0)) if len(strangers) else None,
     }
-    if case.holdout is not None and len(case.holdout.X):
-        strangers = row_keys(case.holdout.X)
-        found["control"] = float(np.mean(count(strangers) > 0))
-    return found
 
 
 def _near(restored: Matrix, reference: Matrix, case: Case, rng: np.random.Generator) -> dict[str, Any] | None:
@@ -175,18 +167,14 @@ def _near(restored: Matrix, reference: Matrix, case: Case, rng: np.random.Genera
         "nearer_at_most": None,
     }
     if strangers is not None:
-        told |= _nearer(rows, reference, strangers, rng)
-        compared = min(len(reference), len(strangers))
-        told["nearer_at_most"] = (1 + compared / case.people.total) / 2
+        # Nearer to a record than to one of as many strangers, ties counting half: 0.5 if nothing leaks.
+        size = min(len(reference), len(strangers))
+        sides = (part[sampled(len(part), size, rng)] for part in (reference, strangers))
+        own, other = (nearest_rows(rows, part)[0][:, 0] for part in sides)
+        hits = float((own < other).sum() + (own == other).sum() / 2)
+        told |= {"nearer": hits / len(rows), "nearer_interval": list(proportion_interval(hits, len(rows)))}
+        told["nearer_at_most"] = (1 + size / case.people.total) / 2
     return told
-
-
-def _nearer(rows: Matrix, reference: Matrix, strangers: Matrix, rng: np.random.Generator) -> dict[str, Any]:
-    """Rows that lie nearer to a record than to one of as many strangers, ties counting half: 0.5 if nothing leaks."""
-    size = min(len(reference), len(strangers))
-    own, other = (nearest_rows(rows, part[sampled(len(part), size, rng)])[0][:, 0] for part in (reference, strangers))
-    hits = float((own < other).sum() + (own == other).sum() / 2)
-    return {"nearer": hits / len(rows), "nearer_interval": list(proportion_interval(hits, len(rows)))}
 
 
 def distance_scale(encoding: Encoding) -> Floats:
@@ -255,7 +243,7 @@ class CellCodes:
                     values.setdefault(name, []).append(found if empty is None else np.where(empty, np.nan, found))
                 else:
                     codes.setdefault(name, []).append(self._coded(name, array))
-        ranked = {name: _ranks(np.concatenate(parts)) for name, parts in values.items()}
+        ranked = {name: _numbered(np.concatenate(parts)) for name, parts in values.items()}  # an empty cell comes last
         return Cells({name: np.concatenate(parts) for name, parts in codes.items()} | ranked, frozenset(ranked))
 
     def _coded(self, name: str, array: pa.Array) -> Codes:
@@ -271,8 +259,8 @@ class CellCodes:
         return known.setdefault(word, len(known))
 
 
-def _ranks(values: Matrix) -> Codes:
-    """The rank of each number among those that occur; an empty cell comes last."""
+def _numbered(values: npt.NDArray[Any]) -> Codes:
+    """The rank of each among those that occur."""
     return np.asarray(np.unique(values, return_inverse=True)[1], dtype=np.int64).reshape(-1)
 
 
@@ -355,13 +343,8 @@ def _released(case: Case, codes: CellCodes) -> Cells | None:
     return codes.read([table])
 
 
-def _told(
-    cells: Cells,
-    quasi: tuple[str, ...],
-    sensitive: tuple[str, ...],
-    population: int | None,
-) -> dict[str, Any]:
-    columns = [np.asarray(np.unique(cells.codes[name], return_inverse=True)[1]).reshape(-1) for name in quasi]
+def _told(cells: Cells, quasi: tuple[str, ...], sensitive: tuple[str, ...], population: int | None) -> dict[str, Any]:
+    columns = [_numbered(cells.codes[name]) for name in quasi]
     crowd = crowd_numbers(columns)
     sizes = crowd_sizes(crowd)
     of_row = sizes[crowd]
@@ -383,18 +366,10 @@ def _told(
 
 
 def _of_sensitive(name: str, crowd: Codes, cells: Cells) -> dict[str, Any]:
-    ordered = name in cells.ordered
-    shown = np.asarray(np.unique(cells.codes[name], return_inverse=True)[1]).reshape(-1)
-    diverse, far = diversity(crowd, shown), closeness(crowd, shown, ordered=ordered)
-    return {
-        "name": name,
-        "ordered": ordered,
-        "distinct": diverse.distinct,
-        "entropy": diverse.entropy,
-        "recursive": diverse.recursive,
-        "t": far.largest,
-        "t_mean": far.mean,
-    }
+    ordered, shown = name in cells.ordered, _numbered(cells.codes[name])
+    far = closeness(crowd, shown, ordered=ordered)
+    diverse = diversity(crowd, shown)._asdict()
+    return {"name": name, "ordered": ordered, **diverse, "t": far.largest, "t_mean": far.mean}
 
 
 def _still_unique(released: Mapping[str, Codes], original: Mapping[str, Codes], quasi: tuple[str, ...]) -> float:

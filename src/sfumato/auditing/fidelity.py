@@ -73,11 +73,8 @@ def told_targets(
     if label is not None and labels[0] is not None and labels[1] is not None and holdout.y is not None:
         tasks = [(label.name, True, (release, labels[0]), (original, labels[1]), (holdout.X, holdout.y))]
     else:
-        tasks = [
-            _of_column(group, release, original, holdout.X)
-            for group in spread(encoding.groups, MOST_TARGETS)
-            if len(encoding.groups) > 1
-        ]
+        groups = spread(encoding.groups, MOST_TARGETS) if len(encoding.groups) > 1 else ()
+        tasks = [_of_column(group, release, original, holdout.X) for group in groups]
     return [found for task in tasks if (found := _compared(*task, seed)) is not None]
 
 
@@ -165,7 +162,7 @@ MOST_ROWS = 5_000
 BINS = 10
 MOST_COLUMNS = 40
 """Columns whose pairs are compared; a wider table has the first of them, evenly spread."""
-SECRET = "the release mixes columns by a secret key, so nobody without it can compare columns"
+SECRET = "the release mixes columns by a secret key, so no one without it can compare columns"
 NOT_REPORTED = "rows leave cells out on purpose"
 
 
@@ -198,6 +195,7 @@ def fidelity(case: Case) -> dict[str, Any]:
 def _distances(yardstick: Matrix, compared: dict[str, Matrix], encoding: Encoding) -> dict[str, Any]:
     """How far columns, pairs and correlations of each table are from the yardstick's."""
     columns = {name: marginals(yardstick, X, encoding) for name, X in compared.items()}
+    usual = associations(yardstick, encoding)
     return {
         "columns": [
             {
@@ -209,7 +207,7 @@ def _distances(yardstick: Matrix, compared: dict[str, Matrix], encoding: Encodin
         ],
         "marginals": {name: float(np.mean(columns[name])) for name in compared},
         "pairs": {name: pair_distance(yardstick, X, encoding) for name, X in compared.items()},
-        "correlations": {name: correlation_distance(yardstick, X, encoding) for name, X in compared.items()},
+        "correlations": {name: correlation_distance(usual, associations(X, encoding)) for name, X in compared.items()},
     }
 
 
@@ -253,12 +251,10 @@ def binned(first: Matrix, second: Matrix, group: Group) -> tuple[Codes, Codes, i
     return codes[0], codes[1], len(edges) + 2
 
 
-def correlation_distance(first: Matrix, second: Matrix, encoding: Encoding) -> float | None:
-    """Mean absolute difference of the associations of pairs of columns (Pearson, Cramer's V, correlation ratio)."""
-    pairs = np.triu_indices(len(encoding.groups), k=1)
-    if not len(pairs[0]):
-        return None
-    return float(np.abs(associations(first, encoding) - associations(second, encoding))[pairs].mean())
+def correlation_distance(first: Matrix, second: Matrix) -> float | None:
+    """Mean absolute difference of two matrices of associations over pairs of columns; None for a single column."""
+    pairs = np.triu_indices(len(first), k=1)
+    return float(np.abs(first - second)[pairs].mean()) if len(pairs[0]) else None
 
 
 def spread(groups: Sequence[Group], most: int = MOST_COLUMNS) -> list[Group]:
@@ -282,10 +278,8 @@ def distributions(case: Case) -> list[dict[str, Any]]:
     """
     restored = case.restored()
     if restored is None:
-        return [
-            {"name": column.name, "kind": column.kind, "not_applicable": SECRET}
-            for column in case.encoding.schema.private
-        ]
+        columns = case.encoding.schema.private
+        return [{"name": column.name, "kind": column.kind, "not_applicable": SECRET} for column in columns]
     return list(in_order(case.encoding.groups, lambda group: _distribution(case, group, restored)))
 
 
@@ -304,9 +298,7 @@ def _distribution(case: Case, group: Group, restored: Matrix) -> dict[str, Any]:
 def _of_categories(case: Case, group: Group, before: Matrix, after: Matrix, learned: bool) -> dict[str, Any]:
     counts, released = _counts(before), _counts(after)
     moved = total_variation(counts / len(before), released / len(after)) if len(after) else None
-    keep = np.ones(len(counts), dtype=bool)
-    if case.options.public and learned:  # categories that only the original has stay private
-        keep = released > 0
+    keep = (released > 0) | (not (case.options.public and learned))  # others that only the original has stay private
     return {
         "categories": [slot for slot, shown in zip(group.slots, keep, strict=True) if shown],
         "original": None if case.options.public else counts[keep].tolist(),
@@ -344,13 +336,11 @@ def correlations(case: Case) -> dict[str, Any]:
         return {"names": names, "original": None, "release": None, "distance": None, "not_applicable": SECRET}
     before = associations(spread_out(case.people.X, MOST_PAIRED), case.encoding)
     after = associations(spread_out(restored, MOST_PAIRED), case.encoding)
-    pairs = np.triu_indices(len(names), k=1)
-    distance = float(np.abs(before - after)[pairs].mean()) if len(pairs[0]) else 0.0
     return {
         "names": names,
         "original": None if case.options.public else np.round(before, 4).tolist(),
         "release": np.round(after, 4).tolist(),
-        "distance": distance,
+        "distance": correlation_distance(before, after) or 0.0,
     }
 
 

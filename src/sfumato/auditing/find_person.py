@@ -8,14 +8,14 @@ equally likely, so that (1 + those who do as well) / (1 + n) is at most p with p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from sfumato.attacks import Abstain, Attack, Guess, Knowledge, Links, MembershipScores, Secrets
+from sfumato.attacks import Attack, Guess, Knowledge, Links, MembershipScores, Secrets
 from sfumato.attacks.metrics.privacy import auc, learned
 from sfumato.attacks.metrics.scored import unseen_guess
 from sfumato.attacks.nearest_row import AttributeInference, NearestRow
@@ -33,6 +33,8 @@ from sfumato.core.wording import counted
 from sfumato.release.release import Release
 from sfumato.table import Encoding, Schema
 
+AnyGuess = TypeVar("AnyGuess", bound=Guess)
+Answer = dict[str, Any]
 ROW, PRESENCE, OWN_VALUES, VALUE = "row", "presence", "own values", "value"
 QUESTIONS = {
     ROW: "Whose row is it?",
@@ -104,12 +106,10 @@ class Found:
         """What the release adds, in points of 100, or that it adds nothing beyond chance."""
         if self.right is None or self.without is None:
             return "not tried"
-        if self.right <= self.without:
-            return "learns nothing"
         more = f"+{self.right - self.without:.0f} of 100"
-        if self.chance is None:
+        if self.learns is None:
             return f"{more}, {UNLIKE if self.question == PRESENCE else LUCK_UNKNOWN}"
-        return more if self.chance <= CHANCE else "within chance"
+        return more if self.learns else "learns nothing" if self.right <= self.without else "within chance"
 
 
 @dataclass(frozen=True)
@@ -211,12 +211,12 @@ def find_person(
     case = open_case(release, options, rng)
     asked = _read(case, person)
     crowd = _Crowd.of(case, asked, rng)
-    found = (_row(case, asked, crowd), _presence(case, asked, crowd), _own_values(case, asked))
+    found = tuple(_answered(question, case, asked, crowd) for question in QUESTIONS)
     card = case.card
     stated = (
         {} if card is None else {"guarantee": card.guarantee, "release": {"earlier_releases": card.earlier_releases}}
     )
-    return PersonFound(proof(stated), len(asked.own), (*found, _value(case, asked, crowd)), asked.notes)
+    return PersonFound(proof(stated), len(asked.own), found, asked.notes)
 
 
 # Who is asked about.
@@ -237,13 +237,6 @@ class _Asked:
     def is_whole(self) -> bool:
         return not np.isnan(self.x).any()
 
-    @property
-    def who(self) -> str:
-        """Why it is unknown which row is the person's; empty where it is known."""
-        if not len(self.own):
-            return NOT_IN_TABLE
-        return "" if self.is_whole or len(self.own) == 1 else SEVERAL
-
 
 def _read(case: Case, person: Mapping[str, Any]) -> _Asked:
     """Encode what is given, and look for it in the table. No value is ever quoted."""
@@ -258,49 +251,31 @@ def _read(case: Case, person: Mapping[str, Any]) -> _Asked:
         name = group.column.name
         if name not in known:
             continue
-        cell, alone = _cell(name, known[name]), Encoding(Schema((group.column,)))
-        try:
-            encoded = alone.encode(cell)
-        except (SfumatoError, pa.ArrowException):
-            raise _unfit(name) from None
+        encoded = _encoded(name, known[name], Encoding(Schema((group.column,))).encode)
         if encoded.clipped:
             notes.append(CLIPPED.format(name))
         x[group.slice] = encoded.X[0]
         given.append(place)
     if not given:
         raise UsageError("Give at least one value of the person, besides that of the column to predict.")
-    label = _class_of(encoding, known)
+    label = None
+    if schema.label is not None and schema.label.name in known:
+        label = int(_encoded(schema.label.name, known[schema.label.name], encoding.encode_label)[0])
     return _Asked(x, label, tuple(given), _alike(case, x, label), tuple(notes))
 
 
-def _class_of(encoding: Encoding, known: Mapping[str, Any]) -> int | None:
-    """The person's class, where the release has classes and it is given."""
-    label = encoding.schema.label
-    if label is None or label.name not in known:
-        return None
-    try:
-        return int(encoding.encode_label(_cell(label.name, known[label.name]))[0])
-    except (SfumatoError, pa.ArrowException):
-        raise _unfit(label.name) from None
-
-
 def _is_unknown(value: Any) -> bool:
-    return (
-        value is None or (isinstance(value, str) and not value.strip()) or (isinstance(value, float) and value != value)
-    )
+    return value is None or value != value or (isinstance(value, str) and not value.strip())
 
 
-def _cell(name: str, value: Any) -> pa.Table:
+def _encoded(name: str, value: Any, encode: Callable[[pa.Table], Any]) -> Any:
+    """One cell of the person, as the table has it."""
     try:
-        return pa.table({name: pa.array([value.strip() if isinstance(value, str) else value])})
-    except (pa.ArrowException, TypeError, ValueError):
-        raise _unfit(name) from None
-
-
-def _unfit(name: str) -> TableError:
-    return TableError(
-        f"The person's value does not fit column {name!r}. Give one as the table has it, or leave it out."
-    )
+        return encode(pa.table({name: pa.array([value.strip() if isinstance(value, str) else value])}))
+    except (SfumatoError, pa.ArrowException, TypeError, ValueError):
+        raise TableError(
+            f"The person's value does not fit column {name!r}. Give one as the table has it, or leave it out."
+        ) from None
 
 
 def _alike(case: Case, x: Floats, label: int | None) -> Codes:
@@ -353,107 +328,101 @@ def by_luck(mine: float, others: Floats) -> float | None:
 # The questions.
 
 
-def _guessed(attack: Attack, known: Knowledge) -> Guess:
+class _NotTriedError(Exception):
+    """Why a question was not tried."""
+
+
+def _answered(question: str, case: Case, asked: _Asked, crowd: _Crowd) -> Found:
+    attacker, answer = ANSWERS[question]
+    try:
+        return Found(question, attacker, **answer(case, asked, crowd))
+    except _NotTriedError as why:
+        return Found(question, attacker, not_tried=str(why))
+
+
+def _guessed(attack: Attack, known: Knowledge, kind: type[AnyGuess]) -> AnyGuess:
     """The attacker's guess. An unexpected error is told by its type alone, and never counts as privacy."""
     try:
-        return attack.run(known)
+        guess = attack.run(known)
     except Exception as error:
-        return Abstain(f"the attacker failed ({type(error).__name__})")
-
-
-def _why_not(guess: Guess) -> str:
-    return guess.reason if isinstance(guess, Abstain) else "the attacker gave no answer of this kind"
+        raise _NotTriedError(f"the attacker failed ({type(error).__name__})") from None
+    if not isinstance(guess, kind):
+        raise _NotTriedError(getattr(guess, "reason", "the attacker gave no answer of this kind"))
+    return guess
 
 
 def _is_made_up(case: Case) -> bool:
     return case.card is not None and case.card.made_by().rows == "nobody"
 
 
-def _no_row(case: Case, asked: _Asked) -> str:
-    """Why no row of the release is known to be the person's; empty where one is."""
-    if _is_made_up(case):
-        return MADE_UP
-    if asked.who:
-        return asked.who
-    if case.behind is None:
-        return NO_TRACE
-    return "" if len(_own_rows(case, asked)) else NO_ROW
-
-
 def _own_rows(case: Case, asked: _Asked) -> Codes:
-    """Places of the person's rows among the audited ones."""
-    assert case.behind is not None
+    """Places of the person's rows among the audited ones, where any is known to be the person's."""
+    if _is_made_up(case):
+        raise _NotTriedError(MADE_UP)
+    if not len(asked.own):
+        raise _NotTriedError(NOT_IN_TABLE)
+    if not asked.is_whole and len(asked.own) > 1:
+        raise _NotTriedError(SEVERAL)
+    if case.behind is None:
+        raise _NotTriedError(NO_TRACE)
     mine = np.flatnonzero(np.isin(case.people.numbers, asked.own))
-    return np.flatnonzero(np.isin(case.behind, mine))
+    found = np.flatnonzero(np.isin(case.behind, mine))
+    if not len(found):
+        raise _NotTriedError(NO_ROW)
+    return found
 
 
-def _row(case: Case, asked: _Asked, crowd: _Crowd) -> Found:
+def _row(case: Case, asked: _Asked, crowd: _Crowd) -> Answer:
     """Is the row that is likeliest the person's, or nearest, the person's?"""
-    found = Found(ROW, NearestRow.name)
-    if why := _no_row(case, asked):
-        return replace(found, not_tried=why)
-    known = replace(case.known, targets=crowd.X, target_labels=crowd.labels, images=None, sample=None)
-    guess = _guessed(NearestRow(), known)
-    if not isinstance(guess, Links):
-        return replace(found, not_tried=_why_not(guess))
     own, among = _own_rows(case, asked), np.arange(len(case.Z))
+    known = replace(case.known, targets=crowd.X, target_labels=crowd.labels, images=None, sample=None)
+    guess = _guessed(NearestRow(), known, Links)
     if case.y is not None and asked.label is not None and case.label_keep == 1.0:
         among = np.flatnonzero(case.y == asked.label)
     by_guessing = float(np.isin(own, among).sum() / max(1, len(among)))
     hit = bool(guess.index[0] in own)
-    return replace(found, right=100.0 * hit, without=100 * by_guessing, chance=by_guessing if hit else 1.0)
+    return {"right": 100.0 * hit, "without": 100 * by_guessing, "chance": by_guessing if hit else 1.0}
 
 
-def _presence(case: Case, asked: _Asked, crowd: _Crowd) -> Found:
+def _presence(case: Case, asked: _Asked, crowd: _Crowd) -> Answer:
     """Of the person and one from the other side of the table's edge: is it told who is in the table?"""
-    found = Found(PRESENCE, Membership.name)
-    if _is_made_up(case):
-        return replace(found, not_tried=NOT_OF_ONE)
-    if not crowd.strangers:
-        return replace(found, not_tried=NO_HOLDOUT)
-    if not asked.is_whole:
-        return replace(found, not_tried=NOT_WHOLE)
+    for applies, why in (
+        (not _is_made_up(case), NOT_OF_ONE),
+        (crowd.strangers, NO_HOLDOUT),
+        (asked.is_whole, NOT_WHOLE),
+    ):
+        if not applies:
+            raise _NotTriedError(why)
     known = replace(case.known, candidates=crowd.X, candidate_labels=crowd.labels, sample=None)
-    guess = _guessed(Membership(), known)
-    if not isinstance(guess, MembershipScores):
-        return replace(found, not_tried=_why_not(guess))
-    mine, outside, inside = crowd.split(guess.scores)
+    mine, outside, inside = crowd.split(_guessed(Membership(), known, MembershipScores).scores)
     if len(asked.own):  # one who is not in the table is taken for a member in half of such pairs
         right, others = auc([mine], outside), 0.5
     else:
         right, others = auc(inside, [mine]), auc(inside, outside)
     # No rank against luck here: a person unlike all others stands out in such pairs, whether in the table or not.
-    return replace(found, right=100 * right, without=50.0, outside=100 * others)
+    return {"right": 100 * right, "without": 50.0, "outside": 100 * others}
 
 
-def _own_values(case: Case, asked: _Asked) -> Found:
+def _own_values(case: Case, asked: _Asked, crowd: _Crowd) -> Answer:  # noqa: ARG001 - the row itself is attacked
     """What the strongest attacker on values tells of the person's released row."""
-    found = Found(OWN_VALUES, "the strongest on values")
-    if why := _no_row(case, asked):
-        return replace(found, not_tried=why)
+    _own_rows(case, asked)
     mine = np.flatnonzero(np.isin(case.people.numbers, asked.own))
     case.lent = np.setdiff1d(case.lent, mine)  # an attacker who was given the person would have nothing to find
     told = told_by_strongest(case, attack_all(case))
     if told is None:
-        return replace(found, not_tried="no attacker on values could run")
+        raise _NotTriedError("no attacker on values could run")
     rows = np.isin(told.numbers, asked.own)
     if not rows.any():
-        return replace(found, not_tried=NO_ROW)
+        raise _NotTriedError(NO_ROW)
     hits, without = told.hits[rows][:, asked.given], told.without[rows][:, asked.given]
-    return replace(
-        found,
-        right=100 * float(hits.mean()),
-        without=100 * float(without.mean()),
-        chance=by_luck(float(told.added[rows].mean()), told.by_chance),
-        columns=_added_columns(case, asked, np.any(hits & ~without, axis=0)),
-    )
+    chance = by_luck(float(told.added[rows].mean()), told.by_chance)
+    return {**_shares(case, asked, hits, without), "chance": chance}
 
 
-def _value(case: Case, asked: _Asked, crowd: _Crowd) -> Found:
+def _value(case: Case, asked: _Asked, crowd: _Crowd) -> Answer:
     """Each value of the person, guessed by an attacker who knows the others that are given."""
-    found = Found(VALUE, AttributeInference.name)
     if len(asked.given) < 2:
-        return replace(found, not_tried=TOO_FEW_COLUMNS)
+        raise _NotTriedError(TOO_FEW_COLUMNS)
     targets = np.where(np.isnan(asked.x), np.nan, crowd.X)  # of the others he knows no more than of the person
     known = replace(case.known, targets=targets, target_labels=crowd.labels, images=None)
     # The person counts among those from whom is learned what is usual, so that nothing sets the person apart there.
@@ -466,26 +435,29 @@ def _value(case: Case, asked: _Asked, crowd: _Crowd) -> Found:
     usual = unseen_guess(truth, crowd.labels, len(targets))
     hits, without = [], []
     for place in asked.given:
-        guess = _guessed(AttributeInference(), known.hiding(place))
-        if not isinstance(guess, Secrets):
-            return replace(found, not_tried=_why_not(guess))
+        guess = _guessed(AttributeInference(), known.hiding(place), Secrets)
         group = case.encoding.groups[place]
         is_so = targets[:, group.slice]
         hits.append(learned(is_so, guess.X, group, truth.tolerance))
         without.append(learned(is_so, usual[:, group.slice], group, truth.tolerance))
     told, guessed = np.column_stack(hits), np.column_stack(without)
     mine, outside, _ = crowd.split(added(told, guessed))
-    return replace(
-        found,
-        right=100 * float(told[0].mean()),
-        without=100 * float(guessed[0].mean()),
-        outside=100 * float(told[1 : 1 + crowd.strangers].mean()) if crowd.strangers else None,
-        chance=by_luck(mine, outside),
-        columns=_added_columns(case, asked, told[0] & ~guessed[0]),
-    )
+    others = 100 * float(told[1 : 1 + crowd.strangers].mean()) if crowd.strangers else None
+    return {**_shares(case, asked, told[:1], guessed[:1]), "outside": others, "chance": by_luck(mine, outside)}
 
 
-def _added_columns(case: Case, asked: _Asked, told: Flags) -> tuple[str, ...]:
-    """The names of the given columns that the release tells."""
+def _shares(case: Case, asked: _Asked, hits: Flags, without: Flags) -> Answer:
+    """What is right of the given columns with the release and without it, and the columns that it adds."""
     names = [case.encoding.groups[place].column.name for place in asked.given]
-    return tuple(name for name, new in zip(names, told, strict=True) if new)
+    more = np.any(hits & ~without, axis=0)
+    columns = tuple(name for name, new in zip(names, more, strict=True) if new)
+    return {"right": 100 * float(hits.mean()), "without": 100 * float(without.mean()), "columns": columns}
+
+
+ANSWERS: Mapping[str, tuple[str, Callable[[Case, _Asked, _Crowd], Answer]]] = {
+    ROW: (NearestRow.name, _row),
+    PRESENCE: (Membership.name, _presence),
+    OWN_VALUES: ("the strongest on values", _own_values),
+    VALUE: (AttributeInference.name, _value),
+}
+"""By question who tries, and what a try says of it."""

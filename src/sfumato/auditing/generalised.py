@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -67,11 +67,11 @@ class Split:
 
 
 def split_off(
-    released: pa.Table, schema: Schema, hierarchies: Mapping[str, Hierarchy], values: Callable[[str], str]
+    released: pa.Table, schema: Schema, hierarchies: Mapping[str, Hierarchy], original: pa.RecordBatch
 ) -> Split:
     """Take generalised cells out of the columns that are text; what names no set stays, for the reader to judge.
 
-    values: some value of the original for a column, which stands in the place of the cells until they are encoded.
+    original: some of its rows; a value of theirs stands in the place of the cells until they are encoded.
     """
     words: dict[str, list[str]] = {}
     index: dict[str, Codes] = {}
@@ -85,7 +85,8 @@ def split_off(
             continue
         found = pc.index_in(spelt, value_set=pa.array(named, pa.string())).fill_null(-1)
         words[column.name], index[column.name] = named, np.asarray(found, dtype=np.int64)
-        cleaned = pc.if_else(pa.array(index[column.name] >= 0), values(column.name), spelt)
+        value = text(plain(original.column(column.name)), column.name).drop_null()[0]
+        cleaned = pc.if_else(pa.array(index[column.name] >= 0), value, spelt)
         released = released.set_column(released.column_names.index(column.name), column.name, cleaned)
     return Split(released, words, index)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ LIKE_ORIGINAL_NOTE = (
 )
 OPERATOR_NOTE = (
     "Noise was applied by the owner's own operator, which the card cannot describe; the attackers are given the "
-    "actual strength of the change, as if normal noise had been added. Anybody who knows the operator may learn more."
+    "actual strength of the change, as if normal noise had been added. Whoever knows the operator may learn more."
 )
 UNSTATED_NOTE = (
     "What was done to a single cell has no stated law; the attackers are given the actual strength of the change "
@@ -41,7 +42,7 @@ UNSTATED_NOTE = (
 )
 TARGET_NOTE = (
     "The number to predict is released as it is ({alone:,} of {rows:,} rows have a value that no other row has). The "
-    "adversaries are not given it: whoever knows somebody's value finds the row without any of these attacks."
+    "adversaries are not given it: whoever knows a person's value finds the row without any of these attacks."
 )
 WRONG_ORIGINAL = "The table given as original is not the one that this release was made from"
 
@@ -54,8 +55,10 @@ def open_case(release: Any, options: Options, rng: np.random.Generator) -> Case:
         case, people = case_from_tables(release, options, rng)
         return set_up(choose_people(case, rng, people), rng)
     case = choose_people(_with_card(release, options), rng)
-    if case.alignment == "trace":
-        _check_labels(release, case)
+    labels = None if case.people.y is None or case.behind is None else case.people.y[case.behind]
+    told = release.card.label == "exact" and case.alignment == "trace"
+    if told and labels is not None and case.y is not None and not np.array_equal(labels, case.y):
+        raise TableError(f"{WRONG_ORIGINAL}: the classes differ. Give the same file, with its rows in the same order.")
     return set_up(case, rng)
 
 
@@ -94,14 +97,6 @@ def _with_card(release: Release, options: Options) -> Case:
         key_used=release.key is not None,
         notes=notes,
     )
-
-
-def _check_labels(release: Release, case: Case) -> None:
-    """Exact labels must be those of the original rows: a cheap proof that the right table was given."""
-    if release.card.label != "exact" or case.people.y is None or case.y is None or case.behind is None:
-        return
-    if not np.array_equal(case.people.y[case.behind], case.y):
-        raise TableError(f"{WRONG_ORIGINAL}: the classes differ. Give the same file, with its rows in the same order.")
 
 
 # Line-ups: for some released rows the person behind each, among others of the same class.
@@ -165,45 +160,37 @@ def simulator_of(case: Case) -> Simulator | None:
         return None
     recipe = card.made_by()
     if all(channel.is_stated for channel in recipe.channels):
-        return _by_channels(recipe, case.affine)
+        hidden = recipe.map.kind == Secret.kind and case.affine is None
+        return None if hidden else partial(_by_channels, recipe, case.affine)
     mechanism = find_mechanism(card.mechanism["name"])
     again = mechanism is not None and mechanism.columnwise and not mechanism.needs_key and case.columnwise
-    return _by_mechanism(card, case) if again and card.post_processing is None else None
+    return partial(_by_mechanism, card, case) if again and card.post_processing is None else None
 
 
-def _by_channels(recipe: Recipe, affine: tuple[Matrix, Matrix] | None) -> Simulator | None:
-    secret = recipe.map.kind == Secret.kind
-    if secret and affine is None:
-        return None
-
-    def simulate(X: Matrix, y: Codes | None, rng: np.random.Generator) -> Simulated:
-        source = np.arange(len(X))
-        if recipe.by_class:
-            codes = np.full(len(X), NO_CLASS) if y is None else y
-            Z = np.empty((len(X), recipe.width))
-            for code in np.unique(codes).tolist():
-                Z[codes == code] = draw(recipe.of_class(code), np.array(X[codes == code]), rng)
-        elif secret and affine is not None:
-            Z = draw(recipe.channels, np.asarray(X @ affine[0].T + affine[1]), rng)
-        else:
-            Z = recipe.perturb(np.array(X), rng)
-        return Simulated(Z, y, source)
-
-    return simulate
+def _by_channels(
+    recipe: Recipe, affine: tuple[Matrix, Matrix] | None, X: Matrix, y: Codes | None, rng: np.random.Generator
+) -> Simulated:
+    if recipe.by_class:
+        codes = np.full(len(X), NO_CLASS) if y is None else y
+        Z = np.empty((len(X), recipe.width))
+        for code in np.unique(codes).tolist():
+            Z[codes == code] = draw(recipe.of_class(code), np.array(X[codes == code]), rng)
+    elif recipe.map.kind == Secret.kind and affine is not None:
+        Z = draw(recipe.channels, np.asarray(X @ affine[0].T + affine[1]), rng)
+    else:
+        Z = recipe.perturb(np.array(X), rng)
+    return Simulated(Z, y, np.arange(len(X)))
 
 
-def _by_mechanism(card: Card, case: Case) -> Simulator:
-    def simulate(X: Matrix, y: Codes | None, rng: np.random.Generator) -> Simulated:
-        try:
-            made = make_mechanism(card.mechanism["name"], dict(card.mechanism["parameters"]))
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                block = made.release(X, y, rng=rng, encoding=case.encoding)
-        except SfumatoError as error:
-            raise NotApplicableError("the method could not be run on the attacker's own people") from error
-        return Simulated(block.X, block.y, block.source)
-
-    return simulate
+def _by_mechanism(card: Card, case: Case, X: Matrix, y: Codes | None, rng: np.random.Generator) -> Simulated:
+    try:
+        made = make_mechanism(card.mechanism["name"], dict(card.mechanism["parameters"]))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            block = made.release(X, y, rng=rng, encoding=case.encoding)
+    except SfumatoError as error:
+        raise NotApplicableError("the method could not be run on the attacker's own people") from error
+    return Simulated(block.X, block.y, block.source)
 
 
 MOST_TARGETS = 1_000
@@ -213,7 +200,7 @@ MOST_SAMPLED = 2_000
 GUIDED = (
     "The release consists of the bits of a guided survey. Its guidance is public, so posterior-guess, "
     "posterior-breach and membership compute exact posteriors for the population they are given. The respondents are "
-    "simulated: nobody knows both what real people sent and what they answered."
+    "simulated: no one knows both what real people sent and what they answered."
 )
 OWN_SAMPLE = (
     "No holdout table: attacks that need a sample of similar people were given {count:,} people of the original, "
@@ -316,15 +303,10 @@ def _pairs(case: Case, seen: Codes, rng: np.random.Generator) -> tuple[RowPairs 
 
 def known_guidance(case: Case) -> Guided | Staged | None:
     """How answers were projected, or stages guided, as the card states it; attacks then have exact posteriors."""
-    if case.card is not None and isinstance(staged := case.card.made_by().map, Staged):
-        return staged
-    if not case.is_guided or case.card is None:
-        return None
-    if GUIDED not in case.notes:
+    found = None if case.card is None else case.card.made_by().map
+    if isinstance(found, Guided):
         case.notes.append(GUIDED)
-    found = case.card.made_by().map
-    assert isinstance(found, Guided)
-    return found
+    return found if isinstance(found, Guided | Staged) else None
 
 
 def strangers_without_twins(people: Matrix, strangers: Matrix) -> Codes:

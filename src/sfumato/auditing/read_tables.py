@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -196,8 +196,9 @@ def case_from_tables(release: Any, options: Options, rng: np.random.Generator) -
     hierarchies = {name: read_hierarchy(path) for name, path in options.hierarchies.items()}
     plain_schema = original_schema(original, released, options, notes)
     check_hierarchies(hierarchies, plain_schema)
-    split = split_off(released, plain_schema, hierarchies, _some_value(original))
-    encoding = Encoding(joint_schema(plain_schema, split.table))
+    split = split_off(released, plain_schema, hierarchies, next(iter(original.blocks())))
+    both = (_joined(column, split.table) for column in plain_schema.columns)
+    encoding = Encoding(Schema(tuple(both)))
     sets = sets_of(split, encoding.groups, hierarchies)
     y = _classes(split.table, encoding, notes)
     notes.append(
@@ -282,12 +283,6 @@ def original_names(released: Sequence[str], original: Sequence[str], columns: Ma
     return back
 
 
-def _some_value(original: Table) -> Callable[[str], str]:
-    """A value of a column of the original, as text."""
-    first = next(iter(original.blocks()))
-    return lambda name: str(text(plain(first.column(name)), name).drop_null()[0].as_py())
-
-
 def original_schema(original: Table, released: pa.Table, options: Options, notes: list[str]) -> Schema:
     """Kinds, bounds and categories of the original's columns that the release has.
 
@@ -321,11 +316,6 @@ def _shared(schema: Schema, released: Sequence[str], notes: list[str]) -> Schema
     if not schema.private:
         raise SchemaError("No column is left to audit: the release shares none that can be audited with the original.")
     return Schema(tuple(column for column in schema.columns if column.role in ("private", "label")))
-
-
-def joint_schema(schema: Schema, released: pa.Table) -> Schema:
-    """The original's schema with the categories of both tables."""
-    return Schema(tuple(_joined(column, released) for column in schema.columns))
 
 
 def _joined(column: Column, released: pa.Table) -> Column:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,14 +19,13 @@ from sfumato.channels import Channel, NotApplicableError, Recipe
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.core.wording import than_commonest
-from sfumato.guarantee import Card
 from sfumato.learn.classifiers.factory import CLASSIFIERS as CLASSIFIERS_BY_NAME
 from sfumato.learn.classifiers.factory import make_classifier
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts, public_map
-from sfumato.mechanisms import Mechanism, find_mechanism, make_mechanism
+from sfumato.mechanisms import find_mechanism, make_mechanism
 from sfumato.release.engines.passes import in_order
-from sfumato.table import Encoding, Group
+from sfumato.table import Group
 from sfumato.table.statistics import NO_CLASS
 
 CLASSIFIERS = ("radius-vote", "knn", "naive-bayes", "mlp", "forest")
@@ -91,15 +90,15 @@ def utility(case: Case) -> list[dict[str, Any]]:
     rng = np.random.default_rng(options.seed)
     splits = case.behind is not None and not case.unowned.any() and case.people.y is not None
     trials = _splits(case, rng) if splits else [_against_holdout(case, rng)]
-    papers = (case.card.papers if case.card else ()) if options.published else None
-    trials = [replace(trial, papers=papers) for trial in trials]
     tested = {"tested_rows": len(trials[0].y), "tested_on": LEFT_OUT if splits else HOLDOUT}
-    names = (*CLASSIFIERS, *WITH_CARD) if _noise_is_known(case) else CLASSIFIERS
+    channels = () if case.card is None or case.is_guided else case.card.made_by().channels
+    noise_is_known = any(channel.is_stated and not channel.is_exact for channel in channels)
+    names = (*CLASSIFIERS, *WITH_CARD) if noise_is_known else CLASSIFIERS
     entries, refused = [], dict[str, list[str]]()
     progress("Training", 0, len(names))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a network that has not converged is still measured
-        for number, found in enumerate(in_order(names, lambda name: _entry_or_refusal(name, trials))):
+        for number, found in enumerate(in_order(names, lambda name: _entry(name, trials))):
             if isinstance(found, SfumatoError):
                 refused.setdefault(str(found), []).append(names[number])
             else:
@@ -107,14 +106,6 @@ def utility(case: Case) -> list[dict[str, Any]]:
             progress("Training", number + 1, len(names))
     case.notes.extend(f"No utility of {', '.join(those)}: {reason}" for reason, those in refused.items())
     return entries
-
-
-def _noise_is_known(case: Case) -> bool:
-    """Whether the card tells an analyst more than that the rows are noisy."""
-    card = case.card
-    if card is None or case.is_guided:
-        return False
-    return any(channel.is_stated and not channel.is_exact for channel in card.made_by().channels)
 
 
 def _why_not(case: Case) -> str | None:
@@ -178,31 +169,17 @@ def _trial(case: Case, people: Codes, rows: Codes, X: Matrix, y: Codes) -> Trial
             queries, why = None, str(error)
     Z, classes = case.Z[rows], case.y[rows]
     released = Part(Z, classes) if card is None else Part.of_card(Z, classes, card)
-    return Trial(
-        original=Part(case.people.X[people], case.people.y[people]),
-        release=released,
-        X=X,
-        queries=queries,
-        plain=plain,
-        y=y,
-        why=why,
-    )
+    papers = (card.papers if card else ()) if case.options.published else None
+    return Trial(Part(case.people.X[people], case.people.y[people]), released, X, queries, plain, y, why, papers)
 
 
-def _entry_or_refusal(name: str, trials: list[Trial]) -> dict[str, Any] | SfumatoError:
-    try:
-        return _entry(name, trials)
-    except SfumatoError as error:
-        return error
-
-
-def _entry(name: str, trials: list[Trial]) -> dict[str, Any]:
-    """Accuracies and phi over all trials. A classifier that fails here is reported, not fatal."""
+def _entry(name: str, trials: list[Trial]) -> dict[str, Any] | SfumatoError:
+    """Accuracies and phi over all trials, or why it refuses. A classifier that fails here is reported, not fatal."""
     entry: dict[str, Any] = {"classifier": name, "original": None, "release": None, "phi": None}
     try:
         found = [(trial, *trial.predictions(name)) for trial in trials]
-    except SfumatoError:
-        raise
+    except SfumatoError as error:
+        return error
     except Exception as error:
         return {**entry, "interval": [None, None], "failed": type(error).__name__}
     before = [accuracy(trial.y, first) for trial, first, _ in found]
@@ -261,23 +238,28 @@ def density_gap(case: Case) -> dict[str, Any] | None:
     where no class has rows in both.
     """
     card, holdout = case.card, case.holdout
-    if card is None or holdout is None or (fresh := _density_estimate(card)) is None:
+    made_by = None if card is None else find_mechanism(card.mechanism["name"])
+    if card is None or holdout is None or made_by is None or not made_by.estimates_density:
         return None
-    recipe = card.made_by()
-    X, y = case.register, _classes(case)
+    fresh, recipe = make_mechanism(made_by.name, dict(card.mechanism["parameters"])), card.made_by()
+    X, y = case.register, case.register_labels
     other = holdout.y if y is not None else None
     if y is not None and other is None:
         return None
     rng = np.random.default_rng(0)  # fixed: measuring twice gives the same figure
     total, weight, variance, held_apart = 0.0, 0, 0.0, 0
-    for code in [NO_CLASS] if y is None else np.unique(y).tolist():
+    for code in [None] if y is None else np.unique(y).tolist():
         mine = X if y is None else X[y == code]
         theirs = (holdout.X if other is None else holdout.X[other == code])[:MOST_ROWS]
-        apart = _fitted(fresh, theirs, None if y is None else code, recipe.encoding)
-        if apart is None:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                apart = fresh.fit(theirs, None if code is None else np.full(len(theirs), code), recipe.encoding)
+        except SfumatoError:  # too few rows of this class
             continue
-        f = RowDensity.of(apart, theirs, None, None if y is None else code)
-        found = half_l1(f, RowDensity(mine[:MOST_ROWS], recipe.of_class(code)), rng, DRAWS)
+        f = RowDensity.of(apart, theirs, None, code)
+        channels = recipe.of_class(NO_CLASS if code is None else code)
+        found = half_l1(f, RowDensity(mine[:MOST_ROWS], channels), rng, DRAWS)
         total += len(mine) * found.loss
         variance += (len(mine) * found.error) ** 2
         weight, held_apart = weight + len(mine), held_apart + len(f.rows)
@@ -285,31 +267,6 @@ def density_gap(case: Case) -> dict[str, Any] | None:
         return None
     error = float(np.sqrt(variance)) / weight
     return {"loss": total / weight, "error": error, "rows": weight, "held_apart": held_apart}
-
-
-def _density_estimate(card: Card) -> Mechanism | None:
-    """The mechanism on the card, to be fitted again; None where rows are drawn from no estimate of a density."""
-    made_by = find_mechanism(card.mechanism["name"])
-    if made_by is None or not made_by.estimates_density:
-        return None
-    return make_mechanism(made_by.name, dict(card.mechanism["parameters"]))
-
-
-def _fitted(mechanism: Mechanism, rows: Matrix, code: int | None, encoding: Encoding) -> Mechanism | None:
-    """The mechanism fitted to rows of one class; None where there are too few."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return mechanism.fit(rows, None if code is None else np.full(len(rows), code), encoding)
-    except SfumatoError:
-        return None
-
-
-def _classes(case: Case) -> Codes | None:
-    parts = [part.y for part in (case.people, case.undrawn) if part is not None]
-    if any(part is None for part in parts):
-        return None
-    return np.concatenate([part for part in parts if part is not None])
 
 
 # What each released cell tells of its own source, on average: mutual information, and privacy loss 1 - 2^-I.
