@@ -11,7 +11,7 @@ from scripted import BREAK, SITE
 from sfumato import verify
 from sfumato.core.errors import CardError, CoordinatorError, TableError, UsageError
 from sfumato.study.client import Coordinator, Parcel, carry_out, plan_push
-from sfumato.study.client.private_notes import Agreements, default_agreements
+from sfumato.study.client.private_notes import Agreements
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_objections_are_found_before_anything_is_sent(server, coordinator, descr
     with pytest.raises(CardError, match=objection):
         carry_out(plan, coordinator)
     assert [request["method"] for request in server.seen] == ["GET"]
-    assert not default_agreements().exists()
+    assert not Agreements.usual().path.exists()
 
 
 def test_a_cell_that_noise_cannot_have_made_never_leaves(server, coordinator, described, release):
@@ -112,8 +112,8 @@ def test_a_study_that_changed_is_not_pushed_to_again(server, coordinator, descri
     with pytest.raises(CoordinatorError, match="no longer the one that you agreed to"):
         plan_push(coordinator, folder, "k3f9")
     assert not plan_push(coordinator, folder, "k3f9", study_hash=changed.hash).agreed
-    assert Agreements(default_agreements()).hash_of(server.url, "k3f9") == study.hash
-    assert stat.S_IMODE(default_agreements().stat().st_mode) == 0o600
+    assert Agreements.usual().hash_of(server.url, "k3f9") == study.hash
+    assert stat.S_IMODE(Agreements.usual().path.stat().st_mode) == 0o600
 
 
 def test_a_hash_that_is_not_the_descriptions_is_noticed(server, coordinator, described, release, study):

@@ -189,7 +189,7 @@ def test_too_many_requests_wait(tmp_path):
 
 
 def test_a_bucket_fills_again():
-    from sfumato.study.server.fair_use import Buckets
+    from sfumato.study.server.context import Buckets
     from sfumato.study.server.settings import Rate
 
     now = [0.0]

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from sfumato.study.server.fair_use import FairTurns
+from sfumato.study.server.context import FairTurns
 
 
 def served(size, each, arrivals):

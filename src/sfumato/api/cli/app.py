@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.api.cli.blocks import GroupedCommand, GroupedCommands
+from sfumato.api.cli.blocks import GroupedCommand, GroupedCommands, with_blocks
 from sfumato.api.cli.console import run_guarded
 
 GROUPS: dict[str, dict[str, str]] = {
@@ -94,19 +94,20 @@ def _made(name: str) -> Any:
         alone.add_typer(found, name=name, rich_help_panel=heading, hidden=heading is None)
     else:
         alone.command(name, rich_help_panel=heading)(found)
-    _keep_lines_of_examples(alone)
+    _prepare(alone)
     return typer.main.get_group(alone).commands[name]
 
 
-def _keep_lines_of_examples(group: typer.Typer) -> None:
-    """Wrap help texts like prose, but leave examples on their own lines: that is what the mark says."""
+def _prepare(group: typer.Typer) -> None:
+    """Take blocks of options apart, and wrap help texts like prose; examples stay on lines of their own, by a mark."""
     for command in group.registered_commands:
         text = inspect.getdoc(command.callback) or ""
         command.help = text.replace("\n\nExample", "\n\n\b\nExample")
+        command.callback = command.callback and with_blocks(command.callback)
         command.cls = GroupedCommand
     for child in group.registered_groups:
         if child.typer_instance is not None:
-            _keep_lines_of_examples(child.typer_instance)
+            _prepare(child.typer_instance)
 
 
 app = typer.Typer(

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.api.cli.blocks import keywords, with_blocks
+from sfumato.api.cli.blocks import keywords
 from sfumato.api.cli.console import Console, Force
 from sfumato.api.cli.tables import Tables
 from sfumato.auditing.asked import WHAT, AuditAsked
@@ -192,7 +192,6 @@ class OfAnyTool:
     ] = None
 
 
-@with_blocks
 def audit(
     tables: Tables,
     theirs: OfAnyTool,
@@ -243,7 +242,6 @@ def audit(
     console.result({"folder": str(place), "report": str(page), **found.data})
 
 
-@with_blocks
 def find_person(
     tables: Tables,
     console: Console,

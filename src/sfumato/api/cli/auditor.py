@@ -7,14 +7,12 @@ from typing import Annotated
 
 import typer
 
-from sfumato.api.cli.blocks import with_blocks
 from sfumato.api.cli.console import Console
 
 app = typer.Typer(no_args_is_help=True, help="Recompute the noise of a release: the auditor's key and answers.")
 
 
 @app.command()
-@with_blocks
 def key(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write, for you alone.")],
     console: Console,
@@ -33,7 +31,6 @@ def key(
 
 
 @app.command()
-@with_blocks
 def answer(
     commitment: Annotated[Path, typer.Argument(metavar="FILE", help="Commitment that an owner sent you.")],
     key: Annotated[Path, typer.Option(metavar="FILE", help="Your key.")],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from sfumato.api.cli.blocks import keywords, with_blocks
+from sfumato.api.cli.blocks import keywords
 from sfumato.api.cli.console import Console, Force, parse_parameters
 from sfumato.api.cli.tables import Query, TableArgument, Tables
 from sfumato.auditing.asked import CanaryAsked, CondensationAsked, FilteringAsked, InvarianceAsked, ItemAsked
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 # law: does noise of a law bound what an attacker can learn?
 
 
-@with_blocks
 def law(
     text: Annotated[
         str, typer.Argument(metavar="NAME|EXPRESSION", help="A law, a distribution of scipy.stats, or a density in x.")
@@ -71,7 +70,6 @@ def law(
 # invariance: which learners answer the same after a rotation of a table.
 
 
-@with_blocks
 def invariance(table: TableArgument, tables: Tables, options: InvarianceAsked, console: Console) -> None:
     """Say which learners answer the same after a rotation of TABLE, and why. Nothing is released or written.
 
@@ -106,7 +104,6 @@ def invariance(table: TableArgument, tables: Tables, options: InvarianceAsked, c
 # redraw: more rows from the model of a release, without the table.
 
 
-@with_blocks
 def redraw(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="Folder of a release with model.json.")],
     options: RedrawAsked,
@@ -155,7 +152,6 @@ app = typer.Typer(
 
 
 @app.command(name="item")
-@with_blocks
 def one_item(
     tables: Tables,
     options: ItemAsked,
@@ -210,7 +206,6 @@ def _say_item(found: Reached, console: Console) -> None:
 
 
 @app.command()
-@with_blocks
 def filtering(table: TableArgument, tables: Tables, options: FilteringAsked, console: Console) -> None:
     """Average privacy with and without PCA, before and after filtering [principal-laplace, Fig. 8].
 
@@ -237,7 +232,6 @@ def filtering(table: TableArgument, tables: Tables, options: FilteringAsked, con
 
 
 @app.command()
-@with_blocks
 def condensation(table: TableArgument, tables: Tables, options: CondensationAsked, console: Console) -> None:
     """Condensation by group size beside a searched rotation [random-rotation, 5.3, Figs 5-8].
 
@@ -276,7 +270,6 @@ def condensation(table: TableArgument, tables: Tables, options: CondensationAske
     console.result(found.to_dict())
 
 
-@with_blocks
 def canary(table: TableArgument, tables: Tables, options: CanaryAsked, console: Console, query: Query = None) -> None:
     """Try the claim of tree-resampling: fit it many times with and without planted records, and tell the two apart.
 

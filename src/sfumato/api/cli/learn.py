@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.api.cli.blocks import keywords, with_blocks
+from sfumato.api.cli.blocks import keywords
 from sfumato.api.cli.console import Console, Force
 from sfumato.api.cli.tables import Folders, Tables
 from sfumato.core.errors import UsageError
@@ -41,7 +41,6 @@ class Into:
     force: Force = False
 
 
-@with_blocks
 def cluster(folders: Folders, into: Into, options: ClusterAsked, tables: Tables, console: Console) -> None:
     """Find clusters of the plain rows behind releases, with the noise on their cards taken out.
 
@@ -75,7 +74,6 @@ def cluster(folders: Folders, into: Into, options: ClusterAsked, tables: Tables,
         console.say(f"Warning: {line}")
 
 
-@with_blocks
 def rules(folders: Folders, into: Into, options: RulesAsked, console: Console) -> None:
     """Find association rules and frequencies of pairs behind randomized answers, unbiased and with intervals.
 
@@ -101,7 +99,6 @@ def rules(folders: Folders, into: Into, options: RulesAsked, console: Console) -
     console.result({"out": str(into.out), **about, "notes": about["warnings"], "found": found.rules.to_pylist()})
 
 
-@with_blocks
 def regress(
     folders: Folders,
     target: Annotated[
@@ -182,7 +179,6 @@ class Findings:
     force: Force = False
 
 
-@with_blocks
 def train(
     folders: Folders,
     out: Annotated[Path, typer.Option(metavar="FILE", help="Model file to write, for example model.skops.")],
@@ -236,7 +232,6 @@ def _choice_in_words(chosen: Mapping[str, Any]) -> str:
     return f"auto chose {chosen['classifier']}: it predicts labels of held-out released rows best (loss: {losses})."
 
 
-@with_blocks
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file that `sfumato train` wrote.")],
     rows: Rows,
@@ -277,7 +272,6 @@ def predict(
     )
 
 
-@with_blocks
 def evaluate(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, trained here or by a coordinator.")],
     rows: Rows,
@@ -342,7 +336,6 @@ class Wished:
     ] = False
 
 
-@with_blocks
 def reconstruct(
     folders: Folders, into: Into, wished: Wished, options: ReconstructAsked, tables: Tables, console: Console
 ) -> None:

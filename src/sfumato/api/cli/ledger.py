@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.api.cli.blocks import with_blocks
 from sfumato.api.cli.console import Console, Force, LedgerPath, Yes
 from sfumato.api.cli.tables import AtCoordinator
 from sfumato.core.errors import UsageError
@@ -20,7 +19,6 @@ app = typer.Typer(no_args_is_help=True, help="The private ledger: what was relea
 
 
 @app.command()
-@with_blocks
 def show(
     console: Console,
     ledger: LedgerPath = None,
@@ -45,7 +43,6 @@ def show(
 
 
 @app.command()
-@with_blocks
 def budget(
     console: Console,
     epsilon: Annotated[
@@ -78,7 +75,6 @@ def budget(
 
 
 @app.command()
-@with_blocks
 def keep(
     console: Console,
     days: Annotated[int | None, typer.Option(metavar="N", help="Days that fingerprints of people are kept.")] = None,
@@ -101,7 +97,6 @@ def keep(
 
 
 @app.command()
-@with_blocks
 def export(
     out: Annotated[Path, typer.Option(metavar="FILE", help="JSON file to write, readable by its owner only.")],
     console: Console,
@@ -120,7 +115,6 @@ def export(
 
 
 @app.command()
-@with_blocks
 def publish(
     folder: Annotated[
         Path,
@@ -183,7 +177,6 @@ def _publish_noise(file: Path, at: AtCoordinator, console: Console) -> None:
 
 
 @app.command()
-@with_blocks
 def forget(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Release that was made with --only-new.")],
     console: Console,

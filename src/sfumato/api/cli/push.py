@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.api.cli.blocks import keywords, with_blocks
+from sfumato.api.cli.blocks import keywords
 from sfumato.api.cli.console import Console, Force, Yes
 from sfumato.api.cli.study import StudyId, app
 from sfumato.api.cli.tables import AtCoordinator, InsecureHttp, IntoFolder, TableArgument, Tables, TokenFile
@@ -35,7 +35,6 @@ class How:
     ] = None
 
 
-@with_blocks
 def push(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that `sfumato sanitize` wrote.")],
     study: Annotated[str, typer.Option(metavar="ID", help="Id of the study.")],
@@ -98,7 +97,6 @@ def _show_dry(console: Console, plan: Plan) -> None:
     console.result({**plan.to_dict(), "receipt": None})
 
 
-@with_blocks
 def withdraw(
     release: Annotated[
         str, typer.Argument(metavar="DIR_OR_SHA256", help="Folder that was pushed, or the sha256 on its receipt.")
@@ -151,7 +149,6 @@ class Densities:
         check_free(self.out, force=self.force)
 
 
-@with_blocks
 def reconstruct(study: StudyId, wanted: Densities, at: AtCoordinator, console: Console) -> None:
     """Have the server reconstruct the distribution of columns from all releases; for the study's owner.
 
@@ -212,7 +209,6 @@ class Figures:
             check_free(file, force=self.force)
 
 
-@with_blocks
 def rehearse(
     table: TableArgument,
     options: RehearseAsked,
@@ -298,7 +294,6 @@ class FirstRound:
             return connected.added(self.scored_in)
 
 
-@with_blocks
 def plan(
     study: Annotated[Path, typer.Argument(metavar="STUDY_FILE", help="Study that names no method.")],
     into: IntoStudyFile,
@@ -344,7 +339,6 @@ def plan(
     console.result({"study": str(into.out), "hash": read.hash, "plan": agreed.digest, "counts": counts})
 
 
-@with_blocks
 def draw(
     study: StudyId,
     into: IntoFolder,

@@ -15,7 +15,7 @@ import typer
 
 from sfumato.advising.asked import CompareAsked, RecommendAsked
 from sfumato.api.asked import DEMO_FOLDER, DemoAsked
-from sfumato.api.cli.blocks import keywords, typed_again, with_blocks
+from sfumato.api.cli.blocks import keywords, typed_again
 from sfumato.api.cli.console import Console, Force, Json
 from sfumato.api.cli.tables import Query, TableArgument, Tables
 from sfumato.core.errors import UnmetWishError, UsageError
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from sfumato.api.demo import Demonstration
 
 
-@with_blocks
 def recommend(
     table: TableArgument,
     options: RecommendAsked,
@@ -133,7 +132,6 @@ def _say_what_was_tried(console: Console, found: Recommendation) -> None:
 # compare: methods x strengths x attackers x learners on one's own table.
 
 
-@with_blocks
 def compare(
     table: TableArgument,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write, or to go on in.")],
@@ -211,7 +209,6 @@ def _right(one: Mapping[str, Any]) -> str:
 WIDTH = 80
 
 
-@with_blocks
 def demo(
     options: DemoAsked,
     tables: Tables,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.api.cli.blocks import keywords, say_old, with_blocks
+from sfumato.api.cli.blocks import keywords, say_old
 from sfumato.api.cli.console import Console, Force, LedgerPath, Quiet
 from sfumato.api.cli.tables import Query, Tables, TablesArgument
 from sfumato.core.asked import RARE
@@ -54,7 +54,6 @@ class Beside:
     rows: Annotated[int | None, typer.Option(metavar="N", help="The same as --param rows=N.", hidden=True)] = None
 
 
-@with_blocks
 def schema(table: TablesArgument, tables: Tables, into: IntoSchema, query: Query = None, quiet: Quiet = False) -> None:
     """Infer a schema from TABLE, as a file to edit.
 
@@ -87,7 +86,6 @@ def schema(table: TablesArgument, tables: Tables, into: IntoSchema, query: Query
         console.say(f"  {example(into.out, column)}")
 
 
-@with_blocks
 def sanitize(
     table: TablesArgument,
     tables: Tables,
@@ -274,7 +272,6 @@ def _told(done: Sanitized) -> dict[str, Any]:
     }
 
 
-@with_blocks
 def show(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a release, or its card.json.")],
     console: Console,
@@ -298,7 +295,6 @@ def show(
 # certificate: a release on one page to print.
 
 
-@with_blocks
 def certificate(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a release.")],
     console: Console,
@@ -357,7 +353,6 @@ class KnownOfIt:
         return Typed(self.low, self.high, None if lists is None else tuple(lists))
 
 
-@with_blocks
 def declare(
     schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file that `sfumato schema` wrote.")],
     which: Which,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.api.cli.blocks import with_blocks
 from sfumato.api.cli.console import Console, Quiet
 from sfumato.api.cli.tables import AtServer, InsecureHttp, TokenFile
 from sfumato.core.errors import OutputError, UsageError
@@ -48,7 +47,6 @@ PLAIN = (
 )
 
 
-@with_blocks
 def serve(
     server: AtServer,
     encryption: Encryption,
@@ -117,7 +115,6 @@ class OfSite:
         return Site(self.study_file.absolute(), self.study, self.to, self.token_file, self.insecure_http)
 
 
-@with_blocks
 def open_desk(
     console: Console,
     of_site: OfSite,

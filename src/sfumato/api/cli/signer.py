@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.api.cli.blocks import keywords, with_blocks
+from sfumato.api.cli.blocks import keywords
 from sfumato.api.cli.console import Console, Force, LedgerPath
 from sfumato.core.errors import CardError, SfumatoError, UsageError
 from sfumato.core.files import check_free, write_whole
@@ -23,7 +23,6 @@ Out = Annotated[
 
 
 @app.command()
-@with_blocks
 def show(console: Console, ledger: LedgerPath = None, out: Out = None, force: Force = False) -> None:
     """Show the fingerprint of your key, which others give to `sfumato verify --from`. A key that is missing is made.
 
@@ -41,7 +40,6 @@ def show(console: Console, ledger: LedgerPath = None, out: Out = None, force: Fo
 
 
 @app.command()
-@with_blocks
 def rotate(console: Console, ledger: LedgerPath = None, out: Out = None, force: Force = False) -> None:
     """Replace your key by a new one, which the old one signs before it is erased.
 
@@ -57,7 +55,6 @@ def rotate(console: Console, ledger: LedgerPath = None, out: Out = None, force: 
 
 
 @app.command()
-@with_blocks
 def revoke(
     out: Annotated[Path, typer.Option(metavar="FILE", help="File for the statement, to be handed on.")],
     console: Console,
@@ -114,7 +111,6 @@ def _tell(signer: Signer, console: Console, out: Path | None) -> None:
     console.result({"fingerprint": signer.fingerprint, "public": public, "key": key, "stated": len(signer.stated)})
 
 
-@with_blocks
 def verify(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="Folder of a release.")],
     console: Console,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.api.cli.blocks import with_blocks
 from sfumato.api.cli.console import AsPublished, Console, Force, Yes, parse_parameters
 from sfumato.api.cli.tables import AtCoordinator, AtServer, InsecureHttp, To
 from sfumato.core.errors import CoordinatorError, OutputError, UsageError
@@ -52,7 +51,6 @@ StudyId = Annotated[str, typer.Argument(metavar="ID", help="Id of the study.")]
 
 
 @app.command()
-@with_blocks
 def new(
     file: Annotated[Path, typer.Argument(metavar="STUDY_FILE", help="What the study requires, as YAML.")],
     server: AtServer,
@@ -111,7 +109,6 @@ def make_study(
 
 
 @app.command("owner-token")
-@with_blocks
 def renew_owner_token(study: StudyId, server: AtServer, console: Console) -> None:
     """Create a new token for an owner whose token was lost or leaked; the old one becomes invalid. Run it on the
     server.
@@ -131,7 +128,6 @@ def renew_owner_token(study: StudyId, server: AtServer, console: Console) -> Non
 
 
 @app.command()
-@with_blocks
 def invite(
     study: StudyId,
     site: Annotated[str, typer.Option(metavar="NAME", help="Name of the site.")],
@@ -167,7 +163,6 @@ def invite(
 
 
 @app.command()
-@with_blocks
 def keys(
     study: StudyId,
     server: AtServer,
@@ -205,7 +200,6 @@ def keys(
 
 
 @app.command()
-@with_blocks
 def revoke(
     study: StudyId,
     site: Annotated[str, typer.Option(metavar="NAME", help="Name of the site.")],
@@ -223,7 +217,6 @@ def revoke(
 
 
 @app.command()
-@with_blocks
 def status(study: StudyId, at: AtCoordinator, console: Console) -> None:
     """Show a study: what it is, its sites (to the owner) or your releases (to a site), and its models.
 
@@ -263,7 +256,6 @@ def status(study: StudyId, at: AtCoordinator, console: Console) -> None:
 
 
 @app.command("test")
-@with_blocks
 def give_test_table(
     study: StudyId,
     table: Annotated[
@@ -310,7 +302,6 @@ class Trainings:
 
 
 @app.command()
-@with_blocks
 def train(
     study: StudyId,
     trainings: Trainings,
@@ -352,7 +343,6 @@ def train(
 
 
 @app.command("log")
-@with_blocks
 def follow_log(
     to: To,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the copy; one that is there is continued.")],
@@ -392,7 +382,6 @@ def follow_log(
 
 
 @app.command()
-@with_blocks
 def models(study: StudyId, at: AtCoordinator, console: Console) -> None:
     """List the models of a study, with their errors.
 
@@ -408,7 +397,6 @@ def models(study: StudyId, at: AtCoordinator, console: Console) -> None:
 
 
 @app.command()
-@with_blocks
 def download(
     study: StudyId,
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Id of the model, from `study models`.")],

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.api.cli.blocks import with_blocks
 from sfumato.api.cli.console import AsPublished, Console, Force, Quiet, Yes
 from sfumato.api.cli.study import PublicStartUp, StudyId, make_study, respondents_link
 from sfumato.api.cli.tables import AtCoordinator, AtServer, InsecureHttp, IntoFolder
@@ -32,7 +31,6 @@ SurveyFile = Annotated[Path, typer.Argument(metavar="SURVEY_FILE", help="The sur
 
 
 @app.command()
-@with_blocks
 def new(
     file: SurveyFile,
     server: AtServer,
@@ -82,7 +80,6 @@ def preview(
 
 
 @app.command()
-@with_blocks
 def codes(
     study: StudyId,
     number: Annotated[int, typer.Option(help="How many single-use codes.")],
@@ -109,7 +106,6 @@ def codes(
 
 
 @app.command()
-@with_blocks
 def status(study: StudyId, at: AtCoordinator, console: Console) -> None:
     """Show the progress of a survey: answers, versions of the guidance, the level, and what it lets anybody learn.
 
@@ -138,7 +134,6 @@ def status(study: StudyId, at: AtCoordinator, console: Console) -> None:
 
 
 @app.command()
-@with_blocks
 def close(
     study: StudyId,
     at: AtCoordinator,
@@ -161,7 +156,6 @@ def close(
 
 
 @app.command()
-@with_blocks
 def export(study: StudyId, into: IntoFolder, at: AtCoordinator, console: Console) -> None:
     """Fetch the received bits with their cards, one folder for each version of the guidance.
 
@@ -209,7 +203,6 @@ class AtSurvey:
 
 
 @app.command()
-@with_blocks
 def verify(
     at: AtSurvey,
     console: Console,
@@ -236,7 +229,6 @@ def verify(
 
 
 @app.command()
-@with_blocks
 def witness(
     at: AtSurvey,
     out: Annotated[Path, typer.Option(metavar="FILE", help="File to publish where respondents can read it.")],
@@ -258,7 +250,6 @@ def witness(
 
 
 @app.command()
-@with_blocks
 def page(
     console: Console,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder to write, for anybody to serve.")] = None,
@@ -308,7 +299,6 @@ class Sending:
     yes: Yes = False
 
 
-@with_blocks
 def respond(
     at: AtSurvey,
     answers: Annotated[Path, typer.Option(metavar="FILE", help="Your answers, name: answer, as YAML or JSON.")],
@@ -329,11 +319,11 @@ def respond(
 
     Example: sfumato respond 'https://study.example/survey/#survey=k3f9&hash=HASH' --answers me.yaml --max-level 3
     """
-    from sfumato.study.client.private_notes import RememberedHeads, default_heads
+    from sfumato.study.client.private_notes import RememberedHeads
     from sfumato.study.client.respondent import Device, TicketBox, alone, pending_path, prepare, resend, send, was_sent
 
     given, code = read_answers(answers), read_code(code_file)
-    heads = RememberedHeads(default_heads())
+    heads = RememberedHeads.usual()
     server = at.server()
     pending = pending_path(heads.path.parent, server, answers)
     tickets = TicketBox(pending.with_name(pending.name.replace("answer-", "ticket-")))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.api.cli.blocks import keywords, with_blocks
+from sfumato.api.cli.blocks import keywords
 from sfumato.api.cli.console import Console, Force
 from sfumato.api.cli.survey import SurveyFile, app
 from sfumato.auditing.asked import SurveyAuditAsked
@@ -31,7 +31,6 @@ def _waiting(kind: Kind) -> str:
 
 
 @app.command()
-@with_blocks
 def plan(
     file: SurveyFile,
     accuracy: Annotated[float, typer.Option(metavar="SHARE", help="Accuracy that the classifier should reach.")],
@@ -82,7 +81,6 @@ def plan(
 
 
 @app.command("audit")
-@with_blocks
 def audit_survey(
     file: SurveyFile,
     population: Annotated[Path, typer.Option(metavar="TABLE", help="Plain answers of people who play respondents.")],
@@ -225,7 +223,6 @@ class CutInto:
 
 
 @app.command()
-@with_blocks
 def edges(
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="Rows of other people: an earlier or public table.")],
     options: EdgesAsked,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from sfumato.core.errors import CardError
 from sfumato.core.files import exclusive, other_version, write_whole
@@ -20,17 +20,23 @@ UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 
 @dataclass(frozen=True)
 class PrivateNotes:
-    """Notes by name; a child says what they are and how to check one.
+    """Notes by name; a child says what they are, and which keys each has.
 
     `what` and `way_out` are the words for a file that cannot be read.
     """
 
     path: Path
+    file: ClassVar[str]
     format: ClassVar[str]
     notes: ClassVar[str]
     what: ClassVar[str]
     way_out: ClassVar[str]
-    check: ClassVar[Callable[[Any], object]]
+    keys: ClassVar[dict[str, type]]
+
+    @classmethod
+    def usual(cls) -> Self:
+        """Those beside the ledger of this user."""
+        return cls(default_ledger().with_name(cls.file))
 
     def note(self, name: str) -> Any:
         """What was noted, or None."""
@@ -54,7 +60,7 @@ class PrivateNotes:
                 data = {**fresh, self.notes: data}
             why = other_version(data["version"], VERSION, older="Take it from a backup.")
             for one in () if why else data[self.notes].values():
-                type(self).check(one)
+                _ = [kind(one[key]) for key, kind in self.keys.items()]
         except UNREADABLE as error:
             raise CardError(f"The {self.what} {self.path} cannot be read. {self.way_out}") from error
         if why:
@@ -65,52 +71,31 @@ class PrivateNotes:
 # To which studies this site has agreed, by their hash: a private file beside the ledger.
 
 
-def default_agreements() -> Path:
-    """Beside the ledger of this user."""
-    return default_ledger().with_name("agreements.json")
-
-
-def _check_agreement(note: Any) -> object:
-    return str(note["hash"])
-
-
 class Agreements(PrivateNotes):
     """Address and study -> the hash that was agreed to when the first push was allowed."""
 
-    format, notes, check = "sfumato-agreements", "studies", _check_agreement
+    file, format, notes, keys = "agreements.json", "sfumato-agreements", "studies", {"hash": str}
     what = "list of agreed studies"
     way_out = "Take it from a backup, or move it away: you are then asked again."
 
     def hash_of(self, address: str, study: str) -> str | None:
-        found = self.note(_name(address, study))
+        found = self.note(f"{address} {study}")
         return None if found is None else str(found["hash"])
 
     def agree(self, address: str, study: str, study_hash: str) -> None:
         """Remember, durably; an agreement to another hash is replaced only once the new one was shown."""
         with self.changed() as studies:
-            studies[_name(address, study)] = {"hash": study_hash, "since": datetime.now(UTC).date().isoformat()}
-
-
-def _name(address: str, study: str) -> str:
-    return f"{address} {study}"
+            studies[f"{address} {study}"] = {"hash": study_hash, "since": datetime.now(UTC).date().isoformat()}
 
 
 # Heads of survey logs that this device has seen: a log that does not continue them is another log.
 
 
-def default_heads() -> Path:
-    """Beside the ledger of this user."""
-    return default_ledger().with_name("survey-heads.json")
-
-
-def _check_head(note: Any) -> object:
-    return int(note["version"]), str(note["hash"])
-
-
 class RememberedHeads(PrivateNotes):
     """Address of a survey -> (version, hash) of the newest entry seen; a private file."""
 
-    format, notes, check = "sfumato-survey-heads", "surveys", _check_head
+    file, format, notes = "survey-heads.json", "sfumato-survey-heads", "surveys"
+    keys = {"version": int, "hash": str}
     what = "heads of surveys"
     way_out = "Move the file away: a changed log is then noticed only from now on."
 

@@ -18,7 +18,7 @@ from sfumato.release.release import release_file
 from sfumato.release.signature import signer_of
 from sfumato.study.client.connection import plain
 from sfumato.study.client.coordinator import Coordinator, Parcel
-from sfumato.study.client.private_notes import Agreements, default_agreements
+from sfumato.study.client.private_notes import Agreements
 from sfumato.study.protocol.acceptance import COUNTS_TRAIN, objections
 from sfumato.study.protocol.messages import Receipt
 from sfumato.study.protocol.pool_study import PoolStudy
@@ -104,7 +104,7 @@ def plan_push(
     """Look at the release and at the study; refuses a study that is not the one that was agreed to."""
     study = agreed_study(coordinator, study_id, study_hash)
     parcel = Parcel.open(folder) if study.plan is None else Parcel.of_counts(folder)
-    known = (agreements or Agreements(default_agreements())).hash_of(coordinator.address.base, study_id)
+    known = (agreements or Agreements.usual()).hash_of(coordinator.address.base, study_id)
     if known is not None and known != study.hash and study_hash is None:
         raise CoordinatorError(
             f"The study {study_id} is no longer the one that you agreed to: its hash was {known}, and now it is "
@@ -172,9 +172,9 @@ def carry_out(
         )
     folder = plan.parcel.file.parent
     key = signer_of(folder, release_file(folder))
-    (agreements or Agreements(default_agreements())).agree(plan.address, plan.study_id, plan.study.hash)
+    (agreements or Agreements.usual()).agree(plan.address, plan.study_id, plan.study.hash)
     receipt = coordinator.push(plan.study_id, plan.parcel, purpose=plan.purpose, progress=progress)
-    kept = plan.parcel.file.with_name(f"receipt-{receipt_name(plan.study_id)}.json")
+    kept = receipt_file(folder, plan.study_id)
     about = {
         "server": plan.address,
         "study_hash": plan.study.hash,
@@ -188,12 +188,13 @@ def carry_out(
 def pushed_before(folder: Path, study_id: str) -> str | None:
     """What a folder's receipt says was pushed to a study: rows, or counts."""
     try:
-        kept = json.loads((folder / f"receipt-{receipt_name(study_id)}.json").read_text(encoding="utf-8"))
+        kept = json.loads(receipt_file(folder, study_id).read_text(encoding="utf-8"))
         return str(kept["receipt"]["sha256"])
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
 
-def receipt_name(study_id: str) -> str:
-    """The study's id as part of a file's name."""
-    return "".join(character if character.isalnum() or character in "-_" else "_" for character in study_id)[:80]
+def receipt_file(folder: Path, study_id: str) -> Path:
+    """Where the receipt of a push to a study lies, beside the release."""
+    name = "".join(character if character.isalnum() or character in "-_" else "_" for character in study_id)[:80]
+    return folder / f"receipt-{name}.json"

@@ -24,7 +24,7 @@ from sfumato.reconstruction.evidence import FEWEST
 from sfumato.reconstruction.noise_strength import Described, describe
 from sfumato.reconstruction.reconstruct import make_method, reconstruct
 from sfumato.reconstruction.shares import Shares
-from sfumato.study.pooling.gather import Pushed, capped_rows, chosen_rows, embedded_card, picked_blocks, spread
+from sfumato.study.pooling.gather import Pushed, chosen_rows, embedded_card, picked_blocks, rows_of_each
 from sfumato.table import open_table
 
 _ALIKE = ("kind", "low", "high", "whole", "missing_keep", "grid", "categories", "keep", "left_out")
@@ -50,7 +50,8 @@ def reconstruct_pool(
     check_one_space(cards, [one.name for one in releases])
     rng = np.random.default_rng(seed)
     parts: dict[str, list[_Part]] = {}
-    for pushed, card, rows in zip(releases, cards, _rows_of_each(releases, cards, largest_share), strict=True):
+    wanted, _ = rows_of_each([one.site for one in releases], [card.rows for card in cards], largest_share)
+    for pushed, card, rows in zip(releases, cards, wanted, strict=True):
         one = describe(card, column)
         parts.setdefault(_same_noise(one), []).append(_Part(pushed, card, one, chosen_rows(card.rows, rows, rng)))
     # noise that only a few values have tells nothing of a distribution, and must not stop the others
@@ -91,12 +92,3 @@ def _same_noise(one: Described) -> str:
     """Equal for releases whose values have the same law, and so count together."""
     noise = None if one.noise is None else one.noise.to_dict()
     return json.dumps([noise, *(str(getattr(one, name)) for name in _ALIKE)], sort_keys=True)
-
-
-def _rows_of_each(releases: Sequence[Pushed], cards: Sequence[Card], largest_share: float | None) -> list[int]:
-    by_site: dict[str, list[int]] = {}
-    for pushed, card in zip(releases, cards, strict=True):
-        by_site.setdefault(pushed.site, []).append(card.rows)
-    capped = capped_rows({site: sum(rows) for site, rows in by_site.items()}, largest_share)
-    wanted = {site: iter(spread(rows, capped[site])) for site, rows in by_site.items()}
-    return [next(wanted[pushed.site]) for pushed in releases]

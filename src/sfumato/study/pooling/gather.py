@@ -180,6 +180,21 @@ def spread(rows: Sequence[int], total: int) -> list[int]:
     return found
 
 
+def rows_of_each(
+    sites: Sequence[str], rows: Sequence[int], share: float | None, most: int | None = None
+) -> tuple[list[int], int]:
+    """How many rows of each release are used, and how many there are to choose from: no site has more than `share` of
+    them. At most about `most` are used."""
+    by_site: dict[str, list[int]] = {}
+    for site, count in zip(sites, rows, strict=True):
+        by_site.setdefault(site, []).append(count)
+    capped = capped_rows({site: sum(own) for site, own in by_site.items()}, share)
+    there = sum(capped.values())
+    part = 1.0 if most is None else min(1.0, most / max(there, 1))
+    wanted = {site: iter(spread(own, max(1, int(part * capped[site])))) for site, own in by_site.items()}
+    return [next(wanted[site]) for site in sites], there
+
+
 PUBLIC, EMBEDDED = "public test table", "rows embedded by sites"
 DRAWN_AGAIN = frozenset({"kernel-resampling", "condensation"})
 """Mechanisms whose rows are drawn: several of them can come from one person."""
@@ -248,12 +263,12 @@ class Pool:
 
     def cap(self, share: float | None, rng: np.random.Generator) -> None:
         """Let no site be more than `share` of the pool."""
-        rows = {site: [len(part.y) for part in parts] for site, parts in self.sites.items()}
-        capped = capped_rows({site: sum(counts) for site, counts in rows.items()}, share)
-        for site, parts in self.sites.items():
-            if capped[site] < sum(rows[site]):
-                wanted = spread(rows[site], capped[site])
-                self.sites[site] = [sampled_part(part, n, rng) for part, n in zip(parts, wanted, strict=True) if n]
+        there = [(site, part) for site, parts in self.sites.items() for part in parts]
+        wanted, _ = rows_of_each([site for site, _ in there], [len(part.y) for _, part in there], share)
+        self.sites = {site: [] for site in self.sites}
+        for (site, part), rows in zip(there, wanted, strict=True):
+            if rows:
+                self.sites[site].append(sampled_part(part, rows, rng))
 
 
 def gather(request: Request, rng: np.random.Generator, read: Callable[[], None], *, plain: bool) -> Pool:
@@ -269,18 +284,14 @@ def gather(request: Request, rng: np.random.Generator, read: Callable[[], None],
     by_site: dict[str, list[Card]] = {}
     for pushed, card in zip(releases, mine, strict=True):
         by_site.setdefault(pushed.site, []).append(card)
-    capped = capped_rows({site: sum(card.rows for card in own) for site, own in by_site.items()}, request.largest_share)
-    there = sum(capped.values())
-    share = min(1.0, request.limits.rows(request.classifier, mine[0].made_by().width) / max(there, 1))
-    wanted = {
-        site: iter(spread([card.rows for card in own], max(1, int(share * capped[site]))))
-        for site, own in by_site.items()
-    }
+    most = request.limits.rows(request.classifier, mine[0].made_by().width)
+    rows = [card.rows for card in mine]
+    wanted, there = rows_of_each([pushed.site for pushed in releases], rows, request.largest_share, most)
     ends = ends_of(by_site)
     sites: dict[str, list[Part]] = {}
     far = 0
-    for pushed, card in zip(releases, mine, strict=True):
-        part, beyond = within(read_part(pushed, card, next(wanted[pushed.site]), rng), ends)
+    for pushed, card, chosen in zip(releases, mine, wanted, strict=True):
+        part, beyond = within(read_part(pushed, card, chosen, rng), ends)
         far += beyond
         if len(part.y):
             sites.setdefault(pushed.site, []).append(part)
@@ -293,7 +304,7 @@ def gather(request: Request, rng: np.random.Generator, read: Callable[[], None],
         )
     if not sites:
         raise TableError("The releases contain no rows: there is nothing to learn from.")
-    if share < 1.0:
+    if most < there:
         pool.notes.append(f"The pool holds {there:,} rows; the model was trained on a random sample of {pool.rows:,}.")
     if request.test_table is not None:
         _add_public(pool, request.test_table, tested_rows, rng, plain=plain)

@@ -22,13 +22,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from sfumato import __version__
 from sfumato.core.errors import OutputError, SfumatoError
 from sfumato.study.protocol.messages import ErrorMessage
-from sfumato.study.server.certificate import Certificate
 from sfumato.study.server.context import Context
 from sfumato.study.server.logs import configure_logs, fault, log
 from sfumato.study.server.problems import ApiError, disk_full, not_found, unavailable, wrong_method
 from sfumato.study.server.routes import log as public_log
-from sfumato.study.server.routes import models, pages, releases, service, studies, survey_owner
-from sfumato.study.server.settings import Settings
+from sfumato.study.server.routes import models, pages, studies
+from sfumato.study.server.settings import Certificate, Settings
 from sfumato.study.server.shell import Receive, Scope, Send, Shell, path_of
 from sfumato.study.server.survey.desk import SurveyDesks
 from sfumato.study.server.survey.survey_app import PREFIX, SurveyApp, described
@@ -39,13 +38,13 @@ from sfumato.study.server.web.respondent_files import RespondentFiles
 
 
 ROUTERS = (
-    service.router,
+    studies.service,
     studies.router,
-    releases.router,
+    studies.releases,
     models.router,
     models.densities,
     models.counts,
-    survey_owner.router,
+    studies.surveys,
     public_log.router,
     public_log.written,
     pages.router,

@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import resource
+import select
 import struct
 import subprocess
 import sys
@@ -128,40 +129,63 @@ def _filter(processor: int, refused: dict[str, int]) -> bytes:
 
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR")
 
+LONGEST_ANSWER = 64 << 20
+
 # The parent's end
 
 
-def start_child(module: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+class Child:
     """`python -m module` with pipes at both ends, and of the environment only what every program may know.
 
     `-P`: the folder in which the server happens to run is no place for modules.
     """
-    known = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", module],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={**known, **environment},
-        start_new_session=True,
-    )
 
+    def __init__(self, module: str, environment: Mapping[str, str]) -> None:
+        known = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**known, **environment},
+            start_new_session=True,
+        )
+        self._heard = bytearray()
 
-def tell(process: subprocess.Popen[bytes], job: object) -> None:
-    """Write one job."""
-    assert process.stdin is not None
-    process.stdin.write(json.dumps(job).encode() + b"\n")
-    process.stdin.flush()
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
+    def tell(self, job: object) -> None:
+        """Write one job."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(job).encode() + b"\n")
+        self._process.stdin.flush()
 
-def end_child(process: subprocess.Popen[bytes]) -> None:
-    """End it, whatever it is doing."""
-    process.kill()
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            with contextlib.suppress(OSError):
-                stream.close()
-    process.wait()
+    def hear(self, seconds: float) -> list[dict[str, Any]]:
+        """What it has said meanwhile; waits for up to `seconds`. `OSError` of a child that is gone, `ValueError` of one
+        that says what it should not."""
+        assert self._process.stdout is not None
+        ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, seconds))
+        if not ready:
+            return []
+        part = os.read(self._process.stdout.fileno(), 1 << 20)
+        if not part or len(self._heard) > LONGEST_ANSWER:
+            raise OSError("The child is gone.")
+        self._heard += part
+        if b"\n" not in part:
+            return []
+        *lines, self._heard = self._heard.split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def close(self) -> None:
+        """End it, whatever it is doing."""
+        self._process.kill()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+        self._process.wait()
 
 
 # The child's end

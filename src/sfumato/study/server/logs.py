@@ -13,7 +13,6 @@ from typing import IO, Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from sfumato.study.server.child_process import FILES, NETWORK
-from sfumato.study.server.fair_use import FairTurns
 
 LOGGER = logging.getLogger("sfumato.study.server")
 
@@ -85,11 +84,6 @@ class Metrics:
         given_up = "1 if the process that checks files has given up files or network, 0 if the system cannot do that."
         self.confined = gauge("sfumato_checks_confined", given_up, ("what",))
         self.models = gauge("sfumato_models_waiting", "Models that wait or are being trained.")
-
-    def watch_checks(self, turns: FairTurns) -> None:
-        """Show how many files are checked and how many wait."""
-        self.checks.labels("running").set_function(lambda: turns.running)
-        self.checks.labels("waiting").set_function(lambda: turns.waiting)
 
     def note_confinement(self, held: list[str]) -> None:
         """A child that checks files has started; said once where something is missing."""

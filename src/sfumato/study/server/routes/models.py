@@ -19,7 +19,6 @@ from sfumato.study.pooling.added import add_counts
 from sfumato.study.pooling.gather import Pushed
 from sfumato.study.protocol.messages import ALL_SITES, DONE, TRAINED_ON, AddedCounts, DensityInfo, ModelInfo
 from sfumato.study.protocol.pool_study import PoolStudy, trains
-from sfumato.study.protocol.study_file import study_from_dict
 from sfumato.study.server.context import AnyCaller, Context, Ctx, Owner, Sent, seen_by
 from sfumato.study.server.problems import USUAL, ApiError, declared, not_found
 from sfumato.study.server.store import Caller
@@ -176,8 +175,7 @@ def queue_density(column: str, caller: Caller, context: Context, method: str = "
 
 
 def pool_of(context: Context, study: str) -> PoolStudy:
-    info = context.store.studies.find(study)
-    found = None if info is None else study_from_dict(info.definition)
+    found = context.store.studies.read(study)
     if not isinstance(found, PoolStudy):
         raise ApiError(409, "invalid", "Only a study to which sites push releases has columns to reconstruct.")
     return found

@@ -10,7 +10,6 @@ from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Resp
 
 from sfumato.core.errors import SfumatoError
 from sfumato.study.protocol.messages import ALL_SITES
-from sfumato.study.server.certificate import Certificate
 from sfumato.study.server.context import Context, Ctx, authenticate
 from sfumato.study.server.problems import ApiError, not_found
 from sfumato.study.server.routes.models import (
@@ -22,9 +21,8 @@ from sfumato.study.server.routes.models import (
     queue_training,
     read_model,
 )
-from sfumato.study.server.routes.releases import withdraw_release
-from sfumato.study.server.routes.studies import revoke_site
-from sfumato.study.server.routes.survey_owner import MOST_CODES, close, export, survey_of
+from sfumato.study.server.routes.studies import MOST_CODES, close, export, revoke_site, survey_of, withdraw_release
+from sfumato.study.server.settings import Certificate
 from sfumato.study.server.web.model_pages import model_page
 from sfumato.study.server.web.rendering import (
     COOKIE,

@@ -1,16 +1,79 @@
-"""A study and its sites."""
+"""What programs ask of a study: the service, a study and its sites, releases, and a survey for its owner."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import contextlib
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path
+from anyio import to_thread
+from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import Path as Part
+from fastapi.responses import StreamingResponse
 from pydantic import Field
+from sqlalchemy.exc import SQLAlchemyError
 
-from sfumato.study.protocol.messages import Invited, SiteInfo, StudyInfo
-from sfumato.study.server.context import AnyCaller, Ctx, Owner, Sent
-from sfumato.study.server.problems import USUAL, declared, not_found
+from sfumato.study.protocol.messages import (
+    LONGEST,
+    Invited,
+    Receipt,
+    ReleaseInfo,
+    SharedRows,
+    SiteInfo,
+    StudyInfo,
+    push_wish,
+    withdraw_wish,
+)
+from sfumato.study.protocol.survey_file import SurveyStudy
+from sfumato.study.server.accept_push import Push, keep_test_table
+from sfumato.study.server.context import (
+    AnyCaller,
+    Context,
+    Ctx,
+    Owner,
+    Sent,
+    Sha256,
+    SiteCaller,
+    SiteOfStudy,
+    check_signed,
+)
+from sfumato.study.server.problems import USUAL, declared, not_found, unavailable
+from sfumato.study.server.store import TestTable
+from sfumato.study.server.store.sql_tables import CLOSED
 from sfumato.study.server.store.store import LONGEST_DAYS
+from sfumato.study.server.survey.received import survey_progress, write_parts
+
+# Is it alive, and how is it doing?
+
+
+service = APIRouter(tags=["service"])
+
+
+@service.get("/healthz", responses=declared(503))
+def healthz(context: Ctx) -> dict[str, str]:
+    """200 while the database answers."""
+    if not context.store.database.is_alive():
+        raise unavailable()
+    return {"status": "ok"}
+
+
+@service.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+def metrics(context: Ctx) -> Response:
+    """Counters of this process in Prometheus's text format."""
+    with contextlib.suppress(SQLAlchemyError):
+        context.metrics.models.set(context.store.models.waiting())
+    return Response(context.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+# A study and its sites.
+
 
 router = APIRouter(prefix="/api/v1/studies/{study_id}", tags=["studies"], responses=USUAL)
 
@@ -44,7 +107,168 @@ def list_sites(caller: Owner, context: Ctx) -> list[SiteInfo]:
 
 
 @router.delete("/sites/{name}", status_code=204, responses=declared(403))
-def revoke_site(name: Annotated[str, Path(max_length=60)], caller: Owner, context: Ctx) -> None:
+def revoke_site(name: Annotated[str, Part(max_length=60)], caller: Owner, context: Ctx) -> None:
     """End a site's tokens. What it pushed stays, until it is withdrawn."""
     if not context.store.sites.revoke(caller.study, name):
         raise not_found("site")
+
+
+# Releases: pushed, listed and withdrawn; never read back.
+
+
+releases = APIRouter(prefix="/api/v1/studies/{study_id}", tags=["releases"], responses=USUAL)
+
+
+def _binary(*kinds: str) -> dict[str, Any]:
+    body = {"schema": {"type": "string", "format": "binary"}}
+    return {"requestBody": {"required": True, "content": dict.fromkeys(kinds, body)}}
+
+
+MOST_RELEASES = 100
+"""Of one page: each brings its card."""
+PARQUET, CSV = "application/vnd.apache.parquet", "text/csv"
+_AGAIN: dict[int | str, dict[str, Any]] = {
+    200: {"model": Receipt, "description": "The release was pushed before; the receipt is the same."}
+}
+Signature = Annotated[
+    str | None, Header(max_length=LONGEST, description="Where a key is enrolled for the site: its signature.")
+]
+_PUSH = declared(400, 403, 408, 409, 410, 413, 507)
+
+
+@releases.put(
+    "/releases/{sha256}",
+    status_code=201,
+    responses=_AGAIN | _PUSH,
+    openapi_extra=_binary(PARQUET),
+)
+async def push_release(
+    sha256: Sha256,
+    caller: SiteCaller,
+    context: Ctx,
+    request: Request,
+    response: Response,
+    purpose: Annotated[Literal["train", "test"], Query()] = "train",
+    sfumato_signed: Signature = None,
+) -> Receipt:
+    """Push release.parquet, its card inside. Repeating a push is safe; the receipt means that it is durable."""
+    wish = push_wish(caller.study, sha256, purpose)
+    await to_thread.run_sync(check_signed, context, caller, wish, sfumato_signed)
+    response.status_code, receipt = await Push(caller.study, caller.site, sha256, purpose).run(request, context)
+    return receipt
+
+
+@releases.get("/releases")
+def list_releases(
+    caller: AnyCaller,
+    context: Ctx,
+    limit: Annotated[int, Query(ge=1, le=MOST_RELEASES, description="How many at most.")] = MOST_RELEASES,
+    after: Annotated[str | None, Query(pattern="^[0-9a-f]{64}$", description="SHA-256 of the last one seen.")] = None,
+) -> list[ReleaseInfo]:
+    """A site's own releases; for the owner all of them: counts and cards, never rows.
+
+    They come page by page, the oldest first: ask for those `after` the last one, until an empty page comes.
+    """
+    return context.store.releases.all(caller.study, caller.site, after=after, most=limit)
+
+
+@releases.get("/shared-rows", responses=declared(403))
+def list_shared_rows(caller: Owner, context: Ctx) -> list[SharedRows]:
+    """Pairs of releases that share rows beyond what chance would give, the largest share first."""
+    return context.store.shared_rows.pairs(caller.study)
+
+
+@releases.get("/releases/{sha256}")
+def read_release(sha256: Sha256, caller: AnyCaller, context: Ctx) -> ReleaseInfo:
+    """One release with its card."""
+    found = context.store.releases.find(caller.study, sha256, caller.site)
+    if found is None:
+        raise not_found("release")
+    return found
+
+
+@releases.delete("/releases/{sha256}", status_code=204, responses=declared(403))
+def withdraw_release(sha256: Sha256, caller: AnyCaller, context: Ctx, sfumato_signed: Signature = None) -> None:
+    """Withdraw a release: its rows are deleted, and models that used it are marked."""
+    if caller.site is not None:
+        site = SiteOfStudy(caller.study, caller.site)
+        check_signed(context, site, withdraw_wish(caller.study, sha256), sfumato_signed)
+    if not context.store.releases.withdraw(caller.study, sha256, caller.site):
+        raise not_found("release")
+    context.folder.release(caller.study, sha256).unlink(missing_ok=True)
+
+
+@releases.put(
+    "/test",
+    responses=declared(400, 403, 408, 413, 507),
+    openapi_extra=_binary(PARQUET, CSV),
+)
+async def put_test_table(caller: Owner, context: Ctx, request: Request) -> TestTable:
+    """A PUBLIC table of plain rows to test models on: anybody may see it. It replaces an earlier one."""
+    return await keep_test_table(request, context, caller.study)
+
+
+# What the owner of a survey asks: how it goes, codes of invitation, its end, and the received bits.
+
+
+surveys = APIRouter(prefix="/api/v1/studies/{study_id}/survey", tags=["surveys"])
+PIECE = 1 << 18
+MOST_CODES = 10_000
+
+
+class CodesWanted(Sent):
+    """How many single-use codes."""
+
+    number: Annotated[int, Field(ge=1, le=MOST_CODES)]
+
+
+def survey_of(context: Context, study: str) -> SurveyStudy:
+    """The survey of a study, or 404 where it is of another kind."""
+    survey = context.store.studies.read(study)
+    if not isinstance(survey, SurveyStudy):
+        raise not_found("survey")
+    return survey
+
+
+@surveys.get("", responses=declared(401, 403, 404, 429, 503))
+def progress(caller: Owner, context: Ctx) -> dict[str, Any]:
+    """Answers, levels and what the guidance allows, version by version; hours are the finest times."""
+    return survey_progress(context.store.surveys, caller.study, survey_of(context, caller.study))
+
+
+@surveys.post("/codes", status_code=201, responses=declared(400, 401, 403, 404, 408, 413, 422, 429, 503))
+def new_codes(wanted: CodesWanted, caller: Owner, context: Ctx) -> dict[str, list[str]]:
+    """New codes of invitation, shown this once; nothing that is kept tells which answer came by which code."""
+    survey_of(context, caller.study)
+    return {"codes": context.store.surveys.codes.add(caller.study, wanted.number)}
+
+
+@surveys.post("/close", responses=declared(401, 403, 404, 429, 503))
+def close(caller: Owner, context: Ctx) -> dict[str, str]:
+    """Accept no more answers, from within a second on, for good; log, bits and models stay."""
+    survey_of(context, caller.study)
+    context.store.studies.close(caller.study)
+    return {"state": CLOSED}
+
+
+@surveys.get(
+    "/export",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"application/zip": {}}}, **declared(401, 403, 404, 429, 503)},
+)
+def export(caller: Owner, context: Ctx) -> StreamingResponse:
+    """The received bits with their cards, one part for each version of the guidance, as a zip file."""
+    survey = survey_of(context, caller.study)
+    packed = tempfile.TemporaryFile()  # noqa: SIM115 - it lives until the last piece is sent
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
+        for part in write_parts(context.store.surveys, caller.study, survey, Path(folder)):
+            for file in sorted(part.iterdir()):
+                archive.write(file, f"{part.name}/{file.name}")
+    packed.seek(0)
+
+    def pieces() -> Iterator[bytes]:
+        with packed:
+            while piece := packed.read(PIECE):
+                yield piece
+
+    return StreamingResponse(pieces(), media_type="application/zip")

@@ -14,9 +14,9 @@ import hashlib
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -26,11 +26,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from threadpoolctl import ThreadpoolController
 
 from sfumato.channels.guidance.guidance import Guidance, SurveyCounts, encode_matrix
-from sfumato.study.protocol.study_file import study_from_dict
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.protocol.survey_guidance import guidance_for, inputs_hash
 from sfumato.study.protocol.survey_log import LETTERS, LogEntry, read_number, write_number
-from sfumato.study.server.fair_use import Buckets
+from sfumato.study.server.context import Buckets
 from sfumato.study.server.logs import fault, log
 from sfumato.study.server.problems import ApiError, unavailable
 from sfumato.study.server.settings import Rate
@@ -350,9 +349,7 @@ class SurveyDesks:
         info = self._store.studies.find(study)
         if info is None or info.kind != SurveyStudy.kind:
             return None
-        survey = study_from_dict(info.definition)
-        assert isinstance(survey, SurveyStudy)
-        return SurveyDesk(self._store.surveys, study, survey)
+        return SurveyDesk(self._store.surveys, study, SurveyStudy.from_dict(info.definition))
 
     async def _keep_watch(self) -> None:
         while True:
@@ -381,12 +378,6 @@ class SurveyDesks:
         self._desks.clear()
 
 
-@dataclass
-class _Noted:
-    times: int
-    fields: dict[str, Any]
-
-
 class Faults:
     """Faults of respondents' requests, logged once a minute and all together: no line says when a respondent asked.
 
@@ -395,17 +386,14 @@ class Faults:
 
     def __init__(self) -> None:
         self.patience = TELL_SECONDS
-        self._noted: dict[tuple[str, ...], _Noted] = {}
+        self._noted: Counter[tuple[str, ...]] = Counter()
         self._told = time.monotonic()
 
     def note(self, error: Exception) -> ApiError:
         """Count an error by its type and place; returns what the client is told."""
         away = isinstance(error, SQLAlchemyError)  # the database went away: nothing was acknowledged
-        event, fields = "database" if away else "fault", fault(error)
-        noted = self._noted.setdefault(
-            (event, fields["fault"], *fields["where"]), _Noted(0, {"event": event, **fields})
-        )
-        noted.times += 1
+        fields = fault(error)
+        self._noted["database" if away else "fault", fields["fault"], *fields["where"]] += 1
         return unavailable() if away else ApiError(500, "fault", "The server failed. Nothing was counted.")
 
     def tell(self, *, now: bool = False) -> None:
@@ -413,10 +401,9 @@ class Faults:
         if not now and time.monotonic() - self._told < self.patience:
             return
         self._told = time.monotonic()
-        noted, self._noted = self._noted, {}
-        for one in noted.values():
-            fields = dict(one.fields)
-            log(fields.pop("event"), 40, times=one.times, **fields)
+        noted, self._noted = self._noted, Counter()
+        for (event, kind, *where), times in noted.items():
+            log(event, 40, times=times, fault=kind, where=where)
 
 
 # Group commit: answers that arrive together become durable together, in one transaction.

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import select
 import threading
 import time
 from collections.abc import Callable
@@ -14,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.core.records import Record
-from sfumato.study.server.child_process import end_child, start_child, tell
+from sfumato.study.server.child_process import Child
 
 # A check as both ends of the pipe know it: how large and how strangely packed a file may be, and the verdict.
 
@@ -70,45 +67,32 @@ _QUIET = {
 STARTING_SECONDS = 120
 WALL = 4
 """Seconds by the clock for each of processor time: no file is refused because the machine is busy."""
-LONGEST_ANSWER = 64 << 20
 
 
-class Child:
+class Checker(Child):
     """One process; a job at a time."""
 
     def __init__(self, folder: Path) -> None:
-        seen = {FOLDER: str(folder.resolve())}
-        self._process = start_child("sfumato.study.server.validation.checker", _QUIET | seen)
+        super().__init__("sfumato.study.server.validation.checker", _QUIET | {FOLDER: str(folder.resolve())})
         self.confined: list[str] = self._answer(STARTING_SECONDS)["confined"]
 
     def check(self, job: dict[str, Any], seconds: float) -> dict[str, Any] | None:
         """The answer, or None for a child that died or took too long; it is then gone."""
         try:
-            tell(self._process, job)
+            self.tell(job)
             return self._answer(seconds)
-        except (OSError, ValueError, TimeoutError):
+        except (OSError, ValueError):
             self.close()
             return None
 
     def _answer(self, seconds: float) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        descriptor, end = self._process.stdout.fileno(), time.monotonic() + seconds
-        parts: list[bytes] = []
-        size = 0
-        while not parts or not parts[-1].endswith(b"\n"):
-            waited, _, _ = select.select([descriptor], [], [], max(0.0, end - time.monotonic()))
-            if not waited:
+        end = time.monotonic() + seconds
+        while True:
+            left = end - time.monotonic()
+            if heard := self.hear(left):
+                return heard[0]
+            if left <= 0:
                 raise TimeoutError
-            part = os.read(descriptor, 1 << 16)
-            size += len(part)
-            if not part or size > LONGEST_ANSWER:
-                raise OSError("The child is gone.")
-            parts.append(part)
-        answer: dict[str, Any] = json.loads(b"".join(parts))
-        return answer
-
-    def close(self) -> None:
-        end_child(self._process)
 
 
 class ValidationPool:
@@ -126,7 +110,7 @@ class ValidationPool:
     ) -> None:
         self.size, self.limits, self._folder, self._started = size, limits, folder, started
         self._turns = threading.Semaphore(size)
-        self._idle: list[Child] = []
+        self._idle: list[Checker] = []
         self._lock, self._closed, self._living = threading.Lock(), False, 0
 
     def check(self, what: str, path: Path, study: dict[str, Any], rows: int | None = None) -> Verdict:
@@ -156,14 +140,14 @@ class ValidationPool:
                 with self._turns:
                     self._put_back(self._new_child())
 
-    def _new_child(self) -> Child:
-        child = Child(self._folder)
+    def _new_child(self) -> Checker:
+        child = Checker(self._folder)
         with self._lock:
             self._living += 1
         self._started(child.confined)
         return child
 
-    def _put_back(self, child: Child) -> None:
+    def _put_back(self, child: Checker) -> None:
         with self._lock:
             if not self._closed:
                 self._idle.append(child)

@@ -17,16 +17,14 @@ from sfumato.reconstruction.density import Density, from_plain
 from sfumato.reconstruction.picture import SMALL, plain
 from sfumato.study.protocol.messages import DONE, FAILED, QUEUED, RUNNING, DensityInfo
 from sfumato.study.protocol.pool_study import PoolStudy, trains
-from sfumato.study.protocol.study_file import study_from_dict
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.server.context import Context, seen_by
 from sfumato.study.server.problems import forbidden
 from sfumato.study.server.store.sql_tables import CLOSED
 from sfumato.study.server.survey.received import survey_progress
 from sfumato.study.server.web.charts import MOST_BARS, bars, steps
-from sfumato.study.server.web.model_pages import overview
+from sfumato.study.server.web.model_pages import asked, guarantee, overview, shown_site, site_totals, totals
 from sfumato.study.server.web.rendering import Visit
-from sfumato.study.server.web.shown_study import asked, guarantee, shown_site, site_totals, totals
 
 # Densities on the owner's page: what waits, and the newest of each column as a picture with its band.
 
@@ -156,8 +154,7 @@ def survey_page(visit: Visit, flash: Flash | None, status: int) -> HTMLResponse:
     if not visit.owns:
         raise forbidden("the owner of the survey")
     study = visit.study
-    survey = study_from_dict(study.definition)
-    assert isinstance(survey, SurveyStudy)
+    survey = SurveyStudy.from_dict(study.definition)
     progress = survey_progress(visit.context.store.surveys, study.id, survey)
     versions: Sequence[Mapping[str, Any]] = progress["versions"]
     hours = [(entry["hour"].replace("T", ", ") + " h", entry["answers"]) for entry in progress["by_hour"]]

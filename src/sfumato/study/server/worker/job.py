@@ -13,7 +13,6 @@ from sfumato.study.pooling.added import with_added_counts
 from sfumato.study.pooling.gather import Pushed, Request
 from sfumato.study.protocol.messages import AGREEING_SITES, ALL_SITES, ReleaseInfo
 from sfumato.study.protocol.pool_study import PoolStudy
-from sfumato.study.protocol.study_file import study_from_dict
 from sfumato.study.protocol.survey_file import SurveyStudy
 
 if TYPE_CHECKING:  # the child has no use for a database
@@ -47,8 +46,7 @@ class Job(Record):
         """Everything that the study's sites have pushed by now and not withdrawn, or that a survey has received: those
         bits are written into a folder beside the model, and nothing else is known about respondents. `more` are fields:
         memory and niceness, and of a pool its sites or a column."""
-        info = store.studies.find(study)
-        found = None if info is None else study_from_dict(info.definition)
+        found = store.studies.read(study)
         place = folder.incoming()
         job = cls(classifier, str(place.with_suffix(".skops")), **more)
         if isinstance(found, SurveyStudy):
@@ -61,9 +59,9 @@ class Job(Record):
         releases, table = store.releases.all(study, withdrawn=False), store.releases.test_table(study)
         if isinstance(found, PoolStudy):
             job = replace(job, largest_share=found.largest_site_share)
-            if found.plan is not None and info is not None:
+            if found.plan is not None:
                 place.mkdir(mode=0o700)
-                job = replace(job, scratch=str(place), study=dict(info.definition))
+                job = replace(job, scratch=str(place), study=found.to_dict())
         return replace(
             job,
             train=_files(folder, study, [one for one in releases if one.purpose == "train"]),

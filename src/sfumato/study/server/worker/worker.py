@@ -7,10 +7,8 @@ dies stops renewing its lease, and the model is claimed again.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import secrets
-import select
 import threading
 import time
 from collections.abc import Callable
@@ -21,7 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from sfumato.core.errors import SfumatoError
 from sfumato.study.protocol.messages import ModelInfo
-from sfumato.study.server.child_process import end_child, start_child, tell
+from sfumato.study.server.child_process import Child
 from sfumato.study.server.folder import DataFolder
 from sfumato.study.server.logs import log
 from sfumato.study.server.settings import Settings
@@ -171,39 +169,19 @@ class Worker:
         return {"done": True}
 
 
-class Training:
-    """A training under way in a child process, started at once.
-
-    `messages` is asked again and again until one says `done` or `failed`.
-    """
+class Training(Child):
+    """A training under way, started at once. `messages` is asked again and again until one says `done` or `failed`."""
 
     def __init__(self, job: Job) -> None:
         threads = str(max(1, (os.cpu_count() or 2) // 2))  # the rest is left to the server
         quiet = {"OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
-        self._process = start_child("sfumato.study.server.worker.trainer", quiet)
-        self._heard = b""
+        super().__init__("sfumato.study.server.worker.trainer", quiet)
         with contextlib.suppress(OSError):  # a child that is gone already is found out by its silence
-            tell(self._process, job.to_dict())
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
+            self.tell(job.to_dict())
 
     def messages(self, seconds: float) -> list[dict[str, Any]]:
-        """What it has said meanwhile; waits for up to `seconds`. A child that died has failed."""
-        assert self._process.stdout is not None
-        ready, _, _ = select.select([self._process.stdout], [], [], seconds)
-        if not ready:
-            return []
-        part = os.read(self._process.stdout.fileno(), 1 << 20)
-        if not part:
-            return [{"failed": DIED}]
-        *lines, self._heard = (self._heard + part).split(b"\n")
+        """What it has said meanwhile; a child that died has failed."""
         try:
-            return [json.loads(line) for line in lines]
-        except ValueError:
+            return self.hear(seconds)
+        except (OSError, ValueError):
             return [{"failed": DIED}]
-
-    def close(self) -> None:
-        """End it, whatever it is doing."""
-        end_child(self._process)
