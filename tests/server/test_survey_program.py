@@ -138,7 +138,7 @@ def test_a_program_exchanges_its_invitation_first_and_sends_a_ticket(client: Tes
         server, ANSWERS, RespondAsked(max_level=9), Device(tickets=tickets)
     )  # the ticket is there: no code is needed any more
     assert (again.drawn.id, again.drawn.ticket) == (prepared.drawn.id, prepared.drawn.ticket)
-    assert send(server, prepared)
+    assert send(server, prepared.drawn)
     tickets.clear()
     with pytest.raises(RefusedError, match="already used"):
         prepare(server, ANSWERS, RespondAsked(max_level=9), Device(tickets=tickets, code=code))
@@ -156,7 +156,7 @@ def test_a_lost_signature_costs_nothing(client: TestClient, tmp_path: Path, monk
         patch.setattr(SurveyServer, "exchange", lost)
         with pytest.raises(CoordinatorError, match="away"):
             prepare(server, ANSWERS, RespondAsked(max_level=9), Device(tickets=tickets, code=code))
-    assert send(server, prepare(server, ANSWERS, RespondAsked(max_level=9), Device(tickets=tickets, code=code)))
+    assert send(server, prepare(server, ANSWERS, RespondAsked(max_level=9), Device(tickets=tickets, code=code)).drawn)
 
 
 def test_bits_that_wait_since_an_older_version_get_a_ticket(client: TestClient, tmp_path: Path) -> None:

@@ -287,7 +287,7 @@ def test_a_program_answers_like_the_page(
     assert prepared.witnesses == "not witnessed"
     assert 0 < prepared.epsilon < 100
     pending = tmp_path / "pending.json"
-    assert send(server, prepared, pending)
+    assert send(server, prepared.drawn, pending)
     assert was_sent(pending)
     assert json.loads(pending.read_text()) == {"sent": True}  # and nothing of the answer
     assert not server.send(prepared.drawn.message())  # the same answer again is not counted again
@@ -338,7 +338,7 @@ def test_drawn_bits_wait_privately_and_are_sent_unchanged(
     with monkeypatch.context() as broken:
         broken.setattr(server, "send", lambda _: (_ for _ in ()).throw(CoordinatorError("away")))
         with pytest.raises(CoordinatorError):
-            send(server, prepared, pending)
+            send(server, prepared.drawn, pending)
     assert pending.stat().st_mode & 0o077 == 0
     sent: list[dict[str, object]] = []
     monkeypatch.setattr(server, "send", lambda answer: bool(sent.append(answer)) or True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from sfumato.auditing.survey_audit import SurveyMeasures
@@ -25,7 +26,7 @@ from sfumato.channels.guidance.disclosure import (
 from sfumato.channels.guidance.epsilon import record_epsilon
 from sfumato.channels.guidance.guidance import SurveyCounts, SurveyRules
 from sfumato.channels.guidance.space import AnswerSpace
-from sfumato.core.array_types import Bits, Codes
+from sfumato.core.array_types import Bits, Codes, Floats
 from sfumato.core.asked import asks
 from sfumato.core.errors import TableError, UsageError
 from sfumato.core.progress import Progress, silent
@@ -384,8 +385,13 @@ def measure_survey(survey: SurveyStudy | Path | str, population: Any, *, seed: i
         found, the bound that no guidance exceeds, and the degree of error. `sentences()` says it in words.
     """
     found = load_survey(survey)
-    space: AnswerSpace = answer_space(found)
-    codes, y = population_of(found, answered(found, open_table(population).read(), seed))
-    ended = simulate(codes, y, space, survey_rules(found), startup=startup_counts(found), seed=seed, keep_rows=False)
-    V = ended.versions[-1].guidance.V
-    return measure_of(codes, y, space, V, survey_rules(found), seed)
+    table = answered(found, open_table(population).read(), seed)
+    V = guidance_at_the_end(found, table, seed)
+    return measure_of(*population_of(found, table), answer_space(found), V, survey_rules(found), seed)
+
+
+def guidance_at_the_end(survey: SurveyStudy, table: pa.Table, seed: int) -> Floats:
+    """What a survey of these people would end with, by simulation."""
+    space, rules, start = answer_space(survey), survey_rules(survey), startup_counts(survey)
+    ended = simulate(*population_of(survey, table), space, rules, startup=start, seed=seed, keep_rows=False)
+    return ended.versions[-1].guidance.V

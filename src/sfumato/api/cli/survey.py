@@ -353,7 +353,7 @@ def respond(
         if not sending.yes:
             nobody = "Nothing was sent: no person is here to look at it. Add --yes to send without asking."
             console.confirm("Send?", unasked=nobody)
-        new = send(server, prepared, pending)
+        new = send(server, prepared.drawn, pending)
         tickets.clear()
     console.say("Sent." if new else "The survey already had this answer.")
     console.result({**told, "sent": True, "counted": new})

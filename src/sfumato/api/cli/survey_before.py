@@ -101,19 +101,11 @@ def audit_survey(
     from sfumato.api.cli.audit import attack_lines, wrapped
     from sfumato.auditing.survey_audit import audit_survey as run
     from sfumato.auditing.survey_audit import miner_dict
-    from sfumato.channels.guidance.disclosure import simulate
     from sfumato.channels.guidance.guidance import encode_matrix
     from sfumato.guarantee import Card
     from sfumato.study.protocol.study_file import load_survey
-    from sfumato.study.protocol.survey_guidance import (
-        answer_space,
-        answered,
-        answers_in_words,
-        population_of,
-        startup_counts,
-        survey_encoding,
-        survey_rules,
-    )
+    from sfumato.study.protocol.survey_guidance import answered, answers_in_words, survey_encoding, survey_rules
+    from sfumato.study.survey_plan import guidance_at_the_end
     from sfumato.table import open_table
 
     survey = load_survey(file)
@@ -124,10 +116,7 @@ def audit_survey(
             raise UsageError(f"{part} is not a part of this survey. Give a folder that `sfumato survey export` wrote.")
         guidance = str(card.transform["guidance"])
     else:
-        codes, y = population_of(survey, table)
-        start = startup_counts(survey)
-        ended = simulate(codes, y, answer_space(survey), rules, startup=start, seed=options.seed, keep_rows=False)
-        guidance = encode_matrix(ended.versions[-1].guidance.V)
+        guidance = encode_matrix(guidance_at_the_end(survey, table, options.seed))
     with console.listening() as progress:
         found = run(
             answers_in_words(survey, table),

@@ -224,9 +224,18 @@ def alone(pending: Path) -> AbstractContextManager[None]:
     return exclusive(pending, busy=NothingNewError(words))
 
 
-def send(server: SurveyServer, prepared: Prepared, pending: Path | None = None) -> bool:
+def send(server: SurveyServer, drawn: Drawn, pending: Path | None = None) -> bool:
     """Send the drawn bits; they are kept (0600) until acknowledged, and a second attempt sends the same ones."""
-    return _bring_over(server, prepared.drawn, pending)
+    if pending is None:
+        return server.send(drawn.message())
+    write_whole(pending, json.dumps(drawn.to_dict()), private=True)
+    try:
+        new = server.send(drawn.message())
+    except RefusedError as error:  # a server that could make us draw again would learn more each time
+        words = f"{error} The drawn bits wait in {pending}; the same command sends them again."
+        raise RefusedError(words, error.status, error.code, error.objections) from error
+    write_whole(pending, json.dumps(SENT), private=True)
+    return new
 
 
 def resend(server: SurveyServer, pending: Path, tickets: TicketBox | None = None, code: str | None = None) -> bool:
@@ -239,25 +248,12 @@ def resend(server: SurveyServer, pending: Path, tickets: TicketBox | None = None
         raise _unreadable(pending) from error
     if before and tickets is not None:
         drawn = replace(drawn, ticket=tickets.obtain(server, server.describe()[0], code or before, drawn.id).ticket)
-    return _bring_over(server, drawn, pending)
+    return send(server, drawn, pending)
 
 
 def was_sent(pending: Path) -> bool:
     """Whether the answer that waited here was acknowledged: of that answer nothing else is kept."""
     return pending.exists() and _waiting(pending) == SENT
-
-
-def _bring_over(server: SurveyServer, drawn: Drawn, pending: Path | None) -> bool:
-    if pending is None:
-        return server.send(drawn.message())
-    write_whole(pending, json.dumps(drawn.to_dict()), private=True)
-    try:
-        new = server.send(drawn.message())
-    except RefusedError as error:  # a server that could make us draw again would learn more each time
-        words = f"{error} The drawn bits wait in {pending}; the same command sends them again."
-        raise RefusedError(words, error.status, error.code, error.objections) from error
-    write_whole(pending, json.dumps(SENT), private=True)
-    return new
 
 
 def _waiting(pending: Path) -> Any:

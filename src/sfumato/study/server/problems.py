@@ -82,26 +82,32 @@ def unavailable(what: str = "database") -> ApiError:
 
 
 CLOSE = {"Connection": "close"}
-_WORDS = {
-    400: "The request cannot be understood.",
-    401: "The token is missing or not valid.",
-    403: "The token is for another role.",
-    404: "There is nothing with this name, or it belongs to another study.",
-    408: "The client sent nothing for too long.",
-    409: "The same rows were pushed before: by another site, in another file or for another purpose.",
-    410: "The content was withdrawn earlier.",
-    413: "The body is too large, or exceeds the site's quota.",
-    422: "The content is refused; `objections` says why.",
-    429: "Too many requests; Retry-After says when to try again.",
-    500: "The server failed.",
-    503: "The database does not respond; try again later.",
-    507: "The disk is full.",
+STATUSES = {
+    400: ("Bad request", "The request cannot be understood."),
+    401: ("Signed out", "The token is missing or not valid."),
+    403: ("Not allowed", "The token is for another role."),
+    404: ("Not found", "There is nothing with this name, or it belongs to another study."),
+    405: ("Method not allowed", ""),
+    408: ("Too slow", "The client sent nothing for too long."),
+    409: (
+        "Not possible now",
+        "The same rows were pushed before: by another site, in another file, for another purpose.",
+    ),
+    410: ("Withdrawn", "The content was withdrawn earlier."),
+    413: ("Too large", "The body is too large, or exceeds the site's quota."),
+    421: ("Wrong host name", ""),
+    422: ("Not accepted", "The content is refused; `objections` says why."),
+    429: ("Too many requests", "Too many requests; Retry-After says when to try again."),
+    500: ("The server failed", "The server failed."),
+    503: ("The database does not respond", "The database does not respond; try again later."),
+    507: ("The disk is full", "The disk is full."),
 }
+"""The title of a page that says it, and what the API's description says of a route that may answer it."""
 
 
 def declared(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """What a route may return besides success, for the API's description."""
-    return {status: {"model": ErrorMessage, "description": _WORDS[status]} for status in statuses}
+    return {status: {"model": ErrorMessage, "description": STATUSES[status][1]} for status in statuses}
 
 
 USUAL = declared(401, 404, 422, 429, 503)

@@ -90,10 +90,7 @@ class SignedCommitment(Sent):
 def commit(sent: SignedCommitment, _: TokenHolder, context: Ctx) -> LogReceipt:
     """Log what an owner released, by the owner's word; any token of a study here will do."""
     read_commitment(sent.model_dump())
-    store = context.store
-    entry = commitment_entry(sent.model_dump(), store.database.today())
-    number = store.log.add(entry)
-    return LogReceipt(entry.decode(), store.log.signer.key.text, store.log.proof(number))
+    return context.store.log.receipt(commitment_entry(sent.model_dump(), context.store.database.today()))
 
 
 class NoiseCommitted(Sent):
@@ -108,9 +105,7 @@ def commit_noise(sent: NoiseCommitted, _: TokenHolder, context: Ctx) -> LogRecei
     """Log a commitment, and answer it with a value that nobody could know before: it follows from the log's key."""
     store = context.store
     answer = answer_of(store.log.signer.secret, sent.commitment)
-    entry = noise_entry(sent.model_dump(), answer, store.database.today())
-    number = store.log.add(entry)
-    return LogReceipt(entry.decode(), store.log.signer.key.text, store.log.proof(number))
+    return store.log.receipt(noise_entry(sent.model_dump(), answer, store.database.today()))
 
 
 class Cosigned(Sent):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path
@@ -17,7 +16,7 @@ from sfumato.reconstruction.density import from_plain
 from sfumato.reconstruction.reconstruct import METHODS
 from sfumato.study.pooling.added import add_counts
 from sfumato.study.pooling.gather import Pushed
-from sfumato.study.protocol.messages import ALL_SITES, DONE, TRAINED_ON, AddedCounts, DensityInfo, ModelInfo
+from sfumato.study.protocol.messages import DONE, TRAINED_ON, AddedCounts, DensityInfo, ModelInfo
 from sfumato.study.protocol.pool_study import PoolStudy, trains
 from sfumato.study.server.context import AnyCaller, Context, Ctx, Owner, Sent, seen_by
 from sfumato.study.server.problems import USUAL, ApiError, declared, not_found
@@ -49,18 +48,8 @@ class Training(Sent):
 @router.post("", status_code=202, responses=declared(400, 403, 413))
 def train_model(training: Training, caller: Owner, context: Ctx) -> ModelInfo:
     """Ask for a model; a worker trains it in the background."""
-    return queue_training(training.classifier, caller, context, training.sites, training.parameters)
-
-
-def queue_training(
-    classifier: str,
-    caller: Caller,
-    context: Context,
-    sites: str = ALL_SITES,
-    parameters: Mapping[str, Any] | None = None,
-) -> ModelInfo:
-    """The same for pages."""
-    if sites not in TRAINED_ON:
+    classifier, sites, parameters = training.classifier, training.sites, training.parameters
+    if sites not in TRAINED_ON:  # a form of a page was not read as JSON is
         raise ApiError(422, "invalid", f"The training sites must be one of: {', '.join(TRAINED_ON)}.")
     if (classifier.split() or [""])[0] not in CLASSIFIERS:
         names = ", ".join(CLASSIFIERS)
@@ -118,11 +107,6 @@ def read_model(model_id: ModelId, caller: AnyCaller, context: Ctx) -> ModelInfo:
 )
 def download_model(model_id: ModelId, caller: AnyCaller, context: Ctx) -> FileResponse:
     """The model as a skops file. One that contains released rows is for the owner alone."""
-    return model_file(model_id, caller, context)
-
-
-def model_file(model_id: str, caller: Caller, context: Context) -> FileResponse:
-    """The same for pages."""
     found = read_model(model_id, caller, context)
     if found.contains_rows and caller.role != OWNER:
         raise ApiError(403, "forbidden", "This model contains released rows of all sites: only the owner may have it.")
@@ -155,11 +139,7 @@ NO_NOISE_TO_TAKE_AWAY = (
 @densities.post("", status_code=202, responses=declared(400, 403, 413))
 def reconstruct(wish: Wish, caller: Owner, context: Ctx) -> DensityInfo:
     """Ask for the density of a column; a worker reconstructs it in the background, from all that sites pushed."""
-    return queue_density(wish.column, caller, context, wish.method)
-
-
-def queue_density(column: str, caller: Caller, context: Context, method: str = "parzen-program") -> DensityInfo:
-    """The same for pages."""
+    column, method = wish.column, wish.method
     if method not in METHODS:
         raise ApiError(422, "invalid", f"There is no such method. Choose one of: {', '.join(METHODS)}.")
     study = pool_of(context, caller.study)

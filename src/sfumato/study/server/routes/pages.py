@@ -15,11 +15,13 @@ from sfumato.study.server.problems import ApiError, not_found
 from sfumato.study.server.routes.models import (
     DensityId,
     ModelId,
+    Training,
+    Wish,
     density_table,
-    model_file,
-    queue_density,
-    queue_training,
+    download_model,
     read_model,
+    reconstruct,
+    train_model,
 )
 from sfumato.study.server.routes.studies import MOST_CODES, close, export, revoke_site, survey_of, withdraw_release
 from sfumato.study.server.settings import Certificate
@@ -99,7 +101,7 @@ def show_model(model_id: ModelId, visit: AnyVisit) -> HTMLResponse:
 
 @router.get("/studies/{study_id}/models/{model_id}/file")
 def save_model(model_id: ModelId, visit: AnyVisit) -> FileResponse:
-    return model_file(model_id, visit.caller, visit.context)
+    return download_model(model_id, visit.caller, visit.context)
 
 
 @router.get("/studies/{study_id}/densities-part")
@@ -141,14 +143,14 @@ def _back(visit: Visit, done: str, part: str) -> Response:
 
 @router.post("/studies/{study_id}/train")
 def train(visit: OwnersVisit, sent: Form) -> Response:
-    wished = sent.get("classifier", ""), visit.caller, visit.context, sent.get("sites", ALL_SITES)
-    return _carried_out(visit, lambda: queue_training(*wished), "training", "models")
+    wished = Training.model_construct(classifier=sent.get("classifier", ""), sites=sent.get("sites", ALL_SITES))
+    return _carried_out(visit, lambda: train_model(wished, visit.caller, visit.context), "training", "models")
 
 
 @router.post("/studies/{study_id}/reconstruct")
-def reconstruct(visit: OwnersVisit, sent: Form) -> Response:
-    wished = sent.get("column", ""), visit.caller, visit.context
-    return _carried_out(visit, lambda: queue_density(*wished), "reconstructing", "densities")
+def reconstruct_column(visit: OwnersVisit, sent: Form) -> Response:
+    wished = Wish.model_construct(column=sent.get("column", ""))
+    return _carried_out(visit, lambda: reconstruct(wished, visit.caller, visit.context), "reconstructing", "densities")
 
 
 @router.post("/studies/{study_id}/invite")

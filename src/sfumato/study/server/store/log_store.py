@@ -17,6 +17,7 @@ from sfumato.core.errors import CardError, UsageError
 from sfumato.ledger.merkle import TILE, TILE_LEVELS, Nodes, grown, inclusion, leaf_hash, root_of, tile_width
 from sfumato.ledger.notes import Checkpoint, LogProof, NoteSigner, kept_signer
 from sfumato.ledger.public_log import LONGEST_ENTRY, packed
+from sfumato.study.protocol.messages import LogReceipt
 from sfumato.study.server.settings import Settings
 from sfumato.study.server.store.database import Database
 from sfumato.study.server.store.sql_tables import log_cosignatures, log_entries, log_nodes
@@ -68,6 +69,10 @@ class LogStore:
         """Write an entry by itself."""
         with self._database.writing() as connection:
             return self.append(connection, entry)
+
+    def receipt(self, entry: bytes) -> LogReceipt:
+        """Write an entry by itself, and prove it."""
+        return LogReceipt(entry.decode(), self.signer.key.text, self.proof(self.add(entry)))
 
     def cosign(self, size: int, name: str, line: str) -> None:
         """Keep what a witness says of a checkpoint, in the place of what it said before; older sizes stay."""

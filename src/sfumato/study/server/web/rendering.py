@@ -21,7 +21,7 @@ from sfumato.core.web import is_own_origin
 from sfumato.guarantee.rounding import epsilon_at_most
 from sfumato.study.protocol.messages import StudyInfo
 from sfumato.study.server.context import Context, Ctx, StudyId
-from sfumato.study.server.problems import ApiError, busy, forbidden, not_found
+from sfumato.study.server.problems import STATUSES, ApiError, busy, forbidden, not_found
 from sfumato.study.server.store import Caller
 from sfumato.study.server.store.token_store import OWNER
 from sfumato.study.server.web.charts import percent
@@ -149,21 +149,6 @@ STATIC = {
 """All files that pages load, with their types."""
 HEADERS = {"Referrer-Policy": "same-origin", "Cache-Control": "no-store"}
 """Browsers name no origin for forms of pages that have `no-referrer`."""
-TITLES = {
-    400: "Bad request",
-    401: "Signed out",
-    403: "Not allowed",
-    404: "Not found",
-    405: "Method not allowed",
-    409: "Not possible now",
-    413: "Too large",
-    421: "Wrong host name",
-    422: "Not accepted",
-    429: "Too many requests",
-    500: "The server failed",
-    503: "The database does not respond",
-    507: "The disk is full",
-}
 ROOT: ContextVar[str] = ContextVar("root", default="")
 """Where a foreign app has mounted this one, for example /study: every address on a page begins with it."""
 
@@ -206,7 +191,7 @@ def error_page(request: Request, error: ApiError) -> HTMLResponse | None:
         error.status_code,
         caller=None,
         code=error.status_code,
-        title=TITLES.get(error.status_code, "That did not work"),
+        title=STATUSES.get(error.status_code, ("That did not work", ""))[0],
         message=str(error.detail),
         request_id=request.state.request_id if error.status_code >= 500 else "",
         back=f"{ROOT.get()}/",
