@@ -6,7 +6,7 @@ import pytest
 import sfumato as sf
 from sfumato.attacks.metrics.information import privacy_loss
 from sfumato.core.errors import UsageError
-from sfumato.reconstruction.noise_strength import describe
+from sfumato.reconstruction.reconstruct import describe
 
 PUBLIC = {"source": "public", "reason": "made up"}
 SCHEMA = sf.Schema.from_dict(

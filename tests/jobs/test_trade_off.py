@@ -8,8 +8,8 @@ from sfumato.attacks.metrics.information import privacy_loss
 from sfumato.core.errors import UsageError
 from sfumato.learn.asked import TradeOffAsked
 from sfumato.learn.trade_off import OwnValues, measured
-from sfumato.reconstruction.noise_strength import describe
 from sfumato.reconstruction.parzen_program import optimality_residual, simplex_program
+from sfumato.reconstruction.reconstruct import describe
 
 PUBLIC = {"source": "public", "reason": "made up"}
 SCHEMA = sf.Schema.from_dict({"columns": [{"name": "pay", "kind": "numeric", "low": 1, "high": 100, **PUBLIC}]})

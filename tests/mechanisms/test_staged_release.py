@@ -18,7 +18,7 @@ from sfumato.learn.classifiers.empirical_bayes import states_of
 from sfumato.mechanisms import StagedRelease
 from sfumato.mechanisms.staged_release import OutcomeCounts, ReleasedRows, guide, guides_fit
 from sfumato.noise import Streams
-from sfumato.reconstruction.noise_strength import described
+from sfumato.reconstruction.reconstruct import described
 from sfumato.release.check_rows import WRONG_GUIDES, wrong_rows
 from sfumato.release.write_release import Layout, make_card
 from sfumato.table import Column, Encoding, Schema

@@ -11,8 +11,7 @@ from daily import first_daily
 from sfumato.attacks.metrics.information import information_loss
 from sfumato.noise import OperatorNoise, make_law, make_operator
 from sfumato.reconstruction.atoms import roundest
-from sfumato.reconstruction.noise_strength import Described, cells_of
-from sfumato.reconstruction.reconstruct import METHODS, Options, reconstruct, reconstruct_numbers
+from sfumato.reconstruction.reconstruct import METHODS, Described, Options, cells_of, reconstruct, reconstruct_numbers
 
 SUPPORT = (0.0, 100.0)
 OPTIONS = {"support": SUPPORT, "bins": 50}

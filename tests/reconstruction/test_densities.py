@@ -12,9 +12,8 @@ from sfumato.noise.laws import SumLaw
 from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.evidence import Cells
 from sfumato.reconstruction.expectation_maximization import ExpectationMaximization
-from sfumato.reconstruction.noise_strength import Described
 from sfumato.reconstruction.parzen_program import ParzenProgram
-from sfumato.reconstruction.reconstruct import check_same_column, reconstruct
+from sfumato.reconstruction.reconstruct import Described, check_same_column, reconstruct
 
 SUPPORT = (1.0, 9.0)
 MULTIPLICATIVE = OperatorNoise(make_operator("multiplicative"), make_law("uniform", low=1, high=3))

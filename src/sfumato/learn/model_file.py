@@ -460,10 +460,6 @@ def _voters(part: Any) -> None:
     _require(part.part_.min() >= 0 and part.part_.max() < parts, "a table of votes")
 
 
-def _survey(part: Any) -> None:
-    _require(_whole(part.draws, 1, 10_000), "a survey's classifier")
-
-
 _CHECKS: dict[str, Callable[[Any], None]] = {
     "DecisionTreeClassifier": _tree,
     "RandomForestClassifier": _forest,
@@ -475,5 +471,5 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     "Hyperplanes": _planes,
     "MLPClassifier": _network,
     "RadiusVote": _voters,
-    "SurveyClassifier": _survey,
+    "SurveyClassifier": lambda part: _require(_whole(part.draws, 1, 10_000), "a survey's classifier"),
 }

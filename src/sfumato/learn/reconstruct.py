@@ -30,14 +30,15 @@ from sfumato.noise.laws import SumLaw
 from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.evidence import Method
 from sfumato.reconstruction.joint_density import JointDensity, Pairs, Side, axis_of, product_of, reconstruct_pairs
-from sfumato.reconstruction.noise_strength import (
+from sfumato.reconstruction.noise_strength import NoiseStrength, estimate_common_strength
+from sfumato.reconstruction.reconstruct import (
+    BINS,
     Described,
-    NoiseStrength,
     check_published,
+    check_same_column,
     describe,
-    estimate_common_strength,
+    make_method,
 )
-from sfumato.reconstruction.reconstruct import BINS, check_same_column, make_method
 from sfumato.reconstruction.reconstruct import reconstruct as density_behind
 from sfumato.reconstruction.shares import Shares
 from sfumato.release.release import Release, Releases, opened

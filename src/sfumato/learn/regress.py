@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato.channels import Recipe, Secret
+from sfumato.channels import Secret
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError
@@ -207,8 +207,12 @@ def regress_target(
     By the source's columns, where these can be told; behind a key, by the components as they are released.
     """
     recipe, encoding = releases[0].card.made_by(), releases[0].card.source_encoding()
-    own_space = not _tells_columns(recipe)
-    terms = _explaining(recipe, encoding, target, columns, own_space)
+    affine = recipe.map.affine()
+    own_space = affine is None or bool(np.linalg.matrix_rank(affine[0], tol=1e-9) < encoding.width)
+    if own_space:
+        terms = Terms.of_components(recipe.names(), columns)
+    else:
+        terms = Terms.of(_chosen({group.column.name: group for group in encoding.groups}, target, columns))
     values = np.concatenate([release.target for release in releases])
     bounds = float(values.min()), float(values.max())
     if bounds[0] == bounds[1]:
@@ -217,7 +221,7 @@ def regress_target(
     explaining = terms.places if recipe.is_columnwise or own_space else np.arange(Z.shape[1])
     told: dict[str, Any] = {"exact_target": True, "own_space": own_space}
     told["as_released"] = errors_of(Z[:, explaining], values, 1.0, seed)
-    if _only_rotates(recipe):
+    if all(one.is_exact for one in recipe.channels) and isinstance(recipe.map, Secret) and recipe.map.orthogonal:
         told["as_on_plain_rows"] = [name for name, one in REGRESSIONS.items() if one.when == "any centre"]
     parts = [part for release in releases for part in _beside_target(release, bounds, own_space)]
     try:
@@ -225,36 +229,13 @@ def regress_target(
     except UsageError as error:  # learners that take released values as they are still have an answer
         if not told["as_released"]:
             raise
-        rows, why = sum(len(release) for release in releases), _why_none(parts, error)
+        noisy = any(part.has_noise for part in parts)
+        why = f"No linear model with the noise taken out. {error}" if noisy else DEPENDENT
+        rows = sum(len(release) for release in releases)
         told |= {"target": target, "rows": rows, "confidence": confidence, "explained": None, "warnings": [why]}
         return Regression(NO_TERMS, told)
     told |= _about(found, releases, target, confidence, terms) | {"warnings": _warnings(found, releases, encoding)}
     return Regression(terms.in_raw_units(found, bounds), told)
-
-
-def _explaining(recipe: Recipe, encoding: Encoding, target: str, columns: Sequence[str], own_space: bool) -> Terms:
-    """What explains the number: the chosen columns of the source, or of the release where these cannot be told."""
-    if own_space:
-        return Terms.of_components(recipe.names(), columns)
-    return Terms.of(_chosen({group.column.name: group for group in encoding.groups}, target, columns))
-
-
-def _why_none(parts: Sequence[Unbiased], error: UsageError) -> str:
-    """Why there is no linear model: the columns themselves, or what is left of them without the noise."""
-    noisy = any(part.has_noise for part in parts)
-    return f"No linear model with the noise taken out. {error}" if noisy else DEPENDENT
-
-
-def _tells_columns(recipe: Recipe) -> bool:
-    """Whether the source's columns can be told from the released ones."""
-    affine = recipe.map.affine()
-    return affine is not None and bool(np.linalg.matrix_rank(affine[0], tol=1e-9) >= recipe.encoding.width)
-
-
-def _only_rotates(recipe: Recipe) -> bool:
-    """Whether rows were rotated by a key, and nothing else was done to them."""
-    exact = all(one.is_exact for one in recipe.channels)
-    return exact and isinstance(recipe.map, Secret) and recipe.map.orthogonal
 
 
 def _beside_target(release: Release, bounds: tuple[float, float], own_space: bool) -> list[Unbiased]:

@@ -29,9 +29,8 @@ from sfumato.learn.reconstruct import as_numbers, reconstruct_from
 from sfumato.noise import OperatorNoise, Uniform, make_operator
 from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.evidence import Method
-from sfumato.reconstruction.noise_strength import describe
 from sfumato.reconstruction.picture import Point, trade_off_picture
-from sfumato.reconstruction.reconstruct import make_method, reconstruct
+from sfumato.reconstruction.reconstruct import describe, make_method, reconstruct
 from sfumato.release.release import Release, opened
 from sfumato.table import open_table, write_table
 

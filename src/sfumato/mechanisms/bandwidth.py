@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Real
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import UsageError
 from sfumato.noise import Biweight, Epanechnikov, Law, Normal, Triangular, Uniform
 from sfumato.noise.own_laws import is_own, own_law
+from sfumato.table import Column
 from sfumato.table.statistics import Statistics
 
 # The kernels that rows may be drawn from: each is a density, so that Eq. 12 of [kernel-resampling] holds.
@@ -131,7 +133,7 @@ def is_matrix(given: Any) -> bool:
     return listed and all(isinstance(row, Sequence | np.ndarray) and not isinstance(row, str) for row in given)
 
 
-def given_root(given: Any, columns: int) -> Matrix:
+def _given_root(given: Any, columns: int) -> Matrix:
     """B of a matrix H that was given, in shares of the columns' ranges: its symmetric root."""
     try:
         H = np.array(given, dtype=np.float64)
@@ -149,14 +151,6 @@ def given_root(given: Any, columns: int) -> Matrix:
             "some direction of it has no positive variance, so that combinations of columns stay unchanged"
         )
     return np.asarray((vectors * np.sqrt(values)) @ vectors.T)
-
-
-def given_matrices(bandwidth: Any, by_class: str, classes: Mapping[int, str]) -> dict[int, Any]:
-    """The classes for which a matrix is given."""
-    if isinstance(bandwidth, Mapping) and set(bandwidth) == {by_class} and isinstance(bandwidth[by_class], Mapping):
-        words = {str(name): one for name, one in bandwidth[by_class].items()}
-        return {code: words[name] for code, name in classes.items() if is_matrix(words.get(name))}
-    return dict.fromkeys(classes, bandwidth) if is_matrix(bandwidth) else {}
 
 
 def _wrong_matrix(what: str) -> UsageError:
@@ -290,18 +284,43 @@ GIVEN = "given matrix"
 BY_CLASS = "by_class"
 
 
-def choices(bandwidth: Any, columns: Sequence[str], classes: Mapping[int, str]) -> dict[int, dict[str, Choice]]:
-    """For every class code, the choice of every numeric column."""
-    if isinstance(bandwidth, Mapping) and set(bandwidth) == {BY_CLASS}:
-        named = bandwidth[BY_CLASS]
-        if not isinstance(named, Mapping):
-            raise _wrong(f"{BY_CLASS} is followed by classes and their bandwidths")
-        words = {str(name): one for name, one in named.items()}
-        if strange := sorted(set(words) - set(classes.values())):
-            raise _wrong(f"there is no class {strange[0]!r}; there are {', '.join(sorted(classes.values()))}")
-        return {code: _of_columns(words.get(name, POOLING), columns) for code, name in classes.items()}
-    same = _of_columns(bandwidth, columns)
-    return dict.fromkeys(classes, same)
+@dataclass(frozen=True)
+class Bandwidths:
+    """For every class code, the choice of every numeric column, and B where a matrix H was given."""
+
+    choices: Mapping[int, Mapping[str, Choice]]
+    roots: Mapping[int, Matrix]
+
+    @classmethod
+    def of(cls, bandwidth: Any, columns: Sequence[Column], classes: Mapping[int, str]) -> Bandwidths:
+        """What the parameter says, and what columns of the schema say for themselves."""
+        names, given = [column.name for column in columns], _by_class(bandwidth, classes)
+        own = {one.name: one_choice(one.choices.bandwidth) for one in columns if one.choices.bandwidth is not None}
+        found = {code: {**_of_columns(one, names), **own} for code, one in given.items()}
+        roots = {code: _given_root(one, len(names)) for code, one in given.items() if is_matrix(one)}
+        if roots and (unfit := [one.name for one in columns if one.missing or one.choices.bandwidth]):
+            raise UsageError(
+                f"Column {unfit[0]!r} may be missing or has a bandwidth of its own, so it cannot share noise by a "
+                "given matrix. Use the rule 'matrix', which leaves such columns to themselves."
+            )
+        return cls(found, roots)
+
+    def ask(self, rules: Sequence[str], code: int | None = None) -> bool:
+        """Whether some column asks for one of these rules, in one class or in any."""
+        some = self.choices.values() if code is None else [self.choices[code]]
+        return any(choice in rules for one in some for choice in one.values())
+
+
+def _by_class(bandwidth: Any, classes: Mapping[int, str]) -> dict[int, Any]:
+    if not (isinstance(bandwidth, Mapping) and set(bandwidth) == {BY_CLASS}):
+        return dict.fromkeys(classes, bandwidth)
+    named = bandwidth[BY_CLASS]
+    if not isinstance(named, Mapping):
+        raise _wrong(f"{BY_CLASS} is followed by classes and their bandwidths")
+    words = {str(name): one for name, one in named.items()}
+    if strange := sorted(set(words) - set(classes.values())):
+        raise _wrong(f"there is no class {strange[0]!r}; there are {', '.join(sorted(classes.values()))}")
+    return {code: words.get(name, POOLING) for code, name in classes.items()}
 
 
 def _of_columns(given: Any, columns: Sequence[str]) -> dict[str, Choice]:

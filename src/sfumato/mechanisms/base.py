@@ -76,6 +76,8 @@ RECORD = Knob("epsilon_record", 0.1, 300.0)
 PRESENCE = Knob("epsilon", 0.05, 20.0)
 
 
+PLAIN = (type(None), bool, int, float, str, Mapping)
+"""Parameters that a card can hold."""
 ROUNDING = 1e-12
 """How far scaling to [0,1] may miss the ends; stated epsilons are rounded up by more."""
 
@@ -339,7 +341,7 @@ class Mechanism(Parameters, ABC):
 
     def parameters_used(self) -> dict[str, Any]:
         """Every public parameter, with derived values in the place of the knobs they were derived from."""
-        return {name: value for name, value in self.get_params(deep=False).items() if _is_plain(value)}
+        return {name: value for name, value in self.get_params(deep=False).items() if isinstance(value, PLAIN)}
 
     def stream_name(self) -> bytes:
         """What was asked for, so that no other parameters draw the same noise."""
@@ -477,7 +479,3 @@ def _check_encoded(X: Matrix) -> None:
             "Encoded rows must lie between 0 and 1, without empty or infinite cells. "
             "Encode the table with a schema first (Encoding.encode), which clips to the bounds."
         )
-
-
-def _is_plain(value: object) -> bool:
-    return value is None or isinstance(value, bool | int | float | str | Mapping)

@@ -139,7 +139,8 @@ class Condensation(Mechanism):
                 rows.append(redrawn)
                 labels.append(np.full(len(redrawn), code))
                 # New rows have no source of their own: each is traced to the member it is nearest to.
-                sources.append(members[group][_nearest_member(redrawn, here[group])])
+                squares = ((redrawn[:, None] - here[group][None]) ** 2).sum(axis=2)
+                sources.append(members[group][squares.argmin(axis=1)])
         self._note([len(part) for part in rows], X.shape[1])
         source = np.concatenate(sources) if sources else np.empty(0, dtype=np.int64)
         released = np.concatenate(rows) if rows else X.copy()
@@ -191,8 +192,3 @@ def redraw(group: Matrix, rng: np.random.Generator) -> Matrix:
     uniform = rng.uniform(-np.sqrt(3.0), np.sqrt(3.0), size=(len(group), len(spread)))
     redrawn: Matrix = mean + (uniform * spread) @ axes
     return redrawn
-
-
-def _nearest_member(rows: Matrix, members: Matrix) -> Codes:
-    squares = ((rows[:, None] - members[None]) ** 2).sum(axis=2)
-    return np.asarray(squares.argmin(axis=1), dtype=np.int64)

@@ -17,23 +17,19 @@ from sfumato.core.errors import TableError, UsageError
 from sfumato.core.wording import counted
 from sfumato.guarantee import Key
 from sfumato.mechanisms.bandwidth import (
-    BY_CLASS,
     CHOSEN_BY_LIKELIHOOD,
     GIVEN,
     MATRICES,
     POOLING,
     PUBLISHED,
     RULES,
+    Bandwidths,
     Choice,
     RowSample,
     best_constant,
     category_mixing,
-    choices,
     correlated_root,
-    given_matrices,
-    given_root,
     kernel_named,
-    one_choice,
     rule_width,
 )
 from sfumato.mechanisms.base import Knob, is_number
@@ -160,8 +156,10 @@ class KernelResampling(RowDrawing):
             self._check(below, lambda one: is_number(one) and 0 <= one < 1, category_mixing=self.category_mixing)
         self.encoding_ = encoding
         self._set_draws(statistics)
-        self.choices_ = self._choices(encoding, self.counts_)
-        alone = sum(count == 1 and self._uses_a_rule(code) for code, count in self.counts_.items())
+        named = encoding.classes
+        words = {code: named[code] if 0 <= code < len(named) else str(code) for code in self.counts_}
+        self.bandwidths_ = Bandwidths.of(self.bandwidth, [group.column for group in self._numbers()], words)
+        alone = sum(count == 1 and self.bandwidths_.ask(RULES, code) for code, count in self.counts_.items())
         if alone:
             raise TableError(
                 f"{alone} of {len(self.counts_)} classes have a single row: its spread is unknown, so it would be "
@@ -172,26 +170,9 @@ class KernelResampling(RowDrawing):
         self._warn_of_constants()
         return self
 
-    def _choices(self, encoding: Encoding, classes: Mapping[int, Any]) -> dict[int, dict[str, Choice]]:
-        words = {code: encoding.classes[code] if 0 <= code < len(encoding.classes) else str(code) for code in classes}
-        columns = [group.column for group in self._numbers()]
-        found = choices(self.bandwidth, [column.name for column in columns], words)
-        given = given_matrices(self.bandwidth, BY_CLASS, words)
-        self.given_roots_ = {code: given_root(one, len(columns)) for code, one in given.items()}
-        if given and (unfit := [column.name for column in columns if column.missing or column.choices.bandwidth]):
-            raise UsageError(
-                f"Column {unfit[0]!r} may be missing or has a bandwidth of its own, so it cannot share noise by a "
-                "given matrix. Use the rule 'matrix', which leaves such columns to themselves."
-            )
-        own = {c.name: one_choice(c.choices.bandwidth) for c in columns if c.choices.bandwidth is not None}
-        return {code: {**chosen, **own} for code, chosen in found.items()}
-
     def _kernel_of(self, group: Group) -> str:
         """The column's own kernel, or that of all."""
         return group.column.choices.kernel or self.kernel
-
-    def _uses_a_rule(self, code: int) -> bool:
-        return any(choice in RULES for choice in self.choices_[code].values())
 
     def _settle(self, constants: Mapping[int, float]) -> None:
         """The kernels of all classes, and the recipe that says so."""
@@ -202,19 +183,15 @@ class KernelResampling(RowDrawing):
     def fitting(self, given: Given) -> Iterator[Phase]:
         """The fit; a constant that is chosen by likelihood needs rows of each class to hold against each other."""
         yield from super().fitting(given)
-        if self._chosen_by_likelihood:
+        if self.bandwidths_.ask(CHOSEN_BY_LIKELIHOOD):
             yield Phase(MEASURE, lambda rows: RowSample.among(rows.X, self._codes(rows.X, rows.y)), self._fit_constants)
-
-    @property
-    def _chosen_by_likelihood(self) -> bool:
-        return any(choice in CHOSEN_BY_LIKELIHOOD for one in self.choices_.values() for choice in one.values())
 
     def _fit_constants(self, sample: RowSample) -> None:
         self._settle({code: self._best_constant(code, sample.rows.get(code)) for code in self.counts_})
 
     def _best_constant(self, code: int, rows: Matrix | None) -> float:
         sigma = self._sigma(self.moments_[code])
-        if not any(choice in MATRICES for choice in self.choices_[code].values()):
+        if not self.bandwidths_.ask(MATRICES, code):
             return best_constant(rows, sigma)
         return best_constant(rows, sigma, *self._shared(code, sigma))
 
@@ -257,7 +234,7 @@ class KernelResampling(RowDrawing):
 
     def _class_kernel(self, code: int, constant: float) -> ClassKernel:
         moments = self.moments_[code]
-        sigma, chosen = self._sigma(moments), self.choices_[code]
+        sigma, chosen = self._sigma(moments), self.bandwidths_.choices[code]
         varying = int((sigma > 0).sum())
         widths = np.zeros_like(sigma)
         for group in self._numbers():
@@ -272,7 +249,7 @@ class KernelResampling(RowDrawing):
             elif not group.is_constant:
                 widths[group.start] = choice
         block, root = self._shared(code, sigma)
-        if code in self.given_roots_:
+        if code in self.bandwidths_.roots:
             widths[block] = np.linalg.norm(root, axis=1)
         else:
             root = root * (widths[block] / sigma[block])[:, None]  # all by the same factor
@@ -288,17 +265,17 @@ class KernelResampling(RowDrawing):
     def _shared(self, code: int, sigma: Matrix) -> tuple[Codes, Matrix]:
         """Columns of the class that share noise, and B of one bandwidth. What may be missing keeps to itself, since an
         empty cell would take its part of the noise with it, and so does what is constant."""
-        chosen = self.choices_[code]
+        chosen = self.bandwidths_.choices[code]
         numbers = [group for group in self._numbers() if chosen[group.column.name] in (*MATRICES, GIVEN)]
-        if code in self.given_roots_:
+        if code in self.bandwidths_.roots:
             wanted = numbers
         else:
             wanted = [group for group in numbers if not group.has_indicator and sigma[group.start] > 0]
         if len({self._kernel_of(group) for group in wanted}) > 1:
             raise UsageError("Columns that share noise by a matrix have one kernel. Give all of them the same.")
         block: Codes = np.array([group.start for group in wanted], dtype=np.int64)
-        if code in self.given_roots_:
-            return block, self.given_roots_[code]
+        if code in self.bandwidths_.roots:
+            return block, self.bandwidths_.roots[code]
         covariance = self.moments_[code].covariance()[np.ix_(block, block)]
         return block, correlated_root(covariance, sigma[block]) if len(block) else np.zeros((0, 0))
 
@@ -358,11 +335,11 @@ class KernelResampling(RowDrawing):
 
     def learned(self) -> list[str]:
         found = [*super().learned(), "number of rows of every class"]
-        if any(map(self._uses_a_rule, self.choices_)):
+        if self.bandwidths_.ask(RULES):
             found.append("bandwidths, from the standard deviation of every column in every class")
-        if any(choice in MATRICES for one in self.choices_.values() for choice in one.values()):
+        if self.bandwidths_.ask(MATRICES):
             found.append("how noise is correlated, from the correlations of the columns in every class")
-        if self._chosen_by_likelihood:
+        if self.bandwidths_.ask(CHOSEN_BY_LIKELIHOOD):
             found.append("how wide a kernel fits best, from the distances between the rows of every class")
         return found
 
@@ -370,10 +347,10 @@ class KernelResampling(RowDrawing):
         used = super().parameters_used()
         if is_own(self.kernel):
             used["kernel"] = str(own_law(self.kernel).to_dict()["law"])  # a file has become its table
-        if self.given_roots_:
+        if self.bandwidths_.roots:
             return used | {"bandwidth": _plain(self.bandwidth)}
         if "bandwidth" not in used:  # a list: a card says which column each belongs to
-            used["bandwidth"] = next(iter(self.choices_.values()))
+            used["bandwidth"] = next(iter(self.bandwidths_.choices.values()))
         return used
 
     def notes(self) -> dict[str, Any]:

@@ -118,7 +118,8 @@ class NoisyOperator(Mechanism):
             return OperatorNoise(carried, make_law(law, scale=own.scale, low=own.low, high=own.high, df=own.df))
         if name == usual.operator.name and law == usual.law.name:
             return OperatorNoise(carried, usual.law if own.df is None else make_law(law, scale=self.scale, df=own.df))
-        usual_scale = None if is_own(law) else _usual_scale(name, column)
+        low, high = column.bounds  # of noise whose strength was not chosen: 0.3 of that, or a factor that is off by 0.3
+        usual_scale = None if is_own(law) else USUAL * (high - low) if name == "additive" else USUAL
         return OperatorNoise(carried, make_law(law, scale=usual_scale, df=own.df))
 
     def _instead(self, column: Column) -> OperatorNoise:  # noqa: ARG002 (subclasses look at the column)
@@ -175,12 +176,6 @@ class NoisyOperator(Mechanism):
         law = self.noise_.law.to_dict()
         used = {name: law.get(name) for name in ("law", "scale", "low", "high", "df")}  # a file has become its table
         return {**super().parameters_used(), **used, "operator": self.noise_.operator.name}
-
-
-def _usual_scale(operator: str, column: Column) -> float:
-    """Of noise whose strength was not chosen: 0.3 of the column's range, or a factor that is off by 0.3."""
-    low, high = column.bounds
-    return USUAL * (high - low) if operator == "additive" else USUAL
 
 
 # Every number times a random factor [density-reconstruction, Example 3].

@@ -107,8 +107,10 @@ class ReportsSome(Mechanism):
         free = [group for group in encoding.groups if tells(group)]
         self.columns_ = self._count_of_columns(self.columns, int(self.epsilon_record / PER_COLUMN), len(free))
         plans = plan_of(free, self.columns_, float(self.epsilon_record))
-        number = functools.cache(self._number_of)  # columns of the same epsilon share it
-        channels = tuple(self._channel(group, plans.get(group.start), number) for group in encoding.groups)
+        ways = {False: functools.cache(self.number), True: functools.cache(self.missing_number)}
+        channels = tuple(
+            self._channel(group, plans.get(group.start), ways[group.has_indicator]) for group in encoding.groups
+        )
         always = sum(plan.rate == 1 for plan in plans.values())
         reports = self.columns_ - always if always < len(plans) else None
         self.recipe_ = Recipe(encoding, Identity(encoding.width), channels, reports=reports)
@@ -118,15 +120,12 @@ class ReportsSome(Mechanism):
         """The channel of a number that may be missing: one whose outcomes can all be as likely."""
         return self.number(epsilon)
 
-    def _channel(self, group: Group, plan: Plan | None, number: Callable[[float, bool], Channel]) -> Channel:
+    def _channel(self, group: Group, plan: Plan | None, number: Callable[[float], Channel]) -> Channel:
         if plan is None:
             found: Channel = RandomizedResponse(1.0, 1) if group.is_onehot else Exact()
             return HidesMissing(found) if group.column.missing else found
-        found = reported_channel(group, plan.epsilon, lambda epsilon: number(epsilon, group.has_indicator))
+        found = reported_channel(group, plan.epsilon, number)
         return Sampled(found, plan.rate) if plan.rate < 1 else found
-
-    def _number_of(self, epsilon: float, missing: bool) -> Channel:
-        return self.missing_number(epsilon) if missing else self.number(epsilon)
 
     def parameters_used(self) -> dict[str, Any]:
         return {**super().parameters_used(), "columns": self.columns_}

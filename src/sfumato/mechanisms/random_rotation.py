@@ -127,7 +127,9 @@ class RandomRotation(Mechanism):
         self.encoding_, self.key_, self.borrowed_ = encoding, key, False
         self.matrix_, self.offset_ = key.affine()
         self.diameter_ = math.sqrt(sum(diameter(group) ** 2 for group in encoding.groups)) or 1.0
-        self._set_noise()
+        self.law_name_ = "laplace" if self.epsilon_record is not None else self.noise
+        self.scale_ = float(self.scale) if self.epsilon_record is None else self._scale_for(float(self.epsilon_record))
+        self.recipe_ = self._recipe(self.scale_)
         return self
 
     def _own_centre(self, width: int) -> Matrix | None:
@@ -159,11 +161,6 @@ class RandomRotation(Mechanism):
             raise CardError("This key has another centre than --param centre. Leave --key out, or give its own centre.")
         if own is None and held != self.centre:
             raise CardError(f"This key has a {held} centre. Give --param centre={held} or another --key.")
-
-    def _set_noise(self) -> None:
-        self.law_name_ = "laplace" if self.epsilon_record is not None else self.noise
-        self.scale_ = float(self.scale) if self.epsilon_record is None else self._scale_for(float(self.epsilon_record))
-        self.recipe_ = self._recipe(self.scale_)
 
     def _recipe(self, scale: float) -> Recipe:
         """|z_i| <= |x - t| <= sqrt(d) whatever the key: the interval clips nothing and tells nothing."""

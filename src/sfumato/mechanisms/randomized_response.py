@@ -45,16 +45,14 @@ class RandomizedResponse(Mechanism):
                 "Use additive-noise, which randomizes categories too, or declare the column categorical."
             )
         self.encoding_ = encoding
-        self.epsilon_ = float(self.epsilon if self.epsilon_record is None else self._share_of(self.epsilon_record))
+        self.epsilon_ = float(self.epsilon)
+        if self.epsilon_record is not None:  # a column of one category needs no part; the sum must not round above it
+            columns = sum(group.width > 1 for group in encoding.groups)
+            self.epsilon_ = float(self.epsilon_record) / max(columns, 1) * (1 - 1e-14)
         pairs = zip(encoding.groups, epsilon_shares(encoding.groups), strict=True)
         channels = (RandomizedResponseChannel.of_epsilon(self.epsilon_ * share, group.width) for group, share in pairs)
         self.recipe_ = Recipe(encoding, Identity(encoding.width), tuple(channels))
         return self
-
-    def _share_of(self, record: float) -> float:
-        """Every column's part; a column of one category needs none, and the sum must not round above the whole."""
-        columns = sum(group.width > 1 for group in self.encoding_.groups)
-        return float(record) / max(columns, 1) * (1 - 1e-14)
 
     def parameters_used(self) -> dict[str, Any]:
         return {**super().parameters_used(), "epsilon": self.epsilon_}

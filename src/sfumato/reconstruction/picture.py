@@ -210,3 +210,58 @@ def trade_off_picture(title: str, lines: Mapping[str, Sequence[Point]], mark: tu
     words = "privacy loss: 0 tells nothing of a value, 1 tells it"
     shapes.append(text(0.5 * (LEFT + size.width - RIGHT), size.height - 10, words, "middle"))
     return framed(title, "info loss", [*shapes, *_heights(top, base, 5), *_legend(legend)], base, size)
+
+
+# A joint density as an SVG picture: cells that are the darker, the more people lie in them.
+
+
+SQUARE = Size(560, 560, 5)
+_LIGHT, _DARK = np.array([247, 250, 252]), np.array([23, 66, 100])
+_LONGEST_MARK = 11
+
+
+def heat_picture(title: str, names: Sequence[str], places: Sequence[Sequence[str] | Floats], mass: Floats) -> str:
+    """The first column across, the second upwards; `places` are edges of cells, or categories."""
+    width, height = SQUARE.width - LEFT - RIGHT, SQUARE.height - TOP - BOTTOM
+    area = np.outer(_sizes(places[0]), _sizes(places[1]))
+    density = mass / area
+    shade = np.sqrt(density / (density.max() or 1.0))  # the eye tells small shares apart better so
+    x, y = LEFT + width * _ends(places[0]), TOP + height * (1.0 - _ends(places[1]))
+    shapes = []
+    for i in range(mass.shape[0]):
+        for j in range(mass.shape[1]):
+            colour = "".join(f"{int(c):02x}" for c in _LIGHT + shade[i, j] * (_DARK - _LIGHT))
+            sides = {"width": float(x[i + 1] - x[i] + 0.3), "height": float(y[j] - y[j + 1] + 0.3)}
+            shapes.append(tag("rect", x=float(x[i]), y=float(y[j + 1]), **sides, fill=f"#{colour}"))
+    for at, words in _marks(places[0]):
+        shapes.append(text(LEFT + width * at, SQUARE.height - BOTTOM + 18, words, "middle"))
+    for at, words in _marks(places[1]):
+        shapes.append(text(LEFT - 6, TOP + height * (1.0 - at) + 4, words, "end"))
+    shapes.append(text(LEFT + 0.5 * width, SQUARE.height - 10, fitting(names[0], 60), "middle"))
+    shapes.append(text(LEFT, 48, "the darker, the more people (square root of the density)", "start"))
+    return framed(title, fitting(names[1], _LONGEST_MARK), shapes, SQUARE.height - BOTTOM, SQUARE)
+
+
+def _is_words(places: Sequence[str] | Floats) -> bool:
+    return not isinstance(places, np.ndarray)
+
+
+def _ends(places: Sequence[str] | Floats) -> Floats:
+    """Ends of the cells between 0 and 1."""
+    if _is_words(places):
+        return np.asarray(np.linspace(0.0, 1.0, len(places) + 1))
+    edges = np.asarray(places, dtype=np.float64)
+    return np.asarray((edges - edges[0]) / (edges[-1] - edges[0]))
+
+
+def _sizes(places: Sequence[str] | Floats) -> Floats:
+    return np.diff(_ends(places))
+
+
+def _marks(places: Sequence[str] | Floats) -> list[tuple[float, str]]:
+    if _is_words(places):
+        every = 1 + len(places) // 12  # names of hundreds of categories: the table has them all
+        shown = [(number, str(name)) for number, name in enumerate(places) if number % every == 0]
+        return [((number + 0.5) / len(places), fitting(name, _LONGEST_MARK)) for number, name in shown]
+    low, high = float(places[0]), float(places[-1])
+    return [((mark - low) / (high - low), words) for mark, words in ticks(low, high, SQUARE.marks)]

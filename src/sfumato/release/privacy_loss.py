@@ -19,7 +19,7 @@ from sfumato.mechanisms import Mechanism
 from sfumato.noise import OperatorNoise, Uniform
 from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.evidence import Cells
-from sfumato.reconstruction.noise_strength import described
+from sfumato.reconstruction.reconstruct import described
 from sfumato.table import Encoding, Schema
 from sfumato.table.statistics import Statistics
 

@@ -313,7 +313,8 @@ def simulate(
     rng = np.random.default_rng(seed)
     received, sent = SurveyCounts.empty(space.width), 0
     versions: list[Version] = []
-    parts: list[tuple[Codes, Bits, Codes, Codes]] = []
+    none = np.empty(0, dtype=np.int64)
+    parts: list[tuple[Codes, Bits, Codes, Codes]] = [(none, np.empty((0, space.width), dtype=np.uint8), none, none)]
     queue = _Queue(np.full(len(people), space.width) if limits is None else np.asarray(limits, dtype=np.int64))
     while not queue.empty:
         guidance = Guidance.from_counts(received, rules, startup)
@@ -327,9 +328,7 @@ def simulate(
         number = np.full(len(who), len(versions) - 1)
         parts.append((who, bits if keep_rows else bits[:0], number, waited))
         sent += len(who)
-    who, bits, number, waited = (
-        (np.concatenate(column) for column in zip(*parts, strict=True)) if parts else _nothing(space)
-    )
+    who, bits, number, waited = (np.concatenate(column) for column in zip(*parts, strict=True))
     return SurveyRun(rules, received, versions, who, bits, labels[who], number, waited, queue.left())
 
 
@@ -376,11 +375,6 @@ class _Queue:
 
     def left(self) -> Codes:
         return np.sort(np.concatenate([self.waiting, np.arange(self.arrived, len(self.limits))]))
-
-
-def _nothing(space: AnswerSpace) -> tuple[Codes, Bits, Codes, Codes]:
-    none = np.empty(0, dtype=np.int64)
-    return none, np.empty((0, space.width), dtype=np.uint8), none, none
 
 
 def mixed_limits(

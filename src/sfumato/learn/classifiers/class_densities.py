@@ -21,16 +21,18 @@ from sfumato.learn.classifiers.release_columns import ReleaseColumn, columns_of_
 from sfumato.noise.response import onto_simplex
 from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.evidence import FEWEST, Cells, Evidence, Method
-from sfumato.reconstruction.noise_strength import (
+from sfumato.reconstruction.parzen_program import ConvergenceError
+from sfumato.reconstruction.reconstruct import (
     Described,
+    Options,
     cells_of,
+    check_same_column,
     count_values,
     missing_share,
     part_of,
     possible_range,
+    reconstruct_numbers,
 )
-from sfumato.reconstruction.parzen_program import ConvergenceError
-from sfumato.reconstruction.reconstruct import Options, check_same_column, reconstruct_numbers
 from sfumato.reconstruction.shares import invert_response
 
 # Smoothed expectation-maximization for all classes of a column at once.

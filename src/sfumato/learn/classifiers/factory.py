@@ -139,7 +139,8 @@ def choose_classifier(
         raise UsageError(f"There is no classifier {name[:60]!r}. Choose one of: {', '.join(CLASSIFIERS)}.")
     wanted = {key.replace("-", "_"): value for key, value in {**stated, **(parameters or {})}.items()}
     if published is not None:
-        wanted = as_published(name, _variant(name, published), wanted, _with_variants())
+        among = [other for other, one in CLASSIFIERS.items() if one.published]
+        wanted = as_published(name, _variant(name, published), wanted, among)
     known = CLASSIFIERS[name].defaults()
     for key in wanted:
         if key not in known:
@@ -148,10 +149,6 @@ def choose_classifier(
     chosen = CLASSIFIERS[name](**wanted)
     chosen.check()
     return chosen
-
-
-def _with_variants() -> list[str]:
-    return [name for name, one in CLASSIFIERS.items() if one.published]
 
 
 def _variant(name: str, papers: Sequence[str]) -> Mapping[str, Any] | None:

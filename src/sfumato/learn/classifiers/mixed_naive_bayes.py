@@ -100,7 +100,8 @@ def one_hot_groups(X: Floats) -> tuple[list[Codes], Codes]:
     >>> one_hot_groups(np.array([[1.0, 0.0, 1.0, 0.3], [0.0, 1.0, 1.0, 0.7], [0.0, 1.0, 0.0, 0.1]]))
     ([array([0, 1]), array([2])], array([3]))
     """
-    binary = np.all((X == 0.0) | (X == 1.0), axis=0) & (X.min(axis=0) < X.max(axis=0))
+    is_slot = np.all((X == 0.0) | (X == 1.0), axis=0)
+    binary = is_slot & (X.min(axis=0) < X.max(axis=0))
     groups: list[Codes] = []
     place = 0
     while place < X.shape[1]:
@@ -109,7 +110,7 @@ def one_hot_groups(X: Floats) -> tuple[list[Codes], Codes]:
             continue
         total, stop = X[:, place].copy(), place + 1
         # Categories that no row shows are constant 0 and belong to the group that they lie in.
-        while total.min() < 1.0 and stop < X.shape[1] and _is_slot(X[:, stop]) and (total + X[:, stop]).max() <= 1.0:
+        while total.min() < 1.0 and stop < X.shape[1] and is_slot[stop] and (total + X[:, stop]).max() <= 1.0:
             total += X[:, stop]
             stop += 1
         if total.min() < 1.0:
@@ -118,7 +119,3 @@ def one_hot_groups(X: Floats) -> tuple[list[Codes], Codes]:
         place = stop
     inside = np.concatenate([*groups, np.zeros(0, dtype=np.int64)])
     return groups, np.setdiff1d(np.arange(X.shape[1]), inside)
-
-
-def _is_slot(column: Floats) -> bool:
-    return bool(np.all((column == 0.0) | (column == 1.0)))

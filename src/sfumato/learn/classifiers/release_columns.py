@@ -12,7 +12,7 @@ from sfumato.core.errors import CardError
 from sfumato.guarantee import Card
 from sfumato.learn.classifiers.reads_noise import Part, recipe_of
 from sfumato.mechanisms import Mechanism
-from sfumato.reconstruction.noise_strength import Described, described
+from sfumato.reconstruction.reconstruct import Described, described
 from sfumato.table import Group
 
 

@@ -243,12 +243,9 @@ def _lines(piece: Piece, z: Matrix, nodes: Matrix, numbers: int, fineness: float
     found = np.exp(log - np.where(np.isfinite(most), most, 0.0))
     if impossible.any():  # bounded noise, and rounding took it just outside: the nearest value
         found[impossible] = 0.0
-        found[impossible, _nearest(values[impossible], nodes)] = 1.0
+        apart = ((values[impossible][:, None, :] - nodes[None]) ** 2).sum(axis=2)
+        found[impossible, apart.argmin(axis=1)] = 1.0
     return found, codes
-
-
-def _nearest(values: Matrix, nodes: Matrix) -> Codes:
-    return np.asarray(((values[:, None, :] - nodes[None]) ** 2).sum(axis=2).argmin(axis=1))
 
 
 def _between_nodes(values: Matrix, nodes: Matrix, numbers: int) -> Matrix:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from typing import cast
 
 import numpy as np
 
@@ -321,7 +322,7 @@ class TreeModel:
 
     def _score(self, columns: Columns, table: Codes) -> int:
         if self._expected is not None:
-            return score_of_three(table, self._expected.counts(_three(columns)), self._spread)
+            return score_of_three(table, self._expected.counts(cast(Triple, columns)), self._spread)
         first, second = (self._margins[place] for place in columns)
         return score(table, first, second, self._spread)
 
@@ -329,7 +330,7 @@ class TreeModel:
         if self._expected is None:
             chooser = self.budget.chooser("forest", self._shares["forest"], len(self.columns) - 1)
             self.chosen = spanning_forest(
-                {_pair(one): value for one, value in scores.items()}, len(self.columns), chooser
+                {cast(Pair, one): value for one, value in scores.items()}, len(self.columns), chooser
             )
             return list(self.chosen)
         chooser = self.budget.chooser("second", self._shares["second"], len(self._choices))
@@ -399,16 +400,6 @@ def fine_counts(fine: list[FineColumn], X: Matrix, y: Codes | None, classes: int
     codes = {place: one.codes(X) for place, one in enumerate(fine)}
     sizes = {place: one.size for place, one in enumerate(fine)}
     return Counts.of(codes, sizes, class_codes(X, y), classes, [(place,) for place in codes])
-
-
-def _pair(columns: Columns) -> Pair:
-    first, second = columns
-    return first, second
-
-
-def _three(columns: Columns) -> Triple:
-    first, second, third = columns
-    return first, second, third
 
 
 def class_codes(X: Matrix, y: Codes | None) -> Codes:

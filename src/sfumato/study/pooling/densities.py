@@ -21,8 +21,7 @@ from sfumato.learn.reconstruct import as_numbers
 from sfumato.learn.releases import check_one_space
 from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.evidence import FEWEST
-from sfumato.reconstruction.noise_strength import Described, describe
-from sfumato.reconstruction.reconstruct import make_method, reconstruct
+from sfumato.reconstruction.reconstruct import Described, describe, make_method, reconstruct
 from sfumato.reconstruction.shares import Shares
 from sfumato.study.pooling.gather import Pushed, chosen_rows, embedded_card, picked_blocks, rows_of_each
 from sfumato.table import open_table
