@@ -1,6 +1,7 @@
 """Faults that no canary sees: something measured twice, noise from floats, choices that nobody paid for."""
 
 import ast
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,8 @@ import sfumato.mechanisms.central
 from sfumato.guarantee.cost import Central
 from sfumato.mechanisms.central import budget, model
 from sfumato.mechanisms.central import drawing as passes
-from sfumato.mechanisms.central.budget import Chooser
+from sfumato.mechanisms.central.budget import Budget, Chooser
+from sfumato.noise import Streams
 
 ROOM = Path(sfumato.mechanisms.central.__file__).parent
 PURE = 40.0
@@ -99,6 +101,16 @@ def test_no_noise_is_drawn_from_floats_and_only_the_budget_draws_any():
     assert {"exponential_choice"} <= calls(ROOM / "budget.py")
     for name in ("model.py", "scoring.py", "plan.py"):
         assert "random" not in calls(ROOM / name)  # a fit draws nothing else
+
+
+def test_a_model_that_travels_to_the_rows_takes_no_secret_along():
+    """Spark's executors count with a copy of it; its generator refuses to be copied."""
+    streams = Streams()
+    own = Budget(1.0, 1.0, streams.generator(0, b"", b"fit"))
+    copy = pickle.loads(pickle.dumps(own))
+    assert own.rng is not None
+    assert copy.rng is None
+    assert copy.spread(0.5, 1) == own.spread(0.5, 1)
 
 
 def test_a_model_keeps_nothing_exact(rho):

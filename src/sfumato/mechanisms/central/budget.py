@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +40,10 @@ class Budget:
         self.measured: list[Measurement] = []
         self.answers: dict[str, list[Codes]] = {}
         """Counts with their noise: all that a fit may look at."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without its generator: what travels to where the rows are counts them, and draws nothing."""
+        return {**vars(self), "rng": None}
 
     @property
     def way(self) -> Way:
