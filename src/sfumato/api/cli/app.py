@@ -53,7 +53,7 @@ BESIDE: dict[str, str] = {
     "audit find-person": "audit.find_person",
     "compare": "recommend.compare",
     "signer": "signer.app",
-    "auditor": "auditor.app",
+    "auditor": "signer.auditors",
 }
 """What the help of `schema`, `audit`, `recommend` and `verify` names."""
 

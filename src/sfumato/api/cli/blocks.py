@@ -229,15 +229,12 @@ def typed_again(options: Any) -> dict[str, Any]:
 
 def _help_all(options: list[inspect.Parameter]) -> list[inspect.Parameter]:
     """The option that shows what the first screen leaves out, where it leaves something out."""
-    if not any(getattr(given, "rich_help_panel", None) == RARE for one in options for given in _metadata(one)):
+    given = (one for option in options for one in getattr(option.annotation, "__metadata__", ()))
+    if not any(getattr(one, "rich_help_panel", None) == RARE for one in given):
         return []
     shown = typer.Option("--help-all", is_eager=True, callback=_show_all, help="Show every option and exit.")
     keyword = inspect.Parameter.KEYWORD_ONLY
     return [inspect.Parameter(SHOW_ALL, keyword, default=False, annotation=Annotated[bool, shown])]
-
-
-def _metadata(one: inspect.Parameter) -> tuple[Any, ...]:
-    return getattr(one.annotation, "__metadata__", ())
 
 
 def _show_all(context: typer.Context, wanted: bool) -> None:

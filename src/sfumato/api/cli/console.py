@@ -78,7 +78,7 @@ LedgerPath = Annotated[
 def run_guarded(app: Callable[..., Any], arguments: list[str] | None = None) -> int:
     """Run the app; a user's mistake gives one line on standard error and its exit code, never a traceback."""
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _interrupt)  # a polite kill cleans up like Ctrl-C
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill cleans up like Ctrl-C
     try:
         code = int(app(arguments, standalone_mode=False) or 0)
         if sys.stdout is not None:  # closed by whoever started us
@@ -129,10 +129,6 @@ def _wrongly_typed(error: Any) -> str:
     asked = error.ctx.command_path
     why = [f"{message.partition(' (')[0]}: {one}." for name, one in NOT_PUBLISHED.items() if f" {name}" in asked]
     return why[0] if why else message
-
-
-def _interrupt(*_: Any) -> None:
-    raise KeyboardInterrupt
 
 
 def complain(message: str, code: int) -> int:

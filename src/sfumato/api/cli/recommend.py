@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -376,30 +377,13 @@ def list_entries(
 
     Example: sfumato list mechanisms
     """
-    entries = {name: _first_line(entry) for name, entry in sorted(_registered(what).items())}
+    where = "learn.classifiers" if what is Catalogue.classifiers else what.value
+    registered: Mapping[str, Any] = getattr(import_module(f"sfumato.{where}"), what.value.upper())
+    summaries = {name: (inspect.getdoc(entry) or "").split("\n\n")[0] for name, entry in sorted(registered.items())}
+    entries = {name: " ".join(text.replace("``", "").split()) for name, text in summaries.items()}
     console = Console(quiet=False, as_json=as_json)
     width = max(map(len, entries)) + 2
     room = max(40, shutil.get_terminal_size((120, 24)).columns) - width
     for name, line in entries.items():
         console.say(f"{name:<{width}}{line if len(line) <= room else line[: room - 3] + '...'}")
     console.result({what.value: entries})
-
-
-def _registered(what: Catalogue) -> Mapping[str, Any]:
-    if what is Catalogue.mechanisms:
-        from sfumato.mechanisms import MECHANISMS
-
-        return MECHANISMS
-    if what is Catalogue.attacks:
-        from sfumato.attacks import ATTACKS
-
-        return ATTACKS
-    from sfumato.learn.classifiers import CLASSIFIERS
-
-    return CLASSIFIERS
-
-
-def _first_line(entry: Any) -> str:
-    """The summary of a docstring, which may run over several lines."""
-    text = (inspect.getdoc(entry) or "").split("\n\n")[0]
-    return " ".join(text.replace("``", "").split())

@@ -126,7 +126,9 @@ def sanitize(
         if beside.rows is not None:
             if not console.quiet:
                 say_old("--rows", "--param rows=...")
-            words["parameters"] = _with_rows(words.get("parameters", {}), beside.rows)
+            if "rows" in (parameters := words.get("parameters", {})):
+                raise UsageError("--rows is given twice, once as --param. Leave one of them out.")
+            words["parameters"] = {**parameters, "rows": beside.rows}
         if options.auditable is not None and options.answer is None:
             _commit(tables.open_all(table, query), words, console)
             return
@@ -169,12 +171,6 @@ def _check_output(options: SanitizeAsked, console: Console, beside: Beside) -> N
         )
     if options.out is None and not options.dry_run:
         raise UsageError("Say where the release is to be written: --out DIR. To try without a release: --dry-run.")
-
-
-def _with_rows(parameters: Mapping[str, Any], rows: int) -> dict[str, Any]:
-    if "rows" in parameters:
-        raise UsageError("--rows is given twice, once as --param. Leave one of them out.")
-    return {**parameters, "rows": rows}
 
 
 def _made(options: SanitizeAsked) -> str:

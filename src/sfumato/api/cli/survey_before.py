@@ -208,7 +208,10 @@ class CutInto:
         """The numbers that the survey asks for, or that the schema releases."""
         questions = self.read_survey().get("questions") or []
         asked = [str(q.get("name")) for q in questions if isinstance(q, dict) and q.get("kind") == "number"]
-        return asked or _private_numbers(self.schema)
+        from sfumato.table import Schema
+
+        columns = () if self.schema is None else Schema.load(self.schema).columns  # the label may be a number, too
+        return asked or [c.name for c in columns if c.role == "private" and c.kind in ("numeric", "integer")]
 
 
 @app.command()
@@ -240,11 +243,3 @@ def edges(
         console.say(f"Wrote {into.out}.")
     written = str(into.out) if into.out else None
     console.result({"edges": {name: list(cuts) for name, cuts in found.items()}, "file": written})
-
-
-def _private_numbers(schema: Path | None) -> list[str]:
-    """The numbers of a schema that are released: not its label, which may be written as a number."""
-    from sfumato.table import Schema
-
-    columns = [] if schema is None else Schema.load(schema).columns
-    return [one.name for one in columns if one.role == "private" and one.kind in ("numeric", "integer")]

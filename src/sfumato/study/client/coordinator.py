@@ -79,24 +79,13 @@ class Parcel:
     sha256: str
 
     @classmethod
-    def of_counts(cls, folder: Path | str) -> Parcel:
-        """The same of noisy counts; `rows` is the noisy number of rows."""
+    def open(cls, folder: Path | str, *, counts: bool = False) -> Parcel:
+        """Check that the file is the release that its card describes, and nothing else; `rows` of noisy counts is the
+        noisy number of rows."""
         folder = Path(folder)
-        card, file = Card.load(folder), folder / COUNTS
-        if not file.is_file():
+        card, file = Card.load(folder), folder / (COUNTS if counts else "release.parquet")
+        if not file.is_file() and counts:
             raise TableError(f"There is no {COUNTS} in {folder}, which this study takes. Release with its study file.")
-        cells = read_cells(file)
-        with pq.ParquetFile(file) as opened:
-            _check_inside(card_inside(opened), carries_more(opened), card, folder)
-        rows = max(1, int(cells[0])) if len(cells) else 0
-        return cls(file, card, ("count",), rows, file.stat().st_size, file_digest(file))
-
-    @classmethod
-    def open(cls, folder: Path | str) -> Parcel:
-        """Check that the file is the release that its card describes, and nothing else."""
-        folder = Path(folder)
-        card = Card.load(folder)
-        file = folder / "release.parquet"
         if not file.is_file():
             other = next((path.suffix[1:] for path in sorted(folder.glob("release.*"))), None)
             hint = "" if other is None else f" It was written as {other}: sanitize with --format parquet."
@@ -108,6 +97,10 @@ class Parcel:
         except (pa.ArrowException, OSError):
             raise TableError(f"{file} is not a Parquet file, or it is damaged.") from None
         _check_inside(embedded, more, card, folder)
+        if counts:
+            cells = read_cells(file)
+            rows = max(1, int(cells[0])) if len(cells) else 0
+            return cls(file, card, ("count",), rows, file.stat().st_size, file_digest(file))
         label = card.release_schema["label"]
         described = [column["name"] for column in card.release_schema["columns"]] + ([label["name"]] if label else [])
         if names != described:
@@ -226,8 +219,13 @@ class Coordinator:
 
     def release(self, study: str, sha256: str) -> ReleaseInfo | None:
         """One release, or None where the server has none of that content from this token."""
+        found = self._found(_path(study, "releases", sha256))
+        return None if found is None else message_of(ReleaseInfo, found)
+
+    def _found(self, path: str) -> Any:
+        """What there is at an address, or None."""
         try:
-            return message_of(ReleaseInfo, self._connection.ask("GET", _path(study, "releases", sha256)))
+            return self._connection.ask("GET", path)
         except RefusedError as error:
             if error.status == 404:
                 return None
@@ -276,12 +274,7 @@ class Coordinator:
 
     def shared_rows(self, study: str) -> list[SharedRows]:
         """Pairs of releases that share rows beyond chance; none where the server does not know."""
-        try:
-            return messages_of(SharedRows, self._connection.ask("GET", _path(study, "shared-rows")))
-        except RefusedError as error:
-            if error.status == 404:
-                return []
-            raise
+        return messages_of(SharedRows, self._found(_path(study, "shared-rows")) or [])
 
     def put_test(self, study: str, table: Path, *, progress: Progress | None = None) -> Any:
         """Give a PUBLIC table with the label, on which models are tested: its plain rows are sent."""

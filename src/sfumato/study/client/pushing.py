@@ -103,7 +103,7 @@ def plan_push(
 ) -> Plan:
     """Look at the release and at the study; refuses a study that is not the one that was agreed to."""
     study = agreed_study(coordinator, study_id, study_hash)
-    parcel = Parcel.open(folder) if study.plan is None else Parcel.of_counts(folder)
+    parcel = Parcel.open(folder, counts=study.plan is not None)
     known = (agreements or Agreements.usual()).hash_of(coordinator.address.base, study_id)
     if known is not None and known != study.hash and study_hash is None:
         raise CoordinatorError(

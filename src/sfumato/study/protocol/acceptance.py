@@ -209,12 +209,16 @@ def _check_presence(study: PoolStudy) -> None:
     assert mechanism.planned is not None
     reached = dataclasses.replace(mechanism.planned, delta=study.presence.delta).epsilon
     if reached > study.presence.epsilon * (1 + 1e-9):
-        words = f"an epsilon of {rounded_up(reached, 9)}" if np.isfinite(reached) else "no epsilon at all"
-        raise SchemaError(
-            f"The study asks for an epsilon of at most {study.presence.epsilon:.9g} at delta {study.presence.delta:g}, "
-            f"and its own parameters of {study.mechanism} come to {words} there. Ask for less, or leave `epsilon` and "
-            "`delta` to the guarantee."
-        )
+        asked = f"{study.presence.epsilon:.9g} at delta {study.presence.delta:g}"
+        raise _too_weak(study, asked, reached, "`epsilon` and `delta`")
+
+
+def _too_weak(study: PoolStudy, asked: str, reached: float, left: str) -> SchemaError:
+    words = f"an epsilon of {rounded_up(reached, 9)}" if np.isfinite(reached) else "no epsilon at all"
+    return SchemaError(
+        f"The study asks for an epsilon of at most {asked}, and its own parameters of {study.mechanism} come to "
+        f"{words}. Ask for less, or leave {left} to the guarantee."
+    )
 
 
 def _as_a_site_has_them(study: PoolStudy) -> dict[str, Any]:
@@ -282,8 +286,4 @@ def _check_strength(study: PoolStudy, parameters: dict[str, Any]) -> None:
     mechanism = make_mechanism(study.mechanism, parameters)
     reached = mechanism.fit_statistics(Statistics.empty(study.encoding.width), study.encoding).guarantee().record
     if reached > asked * (1 + 1e-9):
-        words = f"an epsilon of {rounded_up(reached, 9)}" if np.isfinite(reached) else "no epsilon at all"
-        raise SchemaError(
-            f"The study asks for an epsilon of at most {asked:.9g} for the record, and its own parameters of "
-            f"{study.mechanism} come to {words}. Ask for less, or leave the strength to the guarantee."
-        )
+        raise _too_weak(study, f"{asked:.9g} for the record", reached, "the strength")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -153,12 +152,14 @@ def answered(survey: SurveyStudy, table: pa.Table, seed: int = 0) -> pa.Table:
         cells = table[question.name].to_pylist()
         if all(map(is_told, cells)):
             continue
-        words = [choice.value for choice in question.choices]
+        words: list[str | float] = [choice.value for choice in question.choices]
         said = [
             question.choice_of(cell) if is_told(cell) else int(code) for cell, code in zip(cells, drawn, strict=True)
         ]
         place = table.column_names.index(question.name)
-        filled = _in_intervals(question, said) if question.kind == "number" else [words[code] for code in said]
+        if question.kind == "number":  # one of each interval; the lowest and the highest have one end only
+            words = [question.edges[0] - 1.0, *question.edges]
+        filled = [words[code] for code in said]
         table = table.set_column(place, question.name, pa.array(filled))
     return table
 
@@ -166,12 +167,6 @@ def answered(survey: SurveyStudy, table: pa.Table, seed: int = 0) -> pa.Table:
 def is_told(cell: object) -> bool:
     """Whether a cell holds an answer."""
     return cell is not None and cell != "" and cell == cell
-
-
-def _in_intervals(question: Question, codes: Sequence[int]) -> list[float]:
-    """A number of each interval; the lowest and the highest have one end only."""
-    ends = [question.edges[0] - 1.0, *question.edges]
-    return [float(ends[code]) for code in codes]
 
 
 def _choices(question: Question, table: pa.Table) -> list[int]:

@@ -25,6 +25,7 @@ from sfumato.study.protocol.messages import Receipt
 from sfumato.study.protocol.pool_study import Quota, pushes_counts
 from sfumato.study.server.context import Context
 from sfumato.study.server.problems import CLOSE, ApiError, busy, disk_full, not_found
+from sfumato.study.server.shell import announced
 from sfumato.study.server.store.release_store import (
     ELSEWHERE,
     NEW,
@@ -84,8 +85,7 @@ async def received_body(request: Request, context: Context, who: str) -> AsyncIt
 
 def _announced(request: Request, context: Context) -> int:
     """Bytes to come. What is larger than any release is refused for that, when it is read, and not for want of room."""
-    text = request.headers.get("content-length", "0")
-    return min(int(text) if text.isdigit() else 0, context.settings.max_push_bytes)
+    return min(announced(request.scope), context.settings.max_push_bytes)
 
 
 async def _receive(request: Request, context: Context, path: Path) -> Received:

@@ -163,7 +163,7 @@ class Shell:
             left = idle
             if not began:
                 began = time.monotonic()
-                if _announced(scope) > most:
+                if announced(scope) > most:
                     raise too_large(most)
             else:
                 left += min(0.0, received / SLOWEST - (time.monotonic() - began))
@@ -209,7 +209,7 @@ def dressed(headers: Iterable[RawHeader], without: Container[bytes] = ()) -> lis
     return found + [header for header in DEFAULTS if header[0] not in named and header[0] not in without]
 
 
-def _announced(scope: Scope) -> int:
+def announced(scope: Scope) -> int:
     """The length of the body that the client announces; 0 if it does not."""
     for name, value in scope["headers"]:
         if name == b"content-length":

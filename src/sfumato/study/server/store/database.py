@@ -19,7 +19,6 @@ FILE = "sfumato.db"
 BUSY_SECONDS = 15
 CACHE_KIB = 32 << 10
 """Of a connection to SQLite: answers lie in the order of random names, so that each is on a page of its own."""
-_LOCK = 0x5F0_A70  # any number that no other program uses for its advisory locks
 
 
 class Database:

@@ -8,10 +8,12 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 from sqlalchemy import Connection, func, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
+from sfumato.core.array_types import Floats
 from sfumato.study.protocol.survey_file import MOST_ANSWERS
 from sfumato.study.protocol.survey_log import Head, LogEntry
 from sfumato.study.server.store.database import Database, StorePart, told
@@ -32,6 +34,10 @@ class Version:
     matrix: bytes
     inputs: str
     hour: str
+
+    @property
+    def directions(self) -> Floats:
+        return np.frombuffer(self.matrix, dtype="<f8").reshape(-1, self.entry.k)
 
 
 class _CountedBeforeError(Exception):

@@ -298,13 +298,12 @@ class SurveyDesk:
 
 def _guidance_message(version: Version, width: int) -> bytes:
     entry = version.entry
-    V = np.frombuffer(version.matrix, dtype="<f8").reshape(width, entry.k)
     return msgspec.json.encode(
         {
             "version": entry.version,
             "k": entry.k,
             "width": width,
-            "v": encode_matrix(V),
+            "v": encode_matrix(version.directions),
             "sha256": entry.sha256,
             "head": entry.hash,
         }

@@ -92,8 +92,7 @@ def _guidance(
     """One version as its measures are remembered by."""
     version = store.version(study, entry.version)
     assert version is not None
-    V = np.asarray(np.frombuffer(version.matrix, dtype="<f8").reshape(survey.width, entry.k))
-    return encode_matrix(V), entry.k, survey.sizes, survey.floor, survey.link
+    return encode_matrix(version.directions), entry.k, survey.sizes, survey.floor, survey.link
 
 
 @lru_cache(maxsize=4 * MOST_POINTS)
@@ -132,9 +131,8 @@ def write_parts(store: SurveyStore, study: str, survey: SurveyStudy, folder: Pat
 
 def _write_part(survey: SurveyStudy, version: Version, bits: Bits, labels: list[int], folder: Path) -> Path:
     encoding = survey_encoding(survey)
-    V = np.frombuffer(version.matrix, dtype="<f8").reshape(survey.width, version.entry.k)
     mechanism = GuidedProjection(
-        guidance=encode_matrix(V), floor=survey.floor, link=survey.link, guidance_reason=FROM_A_SURVEY
+        guidance=encode_matrix(version.directions), floor=survey.floor, link=survey.link, guidance_reason=FROM_A_SURVEY
     )
     mechanism.fit_statistics(Statistics.empty(encoding.width), encoding)
     layout = Layout(mechanism, encoding, like_original=False)

@@ -120,19 +120,16 @@ def asked(definition: Mapping[str, Any]) -> list[tuple[str, str]]:
     label = next((str(column.get("name")) for column in columns if column.get("role") == "label"), "")
     parameters = ", ".join(f"{name} = {value}" for name, value in stated.items() if name != "plan")
     plan = PoolStudy.from_dict(definition).plan if stated.get("plan") else None
+    most = definition.get("largest_site_share")
     rows = [
         ("Mechanism", " with ".join(filter(None, [str(mechanism.get("name", "")), parameters]))),
         ("Guarantee", _asked_guarantee(definition.get("guarantee"))),
         ("Columns", f"{len(columns) - bool(label)} and the label {label}" if label else str(len(columns))),
         ("Plan", f"sites push noisy counts; the plan is by {plan.chosen_by}" if plan else ""),
         ("Space", str(definition.get("space") or "")),
-        ("Largest site", _asked_share(definition.get("largest_site_share"))),
+        ("Largest site", "" if most is None else f"at most {float(most):.0%} of the rows that models are trained on"),
     ]
     return [(name, value) for name, value in rows if value]
-
-
-def _asked_share(found: Any) -> str:
-    return "" if found is None else f"at most {float(found):.0%} of the rows that models are trained on"
 
 
 def _asked_guarantee(found: Any) -> str:
