@@ -153,7 +153,7 @@ def measure(name: str, database: str | None, seconds: float, rounds: int, attrib
                 for kind, (server, requests, share) in candidates.items():
                     before = server.processor()
                     load = load_of(server.address, requests, seconds=seconds * share)
-                    spent = (server.processor() - before) / len(load.times)
+                    spent = (server.processor() - before) / max(1, len(load.times))  # none, on a busy machine
                     cost[kind] = min(cost.get(kind, spent), spent)
                     if set(load.statuses) - {200, 201}:
                         sys.exit(f"{kind}: refused, {load.statuses}")
