@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import time
 import warnings
@@ -85,6 +86,8 @@ def _batches(path: Path) -> Any:
 
 def child(given: argparse.Namespace) -> dict[str, Any]:
     short, columns = big_table(given.rows // 10, given.columns), given.columns
+    if given.cores:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: given.cores])
     if given.without == "everything":
         read_and_write(short)
         return read_and_write(given.child)
@@ -112,15 +115,13 @@ def compare(given: argparse.Namespace, table: Path, name: str) -> None:
     more = ("--known",) if given.known else ()
     peaks = [in_child(__file__, *arguments, *more)["peak"] for arguments in (small, same)]
     print(f"  peak memory at a tenth of the rows and at all         {peaks[0]:.0f} and {peaks[1]:.0f} MB", flush=True)
-    if given.threads:
-        one, two = (
-            min(
-                in_child(__file__, *candidates["ledger and shuffle"], "--count", str(n))["wall"]
-                for _ in range(given.repeats)
-            )
-            for n in (1, 2)
-        )
-        print(f"  one worker / two workers, on the clock, without ledger and shuffle {one / two:5.2f} x", flush=True)
+    for option, what in (("--count", "worker"), ("--cores", "core")) if given.threads else ():
+        bare = candidates["ledger and shuffle"]
+        walls: dict[int, list[float]] = {1: [], 2: []}
+        for n in (1, 2) * given.repeats:
+            walls[n].append(in_child(__file__, *bare, option, str(n))["wall"])
+        found = f"{min(walls[1]) / min(walls[2]):5.2f} x"
+        print(f"  one {what} / two {what}s, on the clock, without ledger and shuffle {found}", flush=True)
 
 
 def main() -> None:
@@ -129,11 +130,16 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--only", help="one of the mechanisms")
-    parser.add_argument("--threads", action="store_true", help="also one worker against two")
+    parser.add_argument(
+        "--threads",
+        action="store_true",
+        help="also one worker against two, and one core against two: beside one worker a thread reads and writes",
+    )
     parser.add_argument("--known", action="store_true", help="memory with a ledger that knows a tenth of as many rows")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--without", default="nothing", help=argparse.SUPPRESS)
     parser.add_argument("--count", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--cores", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     if given.child:

@@ -51,13 +51,20 @@ def _in_order(work: release.Work, _: Any) -> Iterator[Any]:
 
 
 def measured(run: Callable[[], Any], before: Callable[[], Any]) -> dict[str, Any]:
-    """In a child: `before` to warm up, then `run`: seconds, megabytes and phases."""
+    """In a child: `before` to warm up, then `run`: seconds, megabytes, gigabytes from the disk and phases."""
     before()
     with phases_told() as told:
-        cpu, wall = time.process_time(), time.perf_counter()
+        cpu, wall, read = time.process_time(), time.perf_counter(), from_disk()
         run()
-        found = {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
+        found = {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall, "read": from_disk() - read}
     return {**found, "peak": peak_megabytes(), "phases": {name: told.seconds[name] for name in PHASES}}
+
+
+def from_disk() -> float:
+    """Gigabytes that this process has read and that were not in the system's cache; 0 where that is not told."""
+    told = Path("/proc/self/io")
+    lines = told.read_text().splitlines() if told.exists() else []
+    return sum(int(line.split()[1]) for line in lines if line.startswith("read_bytes")) / 1e9
 
 
 def in_rounds(

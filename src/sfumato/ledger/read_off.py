@@ -36,6 +36,7 @@ ENDS = ("low", "high")
 MOST_SHOWN = 20
 NUDGE = 1e-3
 FEWEST_DIGITS = 3
+_SPELT = json.JSONEncoder(ensure_ascii=False)
 ROUND_HALVES = 3
 """Leading digits within which people also round to twos and fives, not only to tens."""
 
@@ -112,7 +113,7 @@ class ReadOff:
         return {name: ends for name, ends in found.items() if ends}
 
     def _hash(self, *parts: str) -> str:
-        message = json.dumps(parts, ensure_ascii=False).encode()
+        message = _SPELT.encode(parts).encode()
         return hmac.digest(self._key, message, "sha256")[:HASH_BYTES].hex()
 
 

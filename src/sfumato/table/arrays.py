@@ -72,6 +72,8 @@ def numbers(array: pa.Array, name: str, first_row: int = 0) -> Values:
     NaN counts as empty; infinity and text are refused.
     """
     array = plain(array)
+    if isinstance(array, pa.DoubleArray) and not array.null_count:  # the most frequent kind by far
+        return Values(array.to_numpy(), None)
     if pa.types.is_null(array.type):
         return Values(np.zeros(len(array)), np.ones(len(array), dtype=bool))
     if is_text(array.type):

@@ -149,10 +149,10 @@ _TRUTH = {"true": 1.0, "false": 0.0}
 def cell_words(array: pa.Array, name: str) -> Words:
     """One word for every cell of a column."""
     array = arrays.plain(array)
-    if arrays.is_date(array.type):
-        found = arrays.day_numbers(array, name)
-    elif arrays.is_number(array.type) or pa.types.is_boolean(array.type):
+    if arrays.is_number(array.type) or pa.types.is_boolean(array.type):
         found = arrays.numbers(array, name)
+    elif arrays.is_date(array.type):
+        found = arrays.day_numbers(array, name)
     else:
         return _text_words(arrays.text(array, name))
     words = _number_words(found.numbers)

@@ -228,5 +228,6 @@ def _kind(path: Path) -> Any:
 
 def _fitted(block: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Table:
     """The block with the file's columns and metadata."""
-    table = pa.Table.from_batches([block]) if isinstance(block, pa.RecordBatch) else block
-    return table.select(schema.names).cast(schema)
+    table = (pa.Table.from_batches([block]) if isinstance(block, pa.RecordBatch) else block).select(schema.names)
+    alike = table.schema.types == schema.types  # nearly always, and then nothing is converted
+    return pa.Table.from_arrays(table.columns, schema=schema) if alike else table.cast(schema)
