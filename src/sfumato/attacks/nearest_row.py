@@ -32,6 +32,7 @@ from sfumato.mechanisms.parameters import parameter
 from sfumato.table import Group
 from sfumato.table.neighbours.arrays import Arrays
 from sfumato.table.neighbours.nearest import nearest_without
+from sfumato.table.neighbours.tiles import slices
 from sfumato.table.statistics import NO_CLASS
 
 # How likely everybody in a line-up is behind a released row, by the law of the row's own class.
@@ -39,6 +40,9 @@ from sfumato.table.statistics import NO_CLASS
 
 EXACT_WIDTH = 1e-4
 """What stands for the noise of an exact column, in encoded units: the right one is on the list, and fits."""
+
+AT_ONCE = 4
+"""Line-ups whose likelihoods are computed together: each row's with everybody's, of which its own are kept."""
 
 
 class _Latest:
@@ -72,11 +76,17 @@ def _computed(known: Knowledge) -> Matrix:
     count, people, d = X.shape
     everybody = Suspects.of(known, X.reshape(-1, d))
     found = np.empty((count, people))
-    for number, row in enumerate(rows):
-        here = slice(number * people, (number + 1) * people)
-        some = Suspects(*(part[here] for part in everybody))
-        noise = known.noise.of_class(NO_CLASS if known.labels is None else int(known.labels[row]))
-        found[number] = log_likelihood(known, known.release[[row]], some, EXACT_WIDTH, noise)[0]
+    codes = np.full(count, NO_CLASS) if known.labels is None else known.labels[rows]
+    for code in np.unique(codes).tolist():
+        mine, noise = np.flatnonzero(codes == code), known.noise.of_class(code)
+        for block in slices(len(mine), AT_ONCE):
+            few = mine[block]
+            some = Suspects(
+                *(part.reshape(count, people, -1)[few].reshape(len(few) * people, -1) for part in everybody)
+            )
+            log = log_likelihood(known, known.release[rows[few]], some, EXACT_WIDTH, noise)
+            own = np.arange(len(few))
+            found[few] = log.reshape(len(few), len(few), people)[own, own]
     return found
 
 

@@ -121,13 +121,17 @@ def usual_interval(population: Matrix, group: Group) -> tuple[Matrix, Matrix]:
     if group.is_onehot:
         usual = np.eye(population.shape[1])[population.sum(axis=0).argmax()]
         return usual, usual
-    levels = np.quantile(population[:, 0], np.linspace(0, 1, 21))
+    values = np.sort(population[:, 0])
+    levels = np.quantile(values, np.linspace(0, 1, 21))
+    first, last = np.triu_indices(len(levels))
+    held = np.searchsorted(values, levels + 1e-9, "right")[last] - np.searchsorted(values, levels - 1e-9)[first]
+    nearly = held / len(values) * (1.0 - (levels[last] - levels[first]))
     best, found = -1.0, (0.0, 1.0)
-    for first, start in enumerate(levels):
-        for end in levels[first:]:
-            gain = float(gains(population[:, :1], np.array([start]), np.array([end]))[0].mean())
-            if gain > best:
-                best, found = gain, (float(start), float(end))
+    for place in np.flatnonzero(nearly >= nearly.max() - 1e-9):  # what rounding may set apart is measured
+        start, end = levels[first[place]], levels[last[place]]
+        gain = float(gains(population[:, :1], np.array([start]), np.array([end]))[0].mean())
+        if gain > best:
+            best, found = gain, (float(start), float(end))
     low, high = np.array([found[0]]), np.array([found[1]])
     if not group.has_indicator:
         return low, high
