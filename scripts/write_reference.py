@@ -163,8 +163,13 @@ def glossary(wording: Any) -> str:
         "and "
         "certificate.\n\n"
     )
-    experts = "\n\n## For experts\n\nOwners' pages do without these; the experts' part of a report has them.\n\n"
-    return head + entries_of(wording.WORDS) + experts + entries_of(wording.EXPERTS) + "\n"
+    words, own = wording.WORDS, wording.OWN
+    parts = {
+        "Words of our own": {name: words[name] for name in own if name in words},
+        "Words that mean what they say": {name: word for name, word in words.items() if name not in own},
+        "For experts": dict(sorted(wording.EXPERTS.items(), key=lambda one: one[0] not in own)),
+    }
+    return head + "\n\n".join(f"## {title}\n\n{entries_of(these)}" for title, these in parts.items()) + "\n"
 
 
 def entries_of(words: Mapping[str, Any]) -> str:

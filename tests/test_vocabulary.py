@@ -20,7 +20,7 @@ import typer
 from page_blocks import BLOCK, ROOT
 from sfumato.api.cli import app
 from sfumato.api.cli.console import run_guarded
-from sfumato.core.wording import EXPERTS, UNNAMED, WORDS
+from sfumato.core.wording import EXPERTS, OWN, UNNAMED, WORDS
 from sfumato.table import Column, Schema
 
 OTHER_MEANINGS = re.compile(r"value labels|disclosure control|classes of the label", re.IGNORECASE)
@@ -230,3 +230,8 @@ def test_what_law_and_papers_say_may_stand_beside_it():
     assert found("pick out one person (singling out)") == []
     assert found("the risk of singling out")
     assert found("against all of them, again, scoreboard, mechanistic, gainful") == []
+
+
+def test_a_reader_learns_at_most_a_dozen_words():
+    assert len(OWN) <= 12
+    assert set(OWN) <= WORDS.keys() | EXPERTS.keys()

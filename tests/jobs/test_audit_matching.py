@@ -210,10 +210,10 @@ def test_rows_far_out_have_one_outlier_nearest_and_count_once():
     people, strangers = rng.normal(size=(300, 5)), rng.normal(size=(100, 5))
     people[0] = 8.0
     rows = rng.uniform(5.0, 12.0, size=(300, 5))
-    assert not matching.fit_somebody(people, rows, strangers, rng).any()
+    assert not matching.fit_a_person(people, rows, strangers, rng).any()
     assert not matching.nearer_than_strangers(people, rows, strangers, rng)
     blurred = people + rng.normal(scale=0.1, size=people.shape)
-    assert matching.fit_somebody(people, blurred, strangers, rng).mean() > 0.5
+    assert matching.fit_a_person(people, blurred, strangers, rng).mean() > 0.5
     assert matching.nearer_than_strangers(people, blurred, strangers, rng)
 
 

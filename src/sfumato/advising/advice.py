@@ -281,7 +281,12 @@ class Advice:
     def _teach_nothing(self, size: int | None) -> str:
         """That tables of about this size (None: of any) teach nothing, and from which epsilon or size on they do."""
         rows = size or self.known.counted or SIZES[-1]
-        stronger, larger = self._stronger_that_learns(rows), None if size is None else self._larger_that_learns(size)
+        epsilon = self.bound.epsilon
+        tried = (one * self.known.rows_per_person for one in STRENGTHS)
+        above = (one for one in tried if epsilon < one <= MOST_EPSILON)
+        stronger = next((one for one in above if not self._forecast_at(one, rows).useless), None)
+        sizes = () if size is None else (one for one in SIZES if one > size)
+        larger = next((one for one in sizes if not self._forecast_at(epsilon, one).useless), None)
         ways = [f"From epsilon {stronger:g}" if stronger else "", f"with {larger:,} rows" if larger else ""]
         hint = ", or ".join(way for way in ways if way)
         they = "they do" if size is not None else f"those of {in_number(rows, 'row')} do"
@@ -290,17 +295,6 @@ class Advice:
             of = f"{SIZES[0]} rows, the smallest that were tried,"
         said = f"At this epsilon tables of {of} teach nothing."
         return f"{said} {hint[:1].upper()}{hint[1:]}, {they}." if hint else said
-
-    def _stronger_that_learns(self, rows: int) -> float | None:
-        """The least epsilon above this one at which tables of so many rows learn, of those that `sanitize` takes."""
-        tried = (one * self.known.rows_per_person for one in STRENGTHS)
-        stronger = (one for one in tried if self.bound.epsilon < one <= MOST_EPSILON)
-        return next((one for one in stronger if not self._forecast_at(one, rows).useless), None)
-
-    def _larger_that_learns(self, size: int) -> int | None:
-        """The next size of tables that learn at this epsilon."""
-        larger = (one for one in SIZES if one > size)
-        return next((one for one in larger if not self._forecast_at(self.bound.epsilon, one).useless), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain figures, for JSON on the owner's terminal."""

@@ -18,12 +18,12 @@ from scipy import stats
 
 from sfumato.advising.ground import Ground
 from sfumato.advising.trial import Outcome, Trial, averaged, trial
-from sfumato.advising.wish import LONGEST_REASON, Candidate
+from sfumato.advising.wish import Candidate, why_not
 from sfumato.auditing.asked import CanaryAsked
 from sfumato.auditing.canary import plant
 from sfumato.auditing.extra import Points
 from sfumato.core.array_types import Floats, Matrix
-from sfumato.core.errors import SfumatoError, UsageError
+from sfumato.core.errors import UsageError
 from sfumato.core.files import write_whole
 from sfumato.guarantee.cost import epsilon_of
 from sfumato.mechanisms import MECHANISMS, make_mechanism
@@ -51,7 +51,7 @@ def audited_epsilon(
     """A lower bound of the record's epsilon, with 99.9% confidence; 0 where nothing was told apart."""
     made = make_mechanism(mechanism, dict(parameters))
     if made.made_up:
-        raise UsageError("its rows belong to nobody: planted records audit it (sfumato canary)")
+        raise UsageError("its rows are made up: planted records audit it (sfumato canary)")
     if made.whole_table or getattr(made, "rounds", 1) > 1:
         raise UsageError("what becomes of one record depends on all others: planted records would have to audit it")
     encoding = Encoding(schema)
@@ -62,11 +62,8 @@ def audited_epsilon(
         if made.recipe_.rows != "perturbed":
             raise UsageError("it draws rows, so a record may be drawn often or never")
         first, second = worst_pair(encoding)
-        seen = []
-        for one in (first, second):
-            outcome = made.perturb(np.tile(one, (2 * draws, 1)), None, rng).X
-            seen.append(np.nan_to_num(outcome, nan=0.5))
-    return told_apart(seen[0], seen[1])
+        outcomes = [made.perturb(np.tile(one, (2 * draws, 1)), None, rng).X for one in (first, second)]
+    return told_apart(*(np.nan_to_num(outcome, nan=0.5) for outcome in outcomes))
 
 
 def audited_by_canaries(
@@ -85,16 +82,12 @@ def audited_by_canaries(
     delta = float(asked["delta"])
     claim = CanaryAsked(schema=schema, epsilon=asked["epsilon"], delta=delta, fits=fits, seed=seed)
     found = plant(rows, claim, sure)
-    together = found.parts[-1]
-    rho = (max(0.0, together.low) / found.copies) ** 2 / 2.0
+    together = replace(found.parts[-1], low=max(0.0, found.parts[-1].low))
+    rho = (together.low / found.copies) ** 2 / 2.0
+    mu = {name: getattr(together, name) / found.copies for name in ("measured", "low", "high", "claimed")}
     return {
         "audited_epsilon": epsilon_of(rho, delta) if rho > 0.0 else 0.0,
-        "audited_mu": {
-            "measured": together.measured / found.copies,
-            "low": max(0.0, together.low) / found.copies,
-            "high": together.high / found.copies,
-            "claimed": together.claimed / found.copies,
-        },
+        "audited_mu": mu,
         "canaries_above": found.above,
     }
 
@@ -103,11 +96,8 @@ def worst_pair(encoding: Encoding) -> tuple[Floats, Floats]:
     """Two records at opposite corners of the domain: every number low or high, another category in each column."""
     first, second = np.zeros(encoding.width), np.zeros(encoding.width)
     for group in encoding.groups:
-        if group.is_onehot:
-            first[group.start] = 1.0
-            second[group.stop - 1] = 1.0
-        else:
-            second[group.start] = 1.0
+        first[group.start] = float(group.is_onehot)
+        second[group.stop - 1 if group.is_onehot else group.start] = 1.0
     return first, second
 
 
@@ -132,9 +122,8 @@ def told_apart(first: Matrix, second: Matrix) -> float:
 
 def _counts(first: Floats, second: Floats, threshold: float, upper: bool) -> tuple[int, int]:
     """How often the test names the right record, and how often the other one."""
-    if upper:
-        return int((second > threshold).sum()), int((first > threshold).sum())
-    return int((first < threshold).sum()), int((second < threshold).sum())
+    right, other = (second > threshold, first > threshold) if upper else (first < threshold, second < threshold)
+    return int(right.sum()), int(other.sum())
 
 
 def _bound(found: int, alarms: int, trials: int) -> float:
@@ -164,32 +153,21 @@ def run_cell(cell: Cell, grounds: Sequence[Ground], how: Trial, folder: Path) ->
     """Try it and keep the result. Whatever happens to one cell, the others go on."""
     begun = time.monotonic()
     parameters, name = cell.candidate.parameters(cell.openness), cell.candidate.mechanism
-    found: dict[str, Any] = {
-        "mechanism": name,
-        "parameters": parameters,
-        "openness": cell.openness,
-        "split": cell.split,
-        "refused": None,
-    }
+    found: dict[str, Any] = {"mechanism": name, "parameters": parameters, "openness": cell.openness}
+    found |= {"split": cell.split, "refused": None}
     try:
         ground = grounds[cell.split]
         seen = trial(ground, name, parameters, cell.split, how)
-        exposed = {attack: _numbers(ground, places) for attack, places in seen.exposed.items()}
+        numbers = np.arange(ground.train.num_rows) if ground.numbers is None else ground.numbers
+        exposed = {attack: [int(numbers[place]) + 1 for place in places] for attack, places in seen.exposed.items()}
         found["outcome"] = asdict(replace(seen, exposed=exposed))
         if cell.split == 0:
             found |= _audited(name, parameters, ground)
-    except SfumatoError as error:
-        found["refused"] = str(error)[:LONGEST_REASON]
-    except Exception as error:  # its text might quote a cell of the table
-        found["refused"] = f"it failed on these rows ({type(error).__name__})"
+    except Exception as error:
+        found["refused"] = why_not(error)
     found["seconds"] = round(time.monotonic() - begun, 2)
     write_whole(folder / cell.name, json.dumps(found), private=True)
     return found
-
-
-def _numbers(ground: Ground, places: Sequence[int]) -> list[int]:
-    """Row numbers in the private table, from 1."""
-    return [int(place if ground.numbers is None else ground.numbers[place]) + 1 for place in places]
 
 
 def _audited(name: str, parameters: dict[str, Any], ground: Ground) -> dict[str, Any]:
@@ -197,10 +175,8 @@ def _audited(name: str, parameters: dict[str, Any], ground: Ground) -> dict[str,
         if MECHANISMS[name].made_up:
             return audited_by_canaries(name, parameters, ground.schema, ground.train, seed=7)
         return {"audited_epsilon": audited_epsilon(name, parameters, ground.schema, ground.train, seed=7)}
-    except SfumatoError as error:
-        return {"audited_epsilon": None, "not_audited": str(error)[:LONGEST_REASON]}
     except Exception as error:
-        return {"audited_epsilon": None, "not_audited": f"it failed ({type(error).__name__})"}
+        return {"audited_epsilon": None, "not_audited": why_not(error)}
 
 
 # All cells of a comparison, added up over the splits, and which settings are worth looking at.
@@ -231,24 +207,15 @@ def tidy(cells: Sequence[Mapping[str, Any]]) -> pa.Table:
         if cell["refused"] is not None:
             continue
         seen = _outcome(cell)
-        told = {
-            "extra": {name: (one.extra, one.low, one.high) for name, one in seen.extras.items()},
-            "gain": seen.gains,
-        }
-        for kind, attackers in told.items():
+        extras = {name: (one.extra, one.low, one.high) for name, one in seen.extras.items()}
+        for kind, attackers in (("extra", extras), ("gain", seen.gains)):
             for name, (value, low, high) in attackers.items():
                 rows.append({**of, "kind": kind, "name": name, "value": value, "low": low, "high": high})
         rows += [{**of, "kind": "accuracy", "name": name, "value": value} for name, value in seen.reached.items()]
-        single = {
-            "majority": seen.majority,
-            "ceiling": seen.ceiling,
-            "epsilon": seen.epsilon,
-            "presence": seen.presence,
-        }
+        single = {name: getattr(seen, name) for name in ("majority", "ceiling", "epsilon", "presence")}
         single |= {"conditional_epsilon": seen.conditional, "audited_epsilon": cell.get("audited_epsilon")}
-        rows += [
-            {**of, "kind": name, "name": name, "value": value} for name, value in single.items() if value is not None
-        ]
+        told = ((name, value) for name, value in single.items() if value is not None)
+        rows += [{**of, "kind": name, "name": name, "value": value} for name, value in told]
     return pa.Table.from_pylist([{**dict.fromkeys(LONG.names), **row} for row in rows], schema=LONG)
 
 
@@ -260,7 +227,7 @@ def settings(cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         found.setdefault((cell["mechanism"], in_words(cell["parameters"])), []).append(cell)
     entries = [_entry(name, words, group) for (name, words), group in found.items()]
     measured = [one for one in entries if one["refused"] is None and None not in (one["accuracy"], one["extra"])]
-    for one in measured:  # where a risk was not tried, what is known is the least: it beats nobody
+    for one in measured:  # where a risk was not tried, what is known is the least: it beats no other
         one["dominated"] = any(
             other["extra"] <= one["extra"]
             and other["accuracy"] >= one["accuracy"]

@@ -101,10 +101,8 @@ class Forecast:
         """The same where there is no column to predict."""
         if self.one_column is None or self.two_columns is None:
             return "How far shares of columns are off was not tried on public tables at such an epsilon."
-        one, two = (
-            _points(self.one_column, self.one_column_interval),
-            _points(self.two_columns, self.two_columns_interval),
-        )
+        one = _points(self.one_column, self.one_column_interval)
+        two = _points(self.two_columns, self.two_columns_interval)
         return (
             f"On {self.tables} public tables of {self._sizes()} rows: shares of one column were off by {one}, of two "
             f"columns by {two}; so many rows of 100 are counted in a wrong place."
@@ -143,15 +141,16 @@ def alike(rows: int, without: str | None = None) -> list[Seen]:
 def forecast(method: str, epsilon: float, rows: int, without: str | None = None) -> Forecast:
     """What tables of about so many rows kept; below the least epsilon that was tried, nothing."""
     tables = alike(rows, without)
-    right = np.array([_or(one.at(method, epsilon), one.commonest) for one in tables])
+    known = ((one.at(method, epsilon), one.commonest) for one in tables)
+    right = np.array([usual if value is None else value for value, usual in known])
     majority = np.array([one.commonest for one in tables])
     originals = np.array([one.originals for one in tables])
     lost = originals - right
     shares: dict[str, Any] = {}
     for figure in ("one_column", "two_columns"):
-        known = [value for one in tables if (value := one.at(method, epsilon, figure)) is not None]
-        if len(known) == len(tables):
-            shares |= {figure: float(np.mean(known)), f"{figure}_interval": _one_more(known)}
+        off = [value for one in tables if (value := one.at(method, epsilon, figure)) is not None]
+        if len(off) == len(tables):
+            shares |= {figure: float(np.mean(off)), f"{figure}_interval": _one_more(off)}
     return Forecast(
         float(right.mean()),
         _one_more(right),
@@ -176,7 +175,3 @@ def _one_more(values: Any) -> tuple[float, float]:
 def _points(value: float, ends: tuple[float, float] | None) -> str:
     low, high = ends or (value, value)
     return f"{100 * value:.0f} points ({100 * low:.0f} to {100 * high:.0f})"
-
-
-def _or(value: float | None, otherwise: float) -> float:
-    return otherwise if value is None else value

@@ -5,6 +5,7 @@ A choice is made on one half of the table, or of released rows, and confirmed on
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -72,14 +73,10 @@ def _reached(X: Matrix, y: Codes, queries: Matrix, truth: Codes, learners: Seque
     found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name in learners:
-            if name not in CLASSIFIERS:
-                continue
-            try:
+        for name in (one for one in learners if one in CLASSIFIERS):
+            with contextlib.suppress(SfumatoError, ValueError):  # rows that it cannot learn from: others can
                 fitted = fit_on_parts(make_classifier(name), [part])
                 found.append(float(np.mean(np.asarray(fitted.predict(queries)) == truth)))
-            except (SfumatoError, ValueError):  # rows that it cannot learn from: others can
-                continue
     return found
 
 

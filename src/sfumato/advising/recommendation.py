@@ -16,9 +16,9 @@ import pyarrow as pa
 from sfumato.advising.asked import RecommendAsked
 from sfumato.advising.ground import Ground, Grounds, of_table
 from sfumato.advising.trial import AUTO, Outcome, Setting, Trial, averaged, keeps, proves, search, trial, voided
-from sfumato.advising.wish import LONGEST_REASON, Candidate, Wish, candidates
+from sfumato.advising.wish import Candidate, Wish, candidates, why_not
 from sfumato.auditing.extra import Points
-from sfumato.core.errors import PrivacyLeakWarning, SchemaError, SfumatoError, UnmetWishError, UsageError
+from sfumato.core.errors import PrivacyLeakWarning, SchemaError, UnmetWishError, UsageError
 from sfumato.core.processes import in_processes
 from sfumato.core.progress import Progress
 from sfumato.core.wording import counted, right_of_100, to_type
@@ -107,13 +107,6 @@ class Recommendation:
             out="release",
         )
 
-    @property
-    def _total(self) -> str:
-        assert self.together is not None
-        return f"epsilon {rounded_up(self.together.epsilon)}" + (
-            f" at delta {self.together.delta:g}" if self.together.delta else ""
-        )
-
     def paragraph(self) -> str:
         """For a data protection officer."""
         found, (low, high) = self.forecast, self.interval
@@ -163,7 +156,9 @@ class Recommendation:
         )
         if self.together is None:
             return said
-        return f"{said} For anybody's values, that release and this one together come to {self._total}."
+        delta = f" at delta {self.together.delta:g}" if self.together.delta else ""
+        total = f"epsilon {rounded_up(self.together.epsilon)}{delta}"
+        return f"{said} For anybody's values, that release and this one together come to {total}."
 
     def why_not(self) -> str:
         """In one sentence, with a way out."""
@@ -219,9 +214,7 @@ class Recommendation:
             "nearest": [_short(one, self.wish) for one in self.nearest],
             "left_out": dict(self.left_out),
             "looked_at": self.looked_at,
-            "together": None
-            if self.together is None
-            else {"epsilon": self.together.epsilon, "delta": self.together.delta},
+            "together": self.together and {"epsilon": self.together.epsilon, "delta": self.together.delta},
             "rows": self.rows,
             "rows_needed": None,
             "config": self.config.to_dict(),
@@ -419,20 +412,23 @@ def _tried(candidate: Candidate, wish: Wish, grounds: Grounds) -> Setting | str:
     """The best setting of a candidate, or why there is none."""
     try:
         settings = search(candidate, wish, partial(_measured, candidate, grounds))
-    except SfumatoError as error:
-        return str(error)[:LONGEST_REASON]
     except Exception as error:  # one mechanism that fails on odd rows must not cost the answer
-        return f"it failed on these rows ({type(error).__name__})"
+        return why_not(error)
     return settings[0] if settings else "no strength of it could be tried"
 
 
-def _measured(candidate: Candidate, grounds: Grounds, parameters: dict[str, Any]) -> Outcome:
-    tried = [trial(one, candidate.mechanism, parameters, seed) for seed, one in enumerate(grounds.choosing)]
-    return _as_claimed(averaged(tried), grounds)
-
-
-def _as_claimed(found: Outcome, grounds: Grounds) -> Outcome:
-    return voided(found) if grounds.private else found
+def _measured(
+    candidate: Candidate,
+    grounds: Grounds,
+    parameters: dict[str, Any],
+    among: Sequence[Ground] | None = None,
+    how: Trial | None = None,
+    first: int = 0,
+) -> Outcome:
+    """The mean over grounds (by default those to choose on); what is proved only where no private row was looked at."""
+    among = grounds.choosing if among is None else among
+    tried = [trial(one, candidate.mechanism, parameters, seed, how) for seed, one in enumerate(among, first)]
+    return voided(averaged(tried)) if grounds.private else averaged(tried)
 
 
 def _confirmed(
@@ -440,20 +436,14 @@ def _confirmed(
 ) -> tuple[Setting, Outcome, str]:
     """The first setting that keeps the wish on rows which no search has seen; else the nearest that they do not refute;
     else the one that comes nearest there."""
-    found = []
+    found, how = [], Trial(learners=(AUTO,), attacked=ATTACKED, besides=grounds.besides)
     keeping = [one for one in best if one.keeps(wish)] or list(best[:1])
     for number, setting in enumerate(keeping[:TRIED_AGAIN]):
         progress("Confirming", number, min(TRIED_AGAIN, len(keeping)))
-        tried = [_confirming(setting, one, grounds, 100 + seed) for seed, one in enumerate(grounds.confirming)]
-        outcome = _as_claimed(averaged(tried), grounds)
+        outcome = _measured(setting.candidate, grounds, setting.parameters, grounds.confirming, how, 100)
         if keeps(outcome, wish):
             return setting, outcome, CONFIRMED
         better = wish.better(outcome.risk_at_most, outcome.loss_at_most)
         found.append((not refuted(outcome, wish), better, -number, setting, outcome))
     likely, _, _, setting, outcome = max(found, key=lambda one: one[:3])
     return setting, outcome, NOT_REFUTED if likely else REFUTED
-
-
-def _confirming(setting: Setting, ground: Ground, grounds: Grounds, seed: int) -> Outcome:
-    how = Trial(learners=(AUTO,), attacked=ATTACKED, besides=grounds.besides)
-    return trial(ground, setting.candidate.mechanism, setting.parameters, seed, how)

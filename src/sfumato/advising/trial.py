@@ -6,13 +6,13 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato.advising.ground import Ground
-from sfumato.advising.wish import LONGEST_REASON, Candidate, Wish
+from sfumato.advising.wish import Candidate, Wish, why_not
 from sfumato.attacks import ATTACKS
 from sfumato.attacks.metrics import proportion_interval
 from sfumato.auditing.attacking import aim_of, attack_all
@@ -20,7 +20,7 @@ from sfumato.auditing.extra import Points, points_of
 from sfumato.auditing.open_case import open_case
 from sfumato.auditing.options import Options as AuditOptions
 from sfumato.core.errors import SfumatoError, TableError
-from sfumato.guarantee.guarantee import EMPIRICAL
+from sfumato.guarantee.guarantee import EMPIRICAL, finite
 from sfumato.learn.classifiers.auto import learners_for
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.train import train
@@ -103,9 +103,7 @@ class Outcome:
     @property
     def risk(self) -> float:
         """The largest extra, as a share and never below 0; 1 where a risk could not be tried."""
-        if self.strongest is None or self.apart:
-            return 1.0
-        return max(0.0, self.extras[self.strongest].extra / 100.0)
+        return 1.0 if self.apart else max(0.0, *(points.extra / 100.0 for points in self.extras.values()))
 
     @property
     def widest(self) -> str | None:
@@ -115,9 +113,7 @@ class Outcome:
     @property
     def risk_at_most(self) -> float:
         """The upper end of the largest extra, which is all that so few rows can promise."""
-        if self.widest is None or self.apart:
-            return 1.0
-        return max(0.0, self.extras[self.widest].high / 100.0)
+        return 1.0 if self.apart else max(0.0, *(points.high / 100.0 for points in self.extras.values()))
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -142,13 +138,12 @@ class Outcome:
     @property
     def gains(self) -> dict[str, tuple[float, float, float]]:
         """By attacker, the gain and its interval as 0.2 reported them: of pairs twice the extra, none below 0."""
-        return {name: _gained(points) for name, points in self.extras.items()}
-
-
-def _gained(points: Points) -> tuple[float, float, float]:
-    told = [one / 100.0 for one in (points.extra, points.low, points.high)]
-    first, low, high = (max(0.0, 2.0 * one) for one in told) if points.pairs else told
-    return first, low, high
+        found = {}
+        for name, points in self.extras.items():
+            told = [one / 100.0 for one in (points.extra, points.low, points.high)]
+            first, low, high = (max(0.0, 2.0 * one) for one in told) if points.pairs else told
+            found[name] = first, low, high
+        return found
 
 
 @dataclass(frozen=True)
@@ -180,11 +175,9 @@ def trial(
         learned, untrained = _all_learned(release, ground, how)
     alone = release.card.all_releases().alone
     proved = alone.kind != EMPIRICAL
-    epsilon, presence = _finite(alone.stated.epsilon), None if alone.central is None else _finite(alone.central.epsilon)
+    epsilon, presence = finite(alone.stated.epsilon), None if alone.central is None else finite(alone.central.epsilon)
     return Outcome(
-        extras=attacked.extras,
-        columns=attacked.columns,
-        exposed=attacked.exposed,
+        **attacked,
         reached={name: right for name, (right, _) in learned.items()},
         chosen=learned[AUTO][1] if AUTO in learned else "",
         tested=ground.test.num_rows,
@@ -195,18 +188,17 @@ def trial(
         delta=alone.stated.delta or None,
         conditional=None if proved else epsilon,
         presence=presence,
-        not_applicable=attacked.refused,
         untrained=untrained,
     )
 
 
-def _finite(epsilon: float) -> float | None:
-    return epsilon if math.isfinite(epsilon) else None
-
-
 def _all_learned(release: Release, ground: Ground, how: Trial) -> tuple[dict[str, tuple[float, str]], dict[str, str]]:
     """How often each learner is right and who it was, and why others could not be trained."""
-    tried = {name: _learned(release, ground, name) for name in how.learners or _quick(release)}
+    learners = how.learners
+    if not learners and release.y is not None:
+        possible = learners_for([Part.of_card(release.Z, release.y, release.card)])
+        learners = [name for name in possible if name not in SLOW]
+    tried = {name: _learned(release, ground, name) for name in learners or ()}
     untrained = {name: found for name, found in tried.items() if isinstance(found, str)}
     learned = {name: found for name, found in tried.items() if not isinstance(found, str)}
     if not learned and how.needs_learner:
@@ -215,39 +207,26 @@ def _all_learned(release: Release, ground: Ground, how: Trial) -> tuple[dict[str
     return learned, untrained
 
 
-class _Attacked(NamedTuple):
-    extras: dict[str, Points]
-    columns: dict[str, dict[str, float]]
-    exposed: dict[str, list[int]]
-    refused: dict[str, str]
-
-
-def _attacked(release: Release, ground: Ground, how: Trial, seed: int) -> _Attacked:
-    """What each got, and why others do not apply. Whoever shares the key of a release is an attacker."""
+def _attacked(release: Release, ground: Ground, how: Trial, seed: int) -> dict[str, dict[str, Any]]:
+    """By attacker the extras, columns and exposed records, and why others do not apply. Whoever shares the key of a
+    release is an attacker."""
     options = AuditOptions(
         original=ground.train, holdout=ground.test, max_rows=max(2, how.attacked), seed=seed, attacks=how.attacks
     )
     case = open_case(release, options, np.random.default_rng(seed))
-    told = _Attacked({}, {}, {}, {})
+    told: dict[str, dict[str, Any]] = {name: {} for name in ("extras", "columns", "exposed", "not_applicable")}
     for found in attack_all(case):
         scored, name, points = found.scored, found.name, points_of(found.to_dict())
         if scored is None or points is None:
             failed = NEEDS_TRUTH if scored is not None else f"failed ({found.failed})"
-            told.refused[name] = found.not_applicable or failed
+            told["not_applicable"][name] = found.not_applicable or failed
         else:
-            told.extras[name] = points
-            told.columns[name] = {one["name"]: 100.0 * (one["score"] - one["baseline"]) for one in scored.columns}
+            told["extras"][name] = points
+            told["columns"][name] = {one["name"]: 100.0 * (one["score"] - one["baseline"]) for one in scored.columns}
             worst = np.array(scored.riskiest, dtype=np.int64)
             records = case.records(aim_of(found.guess), worst) if len(worst) else worst
-            told.exposed[name] = list(dict.fromkeys(records.tolist()))[:MOST_EXPOSED]
+            told["exposed"][name] = list(dict.fromkeys(records.tolist()))[:MOST_EXPOSED]
     return told
-
-
-def _quick(release: Release) -> list[str]:
-    if release.y is None:
-        return []
-    rows = Part.of_card(release.Z, release.y, release.card)
-    return [name for name in learners_for([rows]) if name not in SLOW]
 
 
 def _learned(release: Release, ground: Ground, name: str) -> tuple[float, str] | str:
@@ -255,10 +234,8 @@ def _learned(release: Release, ground: Ground, name: str) -> tuple[float, str] |
     try:
         model = train(release, classifier=name)
         found = model.evaluate(ground.test, key=release.key)
-    except SfumatoError as error:
-        return str(error)[:LONGEST_REASON]
-    except (ValueError, np.linalg.LinAlgError) as error:  # its text might quote a cell of the table
-        return f"it failed on these rows ({type(error).__name__})"
+    except (SfumatoError, ValueError, np.linalg.LinAlgError) as error:
+        return why_not(error)
     chosen = getattr(model.classifier, "chosen_", name)
     return 1.0 - found.error, str(chosen)
 
@@ -274,7 +251,7 @@ def averaged(outcomes: Sequence[Outcome]) -> Outcome:
     """The mean of several trials of one setting; test rows add up. Attackers, learners and columns are those of every
     trial: the best learner of each trial alone would be chosen by its own test rows."""
     first = outcomes[0]
-    attackers = _in_all([one.extras for one in outcomes])
+    attackers = [name for name in first.extras if all(name in one.extras for one in outcomes)]
 
     def mean(name: str) -> Points:
         right, without, low, high = (
@@ -297,20 +274,15 @@ def averaged(outcomes: Sequence[Outcome]) -> Outcome:
     )
 
 
-def _in_all(several: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [name for name in several[0] if all(name in one for one in several)]
-
-
 def _means(several: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    return {name: float(np.mean([one[name] for one in several])) for name in _in_all(several)}
+    """Of the figures that all of them have."""
+    names = [name for name in several[0] if all(name in one for one in several)]
+    return {name: float(np.mean([one[name] for one in several])) for name in names}
 
 
 def _merged(reasons: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """The first reason of each that has any."""
-    found: dict[str, str] = {}
-    for one in reasons:
-        found = {**one, **found}
-    return found
+    return {name: why for one in reversed(reasons) for name, why in one.items()}
 
 
 def _most_often(several: Sequence[Sequence[int]]) -> list[int]:

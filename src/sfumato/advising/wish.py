@@ -8,7 +8,7 @@ from typing import Any
 
 from sfumato.advising.asked import KEY_HOLDERS, PEOPLE, WishAsked
 from sfumato.core.asked import check_asked
-from sfumato.core.errors import UsageError
+from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.guarantee.cost import PRIOR
 from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
 from sfumato.mechanisms.base import PRESENCE, RECORD, Knob
@@ -110,6 +110,15 @@ class Wish(WishAsked):
 
 LONGEST_REASON = 600
 """Characters of why something cannot be tried; a whole sentence with a way out fits."""
+
+
+def why_not(error: Exception) -> str:
+    """Why something cannot be tried. The text of an error that is not ours might quote a cell of the table."""
+    if isinstance(error, SfumatoError):
+        return str(error)[:LONGEST_REASON]
+    return f"it failed on these rows ({type(error).__name__})"
+
+
 FIRST = ("square-wave", "tree-resampling", "additive-noise", "staged-release", "principal-laplace")
 """Tried first, so that a few tries are good ones; others follow by name."""
 
@@ -152,7 +161,7 @@ def _unfit(mechanism: type[Mechanism], knob: Knob, wish: Wish) -> str | None:
     if wish.trust == "nobody" and mechanism.made_up:
         return "it needs an owner who is trusted with the table (--trust owner)"
     if wish.trust == "nobody" and (not mechanism.proves or mechanism.needs_key or mechanism.whole_table):
-        return "it needs somebody who holds all rows or a common key, or proves nothing"
+        return "it needs someone who holds all rows or a common key, or proves nothing"
     if mechanism.needs_key and wish.trust != KEY_HOLDERS:
         return "whoever shares its key can undo it (--trust key-holders)"
     if wish.epsilon is not None and not (mechanism.proves and knob.parameter in (RECORD.parameter, PRESENCE.parameter)):

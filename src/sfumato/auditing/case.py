@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +21,7 @@ from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.core.errors import TableError, UsageError
 from sfumato.core.wording import counted
 from sfumato.guarantee import Card
-from sfumato.table import Encoding, Table
+from sfumato.table import Encoding, Schema, Table
 from sfumato.table.arrays import plain, text
 from sfumato.table.filling import REFUSE, codes_of
 from sfumato.table.tables import MemoryTable, PicksRows
@@ -270,6 +272,15 @@ def read_holdout(table: Table, encoding: Encoding, unknown: str) -> tuple[People
         fits &= np.asarray(pc.is_in(text(plain(whole[label.name]), label.name), value_set=words))
     people = read_people(MemoryTable(whole.filter(pa.array(fits)), table.where), encoding, unknown=unknown)
     return people, int((~fits).sum())
+
+
+def schema_of(table: Table, schema: Schema | Path | str | None, label: str | None) -> Schema:
+    """The given one, or one that is read off the table: nothing is released."""
+    if schema is not None:
+        return Schema.of(schema)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what a release would leak is not what is asked here
+        return Schema.infer(table, label, refuse=False)
 
 
 def sampled(count: int, most: int, rng: np.random.Generator) -> Codes:

@@ -138,7 +138,9 @@ def _exact(restored: Matrix, count: Counter, case: Case) -> dict[str, Any]:
 
 def _near(restored: Matrix, reference: Matrix, case: Case, rng: np.random.Generator) -> dict[str, Any] | None:
     """Distances of released rows to records, beside those of people who are no records; None with too few people."""
-    scale = distance_scale(case.encoding)
+    scale = np.ones(case.encoding.width)  # a number across its whole range, and another category, lie 1 apart
+    for group in case.encoding.groups:
+        scale[group.slice] = np.sqrt(0.5) if group.is_onehot else 1.0
     rows = restored[sampled(len(restored), MOST_ROWS, rng)] * scale
     reference = reference * scale
     strangers = None if case.holdout is None else case.holdout.X * scale
@@ -175,15 +177,6 @@ def _near(restored: Matrix, reference: Matrix, case: Case, rng: np.random.Genera
         told |= {"nearer": hits / len(rows), "nearer_interval": list(proportion_interval(hits, len(rows)))}
         told["nearer_at_most"] = (1 + size / case.people.total) / 2
     return told
-
-
-def distance_scale(encoding: Encoding) -> Floats:
-    """Units in which a number across its whole range and another category both lie 1 apart (one-hot rows: root 2)."""
-    scale = np.ones(encoding.width)
-    for group in encoding.groups:
-        if group.is_onehot:
-            scale[group.slice] = np.sqrt(0.5)
-    return scale
 
 
 def _without_self(distance: Floats, index: npt.NDArray[np.int64], own: npt.NDArray[np.int64]) -> Floats:

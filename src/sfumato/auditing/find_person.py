@@ -245,7 +245,8 @@ def _read(case: Case, person: Mapping[str, Any]) -> _Asked:
     strange = [name for name in person if name not in names]
     if strange:
         raise UsageError(f"The release has no column {str(strange[0])[:60]!r}. It has: {', '.join(names)}.")
-    known = {name: value for name, value in person.items() if not _is_unknown(value)}
+    told = {name: value.strip() if isinstance(value, str) else value for name, value in person.items()}
+    known = {name: value for name, value in told.items() if value not in (None, "") and value == value}
     x, given, notes = np.full(encoding.width, np.nan), [], []
     for place, group in enumerate(encoding.groups):
         name = group.column.name
@@ -264,14 +265,10 @@ def _read(case: Case, person: Mapping[str, Any]) -> _Asked:
     return _Asked(x, label, tuple(given), _alike(case, x, label), tuple(notes))
 
 
-def _is_unknown(value: Any) -> bool:
-    return value is None or value != value or (isinstance(value, str) and not value.strip())
-
-
 def _encoded(name: str, value: Any, encode: Callable[[pa.Table], Any]) -> Any:
     """One cell of the person, as the table has it."""
     try:
-        return encode(pa.table({name: pa.array([value.strip() if isinstance(value, str) else value])}))
+        return encode(pa.table({name: pa.array([value])}))
     except (SfumatoError, pa.ArrowException, TypeError, ValueError):
         raise TableError(
             f"The person's value does not fit column {name!r}. Give one as the table has it, or leave it out."

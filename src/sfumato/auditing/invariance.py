@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.auditing.asked import InvarianceAsked
-from sfumato.auditing.case import read_people
+from sfumato.auditing.case import read_people, schema_of
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.asked import asks
-from sfumato.core.errors import PrivacyLeakWarning, SchemaError, SfumatoError, TableError, UsageError
+from sfumato.core.errors import SchemaError, SfumatoError, TableError, UsageError
 from sfumato.guarantee.cost import posterior_bound
 from sfumato.learn.classifiers.factory import CLASSIFIERS, choose_classifier
 from sfumato.learn.classifiers.geometric import REGRESSIONS
@@ -283,11 +283,7 @@ def _read(table: Any, options: InvarianceAsked, rng: np.random.Generator) -> tup
     if (label is None and (schema is None or schema.label is None)) == (target is None):
         raise UsageError("Say what is to be predicted: --label COL for classes, or --target COL for a number.")
     opened = open_table(table)
-    if schema is None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PrivacyLeakWarning)  # nothing is released
-            schema = Schema.infer(opened, label, refuse=False)
-    encoding = Encoding(schema)
+    encoding = Encoding(schema := schema_of(opened, schema, label))
     people = read_people(opened, encoding)
     some = np.sort(rng.permutation(len(people.X))[: options.max_rows])
     X = people.X[some]

@@ -134,7 +134,7 @@ def match_people(E: Matrix, Z: Matrix, strangers: Matrix | None, rng: np.random.
         return None
     people, rows = E[:, varies], Z[:, varies]
     others = None if strangers is None or len(strangers) < 2 * COMPARED else strangers[:, varies]
-    own = fit_somebody(people, rows, others, rng)
+    own = fit_a_person(people, rows, others, rng)
     rest = rows[~own]
     if own.any() and len(rest) >= 2 * COMPARED and not _about_people(people, rest, others, rng):
         found = _matched(people, rows[own], rng)
@@ -159,7 +159,7 @@ def _matched(people: Matrix, rows: Matrix, rng: np.random.Generator) -> Match:
     return Match(drawn(np.asarray(source, dtype=np.int64), people, rows, near, share, rng), exact, sure)
 
 
-def fit_somebody(people: Matrix, rows: Matrix, strangers: Matrix | None, rng: np.random.Generator) -> Flags:
+def fit_a_person(people: Matrix, rows: Matrix, strangers: Matrix | None, rng: np.random.Generator) -> Flags:
     """Rows that lie nearer to one of the people than to any stranger, by a margin beyond chance.
 
     A person to whom made-up rows lie near is as likely to be a stranger, by any margin, as one of as many people. So
@@ -269,7 +269,7 @@ def strength(people: Matrix, rows: Matrix, rng: np.random.Generator) -> Matrix:
 
 def one_to_one(near: Codes, people: int) -> Codes:
     """A good match where the best one does not fit into memory: rows take the nearest of their candidates that is free,
-    and who is left gets anybody who is left."""
+    and those left over get any person who is left."""
     source = np.full(len(near), -1, dtype=np.int64)
     free: Flags = np.ones(people, dtype=bool)
     for place in range(near.shape[1]):

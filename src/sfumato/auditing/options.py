@@ -13,7 +13,6 @@ from sfumato.core.accepted import as_published
 from sfumato.core.errors import UsageError
 from sfumato.release.asked import ENGINES
 from sfumato.release.config import Config
-from sfumato.table import Schema
 
 # Settings of attacks: `posterior-breach.rho1=0.05` is the parameter `rho1` of the attack `posterior-breach`.
 
@@ -171,8 +170,3 @@ class Options(AuditAsked):
         if self.max_extra is None and self.config is not None:
             return Config.load(self.config).max_extra
         return self.max_extra
-
-    @property
-    def given_schema(self) -> Schema | None:
-        """The schema of a release without a card, where one was given."""
-        return None if self.schema is None else Schema.of(self.schema)

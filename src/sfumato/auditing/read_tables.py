@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.auditing.assemble import SAME_ORDER
-from sfumato.auditing.case import Case, People, read_holdout, read_people, sampled
+from sfumato.auditing.case import Case, People, read_holdout, read_people, sampled, schema_of
 from sfumato.auditing.generalised import check_hierarchies, fill_in, sets_of, split_off
 from sfumato.auditing.matching import same_order
 from sfumato.auditing.options import Options
-from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.array_types import Codes
 from sfumato.core.errors import SchemaError, TableError
 from sfumato.table import Column, Encoding, Schema, Table, open_table
 from sfumato.table.arrays import numbers, plain, text
@@ -92,14 +91,6 @@ def read_sample(release: Table, rows: int, most: int, rng: np.random.Generator) 
             parts.append(batch.take(pa.array(here - first)))
         first += batch.num_rows
     return Reading(pa.Table.from_batches(parts), places, np.flatnonzero(np.isin(places, wanted)), rows)
-
-
-def in_same_order(reading: Reading, Z: Matrix, original: Table, encoding: Encoding, rows: int) -> bool:
-    """Whether row i of the release came from row i of the original, by the first rows of both."""
-    if rows != reading.rows:
-        return False
-    head = np.flatnonzero(reading.places < HEAD)
-    return same_order(read_people(original, encoding, reading.places[head]).X, Z[head])
 
 
 # Which release row is whose, where that is said: by an id that both tables carry, or a file of row numbers.
@@ -244,7 +235,9 @@ def _of_sample(case: Case, reading: Reading, rng: np.random.Generator) -> tuple[
     total = row_count(case.original)
     source = None if case.source is None else case.source[reading.chosen]
     people, alignment = None, case.alignment
-    if source is None and in_same_order(reading, case.Z, case.original, case.encoding, total):
+    head = np.flatnonzero(reading.places < HEAD)  # row i came from row i of the original, by the first rows of both
+    alike = source is None and total == reading.rows
+    if alike and same_order(read_people(case.original, case.encoding, reading.places[head]).X, case.Z[head]):
         case.notes.append(SAME_ORDER)
         source, alignment = reading.places[reading.chosen], "same-order"
     elif source is None:
@@ -289,11 +282,7 @@ def original_schema(original: Table, released: pa.Table, options: Options, notes
     Bounds are the original's alone: noise widens the range of a release, and a guess would then count as near that is
     not near on the scale of the people.
     """
-    schema = options.given_schema
-    if schema is None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what a release would leak is not what is asked here
-            schema = Schema.infer(original, options.label, refuse=False)
+    schema = schema_of(original, options.schema, options.label)
     if options.match is not None:
         schema = Schema(tuple(column for column in schema.columns if column.name != options.match))
     return _shared(schema, [name for name in released.column_names if name != options.match], notes)

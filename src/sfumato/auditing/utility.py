@@ -89,7 +89,10 @@ def utility(case: Case) -> list[dict[str, Any]]:
         return []
     rng = np.random.default_rng(options.seed)
     splits = case.behind is not None and not case.unowned.any() and case.people.y is not None
-    trials = _splits(case, rng) if splits else [_against_holdout(case, rng)]
+    trials = _splits(case, rng) if splits else []
+    if not splits and case.holdout is not None and case.holdout.y is not None:
+        people, rows = (sampled(len(part), MOST_PEOPLE, rng) for part in (case.people.X, case.Z))
+        trials = [_trial(case, people, rows, case.holdout.X, case.holdout.y)]
     tested = {"tested_rows": len(trials[0].y), "tested_on": LEFT_OUT if splits else HOLDOUT}
     channels = () if case.card is None or case.is_guided else case.card.made_by().channels
     noise_is_known = any(channel.is_stated and not channel.is_exact for channel in channels)
@@ -146,14 +149,6 @@ def _splits(case: Case, rng: np.random.Generator) -> list[Trial]:
     return trials
 
 
-def _against_holdout(case: Case, rng: np.random.Generator) -> Trial:
-    assert case.holdout is not None
-    assert case.holdout.y is not None
-    people = sampled(len(case.people.X), MOST_PEOPLE, rng)
-    rows = sampled(len(case.Z), MOST_PEOPLE, rng)
-    return _trial(case, people, rows, case.holdout.X, case.holdout.y)
-
-
 def _trial(case: Case, people: Codes, rows: Codes, X: Matrix, y: Codes) -> Trial:
     assert case.people.y is not None
     assert case.y is not None
@@ -177,32 +172,30 @@ def _entry(name: str, trials: list[Trial]) -> dict[str, Any] | SfumatoError:
     """Accuracies and phi over all trials, or why it refuses. A classifier that fails here is reported, not fatal."""
     entry: dict[str, Any] = {"classifier": name, "original": None, "release": None, "phi": None}
     try:
-        found = [(trial, *trial.predictions(name)) for trial in trials]
+        first, second = zip(*(trial.predictions(name) for trial in trials), strict=True)
     except SfumatoError as error:
         return error
     except Exception as error:
         return {**entry, "interval": [None, None], "failed": type(error).__name__}
-    before = [accuracy(trial.y, first) for trial, first, _ in found]
-    after = [accuracy(trial.y, second) for trial, _, second in found]
-    value, (low, high) = phi(before, after, test_share=TEST_SHARE)
-    if len(trials) == 1:
-        trial, first, second = found[0]
-        low, high = _paired_interval(trial.y, first, second)
-    entry |= {"original": float(np.mean(before)), "release": float(np.mean(after)), "phi": value}
-    entry |= _beside_commonest([(trial, second) for trial, _, second in found], after)
-    ends = [float(np.clip(end, -1.0, 1.0)) for end in (low, high)]  # a difference of two shares
+    usual = [np.full(len(trial.y), np.bincount(trial.original.y).argmax()) for trial in trials]
+    before, after, lost, interval = _lost(trials, first, second)
+    commonest, _, _, (low, high) = _lost(trials, usual, second)
+    entry |= {"original": before, "release": after, "phi": lost}
+    entry |= {"commonest": commonest, "than_commonest": than_commonest(low, high)}
+    ends = [float(np.clip(end, -1.0, 1.0)) for end in interval]  # a difference of two shares
     return {**entry, "interval": ends, "splits": len(trials)}
 
 
-def _beside_commonest(answered: list[tuple[Trial, Codes]], after: list[float]) -> dict[str, Any]:
-    """Accuracy of always answering the class that is commonest in training, and whether the release gives more."""
-    usual = [np.full(len(trial.y), np.bincount(trial.original.y).argmax()) for trial, _ in answered]
-    reached = [accuracy(trial.y, one) for (trial, _), one in zip(answered, usual, strict=True)]
-    low, high = phi(reached, after, test_share=TEST_SHARE).interval
-    if len(answered) == 1:
-        trial, answers = answered[0]
-        low, high = _paired_interval(trial.y, usual[0], answers)
-    return {"commonest": float(np.mean(reached)), "than_commonest": than_commonest(low, high)}
+def _lost(
+    trials: Sequence[Trial], first: Sequence[Codes], second: Sequence[Codes]
+) -> tuple[float, float, float, tuple[float, float]]:
+    """Mean accuracies of two ways to answer, how much the second loses, and its interval."""
+    before, after = (
+        [accuracy(trial.y, one) for trial, one in zip(trials, way, strict=True)] for way in (first, second)
+    )
+    value, ends = phi(before, after, test_share=TEST_SHARE)
+    low, high = ends if len(trials) > 1 else _paired_interval(trials[0].y, first[0], second[0])
+    return float(np.mean(before)), float(np.mean(after)), value, (low, high)
 
 
 def _paired_interval(y: Codes, first: Codes, second: Codes) -> tuple[float, float]:

@@ -28,9 +28,16 @@ MEASURED, PROVED = "measured, not proved", "proved"
 QUESTIONS = {"linkability": "Whose row is it?", "inference": "Learn a value?", "singling out": "Pick out one?"}
 """The three risks as an owner asks for them, by their legal words, which stand small beside."""
 
+OWN = (
+    *("audit", "card", "channel", "fits together with", "floor", "guidance"),
+    *("key", "ledger", "level", "private match file", "recipe", "release"),
+)
+"""All words that a reader must learn here; the others mean what they mean elsewhere."""
+
 WORDS = {
     "accuracy lost": Word(
-        "How many more of 100 rows a classifier gets wrong when it learned from the release and not from the original.",
+        "How many more of 100 rows a classifier gets wrong when it learned from the release and not from the original, "
+        "on average over random splits.",
         ("phi",),
         "phi",
     ),
@@ -39,6 +46,10 @@ WORDS = {
         "something else; what they achieve is a lower bound on what can be learned.",
         ("adversary", "an attack", "the attack", "each attack", "every attack", "no attack", "attacks"),
         "adversary, attack",
+    ),
+    "audit": Word(
+        "A trial: attackers are let loose on a release, and what each gets right is set against the same without the "
+        "release. What was not tried is unknown, never 0.",
     ),
     "blur": Word(
         "To change a row by chance before it leaves, so that it could be that of many other people.",
@@ -199,21 +210,13 @@ EXPERTS = {
         "The smallest level that serves the classifier. The first direction beyond it has at most the share `mu` "
         "of the first direction's strength.",
     ),
-    "map": Word(
-        "What is done to the whole row before the channels: nothing, a public affine or guided map, or a secret "
-        "one. With its channels it makes up the recipe.",
-    ),
-    "phi": Word(
-        "The accuracy of a classifier trained on the original rows minus that of one trained on the release, as a"
-        " mean over splits with an interval. Smaller is better for the analyst.",
-    ),
     "predicate": Word(
         "A description that is true of exactly one released row, with which an attacker picks out a person.",
         ("predicate", "vacuous"),
     ),
     "recipe": Word(
-        "A map and its channels, which together say how a release came about. The card holds it, and the "
-        "coordinator recomputes the guarantee from it.",
+        "What is done to a whole row (nothing, a public map or a secret one) and the channels behind it: together "
+        "they say how a release came about. The card holds it, and the coordinator recomputes the guarantee from it.",
     ),
 }
 """Words of the experts' part of a page and of the papers' pages; owners do not meet them."""

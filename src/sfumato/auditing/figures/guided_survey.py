@@ -85,19 +85,14 @@ class Answers:
             if number in slots:
                 columns.append(X[:, slots[number]].argmax(axis=1))
             elif number not in inside:
-                columns.append(_answers_of(X[:, number]))
+                x, (values, answers) = X[:, number], np.unique(X[:, number], return_inverse=True)
+                cut = len(values) > MOST_CATEGORIES
+                columns.append(np.searchsorted(quantile_edges(x), x, side="right") if cut else answers)
         codes = np.column_stack(columns).astype(np.int64)
         keep = np.ptp(codes, axis=0) > 0
         space = AnswerSpace([int(column.max()) + 1 for column in codes[:, keep].T])
         y = (data.y != np.bincount(data.y).argmax()).astype(np.int64) if data.y.max() > 1 else data.y
         return cls(codes[:, keep], y, space)
-
-
-def _answers_of(x: Matrix) -> Codes:
-    values, codes = np.unique(x, return_inverse=True)
-    if len(values) <= MOST_CATEGORIES:
-        return codes.astype(np.int64)
-    return np.searchsorted(np.asarray(quantile_edges(x)), x, side="right").astype(np.int64)
 
 
 def start_up(T: Matrix, y: Codes, rows: int) -> SurveyCounts:

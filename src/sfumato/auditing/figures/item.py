@@ -20,6 +20,7 @@ import pyarrow as pa
 from markupsafe import Markup
 
 from sfumato.auditing.asked import ItemAsked
+from sfumato.auditing.case import schema_of
 from sfumato.auditing.figures import sets
 from sfumato.auditing.figures.sets import DataSet
 from sfumato.core.asked import asks
@@ -326,7 +327,8 @@ def _rows(which: Item, table: Any, options: ItemAsked) -> DataSet:
         return DataSet(ANY, np.empty((0, 0)), np.empty(0, dtype=np.int64), "no table")
     if options.test is not None and table is None:
         raise UsageError("--test has the rows to test on. Name the table to train on too.")
-    name = options.set or (ANY if table is not None else _at_hand(which))
+    at_hand = (name for name in which.sets if name in sets.BUNDLED or name in sets.GENERATED)  # with the product
+    name = options.set or (ANY if table is not None else next(at_hand))
     if name and name not in which.sets:
         raise UsageError(f"{which.name} is about {', '.join(which.sets)}. Got --set {name!r} instead.")
     most = options.max_rows
@@ -338,7 +340,7 @@ def _rows(which: Item, table: Any, options: ItemAsked) -> DataSet:
         return _with_test_rows(which, opened, options)
     if name:
         return sets.coded(opened, name, options.label or "label").sample(most, options.seed)
-    data = sets.encoded(opened, sets.schema_of(opened, options.schema, options.label), "your table")
+    data = sets.encoded(opened, schema_of(opened, options.schema, options.label), "your table")
     return data.sample(most, options.seed)
 
 
@@ -355,10 +357,5 @@ def _with_test_rows(which: Item, opened: Any, options: ItemAsked) -> DataSet:
     if missing := [name for name in train.column_names if name not in test.column_names]:
         raise UsageError(f"The rows of --test have no column {missing[0]!r}.")
     both = open_table(pa.concat_tables([train, test.select(train.column_names)], promote_options="permissive"))
-    data = sets.encoded(both, sets.schema_of(both, options.schema, options.label), "your tables")
+    data = sets.encoded(both, schema_of(both, options.schema, options.label), "your tables")
     return replace(data, given=train.num_rows)
-
-
-def _at_hand(which: Item) -> str:
-    """The first of its sets that comes with the product."""
-    return next(name for name in which.sets if name in sets.BUNDLED or name in sets.GENERATED)

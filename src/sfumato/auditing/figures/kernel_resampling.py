@@ -308,10 +308,6 @@ def _against_sites(data: DataSet, rng: np.random.Generator) -> Found:
     return found
 
 
-def _largest_phi(means: Any) -> Found:
-    return {"largest phi": max(x for name, x in means.items() if name[0].startswith("phi"))}
-
-
 for _name, _one in SETS.items():
     item(
         f"kernel-resampling/figure-{_one.figure}",
@@ -319,7 +315,7 @@ for _name, _one in SETS.items():
         (_name, *(other for other in SETS if other != _name)),
         printed={ANY: {"largest phi": WORST_PHI}},
         axis="L",
-        over=_largest_phi,
+        over=lambda means: {"largest phi": max(x for name, x in means.items() if name[0].startswith("phi"))},
         learns=True,
     )(_against_sites)
 

@@ -18,9 +18,9 @@ from sfumato.attacks import ColumnMoments, Knowledge, KnownNoise, Transform, Val
 from sfumato.attacks.linear_estimate import KnownTransform, LinearEstimate, NaiveEstimate, PrincipalFilter
 from sfumato.attacks.metrics import accuracy, interval_width
 from sfumato.auditing.asked import FigureAsked, FilteringAsked
-from sfumato.auditing.case import read_people
+from sfumato.auditing.case import read_people, schema_of
 from sfumato.auditing.figures.item import ANY, Found, item, over_repeats
-from sfumato.auditing.figures.sets import SHAPES, DataSet, schema_of
+from sfumato.auditing.figures.sets import SHAPES, DataSet
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.core.asked import asks
 from sfumato.core.errors import TableError, UsageError

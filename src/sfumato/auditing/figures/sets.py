@@ -7,7 +7,6 @@ paper's.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +18,7 @@ import pyarrow as pa
 
 from sfumato.auditing.case import read_people
 from sfumato.core.array_types import Codes, Matrix
-from sfumato.core.errors import PrivacyLeakWarning, TableError, UsageError
+from sfumato.core.errors import TableError, UsageError
 from sfumato.table import Encoding, Schema, open_table
 
 # Data that the papers generated: Gaussian clusters, Breiman's waveforms, Agrawal & Srikant's people.
@@ -84,18 +83,14 @@ ATTRIBUTES: dict[str, tuple[float, float]] = {
 Person = dict[str, Matrix]
 
 
-def agrawal_srikant(
-    rng: np.random.Generator, rows: int = 100_000, function: int = 1, numbering: str = "five"
-) -> tuple[Matrix, Codes]:
+def agrawal_srikant(rng: np.random.Generator, rows: int = 100_000, function: int = 1) -> tuple[Matrix, Codes]:
     """People with nine attributes (`ATTRIBUTES`), and 1 for those of group A, 0 for the others.
 
-    `numbering`: "five" for F1 to F5 of Agrawal & Srikant (2000), "ten" for the ten of Agrawal, Imielinski & Swami
-    (1993), as most generators number them. The attributes are drawn alike: house values are uniform between .5 and 1.5
-    times k 100,000, where k = 9 - zipcode.
+    The function is one of F1 to F5 of Agrawal & Srikant (2000). The attributes are drawn alike: house values are
+    uniform between .5 and 1.5 times k 100,000, where k = 9 - zipcode.
     """
-    groups = {"five": FIVE, "ten": TEN}
-    if numbering not in groups or not 1 <= function <= len(groups[numbering]):
-        raise ValueError("The 'function' must be 1 to 5 with numbering 'five', or 1 to 10 with numbering 'ten'.")
+    if not 1 <= function <= len(GROUPS):
+        raise ValueError("The 'function' must be 1 to 5.")
     salary = rng.uniform(*ATTRIBUTES["salary"], rows)
     zipcode = rng.integers(9, size=rows).astype(np.float64)
     person = {
@@ -109,7 +104,7 @@ def agrawal_srikant(
         "hyears": rng.integers(1, 31, size=rows).astype(np.float64),
         "loan": rng.uniform(*ATTRIBUTES["loan"], rows),
     }
-    member = groups[numbering][function - 1](person)
+    member = GROUPS[function - 1](person)
     return np.column_stack([person[name] for name in ATTRIBUTES]), member.astype(np.int64)
 
 
@@ -121,49 +116,18 @@ def _between(value: Matrix, low: float, high: float) -> Any:
     return (low * 1000 <= value) & (value <= high * 1000)
 
 
-def _age_alone(p: Person) -> Any:
-    return (p["age"] < 40) | (p["age"] >= 60)
-
-
 def _salary_by_age(p: Person) -> Any:
-    return _earns(p, p["salary"])
-
-
-def _earns(p: Person, income: Matrix) -> Any:
-    return _by_age(p, _between(income, 50, 100), _between(income, 75, 125), _between(income, 25, 75))
+    s = p["salary"]
+    return _by_age(p, _between(s, 50, 100), _between(s, 75, 125), _between(s, 25, 75))
 
 
 def _salary_by_age_and_elevel(p: Person) -> Any:
-    """F3 of the five; people of other levels belong to no group."""
+    """People of other levels belong to no group."""
     s, e = p["salary"], p["elevel"]
     low, middle, high = _between(s, 25, 75), _between(s, 50, 100), _between(s, 75, 125)
     young = np.where(e <= 1, low, (e <= 3) & middle)
     adult = np.where((e >= 1) & (e <= 3), middle, (e == 4) & high)
     return _by_age(p, young, adult, np.where(e >= 2, middle, (e == 1) & low))
-
-
-def _elevel_by_age(p: Person) -> Any:
-    e = p["elevel"]
-    return _by_age(p, e <= 1, (e >= 1) & (e <= 3), e >= 2)
-
-
-def _salary_by_age_and_any_elevel(p: Person) -> Any:
-    """F4 of the ten: as F3 of the five, but everybody else has a range of salaries too."""
-    s, e = p["salary"], p["elevel"]
-    low, middle, high = _between(s, 25, 75), _between(s, 50, 100), _between(s, 75, 125)
-    adult = np.where((e >= 1) & (e <= 3), middle, high)
-    return _by_age(p, np.where(e <= 1, low, middle), adult, np.where(e >= 2, middle, low))
-
-
-def _loan_by_age_and_salary(p: Person) -> Any:
-    s, loan = p["salary"], p["loan"]
-    small, medium, large = _between(loan, 100, 300), _between(loan, 200, 400), _between(loan, 300, 500)
-    return _by_age(
-        p,
-        np.where(_between(s, 50, 100), small, medium),
-        np.where(_between(s, 75, 125), medium, large),
-        np.where(_between(s, 25, 75), large, small),
-    )
 
 
 def _income(p: Person) -> Matrix:
@@ -174,25 +138,14 @@ def _equity(p: Person) -> Matrix:
     return 0.1 * p["hvalue"] * np.maximum(p["hyears"] - 20, 0)
 
 
-FIVE: tuple[Callable[[Person], Any], ...] = (
-    _age_alone,
+GROUPS: tuple[Callable[[Person], Any], ...] = (
+    lambda p: (p["age"] < 40) | (p["age"] >= 60),
     _salary_by_age,
     _salary_by_age_and_elevel,
     lambda p: 0.67 * _income(p) - 0.2 * p["loan"] - 20_000 > 0,
     lambda p: 0.67 * _income(p) - 0.2 * p["loan"] + 0.2 * _equity(p) - 10_000 > 0,
 )
-TEN: tuple[Callable[[Person], Any], ...] = (
-    _age_alone,
-    _salary_by_age,
-    _elevel_by_age,
-    _salary_by_age_and_any_elevel,
-    _loan_by_age_and_salary,
-    lambda p: _earns(p, _income(p)),
-    lambda p: 2 * _income(p) / 3 - p["loan"] / 5 - 20_000 > 0,
-    lambda p: 2 * _income(p) / 3 - 5_000 * p["elevel"] - 20_000 > 0,
-    lambda p: 2 * _income(p) / 3 - 5_000 * p["elevel"] - p["loan"] / 5 - 10_000 > 0,
-    lambda p: 2 * _income(p) / 3 - 5_000 * p["elevel"] + _equity(p) / 5 - 10_000 > 0,
-)
+"""F1 to F5."""
 
 
 SHAPES: dict[str, tuple[int, int, int]] = {
@@ -342,15 +295,6 @@ def encoded(table: Any, schema: Schema, source: str = "") -> DataSet:
             X[:, group.start] = low + (high - low) * X[:, group.start]
     y = np.zeros(len(X), dtype=np.int64) if people.y is None else people.y
     return DataSet("", X, y, source, onehot=tuple(group.slice for group in encoding.groups if group.is_onehot))
-
-
-def schema_of(table: Any, schema: Schema | Path | str | None, label: str | None) -> Schema:
-    """The given one, or one that is read off the table: nothing is released."""
-    if schema is not None:
-        return Schema.of(schema)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyLeakWarning)
-        return Schema.infer(table, label, refuse=False)
 
 
 def class_codes(labels: Any) -> Codes:

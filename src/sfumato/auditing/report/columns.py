@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from sfumato.auditing.report.bottom_line import asked_about, is_private, use
 from sfumato.auditing.report.markup import (
+    INTERVAL,
     MIDDLE,
     Section,
     Shown,
@@ -18,7 +19,6 @@ from sfumato.auditing.report.markup import (
     drawn,
     ends,
     figure,
-    interval_mark,
     of_100,
     quantity,
     share,
@@ -263,6 +263,15 @@ def _missing(entry: Mapping[str, Any], private: bool) -> str:
 
 
 VERDICTS = {NO_BETTER: "no better than the commonest class", WORSE: "worse than the commonest class"}
+COMMONEST = tag("path", d="M0-10v20", class_="commonest")
+ORIGINAL = tag("circle", r=5, class_="ring")
+RELEASE = tag("path", d="M0-6l6 6l-6 6l-6-6z", class_="diamond")
+MARKS = [
+    (sign(ORIGINAL), "learned from the original"),
+    (sign(RELEASE), "learned from the release"),
+    (sign(INTERVAL), "95% interval of the loss"),
+    (sign(COMMONEST), "always the commonest class"),
+]
 MOST_SHOWN = 5
 SHARES = {"marginals": "Shares of one column", "pairs": "Shares of two columns together"}
 
@@ -276,8 +285,6 @@ def use_section(audit: Mapping[str, Any]) -> Section:
         if (found.get(part) or {}).get("release") is not None
     ]
     classifiers = learned(audit.get("utility") or ())
-    marks = [(original_mark(), "learned from the original"), (release_mark(), "learned from the release")]
-    marks += [(interval_mark(), "95% interval of the loss"), (commonest_mark(), "always the commonest class")]
     return drawn(
         "use",
         "Of use?",
@@ -286,7 +293,7 @@ def use_section(audit: Mapping[str, Any]) -> Section:
         learned=[(entry, dots(entry)) for entry in classifiers[:MOST_SHOWN]],
         verdicts=VERDICTS,
         more=len(classifiers[MOST_SHOWN:]),
-        marks=[(sign(mark), words) for mark, words in marks],
+        marks=MARKS,
         off=off,
         against=found.get("against") or "",
     )
@@ -318,19 +325,7 @@ def dots(entry: Mapping[str, Any]) -> Markup | None:
         shapes += whisker(before - interval[1], before - interval[0])
     words = f"{entry['classifier']}: right {of_100(after)} of 100 with the release, {of_100(before)} with the original"
     if (commonest := entry.get("commonest")) is not None:
-        shapes.append(at(commonest, commonest_mark()))
+        shapes.append(at(commonest, COMMONEST))
         words += f", {of_100(commonest)} by always answering the commonest class"
-    shapes += [at(before, original_mark()), at(after, release_mark())]
+    shapes += [at(before, ORIGINAL), at(after, RELEASE)]
     return chart_row(words, *shapes)
-
-
-def commonest_mark() -> Markup:
-    return tag("path", d="M0-10v20", class_="commonest")
-
-
-def original_mark() -> Markup:
-    return tag("circle", r=5, class_="ring")
-
-
-def release_mark() -> Markup:
-    return tag("path", d="M0-6l6 6l-6 6l-6-6z", class_="diamond")

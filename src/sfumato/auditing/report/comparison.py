@@ -186,7 +186,8 @@ def render_comparison(data: Shown) -> str:
     """The page as text."""
     measured = [one for one in data["settings"] if one["refused"] is None]
     measured.sort(key=lambda one: (one["mechanism"], one["openness"]))
-    believed = _by_risk(measured)
+    tried = sorted({name for one in measured for name in one["extras"]})
+    believed = {risk: [name for name in tried if _risk(name) == risk] for risk in RISKS}
     attacks = [name for group in believed.values() for name in group]
     script = report_text("comparison.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -213,12 +214,6 @@ def render_comparison(data: Shown) -> str:
     )
 
 
-def _by_risk(measured: Sequence[Shown]) -> dict[str, list[str]]:
-    """The attackers of each risk, by name."""
-    names = sorted({name for one in measured for name in one["extras"]})
-    return {risk: [name for name in names if _risk(name) == risk] for risk in RISKS}
-
-
 def _risk(attack: str) -> str:
     """Which of the three risks it plays; one that is no longer there wanted values, as most do."""
     return ATTACKS[attack].risk if attack in ATTACKS else INFERENCE
@@ -239,7 +234,11 @@ def _figures(data: Shown, measured: Sequence[Shown], attacks: Sequence[str]) -> 
                 "learners": one["learners"],
                 "majority": one["majority"],
                 "extras": one["extras"],
-                "columns": {name: _in_order(own, columns) for name, own in one["extra_columns"].items() if own},
+                "columns": {
+                    name: [round(own[column], 2) if column in own else None for column in columns]
+                    for name, own in one["extra_columns"].items()
+                    if own
+                },
                 "exposed": one["exposed"],
                 "reasons": one["not_applicable"],
             }
@@ -247,7 +246,3 @@ def _figures(data: Shown, measured: Sequence[Shown], attacks: Sequence[str]) -> 
         ],
     }
     return Markup(json.dumps(found, separators=(",", ":")).replace("<", "\\u003c"))
-
-
-def _in_order(extras: Mapping[str, float], columns: Sequence[str]) -> list[float | None]:
-    return [round(extras[name], 2) if name in extras else None for name in columns]

@@ -314,10 +314,10 @@ def bar(entry: Mapping[str, Any], state: str) -> Markup:
         shapes += whisker(low, high)
     if points.pairs or entry.get("baseline") is not None:
         words.append(f"without the release {of_100(without)}")
-        shapes.append(at(without, without_mark()))
+        shapes.append(at(without, WITHOUT))
     if others is not None:
         words.append(f"about people not in the table {of_100(others)}")
-        shapes.append(at(others, others_mark()))
+        shapes.append(at(others, OTHERS))
     return chart_row(", ".join(words), *shapes)
 
 
@@ -337,23 +337,16 @@ def sign(mark: Markup) -> Markup:
     return tag("svg", mark, viewBox="-12 -12 24 24", width=20, height=20, class_="sign", aria_hidden="true")
 
 
-def without_mark() -> Markup:
-    return tag("path", d="M0-12v24", class_="baseline")
-
-
-def others_mark() -> Markup:
-    return tag("circle", r=4.5, class_="control")
-
-
-def interval_mark() -> Markup:
-    return tag("path", d="M-8 0h16M-8-4v8M8-4v8", class_="whisker")
+WITHOUT = tag("path", d="M0-12v24", class_="baseline")
+OTHERS = tag("circle", r=4.5, class_="control")
+INTERVAL = tag("path", d="M-8 0h16M-8-4v8M8-4v8", class_="whisker")
 
 
 def legend(attacks: Iterable[Mapping[str, Any]]) -> Markup:
     """What the signs mean; the ring only where people not in the table are compared."""
-    told = [(interval_mark(), "95% interval"), (without_mark(), "without the release")]
+    told = [(INTERVAL, "95% interval"), (WITHOUT, "without the release")]
     if any(entry.get("control") is not None for entry in attacks):
-        told.append((others_mark(), "about people not in the table"))
+        told.append((OTHERS, "about people not in the table"))
     return tag("p", *(tag("span", sign(mark), f" {words}") for mark, words in told), class_="legend")
 
 

@@ -94,8 +94,16 @@ def other_lines(attacks: Attacks) -> Iterator[str]:
 # What every attacker gets, worst first: right of 100, what that is read against, and further figures in words.
 
 
-NOT_OF_VALUES = {"auc", "out_of", "predicates", "eligible", "source_hits", "bounds_hold"}
-NOT_OF_VALUES |= {"median_distance", "median_doubt"}
+RIGHT = {
+    "auc": "of two people, one of whom is in the table, it says which; 50 of 100 without the release",
+    "predicates": "descriptions that fit exactly one person of the table",
+    "source_hits": "released rows whose source was found",
+    "bounds_hold": "the share of a column's range that the interval leaves out, 0 where it misses the truth",
+    "eligible": "people about whom something unlikely became believable, and is true",
+    "median_distance": "people whose own released row was found",
+    "median_doubt": "people whose own released row was found",
+}
+NOT_OF_VALUES = {"out_of", *RIGHT}
 """Figures that come with attacks whose success counts something else than values guessed right."""
 
 
@@ -123,6 +131,10 @@ def attackers_section(audit: Mapping[str, Any]) -> Section:
 
 def _told(entry: Mapping[str, Any], state: str, tolerance: float | None) -> Shown:
     details = dict(entry.get("details") or {})
+    alone, bound = details.pop("own_choice", None), ""
+    if entry.get("upper_bound"):
+        bound = "An upper bound: the best of several guesses was taken, which only the truth can tell."
+        bound += "" if alone is None else f" Alone the attacker gets {of_100(alone)}."
     changed = ", ".join(f"{name} = {value}" for name, value in (entry.get("parameters") or {}).items())
     return Shown(
         name=str(entry["name"]),
@@ -137,7 +149,7 @@ def _told(entry: Mapping[str, Any], state: str, tolerance: float | None) -> Show
         chart=bar(entry, state),
         value=of_100(shown_points(entry).right / 100),
         scores=_scores(entry, details.pop("worst_baseline", None)),
-        upper_bound=_upper_bound(entry, details.pop("own_choice", None)),
+        upper_bound=bound,
         chosen=f"{chosen[:1].upper()}{chosen[1:]}." if (chosen := str(entry.get("chosen") or "")) else "",
         details=detail_rows(details),
         columns=sorted(entry.get("columns") or (), key=lambda column: -extra(column)),
@@ -146,22 +158,13 @@ def _told(entry: Mapping[str, Any], state: str, tolerance: float | None) -> Show
 
 def measure(details: Mapping[str, Any], tolerance: float | None) -> str:
     """What is right; told by the figures that come with it, so that new attackers of a known kind are covered."""
-    if "auc" in details:
-        return "Right: of two people, one of whom is in the table, it says which; 50 of 100 without the release."
+    for name, words in RIGHT.items():
+        if name in details:
+            return f"Right: {words}."
     if "out_of" in details:
         many = int(details["out_of"])
         who = "pairs of people that it tells apart" if many == 2 else f"rows whose person it picks out of {many}"
         return f"Right: {who}; {of_100(1 / many)} of 100 without the release."
-    if "predicates" in details:
-        return "Right: descriptions that fit exactly one person of the table."
-    if "source_hits" in details:
-        return "Right: released rows whose source was found."
-    if "bounds_hold" in details:
-        return "Right: the share of a column's range that the interval leaves out, 0 where it misses the truth."
-    if "eligible" in details:
-        return "Right: people about whom something unlikely became believable, and is true."
-    if "median_distance" in details or "median_doubt" in details:
-        return "Right: people whose own released row was found."
     if tolerance is None:
         return "Right: private values that were guessed."
     near = f"numbers: to within {100 * tolerance:g}% of the column's range, or rounded to the right one"
@@ -197,13 +200,6 @@ def share_of_what_was_left(entry: Mapping[str, Any]) -> float:
     about people not in the table, whichever is more; 0 where right is below it."""
     reference = max(float(entry.get("control") or 0.0), float(entry.get("baseline") or 0.0))
     return max(0.0, (float(entry["score"]) - reference) / (1 - reference)) if reference < 1 else 0.0
-
-
-def _upper_bound(entry: Mapping[str, Any], own_choice: float | None) -> str:
-    if not entry.get("upper_bound"):
-        return ""
-    alone = "" if own_choice is None else f" Alone the attacker gets {of_100(own_choice)}."
-    return f"An upper bound: the best of several guesses was taken, which only the truth can tell.{alone}"
 
 
 def extra(column: Mapping[str, Any]) -> float:
