@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urlsplit
 
 from sfumato import __version__
@@ -407,6 +407,18 @@ class Connection:
             f"{self.address.base} cannot be reached ({type(error).__name__}). Check the address, the network and the "
             "proxy (HTTPS_PROXY), and try again: what was already sent is not sent or counted twice."
         )
+
+
+class Speaker:
+    """Whoever speaks over a connection, for a `with` block."""
+
+    _connection: Connection
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
 
 
 def _absent(error: BaseException | None) -> str | None:

@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -35,6 +35,7 @@ from sfumato.study.client.connection import (
     Patience,
     RefusedError,
     Signed,
+    Speaker,
     UnansweredError,
     json_of,
     message_of,
@@ -139,7 +140,7 @@ UNACKNOWLEDGED = (
 )
 
 
-class Coordinator:
+class Coordinator(Speaker):
     """Speaks to the coordinator at `url` with a site's or an owner's `token`; `signer` signs what a site pushes.
 
     A `url` that ends with #sha256:... names the certificate that the coordinator must show.
@@ -161,12 +162,6 @@ class Coordinator:
         self._signer = signer
         self.address = Address.read(url, insecure_http=insecure_http)
         self._connection = Connection(self.address, token, patience=patience, transport=transport)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<Coordinator at {self.address.base}>"

@@ -9,24 +9,18 @@ from typing import Any
 from sfumato.core.errors import CardError, UsageError
 from sfumato.ledger.notes import COSIGNATURE, NoteKey, kept_signer, signatures, split_note
 from sfumato.ledger.public_log import CHECKPOINT, KEY, LOG, LogCopy
-from sfumato.study.client.connection import Address, Connection, body_of
+from sfumato.study.client.connection import Address, Connection, Speaker, body_of
 
 LARGEST_PART = 8 << 20
 
 
-class LogReader:
+class LogReader(Speaker):
     """Reads the log of the coordinator at `url`; nothing is sent that tells who asks."""
 
     def __init__(self, url: str, *, insecure_http: bool = False, transport: Any = None) -> None:
         base, mark, pinned = url.partition("#")
         address = Address.read(base.rstrip("/").removesuffix(LOG) + mark + pinned, insecure_http=insecure_http)
         self._connection = Connection(address, None, transport=transport)
-
-    def __enter__(self) -> LogReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._connection.close()
 
     def _part(self, path: str) -> bytes:
         with self._connection.answer("GET", f"{LOG}/{path}") as response:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from sfumato.channels.guidance.guidance import GuidanceError, SurveyCounts, decode_matrix, hash_matrix
@@ -17,7 +17,7 @@ from sfumato.core.errors import CardError, CoordinatorError, SfumatoError, Usage
 from sfumato.core.files import write_whole
 from sfumato.core.progress import Progress
 from sfumato.core.records import FieldError, Record
-from sfumato.study.client.connection import Address, Connection, Kind, Patience, body_of
+from sfumato.study.client.connection import Address, Connection, Kind, Patience, Speaker, body_of
 from sfumato.study.client.private_notes import RememberedHeads
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.protocol.survey_guidance import inputs_hash, verify_guidance
@@ -111,7 +111,7 @@ class IssuedGuidance:
     sha256: str
 
 
-class SurveyServer:
+class SurveyServer(Speaker):
     """Speaks to one survey at its `link`: the page's address with #survey=ID&hash=HASH, or .../api/v1/surveys/ID."""
 
     def __init__(
@@ -126,12 +126,6 @@ class SurveyServer:
         self._path = f"{API}{self.link.identity}"
         self.address = Address.read(self.link.base, insecure_http=insecure_http)
         self._connection = Connection(self.address, None, patience=patience, transport=transport)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._connection.close()
 
     @property
     def name(self) -> str:

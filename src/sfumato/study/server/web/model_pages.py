@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from fastapi.responses import HTMLResponse
-from markupsafe import Markup
 
 from sfumato.core.wording import commonest_words, than_commonest
 from sfumato.guarantee import AllReleases
@@ -45,15 +45,6 @@ class Guarantee:
     words: str
 
 
-@dataclass(frozen=True)
-class ShownSite:
-    info: SiteInfo
-    rows: str
-    guarantee: Guarantee | None
-    state: str
-    """ "" for a site in good standing, else what is the matter."""
-
-
 def guarantee(
     epsilon: float | None, earlier: int = 0, total: float | None = None, hidden: dict[str, float] | None = None
 ) -> Guarantee:
@@ -85,10 +76,11 @@ def used_guarantee(used: Mapping[str, Any]) -> Guarantee:
     return guarantee(used["epsilon_record"], count, total, figures)
 
 
-def shown_site(site: SiteInfo, today: str) -> ShownSite:
+def shown_site(site: SiteInfo, today: str) -> SimpleNamespace:
+    """`state` is "" for a site in good standing, else what is the matter."""
     state = "revoked" if site.revoked else "token expired" if site.expires and site.expires < today else ""
     told = guarantee(site.epsilon, site.earlier, site.total_epsilon, site.presence) if site.releases else None
-    return ShownSite(site, f"{site.rows:,}", told, state)
+    return SimpleNamespace(info=site, rows=f"{site.rows:,}", guarantee=told, state=state)
 
 
 def totals(sites: Sequence[SiteInfo]) -> dict[str, Any]:
@@ -209,34 +201,6 @@ MOST_LINES = 5
 """More lines than these cannot be told apart; the best are drawn."""
 
 
-@dataclass(frozen=True)
-class Rate:
-    """One error with its interval: what it was measured on, in figures and as a row of the chart."""
-
-    kind: str
-    error: str
-    interval: str
-    rows: str
-    words: str
-    chart: Markup
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A model in the list."""
-
-    info: ModelInfo
-    state: str
-    sign: Markup
-    progress: str
-    may_download: bool
-    rates: list[Rate]
-
-    @property
-    def busy(self) -> bool:
-        return self.info.state in (QUEUED, RUNNING)
-
-
 def _newest(models: Sequence[ModelInfo]) -> list[ModelInfo]:
     """Of each classifier the newest that is trained, the fewest errors first."""
     first: dict[str, ModelInfo] = {}
@@ -294,9 +258,11 @@ def model_page(visit: Visit, model: ModelInfo) -> HTMLResponse:
     )
 
 
-def shown(model: ModelInfo, scale: Scale, *, owner: bool) -> Shown:
-    return Shown(
+def shown(model: ModelInfo, scale: Scale, *, owner: bool) -> SimpleNamespace:
+    """A model in the list."""
+    return SimpleNamespace(
         info=model,
+        busy=model.state in (QUEUED, RUNNING),
         state=STATES.get(model.state, model.state),
         sign=sign(model.classifier),
         progress=f"{100 * model.progress:.0f}%",
@@ -309,7 +275,7 @@ def _scale_of(models: Sequence[ModelInfo]) -> Scale:
     return Scale.of(value for model in models for value in _ends(model.results or {}))
 
 
-def alone(model: ModelInfo, scale: Scale) -> list[Rate]:
+def alone(model: ModelInfo, scale: Scale) -> list[SimpleNamespace]:
     """Each site alone, the fewest errors first."""
     found = _sites(model).get("alone", [])
     ordered = sorted(found, key=lambda one: 2.0 if one["error"] is None else one["error"])
@@ -322,14 +288,16 @@ def _rates(results: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [*(results.get("test") or []), *([{"kind": FOLDS, **folds}] if folds else [])]
 
 
-def _rate(classifier: str, rate: Mapping[str, Any], scale: Scale) -> Rate:
+def _rate(classifier: str, rate: Mapping[str, Any], scale: Scale) -> SimpleNamespace:
+    """One error with its interval: what it was measured on, in figures and as a row of the chart."""
     error, interval, commonest = percent(rate["error"]), _between(rate["interval"]), rate.get("commonest")
     alt = f"{classifier}, {rate['kind']}: error {error}, 95% interval {interval}"
     chart = error_row(alt, rate, scale, mark(classifier), series(classifier))
     rows, words = rate.get("trained_rows", rate["rows"]), str(rate.get("words", ""))
     if commonest is not None and rate["error"] is not None:  # where it is no better than always answering that class
         words += " " + commonest_words(than_commonest(*(end - commonest for end in rate["interval"])))
-    return Rate(str(rate["kind"]), error, interval, f"{rows:,}", words.strip(), chart)
+    told = {"error": error, "interval": interval, "rows": f"{rows:,}", "words": words.strip(), "chart": chart}
+    return SimpleNamespace(kind=str(rate["kind"]), **told)
 
 
 def _sites(model: ModelInfo) -> dict[str, Any]:

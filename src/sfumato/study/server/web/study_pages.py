@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 from fastapi.responses import HTMLResponse
@@ -33,17 +34,7 @@ MOST_SHOWN = 30
 STATES = {QUEUED: "waiting", RUNNING: "being reconstructed"}
 
 
-@dataclass(frozen=True)
-class Shown:
-    """One density; `picture` is SVG whose every text is escaped."""
-
-    info: DensityInfo
-    state: str
-    picture: Markup | None
-    words: str
-
-
-def densities_shown(context: Context, study: str) -> dict[str, list[Shown]]:
+def densities_shown(context: Context, study: str) -> dict[str, list[SimpleNamespace]]:
     """Of every column the newest that is done; what failed since is said, too."""
     jobs = [DensityInfo.of(job) for job in reversed(context.store.models.all(study, density=True))]
     newest: dict[str, DensityInfo] = {}
@@ -60,14 +51,16 @@ def densities_shown(context: Context, study: str) -> dict[str, list[Shown]]:
     }
 
 
-def _shown(job: DensityInfo) -> Shown:
-    state = STATES.get(job.state, job.state)
+def _shown(job: DensityInfo) -> SimpleNamespace:
+    """One density; `picture` is SVG whose every text is escaped."""
+    shown = SimpleNamespace(info=job, state=STATES.get(job.state, job.state), picture=None, words="")
     if job.state != DONE or job.found is None:
-        return Shown(job, state, None, "")
+        return shown
     try:
         found = from_plain(job.found)
     except CardError as error:
-        return Shown(job, state, None, str(error))
+        shown.words = str(error)
+        return shown
     words = [f"From {counted(found.rows, 'released row')} of {counted(len(job.sites), 'site')}."]
     if isinstance(found, Density):
         low, middle, high = (plain(float(value)) for value in found.quantiles([0.25, 0.5, 0.75]))
@@ -78,7 +71,8 @@ def _shown(job: DensityInfo) -> Shown:
             )
         if found.missing > 0:
             words.append(f"Estimated missing: {found.missing:.0%}.")
-    return Shown(job, state, Markup(found.plot(SMALL)), " ".join(words))
+    shown.picture, shown.words = Markup(found.plot(SMALL)), " ".join(words)
+    return shown
 
 
 # The page of a study of kind `pool`: the owner's and a site's.
