@@ -49,17 +49,14 @@ from sfumato.study.protocol.messages import (
     TRAINED_ON,
     AddedCounts,
     DensityInfo,
-    Invitation,
     Invited,
     LogReceipt,
     ModelInfo,
     Receipt,
-    Reconstruction,
     ReleaseInfo,
     SharedRows,
     SiteInfo,
     StudyInfo,
-    Training,
     push_wish,
     signed_header,
     withdraw_wish,
@@ -257,7 +254,7 @@ class Coordinator(Speaker):
 
     def invite(self, study: str, site: str, days: int = 365) -> Invited:
         """Let a site in; its token is in the answer, and nowhere else."""
-        wish = Invitation(site, days).to_dict()
+        wish = {"name": site, "days": days}
         return message_of(Invited, self._connection.ask("POST", _path(study, "sites"), json=wish, once=True))
 
     def sites(self, study: str) -> list[SiteInfo]:
@@ -295,11 +292,11 @@ class Coordinator(Speaker):
             raise UsageError(f"Models are trained on sites that are one of: {', '.join(TRAINED_ON)}. Got {sites!r}.")
         name, stated = read_choice(classifier)
         stated |= parameters or {}
-        wish = Training(name, sites, stated).to_dict()
-        if sites == ALL_SITES:
-            del wish["sites"]  # which a server of 0.1 does not know
-        if not stated:
-            del wish["parameters"]  # which an older server does not know either
+        wish: dict[str, Any] = {"classifier": name}
+        if sites != ALL_SITES:
+            wish["sites"] = sites  # which a server of 0.1 does not know
+        if stated:
+            wish["parameters"] = stated  # which an older server does not know either
         found = self._connection.ask("POST", _path(study, "models"), json=wish, once=True)
         if not isinstance(found, dict) or not isinstance(found.get("id"), str):
             raise misshapen()
@@ -313,7 +310,7 @@ class Coordinator(Speaker):
 
     def reconstruct(self, study: str, column: str, method: str = "parzen-program") -> DensityInfo:
         """Ask for the distribution of a column behind the noise of all releases; `density` tells when it is there."""
-        wish = Reconstruction(column, method).to_dict()
+        wish = {"column": column, "method": method}
         return message_of(DensityInfo, self._connection.ask("POST", _path(study, "densities"), json=wish, once=True))
 
     def added(self, study: str) -> AddedCounts:

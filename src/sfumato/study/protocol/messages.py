@@ -27,7 +27,7 @@ SITE_ASSERTED = "site-asserted"
 """How what a site says about itself is labelled: no server can see the rows that a release was made from."""
 
 PURPOSES = ("train", "test")
-QUEUED, RUNNING, DONE, FAILED = STATES = ("queued", "running", "done", "failed")
+QUEUED, RUNNING, DONE, FAILED = ("queued", "running", "done", "failed")
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,6 @@ class StudyInfo(Record):
     definition: dict[str, Any]
     created: str
     state: str
-
-
-@dataclass(frozen=True)
-class Invitation(Record):
-    """An owner's wish to let a site in; its token ends after `days`."""
-
-    name: str
-    days: int = 365
 
 
 @dataclass(frozen=True)
@@ -185,15 +177,6 @@ ALL_SITES, AGREEING_SITES = TRAINED_ON = ("all", "agreeing")
 
 
 @dataclass(frozen=True)
-class Training(Record):
-    """An owner's wish to train, on all sites or on those that agree with most others."""
-
-    classifier: str
-    sites: str = ALL_SITES
-    parameters: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class ModelInfo(Record):
     """`results` and `card` are there once the state is done; `card` says which releases were used."""
 
@@ -233,14 +216,6 @@ class AddedCounts(Record):
     sites: list[str]
     releases: int
     scores: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True)
-class Reconstruction(Record):
-    """An owner's wish to have the distribution of a column, behind the noise of all releases."""
-
-    column: str
-    method: str = "parzen-program"
 
 
 @dataclass(frozen=True)

@@ -48,13 +48,6 @@ CHUNK = 1 << 20
 """Bytes that are written and hashed at a time, in a thread."""
 
 
-@dataclass(frozen=True)
-class Received:
-    path: Path
-    sha256: str
-    size: int
-
-
 @contextlib.asynccontextmanager
 async def received_body(request: Request, context: Context, who: str) -> AsyncIterator[Received]:
     """The body as a file that vanishes when the block ends, unless it was moved away.
@@ -89,7 +82,7 @@ def _announced(request: Request, context: Context) -> int:
 
 
 async def _receive(request: Request, context: Context, path: Path) -> Received:
-    file = await _in_thread(context, _Hashed, path)
+    file = await _in_thread(context, Received, path)
     waiting = bytearray()
     try:
         async for part in request.stream():
@@ -104,22 +97,26 @@ async def _receive(request: Request, context: Context, path: Path) -> Received:
         raise ApiError(400, "cut-short", "The connection closed before the body was complete.") from None
     finally:
         file.close()
-    return Received(path, file.hash.hexdigest(), file.size)
+    return file
 
 
 async def _in_thread(context: Context, call: Callable[[Unpack[Arguments]], Result], *arguments: *Arguments) -> Result:
     return await to_thread.run_sync(call, *arguments, limiter=context.disk)
 
 
-class _Hashed:
+class Received:
     """A new private file that hashes what is written to it."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
-        self.hash, self.size = hashlib.sha256(), 0
+        self.path, self.size, self._hash = path, 0, hashlib.sha256()
+
+    @property
+    def sha256(self) -> str:
+        return self._hash.hexdigest()
 
     def write(self, data: bytes | bytearray) -> None:
-        self.hash.update(data)
+        self._hash.update(data)
         self.size += len(data)
         left = memoryview(data)
         while left:

@@ -8,7 +8,7 @@ import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import anyio
 from anyio import CapacityLimiter
@@ -242,17 +242,10 @@ def owner(found: Annotated[Caller, Depends(caller)]) -> Caller:
     return found
 
 
-class SiteOfStudy(NamedTuple):
-    """A calling site."""
-
-    study: str
-    site: str
-
-
-def site(found: Annotated[Caller, Depends(caller)]) -> SiteOfStudy:
+def site(found: Annotated[Caller, Depends(caller)]) -> Caller:
     if found.role != SITE or found.site is None:
         raise forbidden("a site")
-    return SiteOfStudy(found.study, found.site)
+    return found
 
 
 UNSIGNED = (
@@ -262,8 +255,10 @@ UNSIGNED = (
 )
 
 
-def check_signed(context: Context, caller: SiteOfStudy, wish: Mapping[str, str], header: str | None) -> None:
+def check_signed(context: Context, caller: Caller, wish: Mapping[str, str], header: str | None) -> None:
     """Where a key is enrolled for the site, a token alone is not enough; a signature is taken once."""
+    if caller.site is None:
+        return
     enrolled = {one.fingerprint for one in context.store.keys.all(caller.study, caller.site)}
     if not enrolled:
         return
@@ -291,4 +286,4 @@ def seen_by(caller: Caller, model: ModelInfo) -> ModelInfo:
 
 AnyCaller = Annotated[Caller, Depends(caller)]
 Owner = Annotated[Caller, Depends(owner)]
-SiteCaller = Annotated[SiteOfStudy, Depends(site)]
+SiteCaller = Annotated[Caller, Depends(site)]

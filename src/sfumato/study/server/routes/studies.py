@@ -37,7 +37,6 @@ from sfumato.study.server.context import (
     Sent,
     Sha256,
     SiteCaller,
-    SiteOfStudy,
     check_signed,
 )
 from sfumato.study.server.problems import USUAL, declared, not_found, unavailable
@@ -154,7 +153,7 @@ async def push_release(
     """Push release.parquet, its card inside. Repeating a push is safe; the receipt means that it is durable."""
     wish = push_wish(caller.study, sha256, purpose)
     await to_thread.run_sync(check_signed, context, caller, wish, sfumato_signed)
-    response.status_code, receipt = await Push(caller.study, caller.site, sha256, purpose).run(request, context)
+    response.status_code, receipt = await Push(caller.study, caller.site or "", sha256, purpose).run(request, context)
     return receipt
 
 
@@ -190,9 +189,7 @@ def read_release(sha256: Sha256, caller: AnyCaller, context: Ctx) -> ReleaseInfo
 @releases.delete("/releases/{sha256}", status_code=204, responses=declared(403))
 def withdraw_release(sha256: Sha256, caller: AnyCaller, context: Ctx, sfumato_signed: Signature = None) -> None:
     """Withdraw a release: its rows are deleted, and models that used it are marked."""
-    if caller.site is not None:
-        site = SiteOfStudy(caller.study, caller.site)
-        check_signed(context, site, withdraw_wish(caller.study, sha256), sfumato_signed)
+    check_signed(context, caller, withdraw_wish(caller.study, sha256), sfumato_signed)
     if not context.store.releases.withdraw(caller.study, sha256, caller.site):
         raise not_found("release")
     context.folder.release(caller.study, sha256).unlink(missing_ok=True)
