@@ -18,7 +18,7 @@ from desk_visits import Forms
 import sfumato as sf
 from daily import first_daily
 from sfumato.api.cli.app import app
-from sfumato.api.desk.pages import without_options
+from sfumato.api.desk.heard import without_options
 from sfumato.api.desk.words import WORDS
 from sfumato.api.desk.work import name_of
 from sfumato.auditing.report.bottom_line import measured
@@ -178,7 +178,7 @@ def ticked_and_released(visitor, folder):
     """Release what is measured only."""
     fields = {**visitor.form("release", "release"), **MEASURED, "folder": str(folder)}
     visitor.post("release", urllib.parse.urlencode(fields).encode())
-    assert "Nothing is proved" in visitor.page("release")
+    assert "Measured, not proved: the range" in visitor.page("release")
 
 
 def card_of(folder):

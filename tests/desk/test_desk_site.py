@@ -12,6 +12,8 @@ from sfumato.api.cli.app import app
 from sfumato.api.consortium import serving
 from sfumato.api.desk.site import Site
 from sfumato.core.errors import SfumatoError
+from sfumato.guarantee.card import Card
+from sfumato.guarantee.words import card_in_words
 from sfumato.study.plan_counts import plan_counts
 from sfumato.study.protocol.study_file import load_study
 
@@ -84,8 +86,13 @@ def test_a_site_releases_looks_and_sends_what_it_was_shown(consortium, opened, p
     visitor.send("push", "push")
     page = visitor.page("push")
     shown = ["--to", site.to, "--token-file", str(site.token_file), "--dry-run", "--study", site.study]
-    told = CliRunner().invoke(app, ["study", "push", str(tmp_path / "north"), *shown]).stdout
-    assert told.partition("\n\nThe study would accept it")[0] in html.unescape(page)
+    told = CliRunner().invoke(app, ["study", "push", str(tmp_path / "north"), *shown, "--json"]).stdout
+    facts, on_page = json.loads(told), html.unescape(page)
+    for name in ("file", "sha256", "server", "study", "study_name", "study_hash"):
+        assert facts[name] in on_page
+    for size in (facts["bytes"], facts["rows"]):
+        assert f"{size:,}" in on_page
+    assert card_in_words(Card.from_dict(facts["card"])) in on_page
     visitor.post("push-send", f"number={visitor.form('push', 'push-send')['number']}".encode())
     assert "Say first that this is the study" in visitor.page("push")
     assert not list((tmp_path / "north").glob("receipt-*"))

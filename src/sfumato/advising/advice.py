@@ -16,7 +16,7 @@ from sfumato.advising.experience import ALIKE, MOST_CATEGORIES, SIZES, STRENGTHS
 from sfumato.advising.wish import MOST_EPSILON, Wish
 from sfumato.core.errors import UsageError
 from sfumato.core.wording import counted as in_number
-from sfumato.core.wording import first_names, to_type
+from sfumato.core.wording import first_names, said, to_type
 from sfumato.guarantee.cost import (
     PRIOR,
     but_for,
@@ -49,6 +49,8 @@ SCHEMA_FILE = "schema.yaml"
 """Where the printed commands write a schema."""
 NOT_NAMED = "COLUMN"
 """What printed commands say for a column that the owner has yet to name."""
+OF_ANY_SIZE = "At this epsilon tables of any size that was tried teach nothing."
+OF_ANY_SIZE_BUT = f"{OF_ANY_SIZE} From epsilon {{epsilon}}, those of {{rows:,}} rows do."
 MOST_NAMED = 30
 """Columns that are named one by one."""
 FINE = 40
@@ -183,8 +185,8 @@ class Advice:
 
     @property
     def config(self) -> Config:
-        said = f"recommend, by rule: {self.wish.words() or f'1 chance in 10 may become {10 * USUAL:g} in 10'}"
-        return Config(self.method, self.parameters, said[:150], "nothing")
+        by = f"recommend, by rule: {self.wish.words() or f'1 chance in 10 may become {10 * USUAL:g} in 10'}"
+        return Config(self.method, self.parameters, by[:150], "nothing")
 
     def command(self, table: str, *, schema: str | None = None, config: str | None = None) -> str:
         """The line that makes the release; before it those that declare ranges which were read off the table."""
@@ -212,8 +214,7 @@ class Advice:
 
     def paragraph(self) -> str:
         """The worst news first, then what is recommended, what holds, and what it will be good for."""
-        said = [*self._warned(), self._recommended(), self._forecast_in_words()]
-        return " ".join(said)
+        return " ".join([*self._warned(), self._recommended(), self._forecast_in_words()])
 
     def _warned(self) -> list[str]:
         known, words = self.known, list[str]()
@@ -285,16 +286,15 @@ class Advice:
         tried = (one * self.known.rows_per_person for one in STRENGTHS)
         above = (one for one in tried if epsilon < one <= MOST_EPSILON)
         stronger = next((one for one in above if not self._forecast_at(one, rows).useless), None)
-        sizes = () if size is None else (one for one in SIZES if one > size)
+        if size is None:
+            return said(OF_ANY_SIZE_BUT if stronger else OF_ANY_SIZE, epsilon=f"{stronger or 0:g}", rows=rows)
+        sizes = (one for one in SIZES if one > size)
         larger = next((one for one in sizes if not self._forecast_at(epsilon, one).useless), None)
         ways = [f"From epsilon {stronger:g}" if stronger else "", f"with {larger:,} rows" if larger else ""]
         hint = ", or ".join(way for way in ways if way)
-        they = "they do" if size is not None else f"those of {in_number(rows, 'row')} do"
-        of = "any size that was tried" if size is None else in_number(size, "row")
-        if size is not None and size < SIZES[0]:
-            of = f"{SIZES[0]} rows, the smallest that were tried,"
-        said = f"At this epsilon tables of {of} teach nothing."
-        return f"{said} {hint[:1].upper()}{hint[1:]}, {they}." if hint else said
+        of = in_number(size, "row") if size >= SIZES[0] else f"{SIZES[0]} rows, the smallest that were tried,"
+        nothing = f"At this epsilon tables of {of} teach nothing."
+        return f"{nothing} {hint[:1].upper()}{hint[1:]}, they do." if hint else nothing
 
     def to_dict(self) -> dict[str, Any]:
         """Plain figures, for JSON on the owner's terminal."""

@@ -29,7 +29,7 @@ from sfumato.auditing.report.bottom_line import proof, rows_html
 from sfumato.core.array_types import Codes, Flags, Floats, Matrix
 from sfumato.core.errors import SfumatoError, TableError, UsageError
 from sfumato.core.progress import Progress, silent
-from sfumato.core.wording import counted
+from sfumato.core.wording import counted, joined, said
 from sfumato.release.release import Release
 from sfumato.table import Encoding, Schema
 
@@ -60,7 +60,7 @@ NO_ROW = "no row among those attacked was made from this person"
 TOO_FEW_COLUMNS = "needs at least two values of the person"
 NOT_WHOLE = "needs every column of the person except the one to predict"
 SEVERAL = "several people in the table have these values: give more columns"
-CLIPPED = "{} lies outside its declared range, and was taken as the nearer end, as the release takes it."
+CLIPPED = "{name} lies outside its declared range, and was taken as the nearer end, as the release takes it."
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,9 @@ class Found:
         """What the release adds, in points of 100, or that it adds nothing beyond chance."""
         if self.right is None or self.without is None:
             return "not tried"
-        more = f"+{self.right - self.without:.0f} of 100"
+        more = said("+{points} of 100", points=f"{self.right - self.without:.0f}")
         if self.learns is None:
-            return f"{more}, {UNLIKE if self.question == PRESENCE else LUCK_UNKNOWN}"
+            return joined([more, UNLIKE if self.question == PRESENCE else LUCK_UNKNOWN], ", ")
         return more if self.learns else "learns nothing" if self.right <= self.without else "within chance"
 
 
@@ -254,7 +254,7 @@ def _read(case: Case, person: Mapping[str, Any]) -> _Asked:
             continue
         encoded = _encoded(name, known[name], Encoding(Schema((group.column,))).encode)
         if encoded.clipped:
-            notes.append(CLIPPED.format(name))
+            notes.append(said(CLIPPED, name=name))
         x[group.slice] = encoded.X[0]
         given.append(place)
     if not given:
@@ -270,9 +270,8 @@ def _encoded(name: str, value: Any, encode: Callable[[pa.Table], Any]) -> Any:
     try:
         return encode(pa.table({name: pa.array([value])}))
     except (SfumatoError, pa.ArrowException, TypeError, ValueError):
-        raise TableError(
-            f"The person's value does not fit column {name!r}. Give one as the table has it, or leave it out."
-        ) from None
+        told = "The person's value does not fit column {name!r}. Give one as the table has it, or leave it out."
+        raise TableError(told, name=name) from None
 
 
 def _alike(case: Case, x: Floats, label: int | None) -> Codes:

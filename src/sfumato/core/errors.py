@@ -6,11 +6,18 @@ messages travel further than tables do.
 
 from __future__ import annotations
 
+from typing import Any
+
+from sfumato.core.wording import said
+
 
 class SfumatoError(Exception):
-    """Base of all errors that are meant to be read by a user."""
+    """Base of all errors that are meant to be read by a user: a sentence, or its template with the values in it."""
 
     exit_code = 1
+
+    def __init__(self, sentence: str = "", /, **values: Any) -> None:
+        super().__init__(said(sentence, **values) if values else sentence)
 
 
 class UsageError(SfumatoError):

@@ -75,7 +75,8 @@ def write_whole(path: Path | str, content: bytes | str, *, private: bool = False
 def check_free(path: Path | str | None, *, force: bool = False) -> None:
     """Refuse a place that is taken, before any work is done for it."""
     if path is not None and not force and Path(path).exists():
-        raise OutputError(f"{path} exists already. Choose another name, or replace it: --force, in Python force=True.")
+        told = "{path} exists already. Choose another name, or replace it: --force, in Python force=True."
+        raise OutputError(told, path=path)
 
 
 def check_folder(path: Path, *, force: bool = False) -> None:
@@ -84,7 +85,7 @@ def check_folder(path: Path, *, force: bool = False) -> None:
         raise OutputError(f"{path} is no name for a new folder. Give one inside of it.")
     check_free(path, force=force)
     if path.exists() and not path.is_dir():
-        raise OutputError(f"{path} is a file, but a folder must be written there. Choose another name.")
+        raise OutputError("{path} is a file, but a folder must be written there. Choose another name.", path=path)
 
 
 @contextlib.contextmanager

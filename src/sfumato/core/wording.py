@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -242,6 +243,33 @@ _WORDS = {
 }
 
 
+class Said(str):
+    """A sentence that knows the `template` and the `values` it was made of, so that a page can say it in another
+    language. For everybody else it is a text like any other."""
+
+    template: str
+    values: Mapping[str, Any]
+
+
+def said(template: str, /, **values: Any) -> Said:
+    """The sentence of a template; values that are words of ours, and no names or figures, are `Said` too.
+
+    >>> said("{rows:,} of them", rows=1_200), said("{rows:,} of them", rows=1_200).values
+    ('1,200 of them', {'rows': 1200})
+    """
+    if isinstance(template, Said) and not values:
+        return template
+    made = Said(template.format(**values) if values else template)
+    made.template, made.values = template, values
+    return made
+
+
+def joined(parts: Sequence[str], between: str) -> Said:
+    """Sentences one after the other, each of which stays what it is."""
+    places = "{between}".join(f"{{part{place}}}" for place in range(len(parts)))
+    return said(places, between=said(between), **{f"part{place}": said(part) for place, part in enumerate(parts)})
+
+
 def counted(number: int, noun: str) -> str:
     """A number with its noun: 1 row, 2 rows, 1,200 rows. The last word of `noun` takes the plural.
 
@@ -291,9 +319,15 @@ def right_of_100(
     >>> right_of_100(0.93, "knn", "143 people not in the table", 0.63, 0.95)
     '93 of 100 right (commonest class 63, originals 95), by knn on 143 people not in the table'
     """
-    known = {"commonest class": commonest, "originals": originals}
-    beside = ", ".join(f"{name} {100 * value:.0f}" for name, value in known.items() if value is not None)
-    return f"{100 * right:.0f} of 100 right{f' ({beside})' if beside else ''}, by {learner} on {on}"
+    known = {"commonest class {share}": commonest, "originals {share}": originals}
+    beside = [said(name, share=f"{100 * value:.0f}") for name, value in known.items() if value is not None]
+    return said(
+        "{share} of 100 right{beside}, by {learner} on {on}",
+        share=f"{100 * right:.0f}",
+        beside=said(" ({figures})", figures=joined(beside, ", ")) if beside else "",
+        learner=learner,
+        on=on,
+    )
 
 
 def than_commonest(low: float, high: float) -> str:
@@ -347,5 +381,6 @@ def quoted(text: str, most: int = LONGEST) -> str:
 
 def listed(reasons: Sequence[str], most: int = MOST_REASONS) -> str:
     """A few reasons one after the other, and how many more there are."""
-    shown = [own_words(reason, LONGEST_REASON) for reason in reasons[:most]]
-    return "; ".join([*shown, *([f"and {len(reasons) - most:,} more"] if len(reasons) > most else [])])
+    shown = [one if isinstance(one, Said) else own_words(one, LONGEST_REASON) for one in reasons[:most]]
+    more = [said("and {count:,} more", count=len(reasons) - most)] if len(reasons) > most else []
+    return joined([*shown, *more], "; ")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any
 
-from sfumato.core.wording import counted
+from sfumato.core.wording import counted, joined, said
 from sfumato.guarantee.cost import (
     BELIEFS,
     ONE_OF_THEM,
@@ -300,13 +300,13 @@ class AllReleases:
     def bottom_line(self) -> str:
         """What is proved of all releases together, in one belief that people have met; or that nothing is."""
         if self.alone.kind == EMPIRICAL:
-            return f"Measured, not proved: {self.alone.why_not('the table')}."
+            return said("Measured, not proved: {why}.", why=said(self.alone.why_not("the table")))
         if not self.bounded:
             return "Nothing is proved of all releases together: an earlier one has no bound."
         counted_in = "all releases of this ledger counted, not another's" if self.elsewhere else "all releases counted"
-        told = f"{figures(self.promised, self.hides_presence, self.rows)}, {counted_in}"
+        told = joined([figures(self.promised, self.hides_presence, self.rows), counted_in], ", ")
         words = promise(self.promised, self.own, told, [PRIOR])
-        return self._worst_first(words if self.person.bounded else f"{words} {UNBOUNDED_ROWS}")
+        return self._worst_first(words if self.person.bounded else joined([words, UNBOUNDED_ROWS], " "))
 
     def _worst_first(self, words: str) -> str:
         """That a bound protects hardly anybody is said before the bound."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from sfumato.channels.recipe import Measurement
 from sfumato.core.errors import UsageError
+from sfumato.core.wording import joined, said
 from sfumato.guarantee.rounding import of_100, rounded_up, sum_up
 
 # From epsilon to what an adversary can come to believe, and back.
@@ -359,7 +360,7 @@ def _up(value: float) -> float:
 # What bounds beliefs is `Values.loss`; where it does so but for a delta, that stands beside the chances.
 
 
-BELIEFS = {PRIOR: ("1 chance in 10", 10), 0.5: ("1 in 2", 10), 0.001: ("1 in 1,000", 1_000)}
+BELIEFS = {PRIOR: (said("1 chance in 10"), 10), 0.5: (said("1 in 2"), 10), 0.001: (said("1 in 1,000"), 1_000)}
 """How beliefs are said before, and out of how many after; the first is said where there is room for one."""
 FALSE_ALARMS = 0.01
 OWN_ROW = "a person's own row"
@@ -375,15 +376,19 @@ def own_rows(rows: int | None) -> str:
     """
     if rows == 1:
         return OWN_ROW
-    return f"a person's {'' if rows is None else f'{rows:,} '}rows together"
+    return "a person's rows together" if rows is None else said("a person's {rows:,} rows together", rows=rows)
 
 
 def promise(values: Values, own: str = OWN_ROW, beside: str = "", priors: Sequence[float] = tuple(BELIEFS)) -> str:
     """What is proved for the `values` of a person's `own` rows, which are bounded together."""
-    *first, last = [f"from {BELIEFS[prior][0]} to {chance_at_most(prior, values.loss)}" for prior in priors]
-    lifted = f"{', '.join(first)} and {last}" if first else last
-    figures = f" ({beside})" if beside else ""
-    return f"Proved: whatever the other rows teach, {own} can lift a fact {lifted}{but_for(values.delta)}{figures}."
+    lifts = [
+        said("from {belief} to {chance}", belief=BELIEFS[one][0], chance=chance_at_most(one, values.loss))
+        for one in priors
+    ]
+    lifted = joined([joined(lifts[:-1], ", "), lifts[-1]], " and ") if lifts[1:] else lifts[0]
+    told = "Proved: whatever the other rows teach, {own} can lift a fact {lifted}{but}{beside}."
+    beside = said(" ({figures})", figures=beside) if beside else ""
+    return said(told, own=said(own), lifted=lifted, but=but_for(values.delta), beside=beside)
 
 
 def chance_at_most(prior: float, loss: float) -> str:
@@ -395,12 +400,13 @@ def chance_at_most(prior: float, loss: float) -> str:
     out_of = BELIEFS[prior][1]
     exact = Decimal(f"{posterior_bound(prior, loss):.12f}") * out_of  # without what doubles add to 2 in 10
     chances = exact.quantize(Decimal("0.1") if exact < 10 else Decimal(1), ROUND_CEILING)
-    return f"nearly {out_of:,} in {out_of:,}" if chances >= out_of else f"at most {float(chances):g} in {out_of:,}"
+    told = "nearly {of:,} in {of:,}" if chances >= out_of else "at most {chances:g} in {of:,}"
+    return said(told, chances=float(chances), of=out_of)
 
 
 def but_for(delta: float) -> str:
     """What stands beside every chance that is bounded but for a delta."""
-    return f", except with probability {delta:g}" if delta else ""
+    return said(", except with probability {delta:g}", delta=delta) if delta else ""
 
 
 def presence(central: Central, first: str = "") -> str:
@@ -413,12 +419,11 @@ def presence(central: Central, first: str = "") -> str:
 
 def figures(values: Values, hides_presence: bool, rows: int | None = None) -> str:
     """The experts' figures in a few characters, and of how many `rows` of a person, where that is said."""
-    told = f"epsilon {rounded_up(values.epsilon)} for values"
+    told: list[str] = [said("epsilon {epsilon} for values", epsilon=rounded_up(values.epsilon))]
     if hides_presence and values.central is not None:
-        told += f", {rounded_up(values.central.epsilon)} for presence"
-    if rows is None:
-        return told
-    return f"{told}, {'one row' if rows == 1 else f'up to {rows:,} rows'} each"
+        told.append(said("{epsilon} for presence", epsilon=rounded_up(values.central.epsilon)))
+    each = "one row each" if rows == 1 else said("up to {rows:,} rows each", rows=rows or 0)
+    return joined(told if rows is None else [*told, each], ", ")
 
 
 # What a record's local epsilon comes to against an attacker who sees only a shuffled crowd.

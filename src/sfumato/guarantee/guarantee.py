@@ -9,7 +9,7 @@ from typing import Any
 
 from sfumato.channels import EXACT_PATHS, NO_NOISE, Recipe
 from sfumato.core.records import Record
-from sfumato.core.wording import counted, listed, own_words, quoted
+from sfumato.core.wording import LONGEST_REASON, counted, joined, listed, own_words, quoted, said
 from sfumato.guarantee.cost import (
     NOTHING_PROVED,
     ONE_OF_THEM,
@@ -86,6 +86,7 @@ EMPIRICAL = "empirical-only"
 _DOMAIN = "bounds or categories of column "
 PRIORS = (0.001, 0.01, 0.1)
 LABEL_ON_TOP = " The column to predict reveals more on top: it is released exactly."
+UNBOUNDED = "what can be learned about a record has no bound"
 UNBOUNDED_ROWS = "Nothing bounds how many rows a person has, so that nothing is proved of all of them together."
 WEAK_CENTRAL = 10.0
 """Above this epsilon a test for presence with one false alarm in 22,000 may be certain."""
@@ -246,17 +247,23 @@ class Guarantee:
     def why_not(self, table: str) -> str:
         """Why nothing is proved: what was read off `table` is counted, other reasons are the card's own words."""
         if not self.stated.bounded:
-            return "what can be learned about a record has no bound"
+            return UNBOUNDED
         domains = [reason.removeprefix(_DOMAIN) for reason in self.in_the_way if reason.startswith(_DOMAIN)]
         others = [reason for reason in self.in_the_way if not reason.startswith(_DOMAIN)]
-        why = []
+        why: list[str] = []
         if len(domains) == 1:
-            why.append(f"the range of column {own_words(domains[0], 80)} was read off {table}")
+            why.append(
+                said(
+                    "the range of column {name} was read off {table}", name=own_words(domains[0], 80), table=said(table)
+                )
+            )
         elif domains:
-            why.append(f"the ranges of {len(domains):,} columns were read off {table}")
+            why.append(
+                said("the ranges of {count:,} columns were read off {table}", count=len(domains), table=said(table))
+            )
         if others:
-            why.append(f"these stand in the way, in the release's own words: {listed(others)}")
-        return ", and because ".join(why)
+            why.append(said("these stand in the way, in the release's own words: {reasons}", reasons=listed(others)))
+        return joined(why, ", and because ")
 
     def _beside(self, together: Values) -> str:
         """What the promise for rows that are bounded `together` leaves open, and what holds beside it."""
@@ -352,18 +359,20 @@ def learned_domain(column: str) -> str:
 def summarized(reasons: Sequence[str]) -> list[str]:
     """The reasons with learned domains counted instead of listed."""
     domains = [reason for reason in reasons if reason.startswith(_DOMAIN)]
-    if len(domains) < 3:
-        return list(reasons)
     rest = [reason for reason in reasons if reason not in domains]
-    return [f"bounds or categories of {len(domains)} columns", *rest]
+    if len(domains) < 3:
+        names = [own_words(one.removeprefix(_DOMAIN), LONGEST_REASON) for one in domains]
+        return [*(said("bounds or categories of column {name}", name=name) for name in names), *rest]
+    return [said("bounds or categories of {count} columns", count=len(domains)), *rest]
 
 
 def worst_first(epsilon: float, words: str, *, proved: bool = True) -> str:
     """What a figure of this size comes to, before anything else is said."""
-    figure = f"epsilon {rounded_up(epsilon)}"
     if proved:
-        return f"Practically unprotected, formally bounded: {figure}. {words}"
-    return f"Practically unprotected: {figure}, and not even that is proved. {words}"
+        first = "Practically unprotected, formally bounded: epsilon {epsilon}. {words}"
+    else:
+        first = "Practically unprotected: epsilon {epsilon}, and not even that is proved. {words}"
+    return said(first, epsilon=rounded_up(epsilon), words=words)
 
 
 def finite(value: float) -> float | None:

@@ -191,7 +191,8 @@ def _with(column: Column, typed: Typed) -> Column:
             try:
                 given[end] = float(given[end])
             except ValueError:
-                raise UsageError(f"--{end} must be a number, as {column.name!r} is {column.kind}.") from None
+                told = "--{end} must be a number, as {name!r} is {kind}."
+                raise UsageError(told, end=end, name=column.name, kind=column.kind) from None
     return replace(column, **given)
 
 

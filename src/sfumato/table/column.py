@@ -303,14 +303,16 @@ def _plain_bound(column: Column, bound: Any) -> Bound | None:
         try:
             days(text)
         except ValueError:
-            raise SchemaError(f"Column {column.name!r}: bounds of a date must be ISO dates (2001-12-31).") from None
+            raise SchemaError(
+                "Column {name!r}: bounds of a date must be ISO dates (2001-12-31).", name=column.name
+            ) from None
         return text[:10]
     number = _number(f"Column {column.name!r}", "bounds", bound)
     if not math.isfinite(number):
-        raise SchemaError(f"Column {column.name!r}: bounds must be finite numbers.")
+        raise SchemaError("Column {name!r}: bounds must be finite numbers.", name=column.name)
     if column.kind == "integer":
         if number != int(number):
-            raise SchemaError(f"Column {column.name!r} is an integer, so its bounds must be integers.")
+            raise SchemaError("Column {name!r} is an integer, so its bounds must be integers.", name=column.name)
         return int(bound)
     return number
 
@@ -357,7 +359,7 @@ def _check_domain(column: Column) -> None:
     if column.low is not None and column.high is not None and column.kind not in ("ordinal", "categorical"):
         low, high = column.bounds
         if low > high:
-            raise SchemaError(f"{where}: low is above high.")
+            raise SchemaError("{where}: low is above high.", where=where)
         if not math.isfinite(high - low):
             raise SchemaError(f"{where}: the range from low to high is too wide for a number. Narrow the bounds.")
         if column.kind == "integer" and column.low != column.high and not told_apart(int(column.low), int(column.high)):
@@ -373,9 +375,9 @@ def _check_categories(column: Column, where: str) -> None:
     if column.kind not in ("ordinal", "categorical"):
         raise SchemaError(f"{where} is {column.kind}, so it has bounds, not categories. Remove `categories`.")
     if not column.categories:
-        raise SchemaError(f"{where}: the list of categories is empty.")
+        raise SchemaError("{where}: the list of categories is empty.", where=where)
     if len(set(column.categories)) != len(column.categories):
-        raise SchemaError(f"{where}: a category is listed twice.")
+        raise SchemaError("{where}: a category is listed twice.", where=where)
     if column.missing and column.kind == "categorical" and MISSING in column.categories:
         raise SchemaError(
             f"{where}: {MISSING!r} is added automatically for empty cells. Remove it from the categories."

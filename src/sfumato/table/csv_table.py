@@ -83,8 +83,9 @@ class Dialect:
             return
         if pc.all(pc.match_substring_regex(column, _NUMBER_LIKE)).as_py():
             raise TableError(
-                f"Column {name!r} has numbers with a point, but the decimal mark is a comma. Remove points between "
-                "thousands, or leave --decimal out if the point is the decimal mark."
+                "Column {name!r} has numbers with a point, but the decimal mark is a comma. Remove points "
+                "between thousands, or leave --decimal out if the point is the decimal mark.",
+                name=name,
             )
 
     def _are_numbers(self, column: pa.Array) -> bool:
@@ -215,26 +216,38 @@ class CsvTable(Table):
         """Arrow's messages quote rows, so none of their words are used."""
         message = str(error)
         if "Empty CSV file" in message:
-            return TableError(f"{self.where} has no rows.")
+            return TableError("{where} has no rows.", where=self.where)
         if "CSV parse error" in message:  # "Expected ..." or "Row #3: Expected ...", as its threads have it
             line, found = self._ragged_line()
             if line is not None:
                 return TableError(
-                    f"{self.where} has {found} cells in line {line}, and the header has {len(self._header)}. "
-                    "Correct the line; a cell that contains the delimiter must be quoted."
+                    "{where} has {found} cells in line {line}, and the header has {columns}. Correct the line; "
+                    "a cell that contains the delimiter must be quoted.",
+                    where=self.where,
+                    found=found,
+                    line=line,
+                    columns=len(self._header),
                 )
         if "UTF8" in message.replace("-", ""):
             return self._misread()
-        return TableError(f"{self.where} cannot be read as CSV: it is damaged, truncated or of another format.")
+        return TableError(
+            "{where} cannot be read as CSV: it is damaged, truncated or of another format.", where=self.where
+        )
 
     def _misread(self) -> TableError:
         """The bytes are no text in the encoding that was given, or in UTF-8."""
         if not self._dialect.is_utf8:
-            return TableError(f"{self.where} is not text in the encoding {self._dialect.encoding}. Try another.")
+            return TableError(
+                "{where} is not text in the encoding {encoding}. Try another.",
+                where=self.where,
+                encoding=self._dialect.encoding,
+            )
         with self._raw() as file:
             likely = "utf-16" if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "cp1252"
         return TableError(
-            f"{self.where} is not UTF-8 text. Name its encoding, for example --encoding {likely}, or save it as UTF-8."
+            "{where} is not UTF-8 text. Name its encoding, for example --encoding {likely}, or save it as UTF-8.",
+            where=self.where,
+            likely=likely,
         )
 
     def _ragged_line(self) -> tuple[int | None, int]:
@@ -257,13 +270,14 @@ class CsvTable(Table):
         except UnicodeError:
             raise self._misread() from None
         except (OSError, EOFError, csv.Error):
-            raise TableError(f"{self.where} cannot be read: it is damaged, or not a CSV file.") from None
+            raise TableError("{where} cannot be read: it is damaged, or not a CSV file.", where=self.where) from None
         if "\0" in first:
             raise TableError(
-                f"{self.where} is not a CSV file in UTF-8. If it is UTF-16 without a mark, add --encoding utf-16-le."
+                "{where} is not a CSV file in UTF-8. If it is UTF-16 without a mark, add --encoding utf-16-le.",
+                where=self.where,
             )
         if not header:
-            raise TableError(f"{self.where} is empty: it has no header row.")
+            raise TableError("{where} is empty: it has no header row.", where=self.where)
         return delimiter, [name.strip() for name in header]
 
     def _bytes(self) -> IO[bytes]:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sfumato.core.array_types import Codes, Flags, Floats
 from sfumato.core.errors import SchemaError, TableError
-from sfumato.core.wording import counted
+from sfumato.core.wording import counted, said
 from sfumato.table import arrays
 from sfumato.table.column import Column, cut, nearest
 from sfumato.table.infer import TableWarning
@@ -173,8 +173,11 @@ def codes_of(
     if unknown == REFUSE and strange.any():
         what = "class" if column.role == "label" else "category"
         raise TableError(
-            f"Column {column.name!r} holds a {what} that the schema does not list, first in row "
-            f"{first_row + int(strange.argmax()) + 1}. Add it to the schema's categories, or correct the table."
+            "Column {name!r} holds a {what} that the schema does not list, first in row {row}. Add it to "
+            "the schema's categories, or correct the table.",
+            name=column.name,
+            what=said(what),
+            row=first_row + int(strange.argmax()) + 1,
         )
     if unknown == REFUSE and not may_be_empty and empty.any():
         raise _unexpected_empty(column, empty, first_row)
@@ -187,8 +190,14 @@ def codes_of(
 def _unexpected_empty(column: Column, empty: Flags, first_row: int) -> TableError:
     row = first_row + int(empty.argmax()) + 1
     if column.role == "label":
-        return TableError(f"The column to predict {column.name!r} is missing in row {row}. Remove such rows first.")
+        return TableError(
+            "The column to predict {name!r} is missing in row {row}. Remove such rows first.",
+            name=column.name,
+            row=row,
+        )
     return TableError(
-        f"Column {column.name!r} is empty in row {row}, but the schema does not allow it. Set `missing: true` for "
-        "the column in the schema, or fill the cell."
+        "Column {name!r} is empty in row {row}, but the schema does not allow it. Set `missing: true` "
+        "for the column in the schema, or fill the cell.",
+        name=column.name,
+        row=row,
     )

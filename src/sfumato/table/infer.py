@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from sfumato.core.array_types import Flags, Floats
 from sfumato.core.errors import PrivacyLeakWarning, SchemaError, TableError
-from sfumato.core.wording import counted
+from sfumato.core.wording import counted, said
 from sfumato.table import arrays
 from sfumato.table.arrays import if_blank, is_date
 from sfumato.table.column import EXACT_INTEGERS, MISSING, Column, iso_date, nearest, told_apart
@@ -295,7 +295,11 @@ def _summarize(table: Table, label: str | None, special: dict[str, Column]) -> d
     summaries = table.gather(observe, _merged, finished)
     rows = next((summary.rows for summary in summaries.values()), 2)
     if rows < 2:
-        raise TableError(f"{table.where} has {'only one row' if rows else 'no rows'}. A release needs many.")
+        raise TableError(
+            "{where} has {few}. A release needs many.",
+            where=table.where,
+            few=said("only one row" if rows else "no rows"),
+        )
     return summaries
 
 
@@ -309,18 +313,23 @@ def _label(summary: Summary) -> Column:
     name = summary.name
     if summary.first_empty is not None:
         raise TableError(
-            f"The column to predict {name!r} is missing in {counted(summary.empty, 'row')}, first in row "
-            f"{summary.first_empty}. Remove such rows first."
+            "The column to predict {name!r} is missing in {rows}, first in row {row}. Remove such rows first.",
+            name=name,
+            rows=said("1 row" if summary.empty == 1 else "{count:,} rows", count=summary.empty),
+            row=summary.first_empty,
         )
     if len(summary.words) < 2:
         raise SchemaError(
-            f"The column to predict {name!r} has only one class, so there is nothing to learn from it. Predict another "
-            "column, or none, or write a schema that names every class that can occur."
+            "The column to predict {name!r} has only one class, so there is nothing to learn from it. "
+            "Predict another column, or none, or write a schema that names every class that can occur.",
+            name=name,
         )
     if len(summary.words) > MOST_CLASSES:
         raise SchemaError(
-            f"The column to predict {name!r} has more than {MOST_CLASSES} classes. It must be a class, not a number; "
-            "put its values into a few ranges first."
+            "The column to predict {name!r} has more than {most} classes. It must be a class, not "
+            "a number; put its values into a few ranges first.",
+            name=name,
+            most=MOST_CLASSES,
         )
     return Column(name, "categorical", role="label", categories=_sorted(summary.words))
 
@@ -377,7 +386,9 @@ def _from_text(summary: Summary, missing: bool, notes: list[str]) -> Column:
     name, looks, distinct = summary.name, summary.looks, summary.distinct
     if looks.numbers == looks.cells and not looks.leading_zero:
         if not (math.isfinite(looks.low) and math.isfinite(looks.high)):
-            raise TableError(f"Column {name!r} contains an infinite number. Leave the cell empty or correct it.")
+            raise TableError(
+                "Column {name!r} contains an infinite number. Leave the cell empty or correct it.", name=name
+            )
         if looks.integral and _too_long(summary, looks.low, looks.high):
             return _long_integers(summary, notes)
         return _numbers(name, looks.low, looks.high, looks.integral, missing)
@@ -406,9 +417,12 @@ def _refuse_unclear(summary: Summary) -> None:
     name, looks = summary.name, summary.looks
     if looks.marked and looks.numbers + looks.marked > looks.cells / 2 and not looks.leading_zero:
         raise TableError(
-            f"Column {name!r} looks numeric, but its numbers are written with commas or with marks between thousands, "
-            f"first in row {looks.first_text}. If the comma is the decimal mark, add --decimal , (CSV files); marks "
-            "between thousands must be removed. If the column is meant to hold categories, declare it in a schema."
+            "Column {name!r} looks numeric, but its numbers are written with commas or with marks between "
+            "thousands, first in row {row}. If the comma is the decimal mark, add --decimal , (CSV "
+            "files); marks between thousands must be removed. If the column is meant to hold categories, "
+            "declare it in a schema.",
+            name=name,
+            row=looks.first_text,
         )
     if looks.dates + looks.other_dates > looks.cells / 2:
         raise SchemaError(
@@ -417,8 +431,11 @@ def _refuse_unclear(summary: Summary) -> None:
         )
     if looks.numbers > looks.cells / 2 and not looks.leading_zero:
         raise TableError(
-            f"Column {name!r} looks numeric, but row {looks.first_text} holds text.{if_blank(summary.words)} "
-            "Otherwise correct or clear the cell; if the column is meant to hold categories, declare it in a schema."
+            "Column {name!r} looks numeric, but row {row} holds text.{blank} Otherwise correct or "
+            "clear the cell; if the column is meant to hold categories, declare it in a schema.",
+            name=name,
+            row=looks.first_text,
+            blank=if_blank(summary.words),
         )
 
 
@@ -438,7 +455,7 @@ def _numbers(name: str, low: float, high: float, integral: bool, missing: bool) 
     if integral and max(abs(low), abs(high)) <= EXACT_INTEGERS:
         return Column(name, "integer", low=int(low), high=int(high), missing=missing)
     if not math.isfinite(high - low):
-        raise TableError(f"Column {name!r} spans more than a number can hold. Correct its extreme values.")
+        raise TableError("Column {name!r} spans more than a number can hold. Correct its extreme values.", name=name)
     return Column(name, "numeric", low=low, high=high, missing=missing)
 
 
@@ -463,7 +480,7 @@ def _warn(columns: list[Column], notes: list[str]) -> None:
     constant += [c.name for c in private if c.is_categorical and len(c.categories or ()) == 1 and not c.missing]
     if constant:
         warnings.warn(
-            f"These columns have the same value in every row and say nothing: {', '.join(constant)}.",
+            said("These columns have the same value in every row and say nothing: {names}.", names=", ".join(constant)),
             ConstantWarning,
             stacklevel=level,
         )

@@ -188,7 +188,9 @@ class _TypedFile(Table):
     def _damaged(self) -> TableError:
         self._mark.check()
         return TableError(
-            f"{self.where} cannot be read as {self.format}: it is damaged, truncated or of another format."
+            "{where} cannot be read as {format}: it is damaged, truncated or of another format.",
+            where=self.where,
+            format=self.format,
         )
 
 

@@ -159,7 +159,7 @@ class Tables:
         from sfumato.table.readers import table_from
 
         if self._piped:
-            raise UsageError("Standard input (-) can be only one of what is read. Give the table by its path.")
+            raise UsageError("Standard input (-) can be only one of the tables. Give the other by its path.")
         self._piped = True
         return table_from(sys.stdin.buffer, dialect)
 

@@ -15,9 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from sfumato.api.desk.heard import packed, sentence_of
 from sfumato.api.desk.site import push
 from sfumato.core.errors import SfumatoError
 from sfumato.core.progress import Progress
+from sfumato.core.wording import said
 
 if TYPE_CHECKING:
     from sfumato.table import Schema
@@ -26,7 +28,7 @@ QUIET_SECONDS = 0.2
 """Between two words of the same step."""
 ROWS_SHOWN = 5
 NOT_NOTED = ("IdentifierWarning", "PrivacyLeakWarning")
-UNEXPECTED = "Something went wrong that should not have ({}). Nothing was released."
+UNEXPECTED = "Something went wrong that should not have ({kind}). Nothing was released."
 
 
 def main() -> None:
@@ -41,15 +43,15 @@ def main() -> None:
             warnings.simplefilter("always")
             found = JOBS[asked.pop("job")](asked, _progress(answers))
         # The pages say themselves what was read off; which columns may name people is told by names and kinds alone.
-        noted = (one for one in told if one.category.__name__ not in NOT_NOTED)
-        found["told"] = list(dict.fromkeys(str(one.message) for one in noted))
+        noted = [one.message for one in told if one.category.__name__ not in NOT_NOTED]
+        found["told"] = list(dict.fromkeys(sentence_of(one) for one in noted if isinstance(one, Warning)))
         _say(answers, {"result": found})
     except SfumatoError as error:
-        _say(answers, {"error": str(error), "code": error.exit_code})
+        _say(answers, {"error": sentence_of(error)})
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except Exception as error:  # its words may quote a cell: only its kind is told
-        _say(answers, {"error": UNEXPECTED.format(type(error).__name__)})
+        _say(answers, {"error": said(UNEXPECTED, kind=type(error).__name__)})
 
 
 def _end_with_the_desk(main: int | None) -> None:
@@ -63,7 +65,7 @@ def _end_with_the_desk(main: int | None) -> None:
 
 
 def _say(answers: IO[str], word: Mapping[str, Any]) -> None:
-    answers.write(json.dumps(word) + "\n")
+    answers.write(json.dumps(packed(word)) + "\n")
     answers.flush()
 
 
@@ -138,7 +140,9 @@ def _release(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     from sfumato.api.sanitize import sanitize
 
     made = sanitize(_opened(asked["table"]), **asked["keywords"], progress=progress)
-    return {"words": made.card.guarantee["words"], "rows": made.card.rows, "mechanism": made.card.mechanism["name"]}
+    card = made.card
+    stated = {"guarantee": card.guarantee, "release": {"earlier_releases": card.earlier_releases}}
+    return {"stated": stated, "rows": card.rows, "mechanism": card.mechanism["name"]}
 
 
 def _audit(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:

@@ -15,8 +15,9 @@ from typing import Any
 
 from sfumato.api.desk import screens
 from sfumato.api.desk.door import Door, RefusedError
+from sfumato.api.desk.heard import sentence_of
 from sfumato.api.desk.job import Job
-from sfumato.api.desk.pages import FILES, Answer, file_answer, page, without_options
+from sfumato.api.desk.pages import FILES, Answer, file_answer, page
 from sfumato.api.desk.site import Site
 from sfumato.api.desk.upload import Part
 from sfumato.api.desk.words import language_of
@@ -125,7 +126,7 @@ class Desk:
                     self.work.keep()
                 return found if isinstance(found, Answer) else self._to(found)
             except SfumatoError as error:
-                self.notice = str(error)
+                self.notice = sentence_of(error)
                 return self._to(self._screen_of(screen))
 
     def take_files(self, screen: str, parts: Iterator[Part]) -> Answer:
@@ -141,7 +142,7 @@ class Desk:
             try:
                 return self._to(self._begin_dropped(stored))
             except SfumatoError as error:
-                self.notice = str(error)
+                self.notice = sentence_of(error)
                 return self._to("start")
 
     def _to(self, screen: str) -> Answer:
@@ -153,9 +154,8 @@ class Desk:
         return screen if screen == "start" or (self.work and screen in self.work.screens) else self.first_screen
 
     def plainly(self, told: str) -> str:
-        """A sentence of the engine as pages say it: without options, and with the name that the owner knows."""
-        work = self.work
-        return without_options(told if work is None else told.replace(str(work.table), work.name))
+        """A sentence with the table's name that the owner knows, in place of where it lies."""
+        return told if self.work is None else told.replace(str(self.work.table), self.work.name)
 
     def _values(self, screen: str, language: str) -> dict[str, Any]:
         work = self.work

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import IO, Any
 
+from sfumato.api.desk.heard import sentence_of, unpacked
 from sfumato.core.errors import SfumatoError
 
 RUNNING, DONE, STOPPED, FAILED = "running", "done", "stopped", "failed"
@@ -108,13 +109,13 @@ class Job:
             self._then(answer["result"])
             self.state = DONE
         except SfumatoError as error:  # the answer could not be kept
-            self.state, self.error = FAILED, str(error)
+            self.state, self.error = FAILED, sentence_of(error)
 
     def _listen(self, stdout: IO[bytes]) -> dict[str, Any] | None:
         """Take in what it says until it ends; the last word is its answer."""
         answer = None
         for line in stdout:
-            said: dict[str, Any] = json.loads(line)
+            said: dict[str, Any] = json.loads(line, object_hook=unpacked)
             if "step" not in said:
                 answer = said
                 continue

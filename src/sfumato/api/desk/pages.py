@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -12,7 +11,8 @@ from typing import Any
 
 import jinja2
 
-from sfumato.api.desk.words import say
+from sfumato.api.desk.heard import heard
+from sfumato.api.desk.words import WORDS, figure, say
 from sfumato.auditing.report.markup import short_name, templates
 
 STATIC = {"desk.css": "text/css; charset=utf-8", "desk.js": "text/javascript; charset=utf-8"}
@@ -27,8 +27,6 @@ FILES = {
 """What the desk hands out of a release's folder."""
 REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; frame-ancestors 'none'"
 
-OPTION = re.compile(r"(?<!\S)--(?=[a-z])")
-
 
 @dataclass(frozen=True)
 class Answer:
@@ -42,21 +40,8 @@ class Answer:
 @cache
 def _environment() -> jinja2.Environment:
     made = templates("sfumato.api.desk", short_name=short_name)
-    made.globals |= {"thousands_of": "{:,}".format, "duration": _duration}
+    made.globals |= {"duration": _duration, "is_known": WORDS.__contains__}
     return made
-
-
-def without_options(told: str) -> str:
-    """What the engine says, without its sentences on what to type: a page has fields and buttons for that.
-
-    >>> without_options("It needs people not in the table (--holdout).")
-    'It needs people not in the table.'
-
-    >>> without_options("It is not UTF-8 text. Name its encoding, for example --encoding cp1252.")
-    'It is not UTF-8 text.'
-    """
-    sentences = re.split(r"(?<=[.!?])\s+(?=[A-Z])", re.sub(r" \(--[a-z-]+\)", "", told))
-    return " ".join(one for one in sentences if not OPTION.search(one)) or OPTION.sub("", told)
 
 
 def _duration(seconds: float) -> str:
@@ -66,8 +51,11 @@ def _duration(seconds: float) -> str:
 
 def page(screen: str, language: str, values: Mapping[str, Any], status: int = 200) -> Answer:
     """A screen in a language."""
+    plainly = values["desk"].plainly if "desk" in values else str
+    spoken = {name: partial(one, language=language) for name, one in (("t", say), ("figure", figure))}
+    spoken["heard"] = partial(heard, language=language, plainly=plainly)
     template = _environment().get_template(f"{screen}.html.j2")
-    return Answer(template.render(t=partial(say, language=language), language=language, **values).encode(), status)
+    return Answer(template.render(**{**spoken, **values}, language=language).encode(), status)
 
 
 @cache

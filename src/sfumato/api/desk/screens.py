@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.advising.exposure import MOST, exposure
+from sfumato.api.desk.heard import SOURCES, source_of
 from sfumato.api.desk.pages import FILES
 from sfumato.api.desk.picture import Spot, scatter
 from sfumato.api.desk.spelled import as_command, as_python, declared_as_commands, declared_in_python
@@ -17,17 +18,16 @@ from sfumato.api.desk.work import (
     CHANCES,
     NUMBERS,
     PUSH,
-    SOURCES,
     STEPS,
     Work,
     in_words,
     name_of,
     said_of,
     shown,
-    source_of,
     strengths,
 )
 from sfumato.auditing.extra import three_risks
+from sfumato.auditing.report.bottom_line import proof
 from sfumato.auditing.report.bottom_line import rows as bottom_line_rows
 from sfumato.ledger.asked import show_ledger
 from sfumato.mechanisms import MECHANISMS
@@ -61,7 +61,7 @@ def _states(work: Work, language: str) -> dict[str, str]:
     learned, tried = len(work.read_off), len(work.tried)
     found: dict[str, str] = {
         "columns": say("state_declared", language) if not learned else say("state_read_off", language, count=learned),
-        "strength": say("state_chances", language, chances=f"{work.chances:g}"),
+        "strength": say("state_chances", language, chances=work.chances),
         "try": say("state_tried", language, count=tried) if tried else say("state_not_tried", language),
         "release": say("state_released" if work.out else "state_not_released", language),
         "look": say("state_looked" if work.audit else "state_not_looked", language),
@@ -193,7 +193,7 @@ def trials(work: Work, language: str) -> dict[str, Any]:
 def _expected(advice: Advice, language: str) -> str:
     """What public tables of about this size kept at this strength."""
     known, low, high = advice.forecast, *advice.forecast.rows
-    given: dict[str, Any] = {"tables": known.tables, "low": f"{low:,}", "high": f"{high:,}"}
+    given: dict[str, Any] = {"tables": known.tables, "low": low, "high": high}
     if advice.known.label is None:
         if known.one_column is None or known.two_columns is None:
             return say("expect_nothing", language)
@@ -225,6 +225,7 @@ def release(work: Work, language: str) -> dict[str, Any]:
     return {
         "advice": advice,
         "unproved": _unproved(work, language),
+        "proof": proof(work.released["stated"]) if work.released else "",
         "said": said_of(advice.bound),
         "folder": str(proposed_folder(work)),
         "understood": understood(work),

@@ -19,13 +19,15 @@ from urllib.parse import parse_qs, urlsplit
 from sfumato.api.desk.desk import Desk
 from sfumato.api.desk.door import Door, RefusedError
 from sfumato.api.desk.forms import FORMS
+from sfumato.api.desk.heard import sentence_of
 from sfumato.api.desk.pages import Answer, page, static_file
 from sfumato.api.desk.site import Site
 from sfumato.api.desk.upload import FormError, Part, parts
-from sfumato.api.desk.words import ENGLISH, language_of
+from sfumato.api.desk.words import language_of
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.core.files import write_whole
 from sfumato.core.web import HEADERS
+from sfumato.core.wording import said
 
 IDLE_SECONDS = 600.0
 """The desk ends so long after the last page asked for anything; never while a job runs."""
@@ -36,6 +38,7 @@ MOST_FIELDS = 20_000
 WATCHING = "X-Watching"
 """A header by which the script says that it only looks whether a job has ended."""
 HERE = "127.0.0.1"
+UNEXPECTED = "Something went wrong that should not have ({kind})."
 
 
 def open_desk(
@@ -109,32 +112,38 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.door.check_host(self.headers)
             found = way(urlsplit(self.path).path)
         except RefusedError as refused:
-            self.close_connection = True  # what is left of a body is not read
-            found = _refusal(str(refused), refused.status)
+            found = self._refusal(str(refused), refused.status)
         except (SfumatoError, ValueError) as error:
-            self.close_connection = True
-            words = str(error) if isinstance(error, SfumatoError) else str(FormError())
-            found = _refusal(words, 400)
+            found = self._refusal(sentence_of(error if isinstance(error, SfumatoError) else FormError()), 400)
         except Exception as error:  # its words may quote a cell: only its kind is told
-            self.close_connection = True
-            found = _refusal(f"Something went wrong that should not have ({type(error).__name__}).", 500)
+            found = self._refusal(said(UNEXPECTED, kind=type(error).__name__), 500)
         self._send(found)
+
+    def _refusal(self, sentence: str, status: int) -> Answer:
+        """Why a request goes no further; what is left of its body is not read."""
+        self.close_connection = True
+        chosen = self.server.desk.language if hasattr(self.server, "desk") else None
+        language = chosen or language_of(self._languages)
+        return page("refusal", language, {"sentence": sentence}, status)
+
+    @property
+    def _languages(self) -> str:
+        return str(self.headers.get("Accept-Language", "")) if hasattr(self, "headers") else ""
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
         """What is no request of a browser."""
-        self.close_connection = True
-        self._send(_refusal("This is no request that the desk answers.", code))
+        self._send(self._refusal("This is no request that the desk answers.", code))
 
     def _get(self, path: str) -> Answer:
         door, desk = self.server.door, self.server.desk
         if path == "/":
-            return page("entry", language_of(self.headers.get("Accept-Language", "")), {})
+            return page("entry", language_of(self._languages), {})
         if (kept := static_file(path)) is not None:
             return kept
         door.check_site(self.headers)
         door.check_cookie(self.headers)
         watching = WATCHING in self.headers
-        return desk.show(_below(path, door), self.headers.get("Accept-Language", ""), watching=watching)
+        return desk.show(_below(path, door), self._languages, watching=watching)
 
     def _post(self, path: str) -> Answer:
         door, desk = self.server.door, self.server.desk
@@ -191,11 +200,6 @@ class _Handler(BaseHTTPRequestHandler):
                     self.send_header("Content-Length", str(len(body)))
                     self.end_headers()
                     self.wfile.write(body)
-
-
-def _refusal(sentence: str, status: int) -> Answer:
-    """Why a request goes no further."""
-    return page("refusal", ENGLISH, {"sentence": sentence}, status)
 
 
 def _below(path: str, door: Door) -> str:

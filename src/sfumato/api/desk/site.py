@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.core.errors import CardError
 from sfumato.core.progress import Progress
+from sfumato.guarantee.words import card_in_words
 from sfumato.release.asked import Terms
 
 if TYPE_CHECKING:
@@ -65,7 +66,17 @@ def push(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     site = Site(**{**said, "file": Path(said["file"]), "token_file": token_file})
     with site.connected(read_token(token_file)) as connected:
         plan = plan_push(connected, asked["folder"], site.study, study_hash=site.terms.hash)
-        shown = {"words": plan.in_words(), "sha256": plan.parcel.sha256, "objections": list(plan.objections)}
+        told, parcel = plan.to_dict(), plan.parcel
+        facts = {name: told[name] for name in ("file", "bytes", "rows", "server", "study_name", "study", "study_hash")}
+        shown = {
+            **facts,
+            "sha256": parcel.sha256,
+            "columns": None if plan.counts else told["columns"],
+            "counts": plan.counts,
+            "proof": parcel.card.all_releases().bottom_line(),
+            "card": card_in_words(parcel.card),
+            "objections": list(plan.objections),
+        }
         if asked.get("sent") is None:
             return {"shown": shown}
         if asked["sent"] != plan.parcel.sha256:

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 LANGUAGES = ENGLISH, GERMAN = "en", "de"
+FIGURE = re.compile(r"[-+]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?")
+SWAPPED = str.maketrans(",.", ".,")
 
 
 def language_of(accepted: str) -> str:
     """The first language of a browser that the page speaks."""
-    for one in accepted.split(","):
-        code = one.partition(";")[0].strip().lower()[:2]
-        if code in LANGUAGES:
-            return code
-    return ENGLISH
+    codes = (one.partition(";")[0].strip().lower()[:2] for one in accepted.split(","))
+    return next((code for code in codes if code in LANGUAGES), ENGLISH)
+
+
+def figure(value: Any, language: str = ENGLISH) -> Any:
+    """A number, or one that is rounded already, as the language writes it; everything else stays what it is.
+
+    >>> figure(1200, "en"), figure(1200, "de"), figure("0.5", "de"), figure(2.0, "de"), figure("a.b", "de")
+    ('1,200', '1.200', '0,5', '2', 'a.b')
+    """
+    text = f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else value
+    if language == ENGLISH or not isinstance(text, str) or not FIGURE.fullmatch(text):
+        return text
+    return text.translate(SWAPPED)
 
 
 def say(key: str, language: str = ENGLISH, **values: Any) -> Markup:
-    """The words for a key; values are escaped and set into them."""
+    """The words for a key; values are escaped and set into them, numbers as the language writes them."""
     text = WORDS[key][LANGUAGES.index(language)]
-    return Markup(text).format(**{name: escape(value) for name, value in values.items()})
+    written = {name: value if isinstance(value, str) else figure(value, language) for name, value in values.items()}
+    return Markup(text).format(**written)
 
 
 WORDS: dict[str, tuple[str, str]] = {
@@ -75,6 +88,7 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "entry_field": ("One-time code", "Einmal-Code"),
     "entry_button": ("Open", "Öffnen"),
+    "in_english": ("{told}", "Das Programm sagt es nur auf Englisch: {told}"),
     "refused": ("This does not go on", "Hier geht es nicht weiter"),
     "written": ("How the file is written", "Wie die Datei geschrieben ist"),
     "written_hint": (
@@ -259,8 +273,8 @@ WORDS: dict[str, tuple[str, str]] = {
     "spent": ("Spent before", "Bisher verbraucht"),
     "spent_nothing": ("nothing is noted in your ledger", "in Ihrem Verzeichnis steht nichts"),
     "spent_some": (
-        "{count} releases are noted in your ledger; of the same people, the release says what all of them come to.",
-        "{count} Freigaben stehen im Verzeichnis; für dieselben Menschen sagt die Freigabe, was alle ergeben.",
+        "releases in your ledger: {count}; of the same people, the release says what all of them come to.",
+        "Freigaben in Ihrem Verzeichnis: {count}; für dieselben Menschen sagt die Freigabe, was alle ergeben.",
     ),
     "expect": ("What to expect", "Was zu erwarten ist"),
     "expect_right": (
@@ -375,8 +389,8 @@ WORDS: dict[str, tuple[str, str]] = {
     "before": ("Your table, first rows", "Ihre Tabelle, erste Zeilen"),
     "after": ("The release, first rows", "Die Freigabe, erste Zeilen"),
     "sides_note": ("Rows side by side belong to different people.", "Zeilen nebeneinander gehören nicht zusammen."),
-    "report": ("Report (private)", "Bericht (privat)"),
-    "certificate": ("Certificate to print", "Bescheinigung zum Drucken"),
+    "report": ("Report (private)", "Bericht (privat, auf Englisch)"),
+    "certificate": ("Certificate to print", "Bescheinigung zum Drucken (auf Englisch)"),
     "download": ("Download {name}", "{name} herunterladen"),
     "person_title": ("Find a patient", "Eine Person suchen"),
     "person_text": (
@@ -438,6 +452,16 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "push_show": ("Show what would leave", "Zeigen, was gesendet würde"),
     "push_shown": ("What would leave", "Was gesendet würde"),
+    "push_file": ("File", "Datei"),
+    "push_bytes": ("{file}, {bytes} bytes", "{file}, {bytes} Bytes"),
+    "push_holds": ("What is in it", "Was darin ist"),
+    "push_rows": ("{rows} rows, to learn from:", "{rows} Zeilen, um daraus zu lernen:"),
+    "push_counts": (
+        "{count} counts with noise, of about {rows} rows; no row leaves",
+        "{count} Zählungen mit Rauschen, von etwa {rows} Zeilen; keine Zeile verlässt das Haus",
+    ),
+    "push_study": ("Study", "Studie"),
+    "push_card": ("The card, which is inside the file", "Die Karte, die in der Datei liegt (auf Englisch)"),
     "push_objections": ("The study would not take it:", "Die Studie würde es nicht annehmen:"),
     "push_agreed": (
         "“{study}” is the study that we agreed to, and this may leave.",
@@ -449,6 +473,17 @@ WORDS: dict[str, tuple[str, str]] = {
         "Gesendet, als {site}: {bytes} Bytes. Die Quittung liegt neben der Freigabe.",
     ),
     # jobs
+    "step_reading the table": ("reading the table", "die Tabelle wird gelesen"),
+    "step_Reading": ("reading", "es wird gelesen"),
+    "step_Counting": ("counting", "es wird gezählt"),
+    "step_Measuring": ("measuring", "es wird gemessen"),
+    "step_Perturbing": ("blurring", "es wird verwischt"),
+    "step_Writing": ("writing", "es wird geschrieben"),
+    "step_Comparing": ("comparing", "es wird verglichen"),
+    "step_Attacking": ("attackers at work", "Angreifer am Werk"),
+    "step_Training": ("learning", "es wird gelernt"),
+    "step_Trials": ("trials", "Versuche"),
+    "step_Sending": ("sending", "es wird gesendet"),
     "job_show": ("Asking the coordinator which study it is", "Der Koordinator wird nach der Studie gefragt"),
     "job_push": ("Sending", "Wird gesendet"),
     "job_find": ("Looking for one person", "Eine Person wird gesucht"),

@@ -16,6 +16,7 @@ from typing import Any
 
 from sfumato.advising.advice import Advice, Bound, Known, advise
 from sfumato.advising.wish import Wish
+from sfumato.api.desk.heard import SOURCES, sentence_of
 from sfumato.api.desk.site import Site
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.core.files import write_whole
@@ -35,13 +36,6 @@ FIELDS = ("use", "low", "high", "words", "known", "why", "sure")
 """What the form says of each column."""
 NUMBERS = ("numeric", "integer", "date")
 KEEP, LEAVE = "keep", "leave"
-SOURCES = {
-    "form": "a form",
-    "instrument": "what the instrument can measure",
-    "law": "a law",
-    "codebook": "a code book",
-}
-"""Where a range may be known from, with the words that readers of the card are told; or the owner's own words."""
 CHANCES = tuple(tenth / 10 for tenth in range(11, 96))
 """Of 10, what a fact with 1 chance in 10 may be lifted to."""
 TRIED = (1.2, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 9.0)
@@ -187,7 +181,7 @@ class Work:
             except CopiedError:
                 self.mistakes[column.name] = COPIED
             except SfumatoError as error:
-                self.mistakes[column.name] = str(error)
+                self.mistakes[column.name] = sentence_of(error)
         declaring.schema.save(self.schema_file)
         self.schema_file.chmod(0o600)
 
@@ -231,13 +225,14 @@ class Work:
 
     def take_strength(self, sent: Mapping[str, str]) -> None:
         """How sure somebody may become, and who may hold the rows."""
-        trust, said, chances = sent.get("trust", self.trust), sent.get("chances", "").replace(",", "."), 0.0
+        trust, typed, chances = sent.get("trust", self.trust), sent.get("chances", "").replace(",", "."), 0.0
         if trust not in TRUSTS:
             raise UsageError("Choose who may hold the rows.")
         with contextlib.suppress(ValueError):
-            chances = float(said)
+            chances = float(typed)
         if not CHANCES[0] <= chances <= CHANCES[-1]:
-            raise UsageError(f"Type a number of chances in 10, from {CHANCES[0]:g} to {CHANCES[-1]:g}.")
+            told = "Type a number of chances in 10, from {least:g} to {most:g}."
+            raise UsageError(told, least=CHANCES[0], most=CHANCES[-1])
         most = sent.get("rows_per_person", "1").strip()
         if not most.isdecimal() or int(most) < 1:
             raise UsageError("The most rows that one person has is a whole number, at least 1.")
@@ -408,16 +403,8 @@ def _reason(column: Column, given: Mapping[str, str]) -> str:
     """How the owner knows a range, as readers are told."""
     source, why = SOURCES.get(given["known"]), given["why"]
     if source is None and not why:
-        raise UsageError(f"Say where the range of {column.name} is known from.")
+        raise UsageError("Say where the range of {name} is known from.", name=column.name)
     return ": ".join(part for part in (source, why) if part)
-
-
-def source_of(reason: str) -> tuple[str, str]:
-    """The source that a reason names, and what else it says; "other" where it is in the owner's own words."""
-    for key, words in SOURCES.items():
-        if reason == words or reason.startswith(f"{words}: "):
-            return key, reason.removeprefix(words).removeprefix(": ")
-    return "other", reason
 
 
 def _bound(column: Column, typed: str) -> Any:
@@ -426,7 +413,7 @@ def _bound(column: Column, typed: str) -> Any:
     try:
         return float(typed)
     except ValueError:
-        raise UsageError(f"{column.name} needs numbers as its range.") from None
+        raise UsageError("{name} needs numbers as its range.", name=column.name) from None
 
 
 def shown(value: Any) -> str:

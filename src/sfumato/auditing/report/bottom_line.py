@@ -17,7 +17,18 @@ from sfumato.attacks.base import LINKABILITY
 from sfumato.auditing.extra import NOT_WITHIN, UNKNOWN, Points, Risk, state_of, three_risks
 from sfumato.auditing.utility import HOLDOUT
 from sfumato.core.svg import tag
-from sfumato.core.wording import NO_BETTER, QUESTIONS, WORSE, counted, listed, own_words, quoted, right_of_100, to_type
+from sfumato.core.wording import (
+    NO_BETTER,
+    QUESTIONS,
+    WORSE,
+    joined,
+    listed,
+    own_words,
+    quoted,
+    right_of_100,
+    said,
+    to_type,
+)
 from sfumato.guarantee import AllReleases
 from sfumato.guarantee.guarantee import CENTRAL_DP, summarized
 
@@ -118,20 +129,20 @@ def proof(found: Mapping[str, Any]) -> str:
 def in_points(one: Risk, limit: float | None = None) -> str:
     """One risk: right, without the release, extra, and the limit where there is one."""
     if one.points is None:
-        return f"not tried: {one.why}"
+        return said("not tried: {why}", why=said(one.why))
     if one.ways and not one.found:
-        return f"tried {one.ways:,} ways, none found"
+        return said("tried {ways:,} ways, none found", ways=one.ways)
     right, without, extra = in_digits(one.points, limit)
     pairs = one.points.pairs or (one.risk == LINKABILITY and one.points.without == 50.0)
-    parts = [
-        f"{right} of 100{' pairs told apart' if pairs else ''}",
-        f"{without} without the release",
+    parts: list[str] = [
+        said("{right} of 100 pairs told apart" if pairs else "{right} of 100", right=right),
+        said("{without} without the release", without=without),
         extra,
     ]
     if limit is not None:
         parts += [f"up to +{math.ceil(10 * one.high) / 10:g} by the 95% interval"] if one.high > limit else []
         parts.append(f"limit {limit:g}")
-    return COLUMN.join(parts)
+    return joined(parts, COLUMN)
 
 
 def in_digits(points: Points, limit: float | None = None) -> tuple[str, str, str]:
@@ -158,19 +169,19 @@ def use(found: Mapping[str, Any]) -> str:
         right = right_of_100(
             float(best["release"]), best["classifier"], asked_about(best), best.get("commonest"), originals
         )
-        return _beside_the_commonest(best) + right
+        return joined([*_beside_the_commonest(best), right], "")
     known = [_not_predicted(found), _shares_off(found)]
-    return "; ".join(one for one in known if one) or "not measured: there is no column to predict"
+    return joined([one for one in known if one] or ["not measured: there is no column to predict"], "; ")
 
 
-def _beside_the_commonest(best: Mapping[str, Any]) -> str:
+def _beside_the_commonest(best: Mapping[str, Any]) -> list[str]:
     """A warning before the figure, where the release does not give more than the commonest class, or may not."""
     than, commonest = best.get("than_commonest"), best.get("commonest")
     if than not in (NO_BETTER, WORSE):
-        return ""
+        return []
     if than == NO_BETTER and commonest is not None and float(best["release"]) > commonest:
-        return "too few rows to tell that it is better than always answering the commonest class: "
-    return f"{than} than always answering the commonest class: "
+        return ["too few rows to tell that it is better than always answering the commonest class: "]
+    return [f"{than} than always answering the commonest class: "]
 
 
 def _not_predicted(found: Mapping[str, Any]) -> str:
@@ -181,11 +192,12 @@ def _not_predicted(found: Mapping[str, Any]) -> str:
     name = f"'{own_words(str(label), 40)}'"
     if settings.get("repeats") == 0:
         return f"how well {name} is predicted was not asked for: add --repeats 10, or leave --attack out"
+    why = "how well {name} is predicted is not known; audit.json says why in its notes"
     if not settings.get("holdout_rows"):
-        return (
-            f"how well {name} is predicted is not known: it needs people not in the table, with that column (--holdout)"
+        why = (
+            "how well {name} is predicted is not known: it needs people not in the table, with that column (--holdout)"
         )
-    return f"how well {name} is predicted is not known; audit.json says why in its notes"
+    return said(why, name=name)
 
 
 def _shares_off(found: Mapping[str, Any]) -> str:
@@ -194,8 +206,10 @@ def _shares_off(found: Mapping[str, Any]) -> str:
     if marginals is None:
         return ""
     pairs = fidelity["pairs"]["release"]
-    two = "" if pairs is None else f", of two columns by {100 * pairs:.0f}"
-    return f"shares of one column are off by {100 * marginals:.0f} points{two}"
+    off = [said("shares of one column are off by {points} points", points=f"{100 * marginals:.0f}")]
+    return joined(
+        [*off, *([] if pairs is None else [said("of two columns by {points}", points=f"{100 * pairs:.0f}")])], ", "
+    )
 
 
 def asked_about(entry: Mapping[str, Any]) -> str:
@@ -204,38 +218,44 @@ def asked_about(entry: Mapping[str, Any]) -> str:
     if rows is None:
         return "rows that it had not seen"
     if entry.get("tested_on") == HOLDOUT:
-        return f"{counted(rows, 'person')} not in the table"
-    return f"{counted(rows, 'row')} left out of training{f', {splits} times' if splits > 1 else ''}"
+        return said("1 person not in the table" if rows == 1 else "{rows:,} people not in the table", rows=rows)
+    left = said("1 row left out of training" if rows == 1 else "{rows:,} rows left out of training", rows=rows)
+    return joined([left, said("{splits} times", splits=splits)], ", ") if splits > 1 else left
 
 
 def _not_hidden(found: Mapping[str, Any]) -> str:
     """What anybody with the release knows beyond the proof: true of the released files alone."""
     release = found.get("release") or {}
     owner, data = ("you", "your data") if has_measured(found) else ("the owner", "the data")
-    parts = []
+    parts: list[str] = []
     if declared := release.get("declared"):
-        parts.append(f"the ranges {owner} declared ({_reasons(declared)})")
+        parts.append(said("the ranges {owner} declared ({reasons})", owner=said(owner), reasons=_reasons(declared)))
     elif release.get("owners_word"):
-        parts.append(f"the ranges {owner} declared")
+        parts.append(said("the ranges {owner} declared", owner=said(owner)))
     if learned := release.get("learned_from_data"):
-        parts.append(f"what was read off {data} ({listed(summarized(learned), MOST_REASONS)})")
+        read = listed(summarized(learned), MOST_REASONS)
+        parts.append(said("what was read off {data} ({read})", data=said(data), read=read))
     if release.get("label_state") == "exact":
         parts.append("the column to predict")
     if (found.get("guarantee") or {}).get("kind") != CENTRAL_DP:
         parts.append("who is in the table")
-    return "; ".join(parts) or "what is true of everybody"
+    return joined(parts or ["what is true of everybody"], "; ")
 
 
 def _reasons(declared: Sequence[Mapping[str, Any]]) -> str:
     """How many ranges by which reasons; many reasons are counted, and stand in full where the card is shown."""
     count = sum(int(one["ranges"]) for one in declared)
     if len(declared) > MOST_REASONS:
-        return f"{counted(count, 'range')}, {len(declared):,} different reasons: see `sfumato show`"
+        many = "{count:,} ranges, {reasons:,} different reasons: see `sfumato show`"
+        return said(many, count=count, reasons=len(declared))
     quotes = [quoted(str(one["reason"]), 60) for one in declared]
     if len(declared) == 1:
-        return f"{count:,}, reason {quotes[0]}"
-    each = (f"{int(one['ranges']):,} by {quote}" for one, quote in zip(declared, quotes, strict=True))
-    return f"{count:,}: {', '.join(each)}"
+        return said("{count:,}, reason {reason}", count=count, reason=quotes[0])
+    each = [
+        said("{count:,} by {reason}", count=int(one["ranges"]), reason=quote)
+        for one, quote in zip(declared, quotes, strict=True)
+    ]
+    return said("{count:,}: {each}", count=count, each=joined(each, ", "))
 
 
 def _next(found: Mapping[str, Any], state: str, folder: str) -> str:

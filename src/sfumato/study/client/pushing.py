@@ -44,7 +44,7 @@ class Plan:
                 "This leaves the site, and nothing else:",
                 f"  file       {self.parcel.file} ({self.parcel.bytes:,} bytes)",
                 f"  sha256     {self.parcel.sha256}",
-                *(self._rows() if self.study.plan is None else self._counts(self.study.plan)),
+                *(self._rows() if self.study.plan is None else self._counted(self.study.plan)),
                 f"  guarantee  {self.parcel.card.guarantee['words']}",
                 "It goes to:",
                 f"  server     {self.address}",
@@ -60,10 +60,14 @@ class Plan:
         columns = [f"{name} (label)" if label and name == label["name"] else name for name in self.parcel.columns]
         return [f"  columns    {', '.join(columns)}", f"  rows       {self.parcel.rows:,}, to {self.purpose}"]
 
-    def _counts(self, plan: AgreedPlan) -> list[str]:
-        counts = plan.cells(max(1, len(self.parcel.card.classes)))
+    @property
+    def counts(self) -> int:
+        """Noisy counts that leave instead of rows; 0 where rows do."""
+        return 0 if self.study.plan is None else self.study.plan.cells(max(1, len(self.parcel.card.classes)))
+
+    def _counted(self, plan: AgreedPlan) -> list[str]:
         return [
-            f"  counts     {counts:,} with noise, of about {self.parcel.rows:,} rows; no row leaves",
+            f"  counts     {self.counts:,} with noise, of about {self.parcel.rows:,} rows; no row leaves",
             f"  plan       {plan.digest}",
             f"             ({plan.chosen_by})",
         ]
