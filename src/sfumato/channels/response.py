@@ -21,7 +21,7 @@ from sfumato.channels.base import (
     passes_on,
     register,
 )
-from sfumato.channels.guidance.space import Link, check_floor, check_link, floored
+from sfumato.channels.guidance.space import Link, check_law, floored
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.records import BRIEF, Key
 from sfumato.noise import as_share, keep_threshold, randomized_response, response_epsilon, uniform_integers
@@ -170,8 +170,7 @@ class Bit(Channel):
     path = EXACT_RESPONSE
 
     def __post_init__(self) -> None:
-        check_floor(self.floor)
-        check_link(self.link)
+        check_law(self.floor, self.link)
 
     def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:
         # numpy's doubles are 53 random bits times 2^-53, as a respondent's are
@@ -194,12 +193,6 @@ class Bit(Channel):
 
     def reach(self, low: float, high: float, chance: float) -> Reached:  # noqa: ARG002
         return Reached(0.0, 1.0)
-
-
-# A number that may be missing: the number goes its own way, and "missing" is told by randomized response.
-
-
-# A column whose missing cells are hidden: a missing cell is one more value, and its release shows anything.
 
 
 @register

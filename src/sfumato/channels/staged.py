@@ -155,15 +155,6 @@ class UnitVector(Channel):
         return cap_epsilon(self.near, self.tail, self.dimension, self.bits)
 
 
-# A release in stages: every row goes one of three ways, and later ways are guided by what earlier rows released.
-#
-# The matrix has three parts, side by side: numbers and categories as they are, the same by ranks, and a vector of
-# polynomials of ranks. A row fills one part and leaves the others out. Which one, says a keyed function of the row's
-# number. What a part is given depends on the `guides`, which were made of released rows of earlier parts: changing one
-# record changes one factor of the density of all that is released, so every record has the epsilon of its own part,
-# whatever the guides say ("sequentially interactive, each record once").
-
-
 # How the columns of a table are spread, as guidance: ranks and polynomials of ranks that stages of a release use.
 
 
@@ -309,6 +300,15 @@ class Marginals:
             if share.shape != like.shape or not np.isfinite(share).all() or (share <= 0).any():
                 raise wrong
         return cls(shares)
+
+
+# A release in stages: every row goes one of three ways, and later ways are guided by what earlier rows released.
+#
+# The matrix has three parts, side by side: numbers and categories as they are, the same by ranks, and a vector of
+# polynomials of ranks. A row fills one part and leaves the others out. Which one, says a keyed function of the row's
+# number. What a part is given depends on the `guides`, which were made of released rows of earlier parts: changing one
+# record changes one factor of the density of all that is released, so every record has the epsilon of its own part,
+# whatever the guides say ("sequentially interactive, each record once").
 
 
 def lifted(f: Matrix, radius: float) -> Matrix:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,14 +22,16 @@ MIXTURES = ("spherical", "diagonal")
 """What a mixture may look like: every cluster round, or stretched along the columns."""
 
 
-def whole_or_auto(typed: str) -> int | str:
-    """The number of clusters as it is typed."""
-    if typed == AUTO:
-        return typed
-    try:
-        return int(typed)
-    except ValueError:
-        raise UsageError(f"--clusters must be auto or a whole number. Got {typed!r} instead.") from None
+def _or_auto(flag: str, number: type[int | float], words: str) -> Callable[[str], int | float | str]:
+    """What reads such an option as it is typed."""
+
+    def read(typed: str) -> int | float | str:
+        try:
+            return typed if typed == AUTO else number(typed)
+        except ValueError:
+            raise UsageError(f"{flag} must be auto or {words}. Got {typed!r} instead.") from None
+
+    return read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +98,7 @@ class ClusterAsked:
         more="That is the fewest, of up to 8, that held-out released rows are not clearly less likely under.",
         kind='int or "auto"',
         typed=str,
-        read=whole_or_auto,
+        read=_or_auto("--clusters", int, "a whole number"),
         metavar="K",
     )
     model: str = asked(
@@ -145,16 +147,6 @@ class RegressAsked:
     seed: int = asked(0, "Of the groups of rows that intervals are made of.", at_least=0)
 
 
-def penalty_or_auto(typed: str) -> float | str:
-    """A penalty as it is typed."""
-    if typed == AUTO:
-        return typed
-    try:
-        return float(typed)
-    except ValueError:
-        raise UsageError(f"--penalty must be auto or a number. Got {typed!r} instead.") from None
-
-
 @dataclass(frozen=True, kw_only=True)
 class ReconstructAsked:
     """The options of `reconstruct`."""
@@ -189,7 +181,7 @@ class ReconstructAsked:
         "For parzen-program: auto or a number; 0 for no penalty.",
         kind='float or "auto"',
         typed=str,
-        read=penalty_or_auto,
+        read=_or_auto("--penalty", float, "a number"),
     )
     rounds: int | None = asked(
         None, "For expectation-maximization: how often, from 1 to 10000, in place of our stopping rule."

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from sfumato.channels import Bit, Guided, Recipe
 from sfumato.channels.guidance.guidance import MU, Guidance, Order, SurveyCounts, SurveyRules, decode_matrix
-from sfumato.channels.guidance.space import FLOOR, Link, check_floor, check_link
+from sfumato.channels.guidance.space import FLOOR, Link, check_law
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee import Key
@@ -103,8 +103,7 @@ class GuidedProjection(Mechanism):
                 _counts(statistics),
             ).V
         reason = self.guidance_reason if self._declared_public else None
-        check_floor(self.floor)
-        check_link(self.link)
+        check_law(self.floor, self.link)
         self.recipe_ = Recipe(encoding, Guided(self.V_, reason), (Bit(self.floor, self.link),) * encoding.width)
         return self
 

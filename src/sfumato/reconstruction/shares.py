@@ -140,13 +140,6 @@ def reconstruct_shares(
     return Shares(name, tuple(categories), mass, low, high, band.confidence, sum(rows))
 
 
-# The band: between which shares of the table's people the true one lies in each cell, whatever the column is like.
-#
-# Every column that the released values allow (see `atoms`) gives a pointwise interval from draws of its posterior, in
-# which chance and the bias of smoothing are one: a draw is a table that could be the true one. The band spans the
-# intervals of all of them. A point mass may lie in each cell that its standard error reaches.
-
-
 # Densities that could be the truth: draws from the posterior, by Hamiltonian Monte Carlo.
 #
 # The most probable curve with its curvature (Laplace's approximation) says too little where noise is strong: there the
@@ -221,6 +214,13 @@ def _chains(model: LogDensity, fit: Fitted, chains: int, rng: np.random.Generato
         if number >= _TRAJECTORIES - _KEPT:
             found.append(model.masses(fit.theta[:, None] + inverse @ at).T)
     return np.vstack(found)
+
+
+# The band: between which shares of the table's people the true one lies in each cell, whatever the column is like.
+#
+# Every column that the released values allow (see `atoms`) gives a pointwise interval from draws of its posterior, in
+# which chance and the bias of smoothing are one: a draw is a table that could be the true one. The band spans the
+# intervals of all of them. A point mass may lie in each cell that its standard error reaches.
 
 
 _LIKELY = 0.02

@@ -198,9 +198,6 @@ def published_disclosure_estimate(T: ArrayLike, space: AnswerSpace, k: int) -> f
     return float((rho[:k] ** 2).sum() / (len(bits) * len(space.sizes)))
 
 
-# A whole survey in one process: respondents arrive, wait until the level suits them, and send; batch after batch.
-
-
 # Whole-tuple response, the older scheme that the guided survey is compared with [guided-survey, Eq. 2].
 #
 # A respondent sends the whole answer t as it is with probability theta, and else its complement: every bit turned over.
@@ -249,6 +246,9 @@ def whole_tuple_disclosure(codes: ArrayLike, space: AnswerSpace, theta: float = 
 def _check(theta: float) -> None:
     if isinstance(theta, bool) or not isinstance(theta, int | float | np.floating) or not 0.5 <= theta <= 1:
         raise UsageError(f"The 'theta' parameter must be a number from 0.5 to 1. Got {theta!r} instead.")
+
+
+# A whole survey in one process: respondents arrive, wait until the level suits them, and send; batch after batch.
 
 
 PUBLIC = (0.17, 0.56, 0.27)

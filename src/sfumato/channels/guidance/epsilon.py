@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.channels.guidance.space import FLOOR, AnswerSpace, Link, check_floor, check_link, floored
+from sfumato.channels.guidance.space import FLOOR, AnswerSpace, Link, check_law, floored
 from sfumato.core.array_types import Matrix
 
 ROUNDING = 1e-9
@@ -39,8 +39,7 @@ def survey_epsilon(
     the sum of the least and of the largest entries. The square link needs the smallest |x_j|: 0 or an end of the
     range as a bound, and the true one wherever the sums can be listed in two halves (never with ``tight=False``).
     """
-    check_floor(floor)
-    check_link(link)
+    check_law(floor, link)
     if floor == 0:
         return SurveyEpsilon(math.inf, True, np.full(len(V), math.inf))
     low, high, attained = projected_range(V, space, nearest=link == "square", listed=tight)
@@ -59,8 +58,7 @@ def answer_epsilons(V: Matrix, space: AnswerSpace, floor: float = FLOOR, link: L
     q and -(1 - floor) / (1 - 2 floor) for 1 - q, or where one of them is cut off and the other 0 (square link). An
     upper bound: the worst r may differ between bits.
     """
-    check_floor(floor)
-    check_link(link)
+    check_law(floor, link)
     tables = choice_tables(V, space)
     if floor == 0:
         return np.full(len(tables), math.inf)
@@ -187,8 +185,7 @@ def record_epsilon(
     >>> record.exact, bool(record.value < 0.75 * by_bits.record)
     (True, True)
     """
-    check_floor(floor)
-    check_link(link)
+    check_law(floor, link)
     by_bits = survey_epsilon(V, space, floor, link).record
     if floor == 0:
         return RecordEpsilon(by_bits, True)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.channels.guidance.space import FLOOR, Link, check_floor, check_link, checked_bits
+from sfumato.channels.guidance.space import FLOOR, Link, check_law, checked_bits
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import CardError, TableError, UsageError
 
@@ -249,8 +249,7 @@ def decoded(counts: SurveyCounts, label: int, *, link: Link, floor: float) -> Ma
     the square link the product of squares (biased as a count of pairs, and nothing that two bits say can repair it),
     for the linear link exactly the product of projected values. On the diagonal r^2 = r gives (s - n a) / g.
     """
-    check_link(link)
-    check_floor(floor)
+    check_law(floor, link)
     if label not in counts.rows:
         return np.zeros((counts.width, counts.width))
     A, n, ones = counts.sums[label].astype(np.float64), counts.rows[label], counts.ones(label).astype(np.float64)

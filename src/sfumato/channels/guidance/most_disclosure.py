@@ -42,8 +42,7 @@ from sfumato.channels.guidance.space import (
     AnswerSpace,
     Link,
     bit_probabilities,
-    check_floor,
-    check_link,
+    check_law,
     projected,
     score_bits,
 )
@@ -191,8 +190,7 @@ def most_bits(
     >>> round(most_bits(AnswerSpace([2] * 16), 1), 2)
     3.02
     """
-    check_floor(floor)
-    check_link(link)
+    check_law(floor, link)
     if isinstance(k, bool) or not 1 <= k <= space.width:
         raise UsageError(f"The level k must be between 1 and the {space.width} bits of an answer. Got {k!r}.")
     questions = len(space.sizes)

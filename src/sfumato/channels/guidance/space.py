@@ -232,8 +232,7 @@ def bit_probabilities(t: ArrayLike, V: Matrix, floor: float = FLOOR, link: Link 
     >>> bit_probabilities([1, 0], V, floor=0.0)
     array([0.1296, 0.2304])
     """
-    check_floor(floor)
-    check_link(link)
+    check_law(floor, link)
     q = floored(projected(t, V), floor, link)
     return np.asarray(q[0]) if np.ndim(t) == 1 else q
 
@@ -256,13 +255,10 @@ def uniforms_from_bytes(data: bytes) -> Matrix:
     return np.asarray((np.frombuffer(data, dtype="<u8") >> np.uint64(11)) * 2.0**-53)
 
 
-def check_floor(floor: float) -> None:
-    """A floor of 1/2 would leave nothing of the answer."""
+def check_law(floor: float, link: str) -> None:
+    """Refuse a floor that would leave nothing of the answer, and a link that there is not."""
     if isinstance(floor, bool) or not isinstance(floor, int | float | np.floating) or not 0 <= floor < 0.5:
         raise UsageError(f"The 'floor' parameter must be a number from 0 up to, not including, 0.5. Got {floor!r}.")
-
-
-def check_link(link: str) -> None:
     if link not in LINKS:
         raise UsageError(f"The 'link' parameter must be one of {', '.join(LINKS)}. Got {link!r} instead.")
 

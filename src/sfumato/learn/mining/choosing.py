@@ -221,9 +221,6 @@ def _sorted(mixture: Mixture) -> Mixture:
     return Mixture(mixture.model, mixture.weights[order], laws, mixture.score)
 
 
-# How many clusters a release shows, and whether they come again: from released rows alone.
-
-
 # How far two groupings of the same rows agree.
 
 
@@ -248,8 +245,12 @@ def adjusted_rand_of(table: Matrix) -> float:
     return 1.0 if most == expected else float((together - expected) / (most - expected))
 
 
+# How many clusters a release shows, and whether they come again: from released rows alone.
+
+
 FOLDS = 4
-STARTS = 3
+FEWER_STARTS = 3
+"""Of each fit to the other folds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,7 +325,7 @@ def held_out(seen: Sequence[Seen], clusters: int, model: str, fold: Codes, seed:
     scores = np.empty(len(fold))
     for number in range(FOLDS):
         rest, here = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-        fitted = fit_mixture([one.take(rest) for one in seen], clusters, model, seed=seed, starts=STARTS)
+        fitted = fit_mixture([one.take(rest) for one in seen], clusters, model, seed=seed, starts=FEWER_STARTS)
         scores[here] = fitted.mean_score([one.take(here) for one in seen])
     return scores
 

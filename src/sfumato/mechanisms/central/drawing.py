@@ -141,11 +141,6 @@ def in_drawing_order(pairs: list[Pair], columns: int) -> list[Node]:
     return order
 
 
-# Draw rows from a fitted model: class, then every column given the class and the columns it depends on.
-#
-# Everything here is noisy or public. The table is not needed, and any number of rows may be drawn.
-
-
 # From noisy counts to probabilities: post-processing, which costs nothing and never sees the table.
 
 
@@ -216,6 +211,11 @@ def _shares(found: Floats, instead: Floats) -> Floats:
     """Rows that sum to one along the last axis; `instead` where nothing is left."""
     total = found.sum(axis=-1, keepdims=True)
     return np.where(total > 1e-12, found / np.maximum(total, 1e-12), np.broadcast_to(instead, found.shape))
+
+
+# Draw rows from a fitted model: class, then every column given the class and the columns it depends on.
+#
+# Everything here is noisy or public. The table is not needed, and any number of rows may be drawn.
 
 
 class ModelColumn(NamedTuple):
