@@ -8,8 +8,8 @@ import pytest
 from channel_examples import DRAWN, EXAMPLES, GRID, faulty, groups_for, outcomes, population, truths
 from scipy import stats
 
-from sfumato.channels import CHANNELS, Bit, NotApplicableError, OrMissing, Sampled, UnitVector, Unstated
-from sfumato.channels.base import Channel
+from sfumato.channels import Bit, NotApplicableError, OrMissing, Sampled, UnitVector, Unstated
+from sfumato.channels.base import CHANNELS, Channel
 
 ROWS = 30_000
 SURE = 1e-7

@@ -8,7 +8,8 @@ from scipy import stats
 from scipy.special import ndtr
 
 from distinguisher import assert_honest, empirical_epsilon
-from sfumato.channels import EXACT_CAP, FLOAT_NOISE, UnitVector
+from sfumato.channels import FLOAT_NOISE, UnitVector
+from sfumato.channels.base import EXACT_CAP
 from sfumato.core.errors import UsageError
 from sfumato.noise import Streams
 from sfumato.noise.grid import WORD

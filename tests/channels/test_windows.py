@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from sfumato.channels import EXACT_WINDOW, FLOAT_NOISE, HidesMissing, Piecewise, RandomizedResponse, SquareWave
-from sfumato.channels.base import Channel
+from sfumato.channels import FLOAT_NOISE, HidesMissing, Piecewise, RandomizedResponse, SquareWave
+from sfumato.channels.base import EXACT_WINDOW, Channel
 from sfumato.core.errors import UsageError
 from sfumato.noise.grid import WORD
 from sfumato.noise.response import WindowNoise, draw_cells, square_wave_width

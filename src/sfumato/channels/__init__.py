@@ -2,22 +2,16 @@
 
 from sfumato.channels.additive import Additive, laplace_channels
 from sfumato.channels.base import (
-    CHANNELS,
-    EXACT_CAP,
-    EXACT_GRID,
     EXACT_PATHS,
-    EXACT_RESPONSE,
-    EXACT_WINDOW,
     FLOAT_NOISE,
     NO_NOISE,
     Channel,
-    Epsilons,
     Line,
     NotApplicableError,
     OnLine,
 )
 from sfumato.channels.exact import Carried, Exact, Mixed, Unstated, apart
-from sfumato.channels.maps import Affine, Guided, Identity, Map, Secret
+from sfumato.channels.maps import Affine, Guided, Identity, Secret
 from sfumato.channels.recipe import Recipe, draw
 from sfumato.channels.response import Bit, HidesMissing, OrMissing, RandomizedResponse
 from sfumato.channels.sampled import Sampled
@@ -25,12 +19,7 @@ from sfumato.channels.staged import Staged, UnitVector
 from sfumato.channels.windowed import Hybrid, Piecewise, SquareWave
 
 __all__ = [
-    "CHANNELS",
-    "EXACT_CAP",
-    "EXACT_GRID",
     "EXACT_PATHS",
-    "EXACT_RESPONSE",
-    "EXACT_WINDOW",
     "FLOAT_NOISE",
     "NO_NOISE",
     "Additive",
@@ -38,14 +27,12 @@ __all__ = [
     "Bit",
     "Carried",
     "Channel",
-    "Epsilons",
     "Exact",
     "Guided",
     "HidesMissing",
     "Hybrid",
     "Identity",
     "Line",
-    "Map",
     "Mixed",
     "NotApplicableError",
     "OnLine",

@@ -207,12 +207,7 @@ def regress_target(
     By the source's columns, where these can be told; behind a key, by the components as they are released.
     """
     recipe, encoding = releases[0].card.made_by(), releases[0].card.source_encoding()
-    affine = recipe.map.affine()
-    own_space = affine is None or bool(np.linalg.matrix_rank(affine[0], tol=1e-9) < encoding.width)
-    if own_space:
-        terms = Terms.of_components(recipe.names(), columns)
-    else:
-        terms = Terms.of(_chosen({group.column.name: group for group in encoding.groups}, target, columns))
+    terms, own_space = _explaining(recipe, target, columns)
     values = np.concatenate([release.target for release in releases])
     bounds = float(values.min()), float(values.max())
     if bounds[0] == bounds[1]:
@@ -221,7 +216,7 @@ def regress_target(
     explaining = terms.places if recipe.is_columnwise or own_space else np.arange(Z.shape[1])
     told: dict[str, Any] = {"exact_target": True, "own_space": own_space}
     told["as_released"] = errors_of(Z[:, explaining], values, 1.0, seed)
-    if all(one.is_exact for one in recipe.channels) and isinstance(recipe.map, Secret) and recipe.map.orthogonal:
+    if _only_rotates(recipe):
         told["as_on_plain_rows"] = [name for name, one in REGRESSIONS.items() if one.when == "any centre"]
     parts = [part for release in releases for part in _beside_target(release, bounds, own_space)]
     try:
@@ -236,6 +231,20 @@ def regress_target(
         return Regression(NO_TERMS, told)
     told |= _about(found, releases, target, confidence, terms) | {"warnings": _warnings(found, releases, encoding)}
     return Regression(terms.in_raw_units(found, bounds), told)
+
+
+def _explaining(recipe: Recipe, target: str, columns: Sequence[str]) -> tuple[Terms, bool]:
+    """The chosen columns of the source; or of the release, where the source's cannot be told from them, and that so."""
+    affine, encoding = recipe.map.affine(), recipe.encoding
+    if affine is None or np.linalg.matrix_rank(affine[0], tol=1e-9) < encoding.width:
+        return Terms.of_components(recipe.names(), columns), True
+    return Terms.of(_chosen({group.column.name: group for group in encoding.groups}, target, columns)), False
+
+
+def _only_rotates(recipe: Recipe) -> bool:
+    """Whether rows were rotated by a key, and nothing else was done to them."""
+    exact = all(one.is_exact for one in recipe.channels)
+    return exact and isinstance(recipe.map, Secret) and recipe.map.orthogonal
 
 
 def _beside_target(release: Release, bounds: tuple[float, float], own_space: bool) -> list[Unbiased]:

@@ -107,21 +107,11 @@ def answers_of(
     gains: list[dict[Item, float]] = []
     left_out: dict[str, None] = {}
     for part, label in zip(parts, labels, strict=True):
-        mine: dict[Item, Floats] = {}
-        gain: dict[Item, float] = {}
         blocks, numbers = _blocks(part, label, columns)
         left_out |= dict.fromkeys(numbers)
-        for name, slots, Z, keep in blocks:
-            if len(slots) < 2:
-                continue
-            other = (1.0 - keep) / (len(slots) - 1)
-            if abs(keep - other) < 1e-9:
-                raise UsageError(f"The answers of column {name!r} tell nothing of the truth. Leave it out.")
-            for place, slot in enumerate(slots):
-                mine[name, slot] = (Z[:, place] - other) / (keep - other)
-                gain[name, slot] = keep - other
-        entries.append(mine)
-        gains.append(gain)
+        found = {item: told for block in blocks for item, told in _unbiased(*block)}
+        entries.append({item: entry for item, (entry, _) in found.items()})
+        gains.append({item: gain for item, (_, gain) in found.items()})
     answers = Answers(tuple(entries), tuple(gains), tuple(left_out), whole)
     known = {name for name, _ in answers.items}
     if unknown := [name for name in columns if name not in known]:
@@ -132,6 +122,17 @@ def answers_of(
             "the schema."
         )
     return answers
+
+
+def _unbiased(name: str, slots: Sequence[str], Z: Floats, keep: float) -> Iterator[tuple[Item, tuple[Floats, float]]]:
+    """Of one column's items: the entries, and p - q."""
+    if len(slots) < 2:
+        return
+    other = (1.0 - keep) / (len(slots) - 1)
+    if abs(keep - other) < 1e-9:
+        raise UsageError(f"The answers of column {name!r} tell nothing of the truth. Leave it out.")
+    for place, slot in enumerate(slots):
+        yield (name, slot), ((Z[:, place] - other) / (keep - other), keep - other)
 
 
 def _holds_bits(part: Part) -> bool:
@@ -248,18 +249,18 @@ def frequent(
             if len(seen) > MOST_SETS:
                 raise UsageError(f"More than {MOST_SETS:,} sets of answers would be looked at. Raise the support.")
     if untold and not any(len(items) > 1 for items in found):
-        least = min((one for one in untold if math.isfinite(one)), default=math.inf)
-        rows = (
-            "more than any number of"
-            if least == math.inf
-            else f"about {math.ceil(answers.rows * (least / WIDEST) ** 2):,}"
-        )
-        raise UsageError(
-            "Not applicable: guidance of so few directions leaves the bits of different answers too much alike: no "
-            f"pair of answers has a share that is known to {WIDEST} (one standard error). The surest would take "
-            f"{rows} such rows. A survey of a higher level k tells more of everybody."
-        )
+        raise _too_much_alike(answers.rows, min((one for one in untold if math.isfinite(one)), default=math.inf))
     return found, len(untold)
+
+
+def _too_much_alike(rows: int, least: float) -> UsageError:
+    """Of bits that tell no pair's share; `least`: the smallest standard error of any."""
+    needed = "more than any number of" if least == math.inf else f"about {math.ceil(rows * (least / WIDEST) ** 2):,}"
+    return UsageError(
+        "Not applicable: guidance of so few directions leaves the bits of different answers too much alike: no "
+        f"pair of answers has a share that is known to {WIDEST} (one standard error). The surest would take "
+        f"{needed} such rows. A survey of a higher level k tells more of everybody."
+    )
 
 
 def _extended(bases: Sequence[tuple[Item, ...]], items: Sequence[Item], size: int) -> Iterator[tuple[Item, ...]]:
