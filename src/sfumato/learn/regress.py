@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato.channels import Secret
+from sfumato.channels import Recipe, Secret
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError
@@ -224,9 +224,7 @@ def regress_target(
     except UsageError as error:  # learners that take released values as they are still have an answer
         if not told["as_released"]:
             raise
-        noisy = any(part.has_noise for part in parts)
-        why = f"No linear model with the noise taken out. {error}" if noisy else DEPENDENT
-        rows = sum(len(release) for release in releases)
+        rows, why = sum(len(release) for release in releases), _why_none(parts, error)
         told |= {"target": target, "rows": rows, "confidence": confidence, "explained": None, "warnings": [why]}
         return Regression(NO_TERMS, told)
     told |= _about(found, releases, target, confidence, terms) | {"warnings": _warnings(found, releases, encoding)}
@@ -239,6 +237,12 @@ def _explaining(recipe: Recipe, target: str, columns: Sequence[str]) -> tuple[Te
     if affine is None or np.linalg.matrix_rank(affine[0], tol=1e-9) < encoding.width:
         return Terms.of_components(recipe.names(), columns), True
     return Terms.of(_chosen({group.column.name: group for group in encoding.groups}, target, columns)), False
+
+
+def _why_none(parts: Sequence[Unbiased], error: UsageError) -> str:
+    """Why there is no linear model: the columns themselves, or what is left of them without the noise."""
+    noisy = any(part.has_noise for part in parts)
+    return f"No linear model with the noise taken out. {error}" if noisy else DEPENDENT
 
 
 def _only_rotates(recipe: Recipe) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -113,7 +113,12 @@ def answers_of(
         entries.append({item: entry for item, (entry, _) in found.items()})
         gains.append({item: gain for item, (_, gain) in found.items()})
     answers = Answers(tuple(entries), tuple(gains), tuple(left_out), whole)
-    known = {name for name, _ in answers.items}
+    _check_columns(columns, {name for name, _ in answers.items})
+    return answers
+
+
+def _check_columns(columns: Sequence[str], known: Collection[str]) -> None:
+    """Whether there are answers in the columns that were asked for, and in two at least."""
     if unknown := [name for name in columns if name not in known]:
         raise UsageError(f"The release has no categorical column {unknown[0]!r}.")
     if len(known) < 2:
@@ -121,7 +126,6 @@ def answers_of(
             "Rules need two categorical columns at least (the column to predict counts). Give numbers bins in "
             "the schema."
         )
-    return answers
 
 
 def _unbiased(name: str, slots: Sequence[str], Z: Floats, keep: float) -> Iterator[tuple[Item, tuple[Floats, float]]]:
@@ -236,30 +240,32 @@ def frequent(
     found: dict[tuple[Item, ...], Estimate] = {}
     untold: list[float] = []
     for size in range(2, longest + 2):
-        if answers.whole is not None:
-            untold += [one.error for one in seen.values() if not one.error <= WIDEST]
-            seen = {items: one for items, one in seen.items() if one.error <= WIDEST}
-        kept = {items: one for items, one in seen.items() if one.high >= min_support}
+        vague = {items: one.error for items, one in seen.items() if answers.whole and not one.error <= WIDEST}
+        untold += vague.values()
+        kept = {items: one for items, one in seen.items() if one.high >= min_support and items not in vague}
         found |= kept
         if size == 2:
             single = [one[0] for one in kept]
-        seen = {}
-        for items in _extended(sorted(kept), single, size) if size <= longest else ():
-            seen[items] = frequency(answers, items, confidence)
-            if len(seen) > MOST_SETS:
-                raise UsageError(f"More than {MOST_SETS:,} sets of answers would be looked at. Raise the support.")
-    if untold and not any(len(items) > 1 for items in found):
-        raise _too_much_alike(answers.rows, min((one for one in untold if math.isfinite(one)), default=math.inf))
+        larger = list(itertools.islice(_extended(sorted(kept), single, size), MOST_SETS + 1)) if size <= longest else []
+        if len(larger) > MOST_SETS:
+            raise UsageError(f"More than {MOST_SETS:,} sets of answers would be looked at. Raise the support.")
+        seen = {items: frequency(answers, items, confidence) for items in larger}
+    _check_told(answers, found, untold)
     return found, len(untold)
 
 
-def _too_much_alike(rows: int, least: float) -> UsageError:
-    """Of bits that tell no pair's share; `least`: the smallest standard error of any."""
-    needed = "more than any number of" if least == math.inf else f"about {math.ceil(rows * (least / WIDEST) ** 2):,}"
-    return UsageError(
+def _check_told(answers: Answers, found: Collection[tuple[Item, ...]], untold: Sequence[float]) -> None:
+    """Refuse bits that tell no pair's share; `untold`: standard errors of what was left out."""
+    if not untold or any(len(items) > 1 for items in found):
+        return
+    least = min((one for one in untold if math.isfinite(one)), default=math.inf)
+    rows = "more than any number of"
+    if least < math.inf:
+        rows = f"about {math.ceil(answers.rows * (least / WIDEST) ** 2):,}"
+    raise UsageError(
         "Not applicable: guidance of so few directions leaves the bits of different answers too much alike: no "
         f"pair of answers has a share that is known to {WIDEST} (one standard error). The surest would take "
-        f"{needed} such rows. A survey of a higher level k tells more of everybody."
+        f"{rows} such rows. A survey of a higher level k tells more of everybody."
     )
 
 
