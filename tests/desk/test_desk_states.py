@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import stat
+import subprocess
 import sys
 import threading
 import time
@@ -174,6 +175,30 @@ def test_a_dropped_files_name_is_never_a_path(opened, tmp_path, name):
     assert "2 rows" in visitor.page("columns")
     files = {one.name for one in (tmp_path / "tmp").rglob("dropped-*/*")}
     assert files == {"0.csv"}
+
+
+def test_a_job_leaves_standard_input_alone(tmp_path):
+    """On Windows numpy is not loaded while another thread waits on it: every job stood still there."""
+    code = (
+        "import sys; from sfumato.api.desk import child; "
+        "child.JOBS['ask'] = lambda asked, progress: {'left': len(sys.stdin.buffer.raw.read(1))}; child.main()"
+    )
+    asked = [sys.executable, "-c", code]
+    with subprocess.Popen(asked, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path) as job:
+        assert job.stdin is not None
+        assert job.stdout is not None
+        job.stdin.write(b'{"job": "ask"}\n')
+        job.stdin.flush()  # and stays open
+        assert json.loads(job.stdout.readline())["result"]["left"] == 0
+
+
+def test_a_disk_is_no_folder_to_write_and_breaks_no_screen(opened, patients):  # noqa: F811
+    visitor = opened(patients)
+    visitor.enter()
+    visitor.send("columns", "columns", label="ill", next="1", **DECLARED)
+    assert visitor.send("release", "release", folder=Path(patients).anchor) == "release"
+    assert "whole path of a new folder" in visitor.page("release")
+    assert "How much may be given away?" in visitor.page("strength")
 
 
 def test_the_desk_ends_after_its_last_page_and_never_during_a_job(opened, patients, monkeypatch):  # noqa: F811

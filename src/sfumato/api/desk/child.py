@@ -37,7 +37,11 @@ def main() -> None:
     os.dup2(2, 1)  # whatever a library prints goes nowhere
     asked = json.loads(sys.stdin.buffer.readline())
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that starts us in the background ignores it
-    threading.Thread(target=_end_with_the_desk, args=(threading.main_thread().ident,), daemon=True).start()
+    # Nothing may wait on standard input itself: on Windows numpy, which asks what it is when loaded, would wait too.
+    held = os.dup(0)
+    with Path(os.devnull).open() as nothing:
+        os.dup2(nothing.fileno(), 0)
+    threading.Thread(target=_end_with_the_desk, args=(held, threading.main_thread().ident), daemon=True).start()
     try:
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
@@ -54,9 +58,9 @@ def main() -> None:
         _say(answers, {"error": said(UNEXPECTED, kind=type(error).__name__)})
 
 
-def _end_with_the_desk(main: int | None) -> None:
+def _end_with_the_desk(held: int, main: int | None) -> None:
     """The desk holds the other end of the pipe: when it lets go, to stop this job or because it died, we tidy up."""
-    while os.read(0, 1 << 10):
+    while os.read(held, 1 << 10):
         pass
     if main is not None and hasattr(signal, "pthread_kill"):
         signal.pthread_kill(main, signal.SIGINT)  # it may be waiting, which only a signal ends

@@ -77,6 +77,7 @@ class Desk:
                 if desk.job is not None and desk.job.running:
                     desk.job.stop()
                 shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)  # Windows kept the lock, which was open
 
     # What is asked
 
@@ -248,9 +249,9 @@ def _tidy() -> Work | None:
                 continue
             with sole_writer(folder / "open"):
                 works = [work for one in folder.glob("work-*") if (work := Work.kept(one)) is not None]
-                if not works:
-                    shutil.rmtree(folder, ignore_errors=True)
-                    continue
+            if not works:
+                shutil.rmtree(folder, ignore_errors=True)
+                continue
             if kept is not None:
                 shutil.rmtree(kept.private.parent, ignore_errors=True)
             kept = works[-1]

@@ -62,8 +62,8 @@ def _release(desk: Desk, sent: Mapping[str, str]) -> str:
         raise UsageError("Tick what you have read before you release.")
     typed = sent.get("folder", "").strip().strip('"')  # Windows copies a path with quotes
     out = Path(typed or screens.proposed_folder(work)).expanduser()
-    if not out.is_absolute():
-        raise UsageError("Give the whole path of the folder.")
+    if not (out.is_absolute() and out.name):  # a disk itself is no new folder
+        raise UsageError("Give the whole path of a new folder.")
     work.format, work.folder = work.format_of(sent.get("format")), str(out)
     keywords = work.keywords(out, measured_only="measured" in sent)
     made_by = {"chances": None if work.chosen or work.site else work.chances, "trust": work.held_by}
