@@ -449,15 +449,16 @@ def told_by_strongest(case: Case, attempts: list[Attempt]) -> Told | None:
     X = next(guess.of(rows).scored)
     hits = breaches(truth.rows, X, truth.encoding, truth.tolerance)
     usual = unseen_guess(truth, truth.labels, len(rows))
-    chance = []
-    for other in _others(truth.labels, len(rows)):
+
+    def by_chance(other: Codes) -> Floats:
         with_it, without = (breaches(truth.rows[other], one, truth.encoding, truth.tolerance) for one in (X, usual))
-        chance.append(added(with_it, without))
+        return added(with_it, without)
+
     return Told(
         hits=hits,
         without=breaches(truth.rows, usual, truth.encoding, truth.tolerance),
         numbers=case.people.numbers[case.behind[rows]],
-        by_chance=np.concatenate(chance),
+        by_chance=np.concatenate(list(in_order(_others(truth.labels, len(rows)), by_chance))),
     )
 
 
