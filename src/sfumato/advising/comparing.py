@@ -18,7 +18,7 @@ from scipy import stats
 
 from sfumato.advising.ground import Ground
 from sfumato.advising.trial import Outcome, Trial, averaged, trial
-from sfumato.advising.wish import Candidate, why_not
+from sfumato.advising.wish import Candidate, in_words, why_not
 from sfumato.auditing.asked import CanaryAsked
 from sfumato.auditing.canary import plant
 from sfumato.auditing.extra import Points
@@ -338,8 +338,3 @@ def _mean_audited(mean: Outcome, cell: Mapping[str, Any]) -> dict[str, Any]:
         "audited_mu": cell.get("audited_mu"),
         "above_claim": above or bool(cell.get("canaries_above")),
     }
-
-
-def in_words(parameters: Mapping[str, Any]) -> str:
-    """Parameters in one line."""
-    return ", ".join(f"{name} {value}" for name, value in parameters.items())

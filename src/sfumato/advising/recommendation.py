@@ -16,7 +16,7 @@ import pyarrow as pa
 from sfumato.advising.asked import RecommendAsked
 from sfumato.advising.ground import Ground, Grounds, of_table
 from sfumato.advising.trial import AUTO, Outcome, Setting, Trial, averaged, keeps, proves, search, trial, voided
-from sfumato.advising.wish import Candidate, Wish, candidates, why_not
+from sfumato.advising.wish import Candidate, Wish, candidates, in_words, why_not
 from sfumato.auditing.extra import Points
 from sfumato.core.errors import PrivacyLeakWarning, SchemaError, UnmetWishError, UsageError
 from sfumato.core.processes import in_processes
@@ -37,7 +37,7 @@ CONFIRMED, NOT_REFUTED, REFUTED = "confirmed", "not refuted", "refuted"
 
 CHOSEN_ON = {
     TABLE: "on these private rows",
-    RELEASED: "on rows released before, which belong to nobody",
+    RELEASED: "on made-up rows released before",
 }
 
 
@@ -115,8 +115,7 @@ class Recommendation:
         begin = "The setting that keeps it" if unprotected else "Recommended"
         words = [
             f"The wish: {self.wish.words()}.",
-            f"{begin if self.met else 'Nothing keeps it; nearest'}: {self.mechanism} with "
-            f"{', '.join(f'{name} {value}' for name, value in self.parameters.items())}.",
+            f"{begin if self.met else 'Nothing keeps it; nearest'}: {self.mechanism} with {in_words(self.parameters)}.",
             _proof(found),
             _strongest(found),
         ]
@@ -126,7 +125,7 @@ class Recommendation:
             words.append(f"Not tried, and so taken for the worst: {', '.join(found.untried)}.")
         words.append(
             f"Learned from the release: "
-            f"{right_of_100(found.accuracy, found.best or 'nobody', on, found.majority, found.ceiling)}; "
+            f"{right_of_100(found.accuracy, found.best or 'no learner', on, found.majority, found.ceiling)}; "
             f"the 95% interval is {100 * low:.0f} to {100 * high:.0f}."
         )
         words.append(self._what_was_looked_at())
@@ -144,7 +143,7 @@ class Recommendation:
                 "The setting was chosen on one half of the private rows and measured on the other. So the choice "
                 "itself tells a little about them, and no formal guarantee is claimed for it."
             )
-        said = "The choice was made on one half of rows that were released before and belong to nobody, and measured"
+        said = "The choice was made on one half of made-up rows that were released before, and measured"
         if self.model is None:
             return (
                 f"{said} on the other. This ledger did not charge that release, or it proves nothing (a seed), so no "
@@ -257,14 +256,13 @@ def refuted(found: Outcome, wish: Wish) -> bool:
 
 def in_short(mechanism: str, parameters: Mapping[str, Any], found: Outcome) -> str:
     """One line of a setting, as it was measured."""
-    told = ", ".join(f"{name} {value}" for name, value in parameters.items())
     worst = f"not tried: {', '.join(found.untried) or 'any risk'}"
     if found.strongest is not None and found.widest is not None and not found.untried:
         worst = f"extra {found.extras[found.strongest].extra:+.1f} ({found.strongest})"
         worst += f", by chance up to {found.extras[found.widest].high:+.1f} ({found.widest})"
     low, high = found.interval
     right = f"right {100 * found.accuracy:.0f} of 100 ({100 * low:.0f} to {100 * high:.0f}"
-    return f"{mechanism}, {told}: {right}, originals {100 * found.ceiling:.0f}), {worst}"
+    return f"{mechanism}, {in_words(parameters)}: {right}, originals {100 * found.ceiling:.0f}), {worst}"
 
 
 def _short(setting: Setting, wish: Wish) -> dict[str, Any]:

@@ -123,6 +123,11 @@ FIRST = ("square-wave", "tree-resampling", "additive-noise", "staged-release", "
 """Tried first, so that a few tries are good ones; others follow by name."""
 
 
+def in_words(parameters: Mapping[str, Any]) -> str:
+    """Parameters in one line."""
+    return ", ".join(f"{name} {value}" for name, value in parameters.items())
+
+
 @dataclass(frozen=True)
 class Candidate:
     """A mechanism, the knob that is turned, and what goes with it."""

@@ -210,6 +210,8 @@ class AuditAsked:
         None,
         "Your limit: how many more of 100 any attacker may get right by the release.",
         more="From 0 to 100.",
+        at_least=0,
+        at_most=100,
         group=WHERE,
         metavar="N",
     )

@@ -6,11 +6,11 @@ import numpy as np
 
 from sfumato.attacks import KnownNoise
 from sfumato.attacks.metrics.privacy import row_codes
-from sfumato.auditing.case import Case, People, read_holdout, read_people, sampled
+from sfumato.auditing.case import Case, People, present, read_holdout, read_people, sampled
 from sfumato.auditing.generalised import Generalised, Sets
 from sfumato.auditing.matching import CANDIDATES, identical_rows, match_people, same_order
 from sfumato.channels import Additive, Channel, Exact, OrMissing, RandomizedResponse, Sampled
-from sfumato.core.array_types import Codes, Flags, Matrix
+from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import TableError
 from sfumato.core.wording import counted
 from sfumato.mechanisms import find_mechanism, make_mechanism
@@ -93,7 +93,7 @@ def _estimated(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) ->
         keep = float(same.mean())
         exact = group.width < 2 or keep >= 1.0
         return Exact(group.width) if exact else RandomizedResponse(max(keep, 1e-9), group.width)
-    released, original = _present(group, Z), _present(group, people if truth is None else truth)
+    released, original = present(group, Z), present(group, people if truth is None else truth)
     if truth is not None:
         both = released & original
         variance = float(np.var(Z[both, group.start] - truth[both, group.start])) if both.any() else 0.0
@@ -108,11 +108,6 @@ def _estimated(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) ->
         return OrMissing(value, 1.0)
     same = (Z[:, group.stop - 1] > 0.5) == (truth[:, group.stop - 1] > 0.5)
     return OrMissing(value, max(float(same.mean()), 1e-9))
-
-
-def _present(group: Group, X: Matrix) -> Flags:
-    there = ~np.isnan(X[:, group.start])
-    return np.asarray(there & (X[:, group.stop - 1] < 0.5) if group.has_indicator else there)
 
 
 SAME_ORDER = "No private match file: comparing the rows showed that release and original are in the same order."
@@ -238,7 +233,7 @@ def _as_released(case: Case, X: Matrix) -> Matrix:
 def _chosen(source: Codes, among: Codes, most: int, rng: np.random.Generator) -> tuple[Codes, Codes]:
     """Positions of the release rows to audit, and the numbers of the original rows behind them (sorted)."""
     numbers = np.unique(source[source >= 0])
-    if (source[among] < 0).any():  # an adversary sees the rows that are nobody's too
+    if (source[among] < 0).any():  # an adversary sees the rows without a person too
         own = source[among] >= 0
         parts = [among[own], among[~own]]
         share = min(1.0, most / len(among))

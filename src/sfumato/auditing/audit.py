@@ -361,7 +361,7 @@ def _data(release: Any, options: Options) -> dict[str, Any]:
     rng = np.random.default_rng(options.seed)
     options.progress("Reading", 0, None)
     case = open_case(release, options, rng)
-    if options.with_audit and case.card is not None and case.card.made_by().rows == "nobody":
+    if options.with_audit and case.is_made_up:
         raise UsageError(
             "The figures of an audit are exact facts about the original table, which this release hides: made public, "
             "they would void its guarantee. Share what is proved, and keep what was measured. Leave --with-audit out."

@@ -21,7 +21,7 @@ from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.core.errors import TableError, UsageError
 from sfumato.core.wording import counted
 from sfumato.guarantee import Card
-from sfumato.table import Encoding, Schema, Table
+from sfumato.table import Encoding, Group, Schema, Table
 from sfumato.table.arrays import plain, text
 from sfumato.table.filling import REFUSE, codes_of
 from sfumato.table.tables import MemoryTable, PicksRows
@@ -143,6 +143,11 @@ class Case:
     def label_keep(self) -> float:
         """How often a released label is true."""
         return 1.0 if self.card is None else self.card.label_keep
+
+    @property
+    def is_made_up(self) -> bool:
+        """Whether rows were drawn from a noisy model of the table."""
+        return self.card is not None and self.card.made_by().rows == "nobody"
 
     @property
     def is_guided(self) -> bool:
@@ -272,6 +277,12 @@ def read_holdout(table: Table, encoding: Encoding, unknown: str) -> tuple[People
         fits &= np.asarray(pc.is_in(text(plain(whole[label.name]), label.name), value_set=words))
     people = read_people(MemoryTable(whole.filter(pa.array(fits)), table.where), encoding, unknown=unknown)
     return people, int((~fits).sum())
+
+
+def present(group: Group, X: Matrix) -> Flags:
+    """In which rows a number is neither missing nor left out."""
+    there = ~np.isnan(X[:, group.start])
+    return np.asarray(there & (X[:, group.stop - 1] < 0.5) if group.has_indicator else there)
 
 
 def schema_of(table: Table, schema: Schema | Path | str | None, label: str | None) -> Schema:

@@ -204,6 +204,9 @@ PUBLIC_MEASURED = (
 def document(case: Case, parts: Mapping[str, Any]) -> dict[str, Any]:
     """All results in the order of the report; for others, what they may see of them."""
     card, options = case.card, case.options
+    label = "none" if case.y is None else "exact"
+    unknown = ThreatModel.of(label=label, rows=f"{case.release_rows:,}", learned_bounds=False).to_dict()
+    adversary = "Holds the whole release, and is assumed to know how strongly each column was changed."
     attacks = parts["attacks"]
     shown = {
         "extra": extra_dict(attacks, options.limit),
@@ -227,7 +230,7 @@ def document(case: Case, parts: Mapping[str, Any]) -> dict[str, Any]:
             "guarantee": None
             if card is None
             else card.stated_guarantee().to_dict() | {"words": card.guarantee["words"]},
-            "threat_model": _threat_model(case),
+            "threat_model": {**unknown, "adversary": [adversary]} if card is None else dict(card.threat_model),
             **{name: part for name, part in shown.items() if part is not None},
             "versions": {"sfumato": __version__},
         }
@@ -270,15 +273,6 @@ NOTHING_STATED: dict[str, Any] = {
     **dict.fromkeys(["post_processing", "created"]),
     **{"owners_word": [], "declared": [], "papers": []},
 }
-
-
-def _threat_model(case: Case) -> dict[str, Any]:
-    if case.card is not None:
-        return dict(case.card.threat_model)
-    label = "none" if case.y is None else "exact"
-    return ThreatModel.of(label=label, rows=f"{case.release_rows:,}", learned_bounds=False).to_dict() | {
-        "adversary": ["Holds the whole release, and is assumed to know how strongly each column was changed."]
-    }
 
 
 def finite(value: Any) -> Any:

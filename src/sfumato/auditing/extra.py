@@ -12,7 +12,6 @@ from typing import Any
 
 from sfumato.attacks import ATTACKS
 from sfumato.attacks.base import INFERENCE, LINKABILITY, SINGLING_OUT
-from sfumato.core.errors import UsageError
 
 WITHIN, NOT_WITHIN, DECISION, UNKNOWN = "within your limits", "not within your limits", "your decision", "unknown"
 RISKS = (LINKABILITY, INFERENCE, SINGLING_OUT)
@@ -152,9 +151,3 @@ def with_extra(entry: Mapping[str, Any]) -> dict[str, Any]:
     """One attack with its own extra, null where there is none."""
     points = points_of(entry)
     return {**entry, "extra": None if points is None else points.extra}
-
-
-def check_limit(limit: float | None) -> None:
-    """A limit is a number of points."""
-    if limit is not None and not 0 <= limit <= 100:
-        raise UsageError(f"--max-extra is a number of points from 0 to 100. Got {limit:g} instead.")

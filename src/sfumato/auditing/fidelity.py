@@ -22,7 +22,7 @@ from sfumato.attacks.metrics import (
     wasserstein,
 )
 from sfumato.attacks.posterior_breach import spread_out
-from sfumato.auditing.case import Case, People, sampled
+from sfumato.auditing.case import Case, People, present, sampled
 from sfumato.channels import NotApplicableError
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SfumatoError
@@ -292,7 +292,7 @@ def _distribution(case: Case, group: Group, restored: Matrix) -> dict[str, Any]:
     learned = case.card is None or group.column.source == "learned"  # then the bounds are people's values
     if group.is_onehot:
         return found | _of_categories(case, group, before, after[told], learned)
-    return found | _of_numbers(case, group, before, after, learned)
+    return found | _of_numbers(case, group, case.people.X, restored, learned)
 
 
 def _of_categories(case: Case, group: Group, before: Matrix, after: Matrix, learned: bool) -> dict[str, Any]:
@@ -310,7 +310,7 @@ def _of_categories(case: Case, group: Group, before: Matrix, after: Matrix, lear
 
 def _of_numbers(case: Case, group: Group, before: Matrix, after: Matrix, learned: bool) -> dict[str, Any]:
     public, (low, high) = case.options.public, group.column.bounds
-    there, shown = _present(group, before), _present(group, after)
+    there, shown = (X[present(group, X), group.start] for X in (before, after))
     edges = _edges(shown, public and learned)
     found: dict[str, Any] = {
         "edges": (low + edges * (high - low)).tolist(),
@@ -359,12 +359,6 @@ def _edges(after: Matrix, release_only: bool) -> Matrix:
 def _histogram(values: Matrix, edges: Matrix) -> list[int]:
     inside = np.clip(values, edges[0], edges[-1])
     return [int(count) for count in np.histogram(inside, bins=edges)[0]]
-
-
-def _present(group: Group, slots: Matrix) -> Matrix:
-    """Values that are neither missing nor left out."""
-    there = ~np.isnan(slots[:, 0])
-    return np.asarray(slots[there & (slots[:, 1] < 0.5) if group.has_indicator else there, 0])
 
 
 def _counts(slots: Matrix) -> Codes:

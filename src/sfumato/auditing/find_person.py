@@ -347,13 +347,9 @@ def _guessed(attack: Attack, known: Knowledge, kind: type[AnyGuess]) -> AnyGuess
     return guess
 
 
-def _is_made_up(case: Case) -> bool:
-    return case.card is not None and case.card.made_by().rows == "nobody"
-
-
 def _own_rows(case: Case, asked: _Asked) -> Codes:
     """Places of the person's rows among the audited ones, where any is known to be the person's."""
-    if _is_made_up(case):
+    if case.is_made_up:
         raise _NotTriedError(MADE_UP)
     if not len(asked.own):
         raise _NotTriedError(NOT_IN_TABLE)
@@ -383,7 +379,7 @@ def _row(case: Case, asked: _Asked, crowd: _Crowd) -> Answer:
 def _presence(case: Case, asked: _Asked, crowd: _Crowd) -> Answer:
     """Of the person and one from the other side of the table's edge: is it told who is in the table?"""
     for applies, why in (
-        (not _is_made_up(case), NOT_OF_ONE),
+        (not case.is_made_up, NOT_OF_ONE),
         (crowd.strangers, NO_HOLDOUT),
         (asked.is_whole, NOT_WHOLE),
     ):

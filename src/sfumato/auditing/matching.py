@@ -243,7 +243,7 @@ def _agreement(queries: Matrix, people: Matrix, first: Codes, second: Codes, its
     """Per query the probability, ties broken at random, that the nearest person by `first` is so by `second` too."""
     spare = 0 if itself is None else 1
     distance, near = nearest(queries[:, first], people[:, first], k=COMPARED + spare)
-    if itself is not None:  # nobody is compared with themselves
+    if itself is not None:  # no person is compared with themselves
         own = near == itself[:, None]
         own[~own.any(axis=1), -1] = True
         near, distance = near[~own].reshape(len(near), -1), distance[~own].reshape(len(near), -1)

@@ -156,7 +156,7 @@ def simulator_of(case: Case) -> Simulator | None:
     None where that needs a secret, or an operator of the owner's own: the channels as far as they are known must do.
     """
     card = case.card
-    if card is None or card.made_by().rows == "nobody":
+    if card is None or case.is_made_up:
         return None
     recipe = card.made_by()
     if all(channel.is_stated for channel in recipe.channels):

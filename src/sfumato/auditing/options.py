@@ -8,7 +8,6 @@ from typing import Any
 
 from sfumato.attacks import ATTACKS, Attack
 from sfumato.auditing.asked import AuditAsked
-from sfumato.auditing.extra import check_limit
 from sfumato.core.accepted import as_published
 from sfumato.core.errors import UsageError
 from sfumato.release.asked import ENGINES
@@ -75,12 +74,9 @@ class Options(AuditAsked):
 
     def __post_init__(self) -> None:
         given = vars(self)  # frozen, but not yet in anybody's hands
-        given["parameters"] = dict(self.parameters or {})
-        given["columns"] = dict(self.columns or {})
-        given["hierarchies"] = dict(self.hierarchies or {})
+        given |= {name: dict(given[name] or {}) for name in ("parameters", "columns", "hierarchies")}
+        given |= {name: tuple(given[name] or ()) for name in ("quasi_identifiers", "sensitive")}
         given["attacks"] = None if self.attacks is None else tuple(self.attacks)
-        given["quasi_identifiers"] = tuple(self.quasi_identifiers or ())
-        given["sensitive"] = tuple(self.sensitive or ())
 
     def check(self, *, carded: bool) -> None:
         """Refuse what cannot be meant of a release with its card, or of another tool's."""
@@ -116,7 +112,6 @@ class Options(AuditAsked):
             raise UsageError("--engine spark audits a release with its card. Leave it out.")
 
     def _check_numbers(self) -> None:
-        check_limit(self.max_extra)
         if self.clusters < 0 or self.clusters == 1:
             raise UsageError(f"--clusters must be at least 2, or 0 for none. Got {self.clusters} instead.")
         if not 0 < self.tolerance < 1:

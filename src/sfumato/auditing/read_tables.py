@@ -154,7 +154,7 @@ def _paired(source: Codes, how: str, notes: list[str]) -> Codes:
 
 
 NOT_DECLARED = (
-    "No cell of that column is empty in the original, so this is nobody's value. If the release blanks cells "
+    "No cell of that column is empty in the original, so this is no person's value. If the release blanks cells "
     "on purpose, declare it: `missing: true` for the column in a schema, given with --schema."
 )
 

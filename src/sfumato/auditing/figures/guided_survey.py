@@ -140,16 +140,12 @@ def level_of(scheme: Scheme, people: Answers, start: int) -> int:
 
 def by_class(train: tuple[Matrix, Codes], test: tuple[Matrix, Codes], rng: np.random.Generator) -> tuple[float, float]:
     """Accuracy of a tree by ByClass on [0, 1], with normal noise of 25% disclosure; and the noise's scale."""
-    scale = noise_of_disclosure(DISCLOSURE)
+    # In ranges, the deviation at which I(quartile; X + noise) is that share of the quartile's two bits.
+    scale = float(brentq(lambda wide: quartile_information(wide) - 2 * DISCLOSURE, 0.05, 5.0))
     noise = AdditiveNoise(law="normal", scale=scale, noise="float")
     block = noise.release(*train, rng=rng)
     tree = ReconstructedTree().fit(block.X, train[1], noise)
     return float(tree.score(*test)), scale
-
-
-def noise_of_disclosure(share: float) -> float:
-    """Standard deviation of normal noise, in ranges, at which I(quartile; X + noise) is `share` of its two bits."""
-    return float(brentq(lambda scale: quartile_information(scale) - 2 * share, 0.05, 5.0))
 
 
 def quartile_information(scale: float) -> float:

@@ -65,7 +65,9 @@ def mining_times(rows: int, columns: int) -> dict[str, float]:
     X = DataSet("time", X, y, "").unit()
     mechanism = as_published(STRONGEST)
     Z = mechanism.release(X, y, generator(2)).X
-    asked = mechanism.embed(gaussian_like(X, QUERIES))
+    rng = generator(3)
+    near = X[rng.integers(len(X), size=QUERIES)]  # rows of the table, moved a little
+    asked = mechanism.embed(np.clip(near + rng.normal(scale=0.02, size=near.shape), 0, 1))
     vote = radius_vote(mechanism, Z, y, asked[:1], False)[0]
     together, _ = least(lambda: vote.predict(asked))
     five, _ = least(lambda: nearest(asked, Z, 5))
@@ -76,13 +78,6 @@ def mining_times(rows: int, columns: int) -> dict[str, float]:
 def generator(*numbers: int) -> np.random.Generator:
     """The same rows for the same size."""
     return np.random.default_rng([2008, *numbers])
-
-
-def gaussian_like(X: Matrix, count: int) -> Matrix:
-    """Queries: rows of the table, moved a little."""
-    rng = generator(3)
-    picked = X[rng.integers(len(X), size=count)]
-    return np.clip(picked + rng.normal(scale=0.02, size=picked.shape), 0, 1)
 
 
 def least(work: Callable[[], Any]) -> tuple[float, Any]:

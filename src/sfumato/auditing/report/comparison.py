@@ -41,12 +41,6 @@ LEVELS = (("ceiling", "originals", -6.0), ("majority", "commonest class", 18.0))
 Shown = Mapping[str, Any]
 
 
-def claimed_epsilon(one: Shown) -> float | None:
-    """What is proved, or would be if bounds and categories were public."""
-    found = one["epsilon"] if one["epsilon"] is not None else one["conditional_epsilon"]
-    return None if found is None else float(found)
-
-
 def in_order(settings: Sequence[Shown]) -> list[int]:
     """Places of the settings: those worth a look first, then from the least extra on; what was not tried comes last."""
 
@@ -207,7 +201,6 @@ def render_comparison(data: Shown) -> str:
         questions=QUESTIONS,
         gained=gained,
         within=within,
-        epsilon=claimed_epsilon,
         formal=FORMAL,
         proved=PROVED,
         not_proved=MEASURED,
