@@ -291,6 +291,16 @@ def first_names(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
+def in_a_row(names: Sequence[str], most: int, more: str = "more") -> str:
+    """Names with an "and" before the last, which says how many more there are.
+
+    >>> in_a_row(["age", "bmi", "sex"], 3), in_a_row(["age", "bmi", "sex"], 2, "more columns")
+    ('age, bmi and sex', 'age and 2 more columns')
+    """
+    shown = [*names] if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1} {more}"]
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+
+
 def to_type(command: str, *given: object, **options: object) -> str:
     """A command for a shell: paths and names are quoted where they need it. Options that are None are left out, those
     that are True have no value, and a list repeats its option.

@@ -401,14 +401,11 @@ def _neighbours(part: Any) -> None:
         part.effective_metric_ == "euclidean" and part.effective_metric_params_ == {},
         part.weights in ("uniform", "distance"),
         part.outputs_2d_ is False,
-    )
-    shapes = (
         _shaped(part._fit_X, (part.n_samples_fit_, part.n_features_in_)) and features >= 1,
         _shaped(part._y, (rows,), "iu"),
         _whole(part.n_neighbors, 1, rows),
     )
     _require(settled, "a table of neighbours")
-    _require(shapes, "a table of neighbours")
     _require(part._y.min() >= 0 and part._y.max() < len(part.classes_), "a table of neighbours")
 
 

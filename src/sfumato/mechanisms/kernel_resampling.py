@@ -14,7 +14,7 @@ import numpy as np
 from sfumato.channels import Additive, Channel, Exact, Identity, Mixed, OrMissing, RandomizedResponse, Recipe
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import TableError, UsageError
-from sfumato.core.wording import counted
+from sfumato.core.wording import counted, in_a_row
 from sfumato.guarantee import Key
 from sfumato.mechanisms.bandwidth import (
     CHOSEN_BY_LIKELIHOOD,
@@ -67,7 +67,7 @@ def sentence(kernels: Mapping[str, str], shared: Sequence[str], has_categories: 
     if len(by_noise) == 1:
         moved = next(iter(by_noise))
     else:
-        moved = "; ".join(f"{noise}, in {_listed(names)}" for noise, names in by_noise.items())
+        moved = "; ".join(f"{noise}, in {in_a_row(names, MOST_NAMED)}" for noise, names in by_noise.items())
     return NO_GUARANTEE.format(
         near="h" if list(by_noise) == [AT_MOST] else "a few h",
         moved=moved,
@@ -80,11 +80,6 @@ def _moved(kernel: str, shares: bool) -> str:
     if shares:
         return SPREAD.format(math.sqrt(shape.variance))
     return AT_MOST if shape.bounded else NORMAL
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = [*names] if len(names) <= MOST_NAMED else [*names[: MOST_NAMED - 1], f"{len(names) - MOST_NAMED + 1} more"]
-    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
 
 
 TILE = 1 << 14

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Self
@@ -15,6 +15,7 @@ from sfumato.channels import Identity, Recipe, Unstated
 from sfumato.channels.recipe import Measurement
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SchemaError, UsageError
+from sfumato.core.wording import first_names, in_a_row
 from sfumato.guarantee import Key
 from sfumato.guarantee.cost import Central, epsilon_of, rho_for, rho_of_loss
 from sfumato.mechanisms.base import PRESENCE, Block, Mechanism, as_codes, as_matrix, is_count, is_number
@@ -181,7 +182,7 @@ class TreeResampling(ModelDrawing):
 
     def assumptions(self) -> tuple[str, ...]:
         said = [
-            PLAN_WORDS[origin.source].format(_named(parts), origin.reason)
+            PLAN_WORDS[origin.source].format(in_a_row(parts, MOST_NAMED, "more parts"), origin.reason)
             for origin, parts in self._plan_by_origin().items()
             if origin.is_vouched and origin.source in PLAN_WORDS
         ]
@@ -190,7 +191,10 @@ class TreeResampling(ModelDrawing):
     def learned(self) -> list[str]:
         """Parts of a plan without a word of where they come from may have been made by looking at the table."""
         unknown = [part for origin, parts in self._plan_by_origin().items() if not origin.is_vouched for part in parts]
-        return [*super().learned(), *([LEARNED_PLAN.format(_named(unknown))] if unknown else [])]
+        return [
+            *super().learned(),
+            *([LEARNED_PLAN.format(in_a_row(unknown, MOST_NAMED, "more parts"))] if unknown else []),
+        ]
 
     def _plan_by_origin(self) -> dict[Origin, list[str]]:
         found: dict[Origin, list[str]] = {}
@@ -227,11 +231,10 @@ class TreeResampling(ModelDrawing):
         if label is not None and label.source == "learned":
             learned.append(label.name)
         if learned:
-            named = ", ".join(map(repr, learned[:5])) + (f" and {len(learned) - 5} more" if len(learned) > 5 else "")
             raise SchemaError(
-                f"tree-resampling needs public bounds, categories and classes, and those of {named} were learned from "
-                "the table. Take them from a code book, with an "
-                '"other" category for the rest, and say so, column by column (sfumato schema declare SCHEMA '
+                "tree-resampling needs public bounds, categories and classes, and those of "
+                f"{first_names(list(map(repr, learned)))} were learned from the table. Take them from a code book, "
+                'with an "other" category for the rest, and say so, column by column (sfumato schema declare SCHEMA '
                 "--column COL --low LOW --high HIGH, or --categories A,B, with --reason ...)."
             )
 
@@ -343,11 +346,3 @@ class TreeResampling(ModelDrawing):
         for phase in self.measuring():
             phase.play(Whole(matrix, codes))
         return self
-
-
-def _named(parts: Sequence[str]) -> str:
-    """Parts of a plan in words, not all of many."""
-    shown = (
-        parts if len(parts) <= MOST_NAMED else [*parts[: MOST_NAMED - 1], f"{len(parts) - MOST_NAMED + 1} more parts"]
-    )
-    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))

@@ -320,13 +320,10 @@ class Evidence:
         hidden = self.part.hidden
         return np.asarray((1.0 - hidden) * (self.spread @ mass) + hidden * self.background)
 
-    def with_counts(self, counts: Codes) -> Evidence:
-        return replace(self, counts=counts)
-
     def resampled(self, rng: np.random.Generator, probabilities: Floats | None = None) -> Evidence:
         """As many values drawn again: from the counts themselves (bootstrap), or from given probabilities."""
         p = self.counts / self.n if probabilities is None else probabilities / probabilities.sum()
-        return self.with_counts(rng.multinomial(self.n, p).astype(np.int64))
+        return replace(self, counts=rng.multinomial(self.n, p).astype(np.int64))
 
 
 def z_cells(wanted: int, cells: Cells) -> int:
