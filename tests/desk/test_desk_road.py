@@ -110,6 +110,26 @@ def test_the_same_as_a_command_and_in_python(declared, tmp_path, monkeypatch, tr
         assert card_of(desk)["source_schema"] == card_of(other)["source_schema"]
 
 
+def test_columns_are_declared_the_same_by_command_and_in_python(declared, tmp_path, monkeypatch):
+    assert declared.send("columns", "columns", use_1="leave", save="1") == "columns"
+    command, python = spelled(declared.page("columns"))
+    kept = Schema.load(next((tmp_path / "tmp").glob("sfumato-desk-*/work-*/schema.json")))
+    monkeypatch.chdir(tmp_path)
+    made, *others = command.splitlines()
+    assert others.pop(0) == "# In schema.yaml, give the role identifier to: 'ward'"
+    for line in (made, *others):
+        app(shlex.split(line)[1:], standalone_mode=False)
+    known = {}
+    exec(python, known)
+    assert (
+        known["schema"].private
+        == kept.private
+        == Schema.load("schema.yaml").with_column("ward", role="identifier").private
+    )
+    assert known["schema"].label == kept.label == Schema.load("schema.yaml").label
+    assert known["schema"].names == kept.names
+
+
 @pytest.mark.system
 def test_attackers_find_the_same_by_command_in_python_and_on_the_desk(declared, tmp_path, monkeypatch, capsys):
     declared.send("release", "release", chances="4")

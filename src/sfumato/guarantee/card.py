@@ -21,7 +21,7 @@ from sfumato.core.files import other_version, write_whole
 from sfumato.core.wording import counted
 from sfumato.guarantee.all_releases import AllReleases
 from sfumato.guarantee.cost import Central
-from sfumato.guarantee.guarantee import EMPIRICAL, Guarantee, exact_target, learned_domain, proved
+from sfumato.guarantee.guarantee import EMPIRICAL, LABEL_CLASSES, Guarantee, exact_target, learned_domain, proved
 from sfumato.table import Encoding, Schema
 
 # Whether the parts of a card agree: a card that was edited in one place is detected.
@@ -30,7 +30,6 @@ from sfumato.table import Encoding, Schema
 # made differently, is not detected here.
 
 
-LABEL_CLASSES = "classes of the label"
 _IN_WORDS = ("words",)  # wording may change between versions; figures may not
 
 

@@ -84,6 +84,7 @@ class ThreatModel(Record):
 LOCAL_DP, CENTRAL_DP = "local-dp", "central-dp"
 EMPIRICAL = "empirical-only"
 _DOMAIN = "bounds or categories of column "
+LABEL_CLASSES = "classes of the label"
 PRIORS = (0.001, 0.01, 0.1)
 LABEL_ON_TOP = " The column to predict reveals more on top: it is released exactly."
 UNBOUNDED = "what can be learned about a record has no bound"
@@ -262,7 +263,12 @@ class Guarantee:
                 said("the ranges of {count:,} columns were read off {table}", count=len(domains), table=said(table))
             )
         if others:
-            why.append(said("these stand in the way, in the release's own words: {reasons}", reasons=listed(others)))
+            why.append(
+                said(
+                    "these stand in the way, in the release's own words: {reasons}",
+                    reasons=listed([_named(one) for one in others]),
+                )
+            )
         return joined(why, ", and because ")
 
     def _beside(self, together: Values) -> str:
@@ -359,11 +365,16 @@ def learned_domain(column: str) -> str:
 def summarized(reasons: Sequence[str]) -> list[str]:
     """The reasons with learned domains counted instead of listed."""
     domains = [reason for reason in reasons if reason.startswith(_DOMAIN)]
-    rest = [reason for reason in reasons if reason not in domains]
     if len(domains) < 3:
-        names = [own_words(one.removeprefix(_DOMAIN), LONGEST_REASON) for one in domains]
-        return [*(said("bounds or categories of column {name}", name=name) for name in names), *rest]
+        return [_named(reason) for reason in reasons]
+    rest = [_named(reason) for reason in reasons if reason not in domains]
     return [said("bounds or categories of {count} columns", count=len(domains)), *rest]
+
+
+def _named(reason: str) -> str:
+    """What was learned of one column, as a sentence that can be said in another language."""
+    begin = next((one for one in (_DOMAIN, f"{LABEL_CLASSES} ") if reason.startswith(one)), "")
+    return said(f"{begin}{{name}}", name=own_words(reason.removeprefix(begin), LONGEST_REASON)) if begin else reason
 
 
 def worst_first(epsilon: float, words: str, *, proved: bool = True) -> str:

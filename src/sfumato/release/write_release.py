@@ -21,7 +21,8 @@ from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import InterruptedRunError, OutputError, UsageError
 from sfumato.core.files import check_folder, explained, new_folder, sole_writer, sync_file, write_whole
 from sfumato.guarantee import Card, Guarantee, Key, ThreatModel, space_of
-from sfumato.guarantee.card import LABEL_CLASSES, label_state
+from sfumato.guarantee.card import label_state
+from sfumato.guarantee.guarantee import LABEL_CLASSES
 from sfumato.ledger.row_memory import RowMemory
 from sfumato.mechanisms import Mechanism
 from sfumato.release.engines.passes import in_order

@@ -12,7 +12,6 @@ from sfumato.release.asked import SanitizeAsked
 from sfumato.table import Schema
 from sfumato.table.csv_table import PLAIN, Dialect
 
-MOST_COMMANDS = 12
 TABLES = ("original", "holdout")
 
 
@@ -56,12 +55,15 @@ def _imports(written: Dialect) -> str:
 
 
 def declared_as_commands(schema: Schema, table: str, written: Dialect = PLAIN) -> str:
-    """How the schema would be written without the desk."""
+    """How the schema would be written without the desk. Roles other than the label's are written into the file."""
     file = "schema.yaml"
     label = [] if schema.label is None else ["--label", schema.label.name]
     lines = [shlex.join(["sfumato", "schema", table, *label, "--out", file, *_options(written)])]
+    for role in ("person", "identifier"):
+        if names := [column.name for column in schema.columns if column.role == role]:
+            lines.append(f"# In {file}, give the role {role} to: {', '.join(map(repr, names))}")
     for column in schema.columns:
-        if column.source == "public" and column.reason and len(lines) < MOST_COMMANDS:
+        if column.source == "public" and column.reason:
             ends = [] if column.categories is not None else ["--low", f"{column.low}", "--high", f"{column.high}"]
             words = ["--categories", ",".join(column.categories)] if column.categories is not None else []
             given = ["--column", column.name, *ends, *words, "--reason", column.reason]
@@ -71,9 +73,13 @@ def declared_as_commands(schema: Schema, table: str, written: Dialect = PLAIN) -
 
 def declared_in_python(schema: Schema, table: str, written: Dialect = PLAIN) -> str:
     """The same as calls."""
-    label = "" if schema.label is None else f", label={schema.label.name!r}"
-    lines = [_imports(written), "", f"schema = sf.Schema.infer({in_python(table, written)}{label})"]
-    for column in [one for one in schema.columns if one.source == "public"][:MOST_COMMANDS]:
+    said: dict[str, Any] = {
+        role: one and one.name for role, one in (("label", schema.label), ("person", schema.person))
+    }
+    said["identifiers"] = [column.name for column in schema.columns if column.role == "identifier"]
+    given = "".join(f", {name}={value!r}" for name, value in said.items() if value)
+    lines = [_imports(written), "", f"schema = sf.Schema.infer({in_python(table, written)}{given})"]
+    for column in [one for one in schema.columns if one.source == "public"]:
         known = {"low": column.low, "high": column.high, "categories": column.categories, "reason": column.reason}
         given = "".join(f", {name}={value!r}" for name, value in known.items() if value is not None)
         lines.append(f'schema = schema.with_column({column.name!r}, source="public"{given})')

@@ -415,7 +415,7 @@ WORDS: dict[str, tuple[str, str]] = {
         "It reads what is known of the person from standard input, as JSON: lists of processes show arguments.",
         "Er liest, was von der Person bekannt ist, als JSON von der Standardeingabe: Argumente sieht man von außen.",
     ),
-    "person_fits": ("People in the table with these values: {count}.", "Menschen in der Tabelle mit ihnen: {count}."),
+    "person_fits": ("People in the table with these values: {count}.", "In der Tabelle mit diesen Werten: {count}."),
     "person_question": ("Question", "Frage"),
     "person_without": ("Without the release", "Ohne die Freigabe"),
     "person_outside": ("People not in the table", "Menschen, die nicht in der Tabelle stehen"),
@@ -423,7 +423,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "person_presence": ("In the table?", "In der Tabelle?"),
     "person_own_values": ("Learn values from the row?", "Werte aus der Zeile erfahren?"),
     "person_value": ("Learn a value, the others known?", "Einen Wert erfahren, wenn die anderen bekannt sind?"),
-    "person_once": ("This answer is gone when you leave the page.", "Mit dem Verlassen der Seite ist sie fort."),
+    "person_once": ("This answer is gone when you leave the page.", "Diese Antwort verschwindet mit der Seite."),
     # 6: for a consortium's site
     "settled": (
         "The study “{name}” settles columns, ranges and method; this is by your own copy of its file.",
