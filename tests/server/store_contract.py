@@ -57,7 +57,7 @@ class StoreContract:
         assert (found.kind, found.name, found.hash, found.state) == ("pool", asked.name, asked.hash, "open")
         assert consortium.study(**found.definition).hash == asked.hash
         assert store.studies.find("nobody") is None
-        assert [study.id for study in store.studies.all()] == [identity]
+        assert store.studies.read(identity).hash == asked.hash
 
     def test_tokens_are_stored_as_hashes_only(self, store):
         identity, token = store.studies.create(consortium.study())

@@ -17,7 +17,7 @@ import sfumato
 from sfumato.channels.guidance.guidance import Guidance, SurveyCounts
 from sfumato.study.protocol.spelling import canonical_json
 from sfumato.study.protocol.survey_file import SurveyStudy
-from sfumato.study.protocol.survey_guidance import answer_space, guidance_for
+from sfumato.study.protocol.survey_guidance import guidance_for
 from sfumato.study.protocol.survey_log import LogEntry, read_number, write_number
 from sfumato.study.server.store.token_store import TicketKey
 
@@ -113,7 +113,7 @@ class SurveyDouble:
         self.codes: dict[str, str] = {}
         self.study = SurveyStudy.from_dict(asked)
         self.survey, self.hash = self.study.to_dict(), self.study.hash
-        self.space = answer_space(self.study)
+        self.space = self.study.space
         self.state, self.down = "open", False
         self.log: list[LogEntry] = []
         self.guidance: dict[int, Guidance] = {}

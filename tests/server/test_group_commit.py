@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from sfumato.study.server.problems import ApiError
 from sfumato.study.server.survey import desk
-from sfumato.study.server.survey.desk import GroupCommit, OverloadError
+from sfumato.study.server.survey.desk import GroupCommit
 
 
 def test_many_items_take_few_transactions_and_keep_their_outcomes() -> None:
@@ -86,7 +87,7 @@ def test_a_full_queue_refuses_instead_of_growing(monkeypatch: pytest.MonkeyPatch
         await asyncio.sleep(0.01)
         others = [asyncio.create_task(commit.put(n)) for n in (1, 2, 3)]
         await asyncio.sleep(0.01)
-        with pytest.raises(OverloadError):
+        with pytest.raises(ApiError, match="503"):
             await commit.put(4)
         gate.set()
         assert await asyncio.gather(first, *others) == [0, 1, 2, 3]

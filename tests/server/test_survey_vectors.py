@@ -18,7 +18,7 @@ from sfumato.channels.guidance.epsilon import survey_epsilon
 from sfumato.channels.guidance.guidance import Guidance, SurveyCounts, decode_matrix, encode_matrix
 from sfumato.channels.guidance.space import AnswerSpace, bit_probabilities, perturb_bits, uniforms_from_bytes
 from sfumato.study.protocol.survey_file import SurveyStudy
-from sfumato.study.protocol.survey_guidance import answer_space, guidance_for
+from sfumato.study.protocol.survey_guidance import guidance_for
 
 VECTORS = Path(__file__).resolve().parent.parent / "vectors"
 NODE = shutil.which("node")
@@ -61,7 +61,7 @@ def survey(number: int, sizes: list[int], classes: int, **settings: Any) -> dict
     study = SurveyStudy.from_dict(
         {"name": "One", "by": "Us", "questions": asked, "label": question("label", classes), **settings}
     )
-    space = answer_space(study)
+    space = study.space
     codes = np.column_stack([rng.integers(0, size, 500) for size in sizes])
     y = (codes[:, 0] + rng.integers(0, 2, 500)) % classes
     counts = SurveyCounts.of((rng.random((500, space.width)) < 0.2) | space.onehot(codes), y)

@@ -33,7 +33,7 @@ from sfumato.core.progress import Progress, silent
 from sfumato.study.asked import SurveyPlanAsked
 from sfumato.study.protocol.study_file import load_survey
 from sfumato.study.protocol.survey_file import RANDOM, SurveyStudy
-from sfumato.study.protocol.survey_guidance import answer_space, answered, population_of, startup_counts, survey_rules
+from sfumato.study.protocol.survey_guidance import answered, population_of, startup_counts, survey_rules
 from sfumato.table import open_table
 
 # The public of a survey: people who let more or less show, who waits for how long, and who never sends.
@@ -348,7 +348,7 @@ def plan_survey(survey: SurveyStudy | Path | str, accuracy: float, options: Surv
         answers.
     """
     found = load_survey(survey, published=options.published)
-    space = answer_space(found)
+    space = found.space
     if options.population is None:
         people = assumed_population(
             space, len(found.classes), informative=options.informative, strength=options.strength
@@ -387,11 +387,11 @@ def measure_survey(survey: SurveyStudy | Path | str, population: Any, *, seed: i
     found = load_survey(survey)
     table = answered(found, open_table(population).read(), seed)
     V = guidance_at_the_end(found, table, seed)
-    return measure_of(*population_of(found, table), answer_space(found), V, survey_rules(found), seed)
+    return measure_of(*population_of(found, table), found.space, V, survey_rules(found), seed)
 
 
 def guidance_at_the_end(survey: SurveyStudy, table: pa.Table, seed: int) -> Floats:
     """What a survey of these people would end with, by simulation."""
-    space, rules, start = answer_space(survey), survey_rules(survey), startup_counts(survey)
+    space, rules, start = survey.space, survey_rules(survey), startup_counts(survey)
     ended = simulate(*population_of(survey, table), space, rules, startup=start, seed=seed, keep_rows=False)
     return ended.versions[-1].guidance.V

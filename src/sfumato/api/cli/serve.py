@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,11 +34,10 @@ class Encryption:
         ),
     ] = False
 
-    def within(self, settings: Any) -> Any:
-        """The settings, with what was typed."""
+    def given(self) -> dict[str, Any]:
+        """What was typed, as settings; None where nothing was."""
         typed = {"tls_certificate": self.certificate, "tls_key": self.certificate_key}
-        given = {name: str(path) for name, path in typed.items() if path is not None}
-        return replace(settings, **given, **({"tls_self_made": True} if self.self_made else {}))
+        return {name: path and str(path) for name, path in typed.items()} | {"tls_self_made": self.self_made or None}
 
 
 PLAIN = (
@@ -72,7 +71,7 @@ def serve(
 
     console = Console(quiet)
     run = server_part("app").serve
-    settings = encryption.within(server.settings())
+    settings = server.settings(**encryption.given())
     plain = not (settings.tls_certificate or settings.tls_self_made or settings.trust_proxy)
     if plain and host not in ("localhost", "::1") and not host.startswith("127."):
         print(f"sfumato: {PLAIN}", file=sys.stderr)

@@ -33,9 +33,9 @@ class AtServer:
         typer.Option(metavar="URL", help="PostgreSQL URL; otherwise SQLite in --data (or SFUMATO_DATABASE)."),
     ] = None
 
-    def settings(self) -> Any:
+    def settings(self, **given: Any) -> Any:
         """The server's settings; the folder is made."""
-        found = server_part("settings").Settings.from_environment(data=self.data, database=self.database)
+        found = server_part("settings").Settings.from_environment(data=self.data, database=self.database, **given)
         self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         return found
 

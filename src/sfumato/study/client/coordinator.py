@@ -163,9 +163,6 @@ class Coordinator(Speaker):
     def __repr__(self) -> str:
         return f"<Coordinator at {self.address.base}>"
 
-    def close(self) -> None:
-        self._connection.close()
-
     # What sites do
 
     def study(self, study: str) -> StudyInfo:

@@ -33,7 +33,6 @@ from sfumato.study.client.connection import RefusedError
 from sfumato.study.client.private_notes import RememberedHeads
 from sfumato.study.client.survey_server import Inquiry, SurveyServer, check_log
 from sfumato.study.protocol.survey_file import SurveyStudy
-from sfumato.study.protocol.survey_guidance import answer_space
 from sfumato.study.protocol.survey_log import blind, read_key, read_number, unblinded, write_number
 
 # Where a respondent's program keeps its ticket: the same name is asked for however often the exchange breaks off.
@@ -181,7 +180,7 @@ def prepare(
     asked = _acceptable(server, accepts, device.sleep)
     guidance = server.guidance(asked, survey.width)
     witnesses = check_log(server, survey, guidance, asked, device.heads, accepts.pinned)
-    space = answer_space(survey)
+    space = survey.space
     epsilon = survey_epsilon(guidance.V, space, survey.floor, survey.link).record
     if max_epsilon is None and not math.isfinite(epsilon):
         raise NotYetError(

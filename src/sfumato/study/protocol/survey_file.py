@@ -262,6 +262,10 @@ class SurveyStudy(Record):
         return tuple(len(question.choices) for question in self.questions)
 
     @property
+    def space(self) -> AnswerSpace:
+        return AnswerSpace(self.sizes)
+
+    @property
     def width(self) -> int:
         """Bits of an answer."""
         return sum(self.sizes)

@@ -18,7 +18,6 @@ from sfumato.channels.guidance.guidance import (
     class_difference,
     least_level,
 )
-from sfumato.channels.guidance.space import AnswerSpace
 from sfumato.core.array_types import Codes, Floats
 from sfumato.core.errors import SchemaError
 from sfumato.study.protocol.survey_file import RANDOM, Question, SurveyStudy
@@ -29,17 +28,13 @@ TOLERANCE = 1e-6
 nearly equal eigenvalues differ between machines, the equation A v = sigma v does not."""
 
 
-def answer_space(survey: SurveyStudy) -> AnswerSpace:
-    return AnswerSpace(survey.sizes)
-
-
 @lru_cache(maxsize=256)
 def startup_counts(survey: SurveyStudy) -> SurveyCounts:
     """Counts that the survey starts from: of the owner's rows, or of as many random ones as there are questions [4.1].
 
     Random rows come from SHA-256 of the survey file, so that everybody gets the same ones.
     """
-    space = answer_space(survey)
+    space = survey.space
     if survey.start_up != RANDOM:
         return SurveyCounts.from_json(survey.start_up)
     number = max(len(survey.sizes), len(survey.classes))

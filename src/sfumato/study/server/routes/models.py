@@ -65,17 +65,12 @@ def train_model(training: Training, caller: Owner, context: Ctx) -> ModelInfo:
             "no-label",
             "The study has no column to predict, so there is nothing to train. Reconstruct its columns.",
         )
-    check_queue(context, caller.study)
-    queued = context.store.models.queue(
-        caller.study, chosen.name, contains_rows=chosen.keeps_rows, sites=sites, parameters=chosen.parameters
-    )
-    if context.worker is not None:
-        context.worker.wake()
-    return queued
+    more = {"contains_rows": chosen.keeps_rows, "sites": sites, "parameters": chosen.parameters}
+    return _queued(context, caller.study, chosen.name, **more)
 
 
-def check_queue(context: Context, study: str) -> None:
-    """Models and densities share a queue: no owner fills it for the others."""
+def _queued(context: Context, study: str, method: str, **more: Any) -> ModelInfo:
+    """A job in the queue that models and densities share: no owner fills it for the others."""
     words = None
     if context.store.models.waiting(study) >= MOST_WAITING:
         words = f"{MOST_WAITING} jobs of this study are already waiting. Try again when some are done."
@@ -83,6 +78,10 @@ def check_queue(context: Context, study: str) -> None:
         words = "Too many jobs of other studies are waiting. Try again later."
     if words is not None:
         raise ApiError(429, "too-many", words, headers={"Retry-After": "60"})
+    queued = context.store.models.queue(study, method, **more)
+    if context.worker is not None:
+        context.worker.wake()
+    return queued
 
 
 @router.get("")
@@ -147,11 +146,7 @@ def reconstruct(wish: Wish, caller: Owner, context: Ctx) -> DensityInfo:
         raise ApiError(409, "invalid", NO_NOISE_TO_TAKE_AWAY)
     if (names := study.reconstructible()) is not None and column not in names:
         raise ApiError(422, "invalid", f"There is no such column. The study's are: {', '.join(names)}.")
-    check_queue(context, caller.study)
-    queued = context.store.models.queue(caller.study, method, contains_rows=False, column=column)
-    if context.worker is not None:
-        context.worker.wake()
-    return DensityInfo.of(queued)
+    return DensityInfo.of(_queued(context, caller.study, method, contains_rows=False, column=column))
 
 
 def pool_of(context: Context, study: str) -> PoolStudy:

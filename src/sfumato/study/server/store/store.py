@@ -361,7 +361,7 @@ class StudyStore(StorePart):
 
     def find(self, identity: str) -> StudyInfo | None:
         row = self._database.row(select(studies).where(studies.c.id == identity))
-        return None if row is None else _study(row)
+        return None if row is None else told(StudyInfo, row, definition=json.loads(row.definition))
 
     def read(self, identity: str) -> Study | None:
         """What its owner defined, as an object of its kind."""
@@ -372,10 +372,6 @@ class StudyStore(StorePart):
         """No more answers are accepted from now on; what was received stays."""
         self._database.change(update(studies).where(studies.c.id == identity).values(state=CLOSED))
 
-    def all(self) -> list[StudyInfo]:
-        """All studies, the oldest first."""
-        return [_study(row) for row in self._database.rows(select(studies).order_by(studies.c.created))]
-
 
 def with_ticket_key(study: Study) -> tuple[Study, bytes | None]:
     """A survey by invitation gets its own key: the public half in the file that is hashed, the private one as bytes."""
@@ -385,10 +381,6 @@ def with_ticket_key(study: Study) -> tuple[Study, bytes | None]:
         return replace(study, origin=None), None
     key = TicketKey.new()
     return replace(study, ticket_key=key.public, origin=None), key.stored
-
-
-def _study(row: Any) -> StudyInfo:
-    return told(StudyInfo, row, definition=json.loads(row.definition))
 
 
 class Store:

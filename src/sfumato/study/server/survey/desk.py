@@ -418,10 +418,6 @@ LARGEST_GROUP = 2000  # rows of one transaction: larger ones make everybody wait
 LONGEST_QUEUE = 20_000  # answers in memory: beyond this the server is told to be busy instead of growing
 
 
-class OverloadError(Exception):
-    """More answers are waiting than can be written; the client should try again later."""
-
-
 class GroupCommit(Generic[Item, Outcome]):
     """`put(item)` returns the item's outcome once the transaction that holds it is durable.
 
@@ -438,7 +434,7 @@ class GroupCommit(Generic[Item, Outcome]):
     async def put(self, item: Item) -> Outcome:
         """Wait until the item is durable."""
         if len(self._waiting) >= LONGEST_QUEUE:
-            raise OverloadError
+            raise unavailable("disk")
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
         if self._writing is None or self._writing.done():

@@ -19,10 +19,10 @@ from starlette.responses import Response
 
 from sfumato.study.protocol.spelling import canonical_json
 from sfumato.study.protocol.survey_log import Head
-from sfumato.study.server.problems import ApiError, busy, not_found, too_slow, unavailable, wrong_method
+from sfumato.study.server.problems import ApiError, busy, not_found, too_slow, wrong_method
 from sfumato.study.server.shell import DRESSED, FOR_PAGES, Receive, Scope, Send, dressed, path_of
 from sfumato.study.server.store.survey_store import DIFFERENT, NEW
-from sfumato.study.server.survey.desk import OverloadError, SurveyDesk, SurveyDesks, TicketAsked
+from sfumato.study.server.survey.desk import SurveyDesk, SurveyDesks, TicketAsked
 from sfumato.study.server.survey.received_answer import BAD_TICKET, AnswerError, SentAnswer, spelled
 
 PREFIX = "/api/v1/surveys/"
@@ -102,8 +102,6 @@ async def _taken(desk: SurveyDesk, take: Callable[[bytes], Awaitable[Taken]], as
         return await take(await asked.body())
     except AnswerError as error:
         raise ApiError(403 if error.code == BAD_TICKET else 422, error.code, str(error)) from None
-    except OverloadError:
-        raise unavailable("disk") from None
 
 
 async def answer(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
