@@ -30,10 +30,17 @@ from sfumato.core.array_types import Bits, Codes, Floats
 from sfumato.core.asked import asks
 from sfumato.core.errors import TableError, UsageError
 from sfumato.core.progress import Progress, silent
+from sfumato.guarantee import Card
 from sfumato.study.asked import SurveyPlanAsked
 from sfumato.study.protocol.study_file import load_survey
 from sfumato.study.protocol.survey_file import RANDOM, SurveyStudy
-from sfumato.study.protocol.survey_guidance import answered, population_of, startup_counts, survey_rules
+from sfumato.study.protocol.survey_guidance import (
+    answered,
+    population_of,
+    startup_counts,
+    survey_encoding,
+    survey_rules,
+)
 from sfumato.table import open_table
 
 # The public of a survey: people who let more or less show, who waits for how long, and who never sends.
@@ -388,6 +395,14 @@ def measure_survey(survey: SurveyStudy | Path | str, population: Any, *, seed: i
     table = answered(found, open_table(population).read(), seed)
     V = guidance_at_the_end(found, table, seed)
     return measure_of(*population_of(found, table), found.space, V, survey_rules(found), seed)
+
+
+def guidance_of_part(survey: SurveyStudy, part: Path) -> str:
+    """The guidance behind a part that `sfumato survey export` wrote, as its card has it."""
+    card = Card.load(part)
+    if card.source_schema != survey_encoding(survey).schema.to_dict() or "guidance" not in card.transform:
+        raise UsageError(f"{part} is not a part of this survey. Give a folder that `sfumato survey export` wrote.")
+    return str(card.transform["guidance"])
 
 
 def guidance_at_the_end(survey: SurveyStudy, table: pa.Table, seed: int) -> Floats:

@@ -102,29 +102,20 @@ def audit_survey(
     from sfumato.auditing.survey_audit import audit_survey as run
     from sfumato.auditing.survey_audit import miner_dict
     from sfumato.channels.guidance.guidance import encode_matrix
-    from sfumato.guarantee import Card
     from sfumato.study.protocol.study_file import load_survey
     from sfumato.study.protocol.survey_guidance import answered, answers_in_words, survey_encoding, survey_rules
-    from sfumato.study.survey_plan import guidance_at_the_end
+    from sfumato.study.survey_plan import guidance_at_the_end, guidance_of_part
     from sfumato.table import open_table
 
     survey = load_survey(file)
     table, rules = answered(survey, open_table(population).read(), options.seed), survey_rules(survey)
-    if part is not None:
-        card = Card.load(part)
-        if card.source_schema != survey_encoding(survey).schema.to_dict() or "guidance" not in card.transform:
-            raise UsageError(f"{part} is not a part of this survey. Give a folder that `sfumato survey export` wrote.")
-        guidance = str(card.transform["guidance"])
-    else:
+    if part is None:
         guidance = encode_matrix(guidance_at_the_end(survey, table, options.seed))
+    else:
+        guidance = guidance_of_part(survey, part)
+    schema = survey_encoding(survey).schema
     with console.listening() as progress:
-        found = run(
-            answers_in_words(survey, table),
-            survey_encoding(survey).schema,
-            guidance,
-            rules,
-            replace(options, progress=progress),
-        )
+        found = run(answers_in_words(survey, table), schema, guidance, rules, replace(options, progress=progress))
     for told in attack_lines(found.audit.data):
         for line in wrapped(told, min(get_terminal_size().columns, 100)):
             console.say(line)
