@@ -187,8 +187,9 @@ survey_answers = Table(
     Column("batch", Integer),
     sqlite_with_rowid=False,  # rows lie in the order of their random names, not of their arrival
 )
+WAITING = "ix_survey_answers_waiting"
 Index(
-    "ix_survey_answers_waiting",
+    WAITING,
     survey_answers.c.study,
     sqlite_where=survey_answers.c.batch.is_(None),
     postgresql_where=survey_answers.c.batch.is_(None),

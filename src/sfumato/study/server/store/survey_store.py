@@ -18,7 +18,7 @@ from sfumato.study.protocol.survey_file import MOST_ANSWERS
 from sfumato.study.protocol.survey_log import Head, LogEntry
 from sfumato.study.server.store.database import Database, StorePart, told
 from sfumato.study.server.store.log_store import LogStore
-from sfumato.study.server.store.sql_tables import CLOSED, studies, survey_answers, survey_versions
+from sfumato.study.server.store.sql_tables import CLOSED, WAITING, studies, survey_answers, survey_versions
 from sfumato.study.server.store.token_store import CodeStore
 from sfumato.study.server.survey.received_answer import Answer
 
@@ -56,6 +56,9 @@ class SurveyStore(StorePart):
         self._mark = (
             f"UPDATE survey_answers SET batch = {place} WHERE study = {place} AND id = {place} AND batch IS NULL"
         )
+        # Left to itself SQLite looks through all answers of the study for those that wait.
+        by = "" if dialect is postgresql else f" INDEXED BY {WAITING}"
+        self._waiting = f"FROM survey_answers{by} WHERE study = {place} AND batch IS NULL"
         places = ", ".join([place] * 5)
         self._insert_new = f"INSERT INTO survey_answers (study, id, version, label, bits) VALUES ({places})"
 
@@ -110,18 +113,18 @@ class SurveyStore(StorePart):
 
     def count(self, study: str, *, waiting: bool = False) -> int:
         """How many answers there are, or how many no guidance has counted yet."""
-        query = select(func.count()).select_from(survey_answers).where(survey_answers.c.study == study)
         if waiting:
-            query = query.where(survey_answers.c.batch.is_(None))
+            with self._database.reading() as connection:
+                return int(connection.exec_driver_sql(f"SELECT count(*) {self._waiting}", (study,)).scalar_one())
+        query = select(func.count()).select_from(survey_answers).where(survey_answers.c.study == study)
         return int(self._database.value(query))
 
     def waiting(self, study: str) -> list[Answer]:
         """Answers that no guidance has counted yet, in the order of their random names."""
-        table = survey_answers.c
-        waiting = table.study == study, table.batch.is_(None)
-        query = select(table.id, table.version, table.label, table.bits).where(*waiting)
-        rows = self._database.rows(query.order_by(table.id).limit(MOST_ANSWERS))
-        return [Answer(bytes(row.id), row.version, row.label, bytes(row.bits)) for row in rows]
+        query = f"SELECT id, version, label, bits {self._waiting} ORDER BY id LIMIT {MOST_ANSWERS}"
+        with self._database.reading() as connection:
+            rows = connection.exec_driver_sql(query, (study,)).all()
+        return [Answer(bytes(name), version, label, bytes(bits)) for name, version, label, bits in rows]
 
     def answers(self, study: str, version: int) -> Iterator[tuple[int, bytes]]:
         """(class, bits) of every answer that was perturbed by one version, in the order of their random names."""
