@@ -282,19 +282,22 @@ class Advice:
     def _teach_nothing(self, size: int | None) -> str:
         """That tables of about this size (None: of any) teach nothing, and from which epsilon or size on they do."""
         rows = size or self.known.counted or SIZES[-1]
-        epsilon = self.bound.epsilon
-        tried = (one * self.known.rows_per_person for one in STRENGTHS)
-        above = (one for one in tried if epsilon < one <= MOST_EPSILON)
-        stronger = next((one for one in above if not self._forecast_at(one, rows).useless), None)
+        stronger = self._stronger_that_learns(rows)
         if size is None:
             return said(OF_ANY_SIZE_BUT if stronger else OF_ANY_SIZE, epsilon=f"{stronger or 0:g}", rows=rows)
         sizes = (one for one in SIZES if one > size)
-        larger = next((one for one in sizes if not self._forecast_at(epsilon, one).useless), None)
+        larger = next((one for one in sizes if not self._forecast_at(self.bound.epsilon, one).useless), None)
         ways = [f"From epsilon {stronger:g}" if stronger else "", f"with {larger:,} rows" if larger else ""]
-        hint = ", or ".join(way for way in ways if way)
+        hint = ", or ".join(filter(None, ways))
         of = in_number(size, "row") if size >= SIZES[0] else f"{SIZES[0]} rows, the smallest that were tried,"
         nothing = f"At this epsilon tables of {of} teach nothing."
         return f"{nothing} {hint[:1].upper()}{hint[1:]}, they do." if hint else nothing
+
+    def _stronger_that_learns(self, rows: int) -> float | None:
+        """The least epsilon above this one at which tables of so many rows learn, of those that `sanitize` takes."""
+        tried = (one * self.known.rows_per_person for one in STRENGTHS)
+        stronger = (one for one in tried if self.bound.epsilon < one <= MOST_EPSILON)
+        return next((one for one in stronger if not self._forecast_at(one, rows).useless), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain figures, for JSON on the owner's terminal."""

@@ -93,13 +93,7 @@ def _estimated(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) ->
         keep = float(same.mean())
         exact = group.width < 2 or keep >= 1.0
         return Exact(group.width) if exact else RandomizedResponse(max(keep, 1e-9), group.width)
-    released, original = present(group, Z), present(group, people if truth is None else truth)
-    if truth is not None:
-        both = released & original
-        variance = float(np.var(Z[both, group.start] - truth[both, group.start])) if both.any() else 0.0
-    else:
-        after, before = Z[released, group.start], people[original, group.start]
-        variance = float(max(0.0, after.var() - before.var())) if len(after) and len(before) else 0.0
+    variance = _variance(group, Z, people, truth)
     law = make_law("normal", scale=float(np.sqrt(variance))) if variance > NOTHING else None
     value: Channel = Exact() if law is None else Additive(law)
     if not group.has_indicator:
@@ -108,6 +102,15 @@ def _estimated(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) ->
         return OrMissing(value, 1.0)
     same = (Z[:, group.stop - 1] > 0.5) == (truth[:, group.stop - 1] > 0.5)
     return OrMissing(value, max(float(same.mean()), 1e-9))
+
+
+def _variance(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) -> float:
+    released, original = present(group, Z), present(group, people if truth is None else truth)
+    if truth is not None:
+        both = released & original
+        return float(np.var(Z[both, group.start] - truth[both, group.start])) if both.any() else 0.0
+    after, before = Z[released, group.start], people[original, group.start]
+    return float(max(0.0, after.var() - before.var())) if len(after) and len(before) else 0.0
 
 
 SAME_ORDER = "No private match file: comparing the rows showed that release and original are in the same order."

@@ -245,8 +245,7 @@ def _read(case: Case, person: Mapping[str, Any]) -> _Asked:
     strange = [name for name in person if name not in names]
     if strange:
         raise UsageError(f"The release has no column {str(strange[0])[:60]!r}. It has: {', '.join(names)}.")
-    told = {name: value.strip() if isinstance(value, str) else value for name, value in person.items()}
-    known = {name: value for name, value in told.items() if value not in (None, "") and value == value}
+    known = _known(person)
     x, given, notes = np.full(encoding.width, np.nan), [], []
     for place, group in enumerate(encoding.groups):
         name = group.column.name
@@ -263,6 +262,12 @@ def _read(case: Case, person: Mapping[str, Any]) -> _Asked:
     if schema.label is not None and schema.label.name in known:
         label = int(_encoded(schema.label.name, known[schema.label.name], encoding.encode_label)[0])
     return _Asked(x, label, tuple(given), _alike(case, x, label), tuple(notes))
+
+
+def _known(person: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given of the person, without what is empty."""
+    told = {name: value.strip() if isinstance(value, str) else value for name, value in person.items()}
+    return {name: value for name, value in told.items() if value not in (None, "") and value == value}
 
 
 def _encoded(name: str, value: Any, encode: Callable[[pa.Table], Any]) -> Any:

@@ -19,11 +19,12 @@ from sfumato.channels import Channel, NotApplicableError, Recipe
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.core.wording import than_commonest
+from sfumato.guarantee import Card
 from sfumato.learn.classifiers.factory import CLASSIFIERS as CLASSIFIERS_BY_NAME
 from sfumato.learn.classifiers.factory import make_classifier
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts, public_map
-from sfumato.mechanisms import find_mechanism, make_mechanism
+from sfumato.mechanisms import Mechanism, find_mechanism, make_mechanism
 from sfumato.release.engines.passes import in_order
 from sfumato.table import Group
 from sfumato.table.statistics import NO_CLASS
@@ -94,9 +95,7 @@ def utility(case: Case) -> list[dict[str, Any]]:
         people, rows = (sampled(len(part), MOST_PEOPLE, rng) for part in (case.people.X, case.Z))
         trials = [_trial(case, people, rows, case.holdout.X, case.holdout.y)]
     tested = {"tested_rows": len(trials[0].y), "tested_on": LEFT_OUT if splits else HOLDOUT}
-    channels = () if case.card is None or case.is_guided else case.card.made_by().channels
-    noise_is_known = any(channel.is_stated and not channel.is_exact for channel in channels)
-    names = (*CLASSIFIERS, *WITH_CARD) if noise_is_known else CLASSIFIERS
+    names = (*CLASSIFIERS, *WITH_CARD) if _noise_is_known(case) else CLASSIFIERS
     entries, refused = [], dict[str, list[str]]()
     progress("Training", 0, len(names))
     with warnings.catch_warnings():
@@ -109,6 +108,12 @@ def utility(case: Case) -> list[dict[str, Any]]:
             progress("Training", number + 1, len(names))
     case.notes.extend(f"No utility of {', '.join(those)}: {reason}" for reason, those in refused.items())
     return entries
+
+
+def _noise_is_known(case: Case) -> bool:
+    """Whether the card tells an analyst more than that the rows are noisy."""
+    channels = () if case.card is None or case.is_guided else case.card.made_by().channels
+    return any(channel.is_stated and not channel.is_exact for channel in channels)
 
 
 def _why_not(case: Case) -> str | None:
@@ -231,10 +236,9 @@ def density_gap(case: Case) -> dict[str, Any] | None:
     where no class has rows in both.
     """
     card, holdout = case.card, case.holdout
-    made_by = None if card is None else find_mechanism(card.mechanism["name"])
-    if card is None or holdout is None or made_by is None or not made_by.estimates_density:
+    if card is None or holdout is None or (fresh := _density_estimate(card)) is None:
         return None
-    fresh, recipe = make_mechanism(made_by.name, dict(card.mechanism["parameters"])), card.made_by()
+    recipe = card.made_by()
     X, y = case.register, case.register_labels
     other = holdout.y if y is not None else None
     if y is not None and other is None:
@@ -260,6 +264,14 @@ def density_gap(case: Case) -> dict[str, Any] | None:
         return None
     error = float(np.sqrt(variance)) / weight
     return {"loss": total / weight, "error": error, "rows": weight, "held_apart": held_apart}
+
+
+def _density_estimate(card: Card) -> Mechanism | None:
+    """The mechanism on the card, to be fitted again; None where rows are drawn from no estimate of a density."""
+    made_by = find_mechanism(card.mechanism["name"])
+    if made_by is None or not made_by.estimates_density:
+        return None
+    return make_mechanism(made_by.name, dict(card.mechanism["parameters"]))
 
 
 # What each released cell tells of its own source, on average: mutual information, and privacy loss 1 - 2^-I.

@@ -177,6 +177,11 @@ class Item:
         """The key of its paper."""
         return self.name.partition("/")[0]
 
+    @property
+    def at_hand(self) -> str:
+        """The first of its sets that comes with the product."""
+        return next(name for name in self.sets if name in sets.BUNDLED or name in sets.GENERATED)
+
     def in_words(self, figure: Name) -> str:
         """A figure's name with its place along the axis."""
         return figure if isinstance(figure, str) else f"{figure[0]}, {self.axis} = {figure[1]:g}"
@@ -322,19 +327,18 @@ def _jackknife(over: Callable[[Found], Found], found: Sequence[Found]) -> dict[N
 def _rows(which: Item, table: Any, options: ItemAsked) -> DataSet:
     """What the item is computed on: a table of one's own, one of the paper's, or nothing."""
     if not which.sets:
-        if table is not None or options.set is not None or options.test is not None:
+        if any(given is not None for given in (table, options.set, options.test)):
             raise UsageError(f"{which.name} is computed from no table. Leave the table and --set out.")
         return DataSet(ANY, np.empty((0, 0)), np.empty(0, dtype=np.int64), "no table")
     if options.test is not None and table is None:
         raise UsageError("--test has the rows to test on. Name the table to train on too.")
-    at_hand = (name for name in which.sets if name in sets.BUNDLED or name in sets.GENERATED)  # with the product
-    name = options.set or (ANY if table is not None else next(at_hand))
+    name = options.set or (ANY if table is not None else which.at_hand)
     if name and name not in which.sets:
         raise UsageError(f"{which.name} is about {', '.join(which.sets)}. Got --set {name!r} instead.")
     most = options.max_rows
     if table is None:
-        data = sets.generated(name, most, options.seed) if name in sets.GENERATED else None
-        return (data or sets.load(name)).sample(most, options.seed)
+        made_up = name in sets.GENERATED
+        return (sets.generated(name, most, options.seed) if made_up else sets.load(name)).sample(most, options.seed)
     opened = open_table(table)
     if options.test is not None:
         return _with_test_rows(which, opened, options)

@@ -180,8 +180,7 @@ def render_comparison(data: Shown) -> str:
     """The page as text."""
     measured = [one for one in data["settings"] if one["refused"] is None]
     measured.sort(key=lambda one: (one["mechanism"], one["openness"]))
-    tried = sorted({name for one in measured for name in one["extras"]})
-    believed = {risk: [name for name in tried if _risk(name) == risk] for risk in RISKS}
+    believed = _by_risk(measured)
     attacks = [name for group in believed.values() for name in group]
     script = report_text("comparison.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -205,6 +204,12 @@ def render_comparison(data: Shown) -> str:
         proved=PROVED,
         not_proved=MEASURED,
     )
+
+
+def _by_risk(measured: Sequence[Shown]) -> dict[str, list[str]]:
+    """The attackers of each risk, by name."""
+    names = sorted({name for one in measured for name in one["extras"]})
+    return {risk: [name for name in names if _risk(name) == risk] for risk in RISKS}
 
 
 def _risk(attack: str) -> str:

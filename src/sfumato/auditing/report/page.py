@@ -229,9 +229,7 @@ def settings_section(audit: Mapping[str, Any]) -> Section:
     """How the release was made and how it was audited."""
     release, made = audit.get("release") or {}, []
     if mechanism := release.get("mechanism") or {}:
-        values = {name: value for name, value in (mechanism.get("parameters") or {}).items() if value is not None}
-        told = (f"{n} = {f'{value:.6g}' if isinstance(value, float) else value}" for n, value in values.items())
-        used, published = own_words(", ".join(told)), mechanism.get("as_published")
+        used, published = _parameters(mechanism), mechanism.get("as_published")
         parts = [str(mechanism["name"]), f"({used})" if used else "", "as published" if published else ""]
         made.append(("Method", " ".join(filter(None, parts))))
     named = {"columns": "Columns of the release", "post_processing": "Post-processing", "space": "Fits together with"}
@@ -241,6 +239,12 @@ def settings_section(audit: Mapping[str, Any]) -> Section:
     versions = [(str(name), str(value)) for name, value in (audit.get("versions") or {}).items()]
     rows = [*made, *setting_rows(audit.get("settings") or {}), *versions]
     return drawn("settings", "Settings and notes", notes=list(audit.get("notes") or ()), rows=rows)
+
+
+def _parameters(mechanism: Mapping[str, Any]) -> str:
+    used = {name: value for name, value in (mechanism.get("parameters") or {}).items() if value is not None}
+    told = (f"{name} = {f'{x:.6g}' if isinstance(x, float) else x}" for name, x in used.items())
+    return own_words(", ".join(told))
 
 
 EVIDENCE = (strongest_section, use_section, guarantee_section)

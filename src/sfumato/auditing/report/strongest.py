@@ -83,12 +83,17 @@ def other_lines(attacks: Attacks) -> Iterator[str]:
     if nothing := [str(entry["name"]) for entry, found in points if found is not None and not found.learns]:
         yield f"learn nothing: {', '.join(nothing)}"
     if not_open := [entry for entry in attacks if entry.get("not_applicable")]:
-        reason, count = Counter(str(entry["not_applicable"]) for entry in not_open).most_common(1)[0]
-        names = ", ".join(str(entry["name"]) for entry in not_open)
-        how = "" if count == len(not_open) else "mostly: " if count > 1 else "for one: "
-        yield f"not applicable: {names} ({how}{reason})"
+        yield _not_open_line(not_open)
     if failed := [f"{entry['name']} ({entry['failed']})" for entry in attacks if entry.get("failed")]:
         yield f"failed, which says nothing about privacy: {', '.join(failed)}"
+
+
+def _not_open_line(attacks: Attacks) -> str:
+    """To whom the release is not open, and the commonest reason."""
+    reason, count = Counter(str(entry["not_applicable"]) for entry in attacks).most_common(1)[0]
+    names = ", ".join(str(entry["name"]) for entry in attacks)
+    how = "" if count == len(attacks) else "mostly: " if count > 1 else "for one: "
+    return f"not applicable: {names} ({how}{reason})"
 
 
 # What every attacker gets, worst first: right of 100, what that is read against, and further figures in words.
