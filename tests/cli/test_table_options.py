@@ -72,7 +72,7 @@ def test_standard_input(run, tmp_path):
     assert "name: größe" in out
     code, _, err = run("audit", "r", "--original", "-", "--holdout", "-", *READ, piped=german())
     assert code == 2
-    assert "only one of what is read" in err
+    assert "only one of the tables" in err
     assert run("train", "r", "--classifier", "naive-bayes", "--out", "m.skops")[0] == 0
     assert run("predict", "m.skops", "-", "--out", "p.csv", *READ, piped=german())[0] == 0
     assert run("evaluate", "m.skops", "-", *READ, piped=b"")[0] == 3
