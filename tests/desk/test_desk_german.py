@@ -60,8 +60,8 @@ def steward(opened):
     def begin(table):
         visitor = opened(table)
         visitor.enter()
-        visitor.page("columns")
-        visitor.send("columns", "language", language="de", screen="columns")
+        visitor.page("start")
+        visitor.send("start", "language", language="de", screen="start")
 
         def look(screen):
             page = visitor.page(screen)
@@ -132,6 +132,14 @@ def test_the_road_to_a_proof_and_what_attackers_find(steward, patients, tmp_path
     one.look("try")
 
 
+def test_another_tools_release_is_looked_at(steward, patients):
+    one = steward(None)
+    dropped(one, original=patients.read_bytes(), release=patients.read_bytes())
+    one.look("look")
+    one.send("look", "look-person", value_0="20", value_1="b", value_2="y")
+    assert "Wessen Zeile ist es?" in one.look("look")
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [
@@ -171,6 +179,16 @@ def test_every_german_sentence_has_its_english_one_in_the_code_with_the_same_val
     for english, told in german().items():
         assert set(PLACE.findall(told)) <= set(PLACE.findall(english)), english
         assert not ENGLISH.search(PLACE.sub("", told).replace("of", "")), told
+
+
+def test_every_refusal_of_the_desk_has_a_german_sentence():
+    raised = set()
+    for file in Path(sfumato.__file__).parent.joinpath("api", "desk").glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.endswith("Error"):
+                raised |= {one.value for one in node.args if isinstance(one, ast.Constant) and str(one.value)[1:]}
+    assert len(raised) > 20
+    assert sorted(one for one in raised if isinstance(one, str) and one not in german()) == []
 
 
 def test_what_is_known_in_english_alone_is_quoted_and_marked():

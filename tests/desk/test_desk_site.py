@@ -6,6 +6,7 @@ import urllib.parse
 
 import pytest
 from desk_visits import Forms
+from test_desk_german import left
 from typer.testing import CliRunner
 
 from sfumato.api.cli.app import app
@@ -93,6 +94,9 @@ def test_a_site_releases_looks_and_sends_what_it_was_shown(consortium, opened, p
     for size in (facts["bytes"], facts["rows"]):
         assert f"{size:,}" in on_page
     assert card_in_words(Card.from_dict(facts["card"])) in on_page
+    visitor.send("push", "language", language="de", screen="push")
+    assert [left(visitor.page(screen)) for screen in ("push", "columns", "strength", "release")] == [([], [])] * 4
+    visitor.send("push", "language", language="en", screen="push")
     visitor.post("push-send", f"number={visitor.form('push', 'push-send')['number']}".encode())
     assert "Say first that this is the study" in visitor.page("push")
     assert not list((tmp_path / "north").glob("receipt-*"))
