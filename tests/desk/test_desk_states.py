@@ -1,7 +1,9 @@
 """What the desk says and keeps while its state changes: what was typed, tried, stopped, killed, and left alone."""
 
+import html
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -314,3 +316,49 @@ def children_of(process):
         pytest.skip("lists of processes are read from /proc")
     threads = Path(f"/proc/{process}/task").glob("*/children")
     return [f"/proc/{child}" for file in threads for child in file.read_text().split()]
+
+
+def test_what_is_promised_before_the_click_is_what_the_release_says(opened, patients, tmp_path):  # noqa: F811
+    """The ledger adds up: a second release of the same strength may not keep what the first one kept."""
+    visitor = opened(patients)
+    visitor.enter()
+    visitor.send("columns", "columns", label="ill", save="1")
+    visitor.page("columns")
+    visitor.send("columns", "columns", next="1", **DECLARED)
+    for place, chances in enumerate(("2", "2.7", "3.2")):
+        cohort = "ward 4" if place == 2 else ""
+        visitor.send("strength", "strength", chances="2", cohort=cohort, next="1")
+        page = visitor.page("strength")
+        assert ("cannot be kept" in page) == (place > 0)
+        assert ("Are these other people than in earlier releases?" in page) == (place > 0)
+        assert bold(page) == chances
+        if place < 2:
+            assert place or bold(visitor.page("release")) == chances  # afterwards the proof alone
+            visitor.send("release", "release", folder=str(tmp_path / f"out{place}"))
+            page = visitor.page("release")
+            assert f"at most {chances} in 10" in page
+            assert page.count("can lift a fact") == 1  # one bound, not two
+    assert "--cohort 'ward 4'" in html.unescape(visitor.page("release"))
+    # Two releases that both name their people are not added up.
+    visitor.send("release", "release", folder=str(tmp_path / "named"))
+    visitor.page("release")
+    visitor.send("strength", "strength", chances="2", cohort="ward 5", next="1")
+    assert "Of other people by your word, and not counted: 1." in visitor.page("strength")
+
+
+def test_of_blurred_rows_this_release_alone_is_promised(opened, patients, tmp_path):  # noqa: F811
+    visitor = opened(patients)
+    visitor.enter()
+    visitor.page("columns")
+    fields = {**visitor.form("release", "release"), **MEASURED, "folder": str(tmp_path / "out")}
+    visitor.post("release", urllib.parse.urlencode(fields).encode())
+    visitor.page("release")
+    page = visitor.page("strength")
+    assert "Only if they were declared would this hold:" in page
+    assert "This release alone: whatever other rows teach" in page
+    assert "an earlier one in your ledger has no bound" in page  # of made-up rows, where the script shows it
+
+
+def bold(page):
+    """The figure of the bold sentence."""
+    return re.search(r'<p class="lead"[^>]*>[^\0]*?<span data-shows="together">([^<]*)', page)[1]

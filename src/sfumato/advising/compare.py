@@ -181,7 +181,7 @@ def _run(cells: Sequence[Cell], grounds: list[Ground], options: CompareAsked, fo
     done: dict[str, dict[str, Any]] = {}
     for cell in cells:
         with contextlib.suppress(OSError, ValueError):  # not there yet, or damaged: it is computed again
-            done[cell.name] = json.loads((folder / cell.name).read_text())
+            done[cell.name] = json.loads((folder / cell.name).read_text(encoding="utf-8"))
     todo = [cell for cell in cells if cell.name not in done]
     workers = min(options.workers or os.cpu_count() or 1, max(1, len(todo)))
     attacks, learners = options.named

@@ -264,7 +264,7 @@ def read_kept(
     `what` the file is begins the error; one that is damaged is `lost`, which says what to do then.
     """
     try:
-        data: dict[str, Any] = json.loads(path.read_text())
+        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if data["format"] != file[0]:
             raise ValueError("another file")
         if why := other_version(data["version"], file[1], older="Take it from a backup."):

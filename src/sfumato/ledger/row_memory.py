@@ -188,7 +188,7 @@ class RowMemory:
 def name_release(about: Path, release: Path) -> None:
     """Say which file a release that was kept in memory has become, so that it can be forgotten like any other."""
     if about.is_file():
-        found = json.loads(about.read_text())
+        found = json.loads(about.read_text(encoding="utf-8"))
         write_whole(about, json.dumps({**found, "release": file_digest(release)}), private=True)
 
 
@@ -199,7 +199,7 @@ def forget(ledger: Ledger, digest: str) -> int:
         return 0
     with exclusive(home), explained(home):
         for about in home.glob("*/*" + RELEASED):
-            found = json.loads(about.read_text())
+            found = json.loads(about.read_text(encoding="utf-8"))
             known = about.with_suffix(KNOWN)
             if found["release"] == digest and known.exists():
                 rows = known.stat().st_size // HASH_BYTES
@@ -231,7 +231,7 @@ def memory_folder(ledger: Ledger, series: str) -> Path:
 def _stands(note: Path, pending: Path, *, at_once: bool) -> bool:
     """Whether the announced release was renamed into place; `at_once`, no one can have moved it away since."""
     try:
-        about = json.loads(note.read_text())
+        about = json.loads(note.read_text(encoding="utf-8"))
         here, target, digest = Path(about["from"]), Path(about["to"]), about["release"]
     except (ValueError, KeyError, TypeError) as error:
         raise CardError(f"The ledger's note {note} is damaged. Take it from a backup.") from error

@@ -83,7 +83,7 @@ def _as_matrix(given: ArrayLike) -> Matrix:
 def _read_basis(path: Path) -> Basis:
     """A basis that a card says was learned stays learned, whoever uses it."""
     try:
-        data = json.loads(path.read_text())
+        data = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(data, dict):
             return Basis(np.array(data, dtype=np.float64))
         check_version(data, f"The card {path}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.guarantee import Card, Guarantee
 from sfumato.guarantee.all_releases import is_drawn
-from sfumato.guarantee.cost import NOTHING_PROVED
+from sfumato.guarantee.cost import NOTHING_PROVED, Central
 from sfumato.guarantee.person_hash import Fingerprint
 from sfumato.ledger import Ledger
 from sfumato.ledger.ledger import Note, new_roll_name
@@ -73,6 +73,17 @@ def recognise(mechanism: Mechanism, ledger: Ledger, rows: int, options: Options,
         mechanism.borrow()
 
 
+def fit_noted(planned: Central | None, cap: int | None) -> dict[str, Any]:
+    """What a fit that draws noise is noted with; a `cap` on rows is refused without a column that names people."""
+    return {
+        "epsilon": None,
+        "exact_label": False,
+        "central": planned,
+        "rows_per_person": cap or 1,
+        "named": cap is not None,
+    }
+
+
 class Account:
     """What the owner's ledger is told of one release, and when.
 
@@ -92,14 +103,8 @@ class Account:
     def charge_fit(self, mechanism: Mechanism, *, proves: bool) -> None:
         """A fit that draws noise is paid for whatever becomes of it: choosing among fits would tell something. Where
         something stands in the way of the claim, it costs more than any budget."""
-        cap = self.options.max_rows_per_person
-        note = self._noted(mechanism) | {
-            "epsilon": None,
-            "exact_label": False,
-            "central": mechanism.planned if proves else NOTHING_PROVED,
-            "rows_per_person": cap or 1,
-            "named": cap is not None,  # refused without a column that names people
-        }
+        planned = mechanism.planned if proves else NOTHING_PROVED
+        note = self._noted(mechanism) | fit_noted(planned, self.options.max_rows_per_person)
         self._charged = self._count(note)
 
     def charge_release(

@@ -71,8 +71,8 @@ class Unfinished:
             self._note({**plan, "run": secrets.token_hex(8)})
             return streams
         try:
-            self.plan = json.loads((self.work / PLAN).read_text())
-            streams = given or Streams(bytes.fromhex((self.work / KEY).read_text()))
+            self.plan = json.loads((self.work / PLAN).read_text(encoding="utf-8"))
+            streams = given or Streams(bytes.fromhex((self.work / KEY).read_text(encoding="utf-8")))
         except (OSError, ValueError, UsageError):
             raise self._hopeless("its notes are damaged") from None
         self._check(json.loads(json.dumps(plan)))

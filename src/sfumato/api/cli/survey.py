@@ -167,7 +167,7 @@ def export(study: StudyId, into: IntoFolder, at: AtCoordinator, console: Console
 
     with at.connected(console) as connected:
         parts = export_survey(connected, study, into.out, force=into.force)
-    rows = sum(json.loads((part / "card.json").read_text())["rows"] for part in parts)
+    rows = sum(json.loads((part / "card.json").read_text(encoding="utf-8"))["rows"] for part in parts)
     console.say(f"Wrote {counted(rows, 'answer')} of {counted(len(parts), 'version')} to {into.out}.")
     console.result({"folder": str(into.out), "parts": len(parts), "rows": rows})
 

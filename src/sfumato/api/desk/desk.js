@@ -36,7 +36,7 @@ function followSlider() {
     if (!row) return;
     for (const shown of form.querySelectorAll("[data-shows]"))
       shown.textContent = row.querySelector(`[data-is="${shown.dataset.shows}"]`).textContent;
-    const holds = { owner: trust === "owner", saved: false, moved: true };
+    const holds = { owner: trust === "owner", nobody: trust === "nobody", saved: false, moved: true };
     for (const part of form.querySelectorAll("[data-of]")) part.hidden = !holds[part.dataset.of];
   };
   slide.addEventListener("input", () => { typed.value = slide.value; });

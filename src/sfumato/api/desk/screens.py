@@ -8,12 +8,14 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from sfumato.advising.exposure import MOST, exposure
 from sfumato.api.desk.heard import SOURCES, source_of
 from sfumato.api.desk.pages import FILES
 from sfumato.api.desk.picture import Spot, scatter
 from sfumato.api.desk.spelled import as_command, as_python, declared_as_commands, declared_in_python
-from sfumato.api.desk.words import say
+from sfumato.api.desk.words import figure, say
 from sfumato.api.desk.work import (
     CHANCES,
     NUMBERS,
@@ -21,6 +23,7 @@ from sfumato.api.desk.work import (
     STEPS,
     Work,
     in_words,
+    lifted_to,
     name_of,
     said_of,
     shown,
@@ -29,7 +32,6 @@ from sfumato.api.desk.work import (
 from sfumato.auditing.extra import three_risks
 from sfumato.auditing.report.bottom_line import proof
 from sfumato.auditing.report.bottom_line import rows as bottom_line_rows
-from sfumato.ledger.asked import show_ledger
 from sfumato.mechanisms import MECHANISMS
 from sfumato.release.asked import TRUSTS
 
@@ -142,13 +144,44 @@ def strength(work: Work, language: str) -> dict[str, Any]:
         "advice": advice,
         "unproved": _unproved(work, language),
         "said": said_of(advice.bound),
-        "tables": {trust: strengths(trust, work.rows_per_person) for trust in TRUSTS},
+        "tables": {trust: _choices(work, trust) for trust in TRUSTS},
+        "promises": {trust: _promised(work, trust, language) for trust in TRUSTS},
+        "missed": (together := _together(work, work.held_by)) is not None and together > work.chances,
         "expected": _expected(advice, language),
         "least": CHANCES[0],
         "most": CHANCES[-1],
-        "spent": show_ledger().releases,  # of whomever
+        "ahead": work.ahead(work.held_by),
         **_spelled(work),
     }
+
+
+def _choices(work: Work, trust: str) -> list[dict[str, Any]]:
+    """All choices, with what the ledger adds to each."""
+    choices = strengths(trust, work.rows_per_person)
+    return [{**one, "together": _together(work, trust, one["chances"]) or one["chances"]} for one in choices]
+
+
+def _together(work: Work, trust: str, chances: float | None = None) -> float | None:
+    """What the release and the ledger come to, in chances of 10; None where that has no bound, or is not known."""
+    together = work.ahead(trust, chances).together
+    return None if together is None else lifted_to(together)
+
+
+def _promised(work: Work, trust: str, language: str) -> Markup:
+    """What can be promised before the click: of this release and the ledger, as its card will state it."""
+    ahead, chances = work.ahead(trust), _together(work, trust)
+    if ahead.together is not None and chances is None:
+        return say("promise_none", language)
+    moved = Markup('<span data-shows="together">{}</span>').format(figure(chances or work.chances, language))
+    values, but = ahead.together or ahead.alone, Markup()
+    if values.delta:
+        but = Markup(" ") + say("promise_but", language, count=round(1 / values.delta))
+    if not ahead.earlier:
+        return say("promise", language, chances=moved) + but
+    if ahead.together is None:
+        after = Markup(" ") + say("promise_after", language, count=ahead.earlier)
+        return say("promise_alone", language, chances=moved) + but + after
+    return say("promise_together", language, chances=moved, count=ahead.earlier) + but
 
 
 def _unproved(work: Work, language: str) -> str:
@@ -225,6 +258,7 @@ def release(work: Work, language: str) -> dict[str, Any]:
     return {
         "advice": advice,
         "unproved": _unproved(work, language),
+        "promise": _promised(work, work.held_by, language),
         "proof": proof(work.released["stated"]) if work.released else "",
         "said": said_of(advice.bound),
         "folder": str(proposed_folder(work)),

@@ -217,12 +217,14 @@ def _end_when_idle(server: _Server) -> None:
 
 @contextlib.contextmanager
 def _ended_by_signals(server: _Server) -> Iterator[None]:
-    """SIGTERM and Ctrl-C end the loop; everything that was begun is then tidied away."""
+    """SIGTERM, Ctrl-C and a closed console window end the loop; everything that was begun is then tidied away."""
 
     def end(*_: object) -> None:
         threading.Thread(target=server.shutdown, daemon=True).start()
 
-    kinds = (signal.SIGINT, signal.SIGTERM)
+    kinds = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGBREAK"):  # Windows: a console window that is closed
+        kinds.append(signal.SIGBREAK)
     if threading.current_thread() is not threading.main_thread():
         yield
         return

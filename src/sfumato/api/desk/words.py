@@ -7,6 +7,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from sfumato.api.desk.words_start import START
+
 LANGUAGES = ENGLISH, GERMAN = "en", "de"
 FIGURE = re.compile(r"[-+]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?")
 SWAPPED = str.maketrans(",.", ".,")
@@ -37,7 +39,7 @@ def say(key: str, language: str = ENGLISH, **values: Any) -> Markup:
     return Markup(text).format(**written)
 
 
-WORDS: dict[str, tuple[str, str]] = {
+WORDS: dict[str, tuple[str, str]] = START | {
     "title": ("Sfumato, the owner's desk", "Sfumato, der Tisch der Eigentümerin"),
     "banner": ("Private. On this computer only.", "Privat. Nur auf diesem Rechner."),
     "skip": ("Skip to the content", "Zum Inhalt"),
@@ -81,141 +83,6 @@ WORDS: dict[str, tuple[str, str]] = {
         "Stopped. It may have arrived: look again at what would leave. Sending the same release again does nothing.",
         "Angehalten. Vielleicht kam es an: Sehen Sie noch einmal nach. Dasselbe nochmals zu senden bewirkt nichts.",
     ),
-    "entry_title": ("Open your desk", "Ihren Tisch öffnen"),
-    "entry_text": (
-        "Only this browser may see the desk. If it does not go on by itself, paste what follows the # in the address.",
-        "Nur dieser Browser darf ihn sehen. Geht es nicht von selbst weiter, fügen Sie ein, was hinter dem # steht.",
-    ),
-    "entry_field": ("One-time code", "Einmal-Code"),
-    "entry_button": ("Open", "Öffnen"),
-    "in_english": ("{told}", "Das Programm sagt es nur auf Englisch: {told}"),
-    "refused": ("This does not go on", "Hier geht es nicht weiter"),
-    "written": ("How the file is written", "Wie die Datei geschrieben ist"),
-    "written_hint": (
-        "Excel and many hospital programs write Windows letters and decimal commas. Other files need none of this.",
-        "Excel und viele Klinikprogramme schreiben Windows-Zeichen und Dezimalkommas. Andere brauchen es nicht.",
-    ),
-    "encoding": ("Letters (encoding)", "Zeichen (Kodierung)"),
-    "encoding_cp1252": ("Windows, Western Europe (cp1252)", "Windows, Westeuropa (cp1252)"),
-    "encoding_cp1250": ("Windows, Central Europe (cp1250)", "Windows, Mitteleuropa (cp1250)"),
-    "encoding_cp850": ("DOS, Western Europe (cp850)", "DOS, Westeuropa (cp850)"),
-    "decimal": ("Decimal mark", "Dezimalzeichen"),
-    "decimal_point": ("point: 1.5", "Punkt: 1.5"),
-    "decimal_comma": ("comma: 1,5", "Komma: 1,5"),
-    "delimiter": ("Between two cells", "Zwischen zwei Zellen"),
-    "delimiter_found": ("as the header tells", "wie es die Kopfzeile zeigt"),
-    "delimiter_comma": ("comma", "Komma"),
-    "delimiter_semicolon": ("semicolon", "Semikolon"),
-    "delimiter_tab": ("tab", "Tabulator"),
-    "missing": ("Words for an empty cell, with commas between", "Wörter für eine leere Zelle, mit Kommas dazwischen"),
-    "read_again": ("Read it again", "Neu lesen"),
-    "other_table": ("Take another table", "Eine andere Tabelle nehmen"),
-    # start
-    "start_title": ("Which table?", "Welche Tabelle?"),
-    "start_text": (
-        "A table has a row for each person, or several. It stays on this computer: what you release later is made up, "
-        "or blurred, and you see it before anybody else does.",
-        "Eine Tabelle hat eine Zeile je Person, oder mehrere. Sie bleibt auf diesem Rechner: Was Sie später freigeben, "
-        "ist ausgedacht oder verwischt, und Sie sehen es vor allen anderen.",
-    ),
-    "choose_table": ("Your table", "Ihre Tabelle"),
-    "choose_hint": (
-        "Drop it anywhere on this page, or choose it: CSV, Excel, Parquet, SPSS, Stata.",
-        "Ziehen Sie sie auf diese Seite oder wählen Sie sie aus: CSV, Excel, Parquet, SPSS, Stata.",
-    ),
-    "open_table": ("Open it", "Öffnen"),
-    "go_on_title": ("Unfinished work", "Unfertige Arbeit"),
-    "go_on_text": (
-        "The desk ended before you did. What was declared, tried and begun is still there.",
-        "Der Tisch endete vor Ihnen. Was erklärt, ausprobiert und begonnen wurde, ist noch da.",
-    ),
-    "go_on": ("Go on", "Weitermachen"),
-    "remove_it": ("Remove it", "Entfernen"),
-    "or_example": ("Or try it with an example", "Oder ein Beispiel ausprobieren"),
-    "example_text": ("569 patients of a breast clinic, public since 1995.", "569 Patientinnen, öffentlich seit 1995."),
-    "try_example": ("Try the example", "Das Beispiel nehmen"),
-    "or_foreign": ("Check a release of another tool", "Die Ausgabe eines anderen Werkzeugs prüfen"),
-    "foreign_text": (
-        "Give the original and what the other tool made of it, with the same columns.",
-        "Geben Sie das Original und das, was das andere Werkzeug daraus gemacht hat, mit denselben Spalten.",
-    ),
-    "original": ("Original", "Original"),
-    "its_release": ("Its release", "Seine Ausgabe"),
-    "check_it": ("Check it", "Prüfen"),
-    "foreign_title": ("Whose row is whose?", "Wessen Zeile ist welche?"),
-    "match": ("Column of both that says whose row it is", "Spalte in beiden, die sagt, wessen Zeile es ist"),
-    "no_match": ("none, or the rows are in the same order", "keine, oder die Zeilen stehen in gleicher Reihenfolge"),
-    "match_hint": (
-        "Rows in the same order are recognised. Others are matched as an attacker would.",
-        "Zeilen in gleicher Reihenfolge werden erkannt. Andere werden zugeordnet, wie es ein Angreifer täte.",
-    ),
-    # 1
-    "columns_title": ("What are the columns?", "Was sind die Spalten?"),
-    "columns_lead_read": (
-        "Ranges read off your data: {count} of {all}. While there is one, nothing can be proved.",
-        "Aus Ihren Daten abgelesene Bereiche: {count} von {all}. Solange es einen gibt, lässt sich nichts beweisen.",
-    ),
-    "columns_lead_declared": (
-        "All ranges are declared: what follows can be proved, on your word that you know them without this table.",
-        "Alle Bereiche sind erklärt: Auf Ihr Wort, dass Sie sie ohne diese Tabelle kennen, lässt sich etwas beweisen.",
-    ),
-    "columns_how": (
-        "Say what your source allows, not what is in the table: its smallest and largest value belong to two people.",
-        "Sagen Sie, was Ihre Quelle zulässt, nicht, was in der Tabelle steht: Deren Enden gehören zwei Menschen.",
-    ),
-    "rows_count": ("{count} rows", "{count} Zeilen"),
-    "label": ("Column to predict", "Spalte zum Vorhersagen"),
-    "no_label": ("none", "keine"),
-    "person": ("Column that says whose row it is", "Spalte, die sagt, wessen Zeile es ist"),
-    "no_person": ("none: each row is a person", "keine: Jede Zeile ist eine Person"),
-    "identifiers": (
-        "These look like identifiers, by their names: leave them out, or say why they stay.",
-        "Dem Namen nach sind das Kennzeichen von Personen: Lassen Sie sie weg oder sagen Sie, warum sie bleiben.",
-    ),
-    "column": ("Column", "Spalte"),
-    "kind": ("Kind", "Art"),
-    "kind_numeric": ("number", "Zahl"),
-    "kind_integer": ("whole number", "ganze Zahl"),
-    "kind_date": ("date", "Datum"),
-    "kind_categorical": ("words", "Wörter"),
-    "kind_ordinal": ("grades", "Stufen"),
-    "use": ("Use", "Verwendung"),
-    "keep": ("keep", "behalten"),
-    "leave": ("leave out", "weglassen"),
-    "left_out": ("not released", "nicht freigegeben"),
-    "range": ("Range", "Bereich"),
-    "from": ("from", "von"),
-    "to": ("to", "bis"),
-    "values": ("values", "Werte"),
-    "read_off": ("read off your data: {range}", "aus Ihren Daten abgelesen: {range}"),
-    "known_from": ("Known from", "Bekannt aus"),
-    "known_not": ("read off the data", "aus den Daten abgelesen"),
-    "known_form": ("a form", "einem Formular"),
-    "known_instrument": ("the instrument", "dem Messgerät"),
-    "known_law": ("a law", "einem Gesetz"),
-    "known_codebook": ("a code book", "einem Codebuch"),
-    "known_other": ("elsewhere:", "anderswo:"),
-    "why": ("which one, page", "welches, Seite"),
-    "mistake_source": (
-        "Say where this range is known from; it was not taken.",
-        "Sagen Sie, woher dieser Bereich bekannt ist; er wurde nicht übernommen.",
-    ),
-    "mistake_copied": (
-        "One of these ends is where your table ends, or nearly: some person's value. Type what your source says.",
-        "Eines dieser Enden ist das Ihrer Tabelle, oder fast: der Wert einer Person. Tippen Sie, was Ihre Quelle sagt.",
-    ),
-    "sure": (
-        "My source says just these numbers. Readers are told that it is my word.",
-        "Meine Quelle nennt genau diese Zahlen. Leserinnen erfahren, dass es mein Wort ist.",
-    ),
-    "exposure": ("Exposure", "Preisgabe"),
-    "exposure_of": ("{level} of {most}: {why}", "{level} von {most}: {why}"),
-    "exposure_identifier": ("names a person", "nennt eine Person"),
-    "exposure_known_to_others": ("others know it", "andere wissen es"),
-    "exposure_place_or_time": ("place or time", "Ort oder Zeit"),
-    "exposure_ordinary": ("hardly known to others", "anderen kaum bekannt"),
-    "predicted": ("to predict", "vorherzusagen"),
-    "notes": ("What was noticed while reading", "Was beim Lesen auffiel"),
     # 2
     "strength_title": ("How much may be given away?", "Wie viel darf preisgegeben werden?"),
     "strength_fact": (
@@ -243,12 +110,48 @@ WORDS: dict[str, tuple[str, str]] = {
         "Was auch immer die anderen Zeilen lehren: Die eigene Zeile einer Person kann eine Tatsache von 1 Chance von "
         "10 auf höchstens {chances} von 10 heben.",
     ),
+    "promise_together": (
+        "With the earlier releases in your ledger ({count}): whatever other rows teach, a person's own rows can lift a "
+        "fact from 1 chance in 10 to at most {chances} in 10.",
+        "Mit den früheren Freigaben in Ihrem Verzeichnis ({count}): Was auch immer andere Zeilen lehren, die eigenen "
+        "Zeilen einer Person können eine Tatsache von 1 Chance von 10 auf höchstens {chances} von 10 heben.",
+    ),
+    "promise_alone": (
+        "This release alone: whatever other rows teach, a person's own row can lift a fact from 1 chance in 10 to at "
+        "most {chances} in 10.",
+        "Diese Freigabe allein: Was auch immer andere Zeilen lehren, die eigene Zeile einer Person kann eine Tatsache "
+        "von 1 Chance von 10 auf höchstens {chances} von 10 heben.",
+    ),
+    "promise_after": (
+        "For people who were in earlier releases too ({count} are in your ledger) it is more: how much, only their "
+        "rows can tell, and the release says it.",
+        "Für Menschen, die auch in früheren Freigaben waren ({count} stehen im Verzeichnis), ist es mehr: Wie viel, "
+        "zeigen erst ihre Zeilen, und die Freigabe sagt es.",
+    ),
+    "promise_none": (
+        "Nothing can be proved of all releases together: an earlier one in your ledger has no bound.",
+        "Von allen Freigaben zusammen lässt sich nichts beweisen: Eine frühere in Ihrem Verzeichnis hat keine "
+        "Schranke.",
+    ),
+    "promise_missed": (
+        "{chances} in 10 cannot be kept, because earlier releases count too. Only if these are other people can it: "
+        "say so below.",
+        "{chances} von 10 lässt sich nicht halten, weil frühere Freigaben mitzählen. Nur wenn dies andere Menschen "
+        "sind, geht es: Sagen Sie es unten.",
+    ),
     "promise_but": ("It may fail with probability 1 in {count}.", "Mit Wahrscheinlichkeit 1 zu {count} gilt es nicht."),
     "unproved_read": (
         "Measured, not proved: ranges were read off your table ({count}). Declare them in step 1 to have a proof.",
         "Gemessen, nicht bewiesen: Bereiche sind aus Ihrer Tabelle abgelesen ({count}). Erklären Sie sie in Schritt 1.",
     ),
-    "unproved_follows": ("Without that, this would hold:", "Ohne das würde gelten:"),
+    "unproved_follows": (
+        "Only if they were declared would this hold:",
+        "Nur wenn sie erklärt wären, würde gelten:",
+    ),
+    "unproved_looked_follows": (
+        "Only if nobody had looked would this hold:",
+        "Nur wenn niemand sie angesehen hätte, würde gelten:",
+    ),
     "unprotected": (
         "At this number a rare fact can become likelier than not: formally bounded, practically unprotected.",
         "Bei dieser Zahl kann Seltenes wahrscheinlicher werden als nicht: förmlich beschränkt, praktisch ungeschützt.",
@@ -263,7 +166,12 @@ WORDS: dict[str, tuple[str, str]] = {
         "Eine Zahl, die für jede solche Tabelle gilt, nicht hier gezählt. Die Schranke gilt für alle ihre Zeilen.",
     ),
     "means": ("What that means", "Was das heißt"),
-    "means_points": ("points of 100 a fact can gain at most", "Punkte von 100, die eine Tatsache höchstens gewinnt"),
+    "means_alone": ("This release alone", "Diese Freigabe allein"),
+    "means_points": (
+        "points of 100: the most that any fact can gain, one that was an even bet more than a rare one",
+        "Punkte von 100: das Meiste, was eine Tatsache gewinnen kann, eine ungewisse mehr als eine seltene",
+    ),
+    "together": ("with the earlier releases, in 10", "mit den früheren Freigaben, von 10"),
     "means_pairs": (
         "of 100 pairs of people told apart at most; 50 by tossing a coin",
         "von 100 Paaren von Menschen höchstens unterschieden; 50 durch Münzwurf",
@@ -271,10 +179,25 @@ WORDS: dict[str, tuple[str, str]] = {
     "means_epsilon": ("epsilon, as experts say it", "Epsilon, wie Fachleute es sagen"),
     "all_choices": ("All choices as a table", "Alle Möglichkeiten als Tabelle"),
     "spent": ("Spent before", "Bisher verbraucht"),
-    "spent_nothing": ("nothing is noted in your ledger", "in Ihrem Verzeichnis steht nichts"),
+    "spent_nothing": ("Nothing that counts is noted in your ledger.", "In Ihrem Verzeichnis steht nichts, was zählt."),
     "spent_some": (
-        "releases in your ledger: {count}; of the same people, the release says what all of them come to.",
-        "Freigaben in Ihrem Verzeichnis: {count}; für dieselben Menschen sagt die Freigabe, was alle ergeben.",
+        "Earlier releases in your ledger that count, or may count, for these people: {count}.",
+        "Frühere Freigaben in Ihrem Verzeichnis, die für diese Menschen zählen oder zählen können: {count}.",
+    ),
+    "spent_apart": (
+        "Of other people by your word, and not counted: {count}.",
+        "Nach Ihrem Wort von anderen Menschen, nicht mitgezählt: {count}.",
+    ),
+    "cohort": ("Your name for these people, if you hold tables of others too", "Ihr Name für diese Menschen"),
+    "cohort_others": (
+        "Are these other people than in earlier releases? Name them",
+        "Sind dies andere Menschen als in früheren Freigaben? Geben Sie ihnen einen Namen",
+    ),
+    "cohort_hint": (
+        "Releases of people with different names are not added up, and nobody may be in two. Those without a name "
+        "always count. Save, to see what it comes to.",
+        "Freigaben von Menschen mit verschiedenen Namen zählen nicht zusammen, und niemand darf in zweien stehen. "
+        "Die ohne Namen zählen immer. Speichern Sie, um zu sehen, was es ergibt.",
     ),
     "expect": ("What to expect", "Was zu erwarten ist"),
     "expect_right": (
@@ -361,8 +284,10 @@ WORDS: dict[str, tuple[str, str]] = {
     "release_again": ("Release again", "Nochmals freigeben"),
     "released_words": ("Released {count} rows into {folder}.", "{count} Zeilen freigegeben in {folder}."),
     "released_before": (
-        "Releasing again costs again; choosing again after looking is a choice on private rows.",
-        "Nochmals freizugeben kostet nochmals; nach dem Ansehen neu zu wählen ist eine Wahl nach privaten Zeilen.",
+        "Releasing again adds to what these people give away: step 2 says what both come to. Choosing again after "
+        "looking is a choice on private rows.",
+        "Nochmals freizugeben gibt von diesen Menschen mehr preis: Schritt 2 sagt, was beide ergeben. Nach dem Ansehen "
+        "neu zu wählen ist eine Wahl nach privaten Zeilen.",
     ),
     # 5
     "look_title": ("What did you give away?", "Was haben Sie preisgegeben?"),

@@ -20,9 +20,13 @@ from sfumato.api.desk.heard import SOURCES, sentence_of
 from sfumato.api.desk.site import Site
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.core.files import write_whole
+from sfumato.core.wording import Said
+from sfumato.guarantee.cost import PRIOR, Values, chance_at_most
 from sfumato.guarantee.rounding import of_100, rounded_up
+from sfumato.ledger.ledger import default_ledger
 from sfumato.mechanisms import MECHANISMS
 from sfumato.mechanisms.base import Mechanism
+from sfumato.release.ahead import Ahead, bound_ahead
 from sfumato.release.asked import NOBODY, OWNER, RELEASE_FORMATS, TRUSTS
 from sfumato.release.config import TABLE, Config
 from sfumato.release.declare import CopiedError, Declaring, Typed
@@ -53,8 +57,8 @@ LOOK, PUSH = "look", "push"
 STEPS = ("columns", "strength", "try", "release", LOOK)
 NOTE = "work.json"
 KEPT = (
-    "name", "rows", "label", "person", "rows_per_person", "chances", "trust", "looked", "chosen", "pinned", "format",
-    "folder", "released", "pushed",
+    "name", "rows", "label", "person", "rows_per_person", "chances", "trust", "cohort", "looked", "chosen", "pinned",
+    "format", "folder", "released", "pushed",
 )  # fmt: skip
 CHOSEN = "by its owner, who looked at what settings do to this table"
 
@@ -73,6 +77,8 @@ class Work:
     notes: tuple[str, ...] = ()
     chances: float = USUAL
     trust: str = OWNER
+    cohort: str = ""
+    """The owner's name for these people, by which their releases are set apart from those of others."""
     looked: bool = False
     """Whether private rows were looked at before a setting was chosen: trials, or a release that was seen already."""
     written: Dialect = PLAIN
@@ -237,6 +243,7 @@ class Work:
         if not most.isdecimal() or int(most) < 1:
             raise UsageError("The most rows that one person has is a whole number, at least 1.")
         self.chances, self.trust, self.chosen, self.rows_per_person = chances, trust, None, int(most)
+        self.cohort = sent.get("cohort", self.cohort).strip()
 
     @property
     def held_by(self) -> str:
@@ -246,6 +253,14 @@ class Work:
     def advice(self, chances: float | None = None, trust: str | None = None) -> Advice:
         """What the rule and public tables say of a choice, the present one if none is given; no row is read."""
         return advise(Wish(max_posterior=(chances or self.chances) / 10, trust=trust or self.held_by), self._known)
+
+    def ahead(self, trust: str, chances: float | None = None) -> Ahead:
+        """What the release comes to with those in the ledger; no row is read."""
+        return _ahead((chances or self.chances) / 10, trust, self._cap, self.cohort or None, *_ledger_state())
+
+    @property
+    def _cap(self) -> int | None:
+        return self.rows_per_person if self.rows_per_person > 1 else None
 
     @property
     def _known(self) -> Known:
@@ -331,8 +346,10 @@ class Work:
         elif self.site is None:
             asked |= {"max_posterior": self.chances / 10, "trust": self.held_by}
             asked |= {"measured_only": True} if measured_only else {}
-        if self.rows_per_person > 1:
-            asked["max_rows_per_person"] = self.rows_per_person
+        if self._cap is not None:
+            asked["max_rows_per_person"] = self._cap
+        if self.cohort and self.site is None:
+            asked["cohort"] = self.cohort
         if (written := self.format_of(None)) != RELEASE_FORMATS[0]:
             asked["format"] = written
         if self.rows >= LARGE:
@@ -372,6 +389,17 @@ def _dialect(sent: Mapping[str, str], of: str) -> Dialect:
     return Dialect(decimal, encoding, tuple(filter(None, words)), sent.get(f"delimiter{of}", ""))
 
 
+@lru_cache(maxsize=1_000)
+def _ahead(posterior: float, trust: str, cap: int | None, cohort: str | None, *_ledger: float) -> Ahead:
+    """As long as the ledger stays as it is."""
+    return bound_ahead(posterior, trust=trust, max_rows_per_person=cap, cohort=cohort)
+
+
+def _ledger_state() -> tuple[float, ...]:
+    file = default_ledger()
+    return (file.stat().st_mtime_ns, file.stat().st_size) if file.exists() else ()
+
+
 @lru_cache(maxsize=8)
 def strengths(trust: str, rows_per_person: int) -> tuple[Mapping[str, Any], ...]:
     """For the page's slider: every choice with what it comes to, so that moving it asks nobody."""
@@ -389,6 +417,12 @@ def said_of(bound: Bound) -> dict[str, Any]:
     points, pairs = of_100(told["max_risk"]), of_100(told["pairs_told_apart"])
     but_one_in = f"{1 / bound.delta:,.0f}" if bound.delta else ""
     return {"epsilon": rounded_up(bound.epsilon), "points": points, "pairs": pairs, "except": but_one_in}
+
+
+def lifted_to(values: Values) -> float | None:
+    """Of 10 chances, how many a fact with one may come to, rounded up; None where there is no bound."""
+    told = chance_at_most(PRIOR, values.loss) if values.bounded else None
+    return float(told.values["chances"]) if isinstance(told, Said) else None
 
 
 def _changed(column: Column, given: Mapping[str, str]) -> bool:
