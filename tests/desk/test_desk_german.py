@@ -129,7 +129,7 @@ def test_the_road_to_a_proof_and_what_attackers_find(steward, patients, tmp_path
     assert "nachdem diese privaten Zeilen angesehen worden waren" in one.look("release")
     one.send("strength", "strength", trust="nobody", save="1")
     one.send("try", "try")
-    one.look("try")
+    assert left(one.page("try"))[0] == []  # why a setting was refused is quoted there, and marked
 
 
 def test_another_tools_release_is_looked_at(steward, patients):
