@@ -158,7 +158,7 @@ def test_a_dropped_file_that_is_no_table_is_said_to_be_none(opened, content):
     visitor.enter()
     dropped(visitor, table=content)
     page = visitor.page(visitor.ask("GET", visitor.root + "columns")[1].get("Location", "columns").rpartition("/")[2])
-    assert "it failed." in page or "No file came" in page or "Ranges read off" in page
+    assert "it failed." in page or "is empty." in page or "Ranges read off" in page
     assert "Traceback" not in page
     assert len(page) < 200_000
 
@@ -362,3 +362,115 @@ def test_of_blurred_rows_this_release_alone_is_promised(opened, patients, tmp_pa
 def bold(page):
     """The figure of the bold sentence."""
     return re.search(r'<p class="lead"[^>]*>[^\0]*?<span data-shows="together">([^<]*)', page)[1]
+
+
+def test_another_file_asks_before_the_present_work_is_given_up(opened, tmp_path):
+    visitor = opened()
+    visitor.enter()
+    first, second = ("a,b\n" + "".join(f"{i % n},{i % 7}\n" for i in range(60)) for n in (13, 17))
+    assert dropped(visitor, table=first) == "columns"
+    visitor.page("columns")
+    visitor.send("columns", "columns", low_0="0", high_0="100", known_0="form", save="1")
+    for answer in ("keep", "replace"):
+        assert dropped(visitor, table=second) == "start"
+        assert "Another table came:" in visitor.page("start")
+        assert 'value="100"' in visitor.page("columns")
+        assert visitor.send("start", "start-replace", **{answer: "1"}) == "columns"
+        assert ('value="100"' in visitor.page("columns")) == (answer == "keep")
+        assert len(list((tmp_path / "tmp").glob("sfumato-desk-*/dropped-*"))) == 1  # no copy that nobody works on
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(b"", "The file table.csv is empty."), (b"%PDF-1.7 x", "looks"), (b"PK\3\4\0\0", "is no table.")],
+)
+def test_a_file_that_is_no_table_is_said_to_be_so(opened, tmp_path, content, told):
+    visitor = opened()
+    visitor.enter()
+    name = "table.csv" if not content else "letter.pdf" if content.startswith(b"%") else "letter.docx"
+    body = b'--x\r\nContent-Disposition: form-data; name="number"\r\n\r\n'
+    body += visitor.form("start", "drop")["number"].encode()
+    body += b'\r\n--x\r\nContent-Disposition: form-data; name="table"; filename="%b"\r\n\r\n' % name.encode()
+    body += content + b"\r\n--x--\r\n"
+    assert visitor.post("drop", body, Content_Type="multipart/form-data; boundary=x") == "start"
+    assert (told if told != "looks" else "letter.pdf is no table.") in visitor.page("start")
+    assert not list((tmp_path / "tmp").glob("sfumato-desk-*/dropped-*"))
+
+
+def test_no_file_of_people_outside_leads_nowhere_else(opened, patients):  # noqa: F811
+    visitor = opened(patients)
+    visitor.enter()
+    visitor.page("columns")
+    assert "Reading the table" not in visitor.page("columns")
+    head = b'--x\r\nContent-Disposition: form-data; name="number"\r\n\r\n'
+    body = head + visitor.form("start", "drop")["number"].encode()
+    body += b'\r\n--x\r\nContent-Disposition: form-data; name="outside"; filename=""\r\n\r\n\r\n--x--\r\n'
+    assert visitor.post("drop", body, Content_Type="multipart/form-data; boundary=x") == "look"
+    assert "No file came with the form" in visitor.page("look")
+
+
+def test_next_goes_on_once_the_table_is_read(opened, patients):  # noqa: F811
+    visitor = opened(patients)
+    visitor.enter()
+    visitor.page("columns")
+    assert visitor.send("columns", "columns", label="ill", next="1", **DECLARED) == "columns"
+    assert "How much may be given away?" in visitor.page("columns")
+    assert "What are the columns?" in visitor.page("columns")  # whoever comes back stays
+    visitor.send("columns", "columns", known_0="", next="1")
+    assert "A declaration was taken back" in visitor.page("columns")
+
+
+def test_a_table_that_was_changed_is_not_released(opened, patients, tmp_path):  # noqa: F811
+    visitor = opened(patients)
+    visitor.enter()
+    visitor.page("columns")
+    with patients.open("a") as file:
+        file.write("99,b,n\n")
+    fields = {**visitor.form("release", "release"), **MEASURED, "folder": str(tmp_path / "out")}
+    assert visitor.post("release", urllib.parse.urlencode(fields).encode()) == "columns"
+    page = visitor.page("columns")
+    assert "The table was changed since it was read." in page
+    assert "241 rows" in page
+    assert not (tmp_path / "out").exists()
+
+
+def test_values_are_taken_as_the_table_has_them(opened, tmp_path):
+    """Decimal commas and dates with points, in ranges and of a person."""
+    rows = (
+        f"{150 + i % 50},{i % 10};{1 + i % 28:02}.{1 + i % 12:02}.{1950 + i % 50};{'jn'[i % 2]}" for i in range(240)
+    )
+    visitor = opened()
+    visitor.enter()
+    dropped(visitor, table="Größe;Geboren;Rückfall\n" + "\n".join(rows))
+    visitor.send("columns", "columns-written", delimiter=";", decimal=",")
+    assert "01.01.1950" in visitor.page("columns")
+    ranges = {"low_0": "100", "high_0": "220,5", "known_0": "form", "words_2": "j,n", "known_2": "form"}
+    visitor.send("columns", "columns", low_1="1.1.1900", high_1="31.12.2030", known_1="law", next="1", **ranges)
+    fields = visitor.form("columns", "columns")
+    assert (fields["low-1"], fields["high-1"]) == ("01.01.1900", "31.12.2030")
+    assert "All ranges are declared" in visitor.page("columns")
+    visitor.send("release", "release", folder=str(tmp_path / "out"))
+    visitor.page("release")
+    visitor.send("look", "look-person", value_0="176,3", value_1="05.06.1955", value_2="j")
+    assert 'id="person-found"' in visitor.page("look")
+    visitor.send("columns", "columns", low_1="tomorrow", save="1")
+    assert "Type dates as 31.12.2001" in visitor.page("columns")
+
+
+@pytest.mark.system
+def test_a_dropped_table_that_a_killed_desk_had_is_told_as_gone(patients, opened):  # noqa: F811
+    command = [sys.executable, "-m", "sfumato", "open", "--no-browser"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"}, text=True
+    ) as one:
+        assert one.stdout is not None
+        killed = Visitor(one.stdout.readline().strip())
+        killed.enter()
+        dropped(killed, table=patients.read_bytes())
+        killed.page("columns")
+        one.send_signal(signal.SIGKILL)
+    visitor = opened()
+    visitor.enter()
+    page = visitor.page("start")
+    assert "Its copy of the table that you had dropped is gone" in page
+    assert "table.csv" in page.replace("<wbr>", "")

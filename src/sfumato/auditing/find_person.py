@@ -60,6 +60,7 @@ NO_ROW = "no row among those attacked was made from this person"
 TOO_FEW_COLUMNS = "needs at least two values of the person"
 NOT_WHOLE = "needs every column of the person except the one to predict"
 SEVERAL = "several people in the table have these values: give more columns"
+NOTHING_GIVEN = "Give at least one value of the person, besides that of the column to predict."
 CLIPPED = "{name} lies outside its declared range, and was taken as the nearer end, as the release takes it."
 
 
@@ -238,6 +239,18 @@ class _Asked:
         return not np.isnan(self.x).any()
 
 
+def check_person(schema: Schema, person: Mapping[str, Any]) -> None:
+    """Refuse values that fit no column, or too few of them, before anything is read or attacked; none is quoted."""
+    known = {name: value for name, value in person.items() if value not in (None, "")}
+    for column in schema.private:
+        if column.name in known:
+            _encoded(column.name, known[column.name], Encoding(Schema((column,))).encode)
+    if not any(column.name in known for column in schema.private):
+        raise UsageError(NOTHING_GIVEN)
+    if schema.label is not None and schema.label.name in known:
+        _encoded(schema.label.name, known[schema.label.name], Encoding(schema).encode_label)
+
+
 def _read(case: Case, person: Mapping[str, Any]) -> _Asked:
     """Encode what is given, and look for it in the table. No value is ever quoted."""
     schema, encoding = case.encoding.schema, case.encoding
@@ -257,7 +270,7 @@ def _read(case: Case, person: Mapping[str, Any]) -> _Asked:
         x[group.slice] = encoded.X[0]
         given.append(place)
     if not given:
-        raise UsageError("Give at least one value of the person, besides that of the column to predict.")
+        raise UsageError(NOTHING_GIVEN)
     label = None
     if schema.label is not None and schema.label.name in known:
         label = int(_encoded(schema.label.name, known[schema.label.name], encoding.encode_label)[0])

@@ -122,7 +122,10 @@ def _read(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
             schema = _as_declared(schema, Schema.load(file))
     schema.save(file)
     file.chmod(0o600)
-    return {"rows": sum(block.num_rows for block in table.blocks(1 << 16))}
+    dates = [one.name for one in schema.columns if one.kind == "date"]
+    first = next(iter(table.blocks(ROWS_SHOWN)))
+    dotted = any("." in str(cell) for name in dates for cell in first[name].to_pylist())
+    return {"rows": sum(block.num_rows for block in table.blocks(1 << 16)), "dotted": dotted}
 
 
 def _as_declared(schema: Schema, before: Schema) -> Schema:

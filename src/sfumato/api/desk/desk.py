@@ -9,18 +9,18 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from sfumato.api.desk import screens
 from sfumato.api.desk.door import Door, RefusedError
 from sfumato.api.desk.heard import sentence_of
-from sfumato.api.desk.job import Job
+from sfumato.api.desk.job import DONE, Job
 from sfumato.api.desk.pages import FILES, Answer, file_answer, page
 from sfumato.api.desk.site import Site
 from sfumato.api.desk.upload import Part
-from sfumato.api.desk.words import language_of
+from sfumato.api.desk.words import ENGLISH, language_of
 from sfumato.api.desk.work import LOOK, PUSH, STEPS, Work
 from sfumato.core.errors import OutputError, SfumatoError, UsageError
 from sfumato.core.files import explained, lock_of, sole_writer
@@ -29,6 +29,13 @@ PREFIX = "sfumato-desk-"
 MOMENT = 60.0
 KINDS = (".csv", ".tsv", ".txt", ".parquet", ".arrow", ".feather", ".xlsx", ".ods", ".sav", ".dta", ".xpt", ".sas7bdat")
 """Endings that readers go by; a dropped file keeps its own if it is one of these."""
+NO_TABLE = (
+    "{name} is no table. Choose CSV, Excel, Parquet, SPSS, Stata or SAS; other programs can save as one of these."
+)
+JOB_SCREENS = {"release": "release", "audit": LOOK, "find": LOOK, "compare": "try", "show": PUSH, "push": PUSH}
+"""Where a job is told of when it has ended; one that reads, on the first screen."""
+Stored = tuple[Path, str]
+"""A file of ours, and its owner's name for it."""
 SCREENS = ("start", *STEPS, PUSH)
 WHILE_BUSY = ("stop", "language", "end")
 """Forms that are taken while a job works on what the others would change."""
@@ -55,6 +62,14 @@ class Desk:
     language: str | None = None
     left_behind: Work | None = None
     """What a desk that was killed was working on."""
+    lost: str = ""
+    """The owner's name for a dropped table that such a desk was working on, and that is gone with it."""
+    pending: Mapping[str, Stored] | None = None
+    """Files that came while another table is worked on: the owner is asked first."""
+    goes_on: bool = False
+    """Whether the step after COLUMNS comes once the table is read."""
+    spoken: str = ENGLISH
+    """The language of the page that was shown last."""
     ended: threading.Event = field(default_factory=threading.Event)
     last_asked: float = field(default_factory=time.monotonic)
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -65,10 +80,10 @@ class Desk:
         cls, table: Path | None, door: Door, forms: Mapping[str, Take], site: Site | None = None
     ) -> Iterator[Desk]:
         """A desk with a private folder of its own, which is gone at the end, whatever happens."""
-        left_behind = _tidy()
+        left_behind, lost = _tidy()
         folder = Path(tempfile.mkdtemp(prefix=PREFIX))  # 0700
         with sole_writer(folder / "open"):
-            desk = cls(door, folder, forms, site, left_behind=left_behind)
+            desk = cls(door, folder, forms, site, left_behind=left_behind, lost=lost)
             try:
                 if table is not None:
                     desk.begin_work(table.resolve(), table.name)
@@ -94,18 +109,32 @@ class Desk:
         shown once is not yet shown by that."""
         with self._lock:
             self.last_asked = time.monotonic()
-            language = self.language or language_of(languages)
+            language = self.spoken = self.language or language_of(languages)
             if screen.startswith("files/"):
                 return self._file(screen.removeprefix("files/"))
             if screen not in SCREENS:
                 raise RefusedError(404, "There is no such page.")
             if screen != "start" and (self.work is None or screen not in self.work.screens):
                 return self._to(self.first_screen)
+            if self.goes_on and not self.busy and not watching:
+                self.goes_on = False
+                if screen == STEPS[0] and self.job is not None and self.job.state == DONE:
+                    return self._to(STEPS[1])
             over = not self.busy  # beforehand: what comes while the page is made is not on it
             answer = page(screen, language, self._values(screen, language))
             if over and not watching:
                 self.notice, self.person_found = "", None
             return answer
+
+    def answer(self, screen: str, told: str, **more: Any) -> Answer:
+        """A form is answered with its page: why it was not taken, and what stood in it, which is kept nowhere."""
+        values = {**self._values(screen, self.spoken), **more}
+        return page(screen, self.spoken, {**values, "desk": replace(self, notice=told)})
+
+    @property
+    def job_screen(self) -> str:
+        """Where it is told how the job ended."""
+        return "" if self.job is None else JOB_SCREENS.get(self.job.name, self.first_screen)
 
     def take(self, screen: str, sent: Mapping[str, str]) -> Answer:
         """Do what a form says, once. A form that was sent before, or is older than another, does nothing."""
@@ -136,15 +165,18 @@ class Desk:
             raise RefusedError(404, "There is no such page.")
         if self.busy:
             raise RefusedError(409, BUSY)
-        stored = self._store(parts)
+        stored, wrong = self._store(parts)
         with self._lock:
             self.last_asked = time.monotonic()
             self.door.next_number()
             try:
+                if wrong is not None:
+                    raise wrong
                 return self._to(self._begin_dropped(stored))
             except SfumatoError as error:
                 self.notice = sentence_of(error)
-                return self._to("start")
+                self._forget_dropped()
+                return self._to(LOOK if "outside" in stored and self.work is not None else "start")
 
     def _to(self, screen: str) -> Answer:
         return Answer(b"", 303, {"Location": self.door.root + screen})
@@ -175,17 +207,19 @@ class Desk:
         private = Path(tempfile.mkdtemp(prefix="work-", dir=self.folder))
         if self.work is not None:
             shutil.rmtree(self.work.private, ignore_errors=True)
-        self.work, self.push_shown = Work(table, name, private, site=self.site), None
+        self.work, self.push_shown, self.lost = Work(table, name, private, site=self.site), None, ""
         self.read(self.work)
         return self.work
 
     def read(self, work: Work, label: str | None = None, person: str | None = None) -> None:
         """Read the columns (again), where these two have another meaning now."""
+        work.stamp = work.stamp_now
         asked = {"table": work.as_asked(), "label": label, "person": person, "schema": str(work.schema_file)}
         asked["study"] = None if work.site is None else str(work.site.file)
 
         def then(found: Mapping[str, Any]) -> None:
             work.label, work.person, work.rows, work.notes = label, person, found["rows"], tuple(found["told"])
+            work.dotted = found["dotted"]
             work.keep()
 
         self.begin("read", asked, then)
@@ -194,12 +228,14 @@ class Desk:
         """Start a job; one at a time."""
         if self.busy:
             raise UsageError(BUSY)
+        self.goes_on = False
         self.job = Job(name, asked, then)
 
-    def _store(self, parts: Iterator[Part]) -> dict[str, tuple[Path, str]]:
-        """Files in a private folder, under names of ours; an interrupted upload leaves nothing."""
-        private = Path(tempfile.mkdtemp(prefix="dropped-", dir=self.folder))
-        stored = dict[str, tuple[Path, str]]()
+    def _store(self, parts: Iterator[Part]) -> tuple[dict[str, Stored], UsageError | None]:
+        """Files in a private folder, under names of ours, and what is wrong with one of them; an interrupted upload
+        leaves nothing."""
+        private, wrong = Path(tempfile.mkdtemp(prefix="dropped-", dir=self.folder)), None
+        stored = dict[str, Stored]()
         try:
             for part in parts:
                 if part.filename is None:
@@ -210,26 +246,56 @@ class Desk:
                 with explained(file), open(file, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as out:
                     for piece in part.content:
                         out.write(piece)
-                if file.stat().st_size:
-                    stored[part.name] = file, shown
+                stored[part.name] = file, shown
+                if not shown:
+                    wrong = UsageError("No file came with the form. Choose a table first.")
+                elif not file.stat().st_size:
+                    wrong = UsageError("The file {name} is empty.", name=shown)
+                elif ending not in KINDS and _is_no_text(file):
+                    wrong = UsageError(NO_TABLE, name=shown)
         except BaseException:
             shutil.rmtree(private, ignore_errors=True)
             raise
-        return stored
+        return stored, wrong
 
-    def _begin_dropped(self, stored: Mapping[str, tuple[Path, str]]) -> str:
+    def _begin_dropped(self, stored: Mapping[str, Stored]) -> str:
         """What comes next."""
-        if "table" in stored:
-            self.begin_work(*stored["table"])
-        elif "original" in stored and "release" in stored:
-            work = self.begin_work(*stored["original"])
-            (work.foreign, work.foreign_name), work.site = stored["release"], None
-        elif "outside" in stored and self.work is not None:
+        if "outside" in stored and self.work is not None:
             self.work.outside = stored["outside"]
+            self._forget_dropped()
             return LOOK
-        else:
+        if not ("table" in stored or {"original", "release"} <= stored.keys()):
             raise UsageError("No file came with the form. Choose a table first.")
+        return self.offer(stored)
+
+    def offer(self, stored: Mapping[str, Stored]) -> str:
+        """Take files up, unless that would give up what another table has come to: then it is asked first."""
+        if self.work is not None and self.work.is_read:
+            self.pending = stored
+            return "start"
+        return self.take_up(stored)
+
+    def take_up(self, stored: Mapping[str, Stored]) -> str:
+        """Begin with a table, or with the release of another tool; older copies of ours are removed."""
+        work, self.pending = self.begin_work(*(stored.get("table") or stored["original"])), None
+        if "release" in stored:
+            (work.foreign, work.foreign_name), work.site = stored["release"], None
+        self._forget_dropped()
         return self.first_screen
+
+    def give_back(self) -> None:
+        """Leave the files that came: the present table is worked on."""
+        self.pending = None
+        self._forget_dropped()
+
+    def _forget_dropped(self) -> None:
+        """Remove copies that nothing here is made of any more."""
+        files = [file for file, _ in (self.pending or {}).values()]
+        if self.work is not None:
+            files += [self.work.table, *([self.work.foreign] if self.work.foreign else [])]
+            files += [self.work.outside[0]] if self.work.outside else []
+        for folder in set(self.folder.glob("dropped-*")) - {file.parent for file in files}:
+            shutil.rmtree(folder, ignore_errors=True)
 
     # Files of the release
 
@@ -239,10 +305,18 @@ class Desk:
         return file_answer(self.work.out / name)
 
 
-def _tidy() -> Work | None:
+def _is_no_text(file: Path) -> bool:
+    """Whether it is a document or a program, and no table that somebody named otherwise."""
+    with file.open("rb") as opened:
+        head = opened.read(1 << 12)
+    return head.startswith(b"%PDF") or (b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")))
+
+
+def _tidy() -> tuple[Work | None, str]:
     """Remove what desks left that did not come to their end, dropped tables among it; the last work on a table that
-    its owner named is kept, to be gone on with."""
+    its owner named is kept, to be gone on with. Of a dropped one that was worked on, its name is told."""
     kept: Work | None = None
+    lost = ""
     for folder in sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}*"), key=_when):
         with contextlib.suppress(OSError, OutputError):  # it is in use, or another's
             if folder.is_symlink() or not _is_ours(folder) or _is_being_made(folder):
@@ -250,6 +324,7 @@ def _tidy() -> Work | None:
             with sole_writer(folder / "open"):
                 works = [work for one in folder.glob("work-*") if (work := Work.kept(one)) is not None]
             if not works:
+                lost = next(filter(None, map(Work.lost_name, folder.glob("work-*"))), lost)
                 shutil.rmtree(folder, ignore_errors=True)
                 continue
             if kept is not None:
@@ -257,7 +332,7 @@ def _tidy() -> Work | None:
             kept = works[-1]
             for dropped in folder.glob("dropped-*"):
                 shutil.rmtree(dropped, ignore_errors=True)
-    return kept
+    return kept, lost
 
 
 def _when(folder: Path) -> float:

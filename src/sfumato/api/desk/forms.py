@@ -11,12 +11,14 @@ from typing import Any
 from sfumato.api.demo import example_table
 from sfumato.api.desk import screens
 from sfumato.api.desk.desk import SCREENS, Desk, Take
+from sfumato.api.desk.heard import sentence_of
 from sfumato.api.desk.pages import Answer, page
 from sfumato.api.desk.site import Site
-from sfumato.api.desk.words import ENGLISH, LANGUAGES
+from sfumato.api.desk.words import LANGUAGES
 from sfumato.api.desk.work import PUSH, Work
 from sfumato.api.sanitize import certificate
-from sfumato.core.errors import UsageError
+from sfumato.auditing.find_person import check_person
+from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.table import write_table
 
 
@@ -25,8 +27,15 @@ def _example(desk: Desk, sent: Mapping[str, str]) -> str:  # noqa: ARG001
     file = private / "patients.csv"
     write_table(example_table(), file)
     file.chmod(0o600)
-    desk.begin_work(file, file.name)
-    return "columns"
+    return desk.offer({"table": (file, file.name)})
+
+
+def _replace(desk: Desk, sent: Mapping[str, str]) -> str:
+    """Give up the work on the present table for the files that came, or leave them."""
+    if desk.pending is not None and "replace" in sent:
+        return desk.take_up(desk.pending)
+    desk.give_back()
+    return desk.first_screen
 
 
 def _written(desk: Desk, sent: Mapping[str, str]) -> str:
@@ -46,6 +55,8 @@ def _columns(desk: Desk, sent: Mapping[str, str]) -> str:
     roles = sent.get("label") or None, sent.get("person") or None
     if roles != (work.label, work.person) or work.taken_back:
         desk.read(work, *roles)
+        desk.goes_on = "next" in sent and not (work.mistakes or work.taken_back)
+        desk.notice = "taken_back" if work.taken_back and "next" in sent else ""
         return "columns"
     return "columns" if work.mistakes or "next" not in sent else "strength"
 
@@ -60,6 +71,10 @@ def _release(desk: Desk, sent: Mapping[str, str]) -> str:
     work = _work(desk)
     if any(box not in sent for box in screens.understood(work)):
         raise UsageError("Tick what you have read before you release.")
+    if work.stamp != work.stamp_now:
+        desk.read(work, work.label, work.person)
+        desk.notice = "table_changed"
+        return work.first_screen
     typed = sent.get("folder", "").strip().strip('"')  # Windows copies a path with quotes
     out = Path(typed or screens.proposed_folder(work)).expanduser()
     if not (out.is_absolute() and out.name):  # a disk itself is no new folder
@@ -98,11 +113,16 @@ def _look(desk: Desk, sent: Mapping[str, str]) -> str:
     return "look"
 
 
-def _find(desk: Desk, sent: Mapping[str, str]) -> str:
+def _find(desk: Desk, sent: Mapping[str, str]) -> str | Answer:
     """Look for one person; whoever sees the answer and chooses anew has looked at private rows."""
     work, release, keywords, _ = _attacked(desk, sent)
     keywords.pop("match", None)
-    person = {name: sent.get(f"value-{place}", "") for place, name in screens.person_fields(work)}
+    typed = {name: sent.get(f"value-{place}", "").strip() for place, name in screens.person_fields(work)}
+    person = work.as_written(typed)
+    try:
+        check_person(work.schema, person)
+    except SfumatoError as error:
+        return desk.answer("look", sentence_of(error), typed=typed)
 
     def then(found: Mapping[str, Any]) -> None:
         desk.person_found = found
@@ -184,7 +204,7 @@ def _language(desk: Desk, sent: Mapping[str, str]) -> str:
 
 def _end(desk: Desk, sent: Mapping[str, str]) -> Answer:  # noqa: ARG001
     desk.ended.set()
-    return page("ended", desk.language or ENGLISH, {})
+    return page("ended", desk.spoken, {})
 
 
 def _go_on(desk: Desk, sent: Mapping[str, str]) -> str:
@@ -212,6 +232,7 @@ def _work(desk: Desk) -> Work:
 FORMS: dict[str, Take] = {
     "start-example": _example,
     "start-go-on": _go_on,
+    "start-replace": _replace,
     "columns": _columns,
     "columns-written": _written,
     "strength": _strength,

@@ -15,18 +15,16 @@ from sfumato.api.desk.heard import SOURCES, source_of
 from sfumato.api.desk.pages import FILES
 from sfumato.api.desk.picture import Spot, scatter
 from sfumato.api.desk.spelled import as_command, as_python, declared_as_commands, declared_in_python
+from sfumato.api.desk.typed import NUMBERS, in_words, shown
 from sfumato.api.desk.words import figure, say
 from sfumato.api.desk.work import (
     CHANCES,
-    NUMBERS,
     PUSH,
     STEPS,
     Work,
-    in_words,
     lifted_to,
     name_of,
     said_of,
-    shown,
     strengths,
 )
 from sfumato.auditing.extra import three_risks
@@ -81,7 +79,7 @@ def _said(work: Work, column: Column) -> dict[str, str]:
     if column.name in work.mistakes:
         return {name: work.typed.get((column.name, name), "") for name in names}
     public = column.source == "public"
-    ends = (shown(column.low), shown(column.high)) if public else ("", "")
+    ends = (shown(column.low, work.dotted), shown(column.high, work.dotted)) if public else ("", "")
     source = source_of(column.reason or "") if public else ("", "")
     return dict(zip(names, (*ends, in_words(column), *source), strict=True))
 
@@ -104,7 +102,9 @@ def columns(work: Work, language: str) -> dict[str, Any]:
     for place, column in enumerate(schema.columns):
         public = column.source == "public"
         is_number = column.kind in NUMBERS
-        read = f"{shown(column.low)} – {shown(column.high)}" if is_number else in_words(column)
+        read = (
+            " – ".join(shown(end, work.dotted) for end in (column.low, column.high)) if is_number else in_words(column)
+        )
         found.append(
             {
                 "place": place,
@@ -128,6 +128,7 @@ def columns(work: Work, language: str) -> dict[str, Any]:
         "labels": schema.names,
         "sources": SOURCES,
         "most": MOST,
+        "date": "31.12.2001" if work.dotted else "2001-12-31",
         "command": declared_as_commands(schema, _named(work), work.written),
         "python": declared_in_python(schema, _named(work), work.written),
     }

@@ -44,6 +44,19 @@ START: dict[str, tuple[str, str]] = {
         "Ziehen Sie sie auf diese Seite oder wählen Sie sie aus: CSV, Excel, Parquet, SPSS, Stata.",
     ),
     "open_table": ("Open it", "Öffnen"),
+    "replace_title": ("Another table came:", "Eine andere Tabelle kam:"),
+    "replace_text": (
+        "To take it gives up what was declared, chosen and tried here. What was released stays. The present table is",
+        "Mit ihr geht verloren, was hier erklärt, gewählt und ausprobiert wurde. Freigegebenes bleibt. Jetzt ist es",
+    ),
+    "replace_not": ("Stay with the present table", "Bei der jetzigen bleiben"),
+    "replace": ("Take the other one", "Die andere nehmen"),
+    "lost": (
+        "The desk was ended before you were done. Its copy of the table that you had dropped is gone, and with it what "
+        "you declared; what was released is still there. Choose the table again:",
+        "Der Tisch wurde beendet, bevor Sie fertig waren. Seine Kopie Ihrer Tabelle ist fort, und mit ihr, was Sie "
+        "erklärt hatten; was freigegeben wurde, ist noch da. Wählen Sie die Tabelle noch einmal:",
+    ),
     "go_on_title": ("Unfinished work", "Unfertige Arbeit"),
     "go_on_text": (
         "The desk ended before you did. What was declared, tried and begun is still there.",
@@ -82,6 +95,16 @@ START: dict[str, tuple[str, str]] = {
     "columns_how": (
         "Say what your source allows, not what is in the table: its smallest and largest value belong to two people.",
         "Sagen Sie, was Ihre Quelle zulässt, nicht, was in der Tabelle steht: Deren Enden gehören zwei Menschen.",
+    ),
+    "mistakes": ("Not taken, and marked below: {count}.", "Nicht übernommen und unten markiert: {count}."),
+    "taken_back": (
+        "A declaration was taken back, and the column was read again. Look at it, then go on.",
+        "Eine Erklärung wurde zurückgenommen und die Spalte neu gelesen. Sehen Sie sie an, dann weiter.",
+    ),
+    "table_changed": (
+        "The table was changed since it was read. Nothing was released. It was read again: look at its columns first.",
+        "Die Tabelle wurde geändert, seit sie gelesen wurde. Nichts wurde freigegeben. Sie wurde neu gelesen: Sehen "
+        "Sie zuerst die Spalten an.",
     ),
     "rows_count": ("{count} rows", "{count} Zeilen"),
     "label": ("Column to predict", "Spalte zum Vorhersagen"),

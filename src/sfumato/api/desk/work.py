@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import csv
 import hashlib
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,8 +15,9 @@ from typing import Any
 
 from sfumato.advising.advice import Advice, Bound, Known, advise
 from sfumato.advising.wish import Wish
-from sfumato.api.desk.heard import SOURCES, sentence_of
+from sfumato.api.desk.heard import sentence_of
 from sfumato.api.desk.site import Site
+from sfumato.api.desk.typed import ISO, NUMBERS, as_number, bound_of, changed, dialect_of, iso, reason_of
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.core.files import write_whole
 from sfumato.core.wording import Said
@@ -38,7 +38,6 @@ from sfumato.table.csv_table import PLAIN, Dialect
 SCHEMA, CONFIG = "schema.json", "config.yaml"
 FIELDS = ("use", "low", "high", "words", "known", "why", "sure")
 """What the form says of each column."""
-NUMBERS = ("numeric", "integer", "date")
 KEEP, LEAVE = "keep", "leave"
 CHANCES = tuple(tenth / 10 for tenth in range(11, 96))
 """Of 10, what a fact with 1 chance in 10 may be lifted to."""
@@ -57,8 +56,8 @@ LOOK, PUSH = "look", "push"
 STEPS = ("columns", "strength", "try", "release", LOOK)
 NOTE = "work.json"
 KEPT = (
-    "name", "rows", "label", "person", "rows_per_person", "chances", "trust", "cohort", "looked", "chosen", "pinned",
-    "format", "folder", "released", "pushed",
+    "name", "rows", "label", "person", "rows_per_person", "chances", "trust", "cohort", "stamp", "dotted",
+    "looked", "chosen", "pinned", "format", "folder", "released", "pushed",
 )  # fmt: skip
 CHOSEN = "by its owner, who looked at what settings do to this table"
 
@@ -79,6 +78,10 @@ class Work:
     trust: str = OWNER
     cohort: str = ""
     """The owner's name for these people, by which their releases are set apart from those of others."""
+    stamp: str = ""
+    """When the table was written last, as it was read."""
+    dotted: bool = False
+    """Whether it writes dates as 31.12.2001."""
     looked: bool = False
     """Whether private rows were looked at before a setting was chosen: trials, or a release that was seen already."""
     written: Dialect = PLAIN
@@ -149,6 +152,21 @@ class Work:
         work.out = None if out is None else Path(out)
         return work if table.exists() and private.parent not in table.parents else None
 
+    @classmethod
+    def lost_name(cls, private: Path) -> str:
+        """The owner's name for the dropped table of such a folder, which is gone with the desk that had it."""
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+            told = json.loads((private / NOTE).read_text(encoding="utf-8"))
+            return str(told["name"]) if private.parent in Path(told["table"]).parents else ""
+        return ""
+
+    @property
+    def stamp_now(self) -> str:
+        with contextlib.suppress(OSError):
+            found = self.table.stat()
+            return f"{found.st_mtime_ns} {found.st_size}"
+        return ""
+
     @property
     def is_read(self) -> bool:
         return self.schema_file.exists()
@@ -164,9 +182,9 @@ class Work:
 
     def take_written(self, sent: Mapping[str, str]) -> None:
         """How the file is written, and that of another tool's release."""
-        self.written = _dialect(sent, "")
+        self.written = dialect_of(sent, "")
         if self.foreign is not None:
-            self.foreign_written = _dialect(sent, "-theirs")
+            self.foreign_written = dialect_of(sent, "-theirs")
 
     # 1: columns
 
@@ -182,6 +200,8 @@ class Work:
             given = {name: sent.get(f"{name}-{place}", "").strip() for name in FIELDS}
             if column.kind in ("numeric", "integer"):
                 given |= {end: given[end].replace(",", ".") for end in ("low", "high")}
+            if column.kind == "date":
+                given |= {end: iso(given[end]) for end in ("low", "high")}
             try:
                 self._take_column(declaring, column, given)
             except CopiedError:
@@ -204,11 +224,11 @@ class Work:
             if column.source == "public":  # it is taken back
                 declaring.schema = declaring.schema.with_column(column.name, source="learned", reason=None)
                 self.taken_back = True
-            elif _changed(column, given):
+            elif changed(column, given):
                 raise UsageError(SOURCE_MISSING)
             return
-        reason = _reason(column, given)
-        if column.source == "public" and not _changed(column, given) and column.reason == reason:
+        reason = reason_of(column, given)
+        if column.source == "public" and not changed(column, given) and column.reason == reason:
             return
         self._declare(declaring, column, given, reason)
 
@@ -220,9 +240,11 @@ class Work:
             return
         if not (given["low"] and given["high"]):
             raise UsageError("Type the least and the largest value that your source allows.")
+        if column.kind == "date" and not all(ISO.fullmatch(given[end]) for end in ("low", "high")):
+            raise UsageError("Type dates as 31.12.2001, or as 2001-12-31.")
         if given["sure"]:
             # The source says just these numbers: the owner's own hand, which the card and `sfumato show` tell of.
-            ends = {end: _bound(column, given[end]) for end in ("low", "high")}
+            ends = {end: bound_of(column, given[end]) for end in ("low", "high")}
             declaring.schema = declaring.schema.with_column(column.name, **ends, source="public", reason=reason)
         else:
             declaring.declare(column.name, reason, Typed(given["low"], given["high"]))
@@ -306,6 +328,11 @@ class Work:
             self.label, self.match = sent.get("label") or None, sent.get("match") or None
         self.looked = True
 
+    def as_written(self, typed: Mapping[str, str]) -> dict[str, str]:
+        """A person's values, typed as the table has them, as attackers take them."""
+        kinds = {one.name: one.kind for one in self.schema.columns}
+        return {name: as_number(value, kinds[name], self.written) for name, value in typed.items()}
+
     # 4: release
 
     @property
@@ -382,13 +409,6 @@ def _tried(folder: Path, names: tuple[str, ...]) -> Sequence[Mapping[str, Any]]:
     return settings(sorted(cells, key=lambda cell: (cell["mechanism"], cell["openness"], cell["split"])))
 
 
-def _dialect(sent: Mapping[str, str], of: str) -> Dialect:
-    """What the form says of a file; the fields' names end with `of`."""
-    words = (word.strip() for word in sent.get(f"missing{of}", "").split(","))
-    encoding, decimal = sent.get(f"encoding{of}") or "utf-8", sent.get(f"decimal{of}") or "."
-    return Dialect(decimal, encoding, tuple(filter(None, words)), sent.get(f"delimiter{of}", ""))
-
-
 @lru_cache(maxsize=1_000)
 def _ahead(posterior: float, trust: str, cap: int | None, cohort: str | None, *_ledger: float) -> Ahead:
     """As long as the ledger stays as it is."""
@@ -423,40 +443,3 @@ def lifted_to(values: Values) -> float | None:
     """Of 10 chances, how many a fact with one may come to, rounded up; None where there is no bound."""
     told = chance_at_most(PRIOR, values.loss) if values.bounded else None
     return float(told.values["chances"]) if isinstance(told, Said) else None
-
-
-def _changed(column: Column, given: Mapping[str, str]) -> bool:
-    """Whether the form says something else than the schema."""
-    if column.kind in NUMBERS:
-        there = (shown(column.low), shown(column.high)) if column.source == "public" else ("", "")
-        return (given["low"], given["high"]) != there
-    return given["words"] != in_words(column)
-
-
-def _reason(column: Column, given: Mapping[str, str]) -> str:
-    """How the owner knows a range, as readers are told."""
-    source, why = SOURCES.get(given["known"]), given["why"]
-    if source is None and not why:
-        raise UsageError("Say where the range of {name} is known from.", name=column.name)
-    return ": ".join(part for part in (source, why) if part)
-
-
-def _bound(column: Column, typed: str) -> Any:
-    if column.kind == "date":
-        return typed
-    try:
-        return float(typed)
-    except ValueError:
-        raise UsageError("{name} needs numbers as its range.", name=column.name) from None
-
-
-def shown(value: Any) -> str:
-    """A bound as people write it."""
-    return "" if value is None else f"{value:.15g}" if isinstance(value, float) else str(value)
-
-
-def in_words(column: Column) -> str:
-    """Categories in one line, as they can be typed again."""
-    line = io.StringIO()
-    csv.writer(line).writerow(column.categories or ())
-    return line.getvalue().strip()
