@@ -474,3 +474,29 @@ def test_a_dropped_table_that_a_killed_desk_had_is_told_as_gone(patients, opened
     page = visitor.page("start")
     assert "Its copy of the table that you had dropped is gone" in page
     assert "table.csv" in page.replace("<wbr>", "")
+
+
+def test_it_is_said_in_time_what_cannot_be_tried_later_and_that_it_teaches_nothing(opened, patients, tmp_path):  # noqa: F811
+    visitor = opened(patients)
+    visitor.enter()
+    assert "put some rows into a file of their own now" in visitor.page("columns")
+    visitor.send("columns", "columns", label="ill", next="1", **DECLARED)
+    visitor.page("columns")
+    for chances, useless in (("1.2", True), ("9", False)):
+        visitor.send("strength", "strength", chances=chances, save="1")
+        for screen in ("strength", "try", "release"):
+            page = visitor.page(screen)
+            teaches_nothing = "Do not expect it to be of use" in page or "teach nothing" in page
+            assert teaches_nothing == useless, (screen, chances)
+    visitor.send("strength", "strength", chances="1.2", save="1")
+    planned = visitor.page("release")
+    visitor.send("release", "release", folder=str(tmp_path / "out"))
+    page = visitor.page("release")
+    for file in (tmp_path / "out").iterdir():
+        if file.name not in ("key.json", "report.html"):
+            assert file.name in planned, file.name
+            assert f"files/{file.name}" in page
+            assert visitor.ask("GET", f"{visitor.root}files/{file.name}")[0] == 200
+    assert "Do not expect it to be of use" in page
+    rows = re.search(r"Released (\d+) rows", page)[1]
+    assert ("Your table has 240:" in page) == (rows != "240")

@@ -32,9 +32,11 @@ class Exposure:
 _IDENTIFIERS = (
     "id|ident|identifier|uuid|guid|mrn|ssn|nhs|nino|iban|bic|account|konto|passport|pass|licence|license|card|karte|"
     "phone|tel|telephone|telefon|mobile|handy|fax|email|mail|name|surname|forename|firstname|lastname|vorname|nachname|"
-    "address|adresse|street|strasse|straße|url|ip|login|username|user|plate|kennzeichen|fallnummer|patnr|versnr|svnr|"
-    "signature|unterschrift|photo|foto|nr|nummer|patientennummer|telefonnummer|versichertennummer|patientenname"
+    "address|adresse|street|strasse|straße|url|ip|login|username|user|plate|kennzeichen|kennung|aktenzeichen|akte|"
+    "signature|unterschrift|photo|foto|patientenname"
 )
+_ENDINGS = ("nr", "nummer", "kennung", "kennzeichen", "kennziffer")
+"""Of German words for numbers of people, cases and files, which are written in one."""
 _OTHERS_KNOW = (
     "age|alter|sex|gender|geschlecht|race|ethnicity|ethnic|nationality|nation|country|land|religion|konfession|"
     "language|sprache|marital|familienstand|children|kinder|household|haushalt|education|bildung|school|schule|"
@@ -74,7 +76,7 @@ def exposure(schema: Schema) -> list[Exposure]:
 
 def _of(column: Column) -> Exposure:
     words = {word.lower() for word in _PARTS.findall(_HUMPS.sub(" ", column.name))}
-    if words & set(_IDENTIFIERS.split("|")):
+    if words & set(_IDENTIFIERS.split("|")) or any(word.endswith(_ENDINGS) for word in words):
         return Exposure(column.name, MOST, IDENTIFIER)
     if words & set(_PLACE_TIME.split("|")) or column.kind == "date":
         return Exposure(column.name, 4, WHERE_AND_WHEN)

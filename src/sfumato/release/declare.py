@@ -20,7 +20,12 @@ END_NAMES = {"low": "lower", "high": "upper"}
 
 
 class CopiedError(UsageError):
-    """A bound that is what was read off the table, or nearly: some person's value, or just what a form says."""
+    """A bound that is what was read off the table, or nearly: some person's value, or just what a form says. `ends` are
+    those of the range."""
+
+    def __init__(self, sentence: str, ends: Sequence[str]) -> None:
+        super().__init__(sentence)
+        self.ends = tuple(ends)
 
 
 @dataclass(frozen=True)
@@ -141,7 +146,8 @@ def _check_range(column: Column, typed: Typed, read: bool, memory: ReadOff, path
         raise CopiedError(
             f"{where}: its {ends} bound {'are' if len(copied) > 1 else 'is'} what was read off the table, or a "
             "rounding of it, which is some person's value. Type what you know from elsewhere: "
-            f"{example(path, column)}{_by_hand(path)}"
+            f"{example(path, column)}{_by_hand(path)}",
+            copied,
         )
 
 
@@ -154,7 +160,8 @@ def _check_against(read: Column, column: Column, path: Path) -> None:
         raise CopiedError(
             f"Column {column.name!r}: its {' and '.join(END_NAMES[end] for end in ends)} bound is what the file says "
             "was read off a table, or a thousandth from it. Type what you know from elsewhere: "
-            f"{example(path, column)}{_by_hand(path)}"
+            f"{example(path, column)}{_by_hand(path)}",
+            ends,
         )
 
 

@@ -71,6 +71,9 @@ def _release(desk: Desk, sent: Mapping[str, str]) -> str:
     work = _work(desk)
     if any(box not in sent for box in screens.understood(work)):
         raise UsageError("Tick what you have read before you release.")
+    if work.undecided:
+        told = "Say first in step 1 whether these are kept or left out: {names}."
+        raise UsageError(told, names=", ".join(work.undecided))
     if work.stamp != work.stamp_now:
         desk.read(work, work.label, work.person)
         desk.notice = "table_changed"

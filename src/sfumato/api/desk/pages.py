@@ -21,6 +21,9 @@ FILES = {
     "release.xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     "release.parquet": "application/vnd.apache.parquet",
     "card.json": "application/json",
+    "model.json": "application/json",
+    "signed.txt": "text/plain; charset=utf-8",
+    "signed.txt.sig": "application/octet-stream",
     "report.html": "text/html; charset=utf-8",
     "certificate.html": "text/html; charset=utf-8",
 }

@@ -30,8 +30,11 @@ from sfumato.api.desk.work import (
 from sfumato.auditing.extra import three_risks
 from sfumato.auditing.report.bottom_line import proof
 from sfumato.auditing.report.bottom_line import rows as bottom_line_rows
+from sfumato.guarantee import AllReleases
 from sfumato.mechanisms import MECHANISMS
 from sfumato.release.asked import TRUSTS
+from sfumato.release.signature import SIGNATURE, SIGNED
+from sfumato.release.write_release import MODEL
 
 if TYPE_CHECKING:
     from sfumato.advising.advice import Advice
@@ -61,13 +64,27 @@ def _states(work: Work, language: str) -> dict[str, str]:
     learned, tried = len(work.read_off), len(work.tried)
     found: dict[str, str] = {
         "columns": say("state_declared", language) if not learned else say("state_read_off", language, count=learned),
-        "strength": say("state_chances", language, chances=work.chances),
+        "strength": "" if work.site else _bound_state(work, language),
         "try": say("state_tried", language, count=tried) if tried else say("state_not_tried", language),
         "release": say("state_released" if work.out else "state_not_released", language),
         "look": say("state_looked" if work.audit else "state_not_looked", language),
         "push": say("state_pushed" if work.pushed else "state_not_pushed", language),
     }
     return found if work.site is None else found | dict.fromkeys(("strength", "try"), say("state_settled", language))
+
+
+def _bound_state(work: Work, language: str) -> str:
+    """What was released is bounded by; before, what the release and the ledger will come to."""
+    if work.released:
+        stated = work.released["stated"]
+        values = AllReleases.from_dict(stated["guarantee"], stated["release"]["earlier_releases"]).promised
+    elif work.looked or work.read_off:
+        return say("measured_word", language)
+    else:
+        ahead = work.ahead(work.held_by)
+        values = ahead.together or ahead.alone
+    chances = lifted_to(values)
+    return say("state_no_bound", language) if chances is None else say("state_chances", language, chances=chances)
 
 
 # 1
@@ -128,6 +145,7 @@ def columns(work: Work, language: str) -> dict[str, Any]:
         "labels": schema.names,
         "sources": SOURCES,
         "most": MOST,
+        "undecided": work.undecided,
         "date": "31.12.2001" if work.dotted else "2001-12-31",
         "command": declared_as_commands(schema, _named(work), work.written),
         "python": declared_in_python(schema, _named(work), work.written),
@@ -149,6 +167,7 @@ def strength(work: Work, language: str) -> dict[str, Any]:
         "promises": {trust: _promised(work, trust, language) for trust in TRUSTS},
         "missed": (together := _together(work, work.held_by)) is not None and together > work.chances,
         "expected": _expected(advice, language),
+        "useless": _is_useless(advice),
         "least": CHANCES[0],
         "most": CHANCES[-1],
         "ahead": work.ahead(work.held_by),
@@ -214,6 +233,7 @@ def trials(work: Work, language: str) -> dict[str, Any]:
     first = [name for name in work.pinned if name in tried]
     return {
         "expected": _expected(work.advice(), language),
+        "useless": _is_useless(work.advice()),
         "unproved": _unproved(work, language),
         "letters": letters,
         "experience": {name: (one, said_of(one.bound)) for name, one in known.items()},
@@ -239,6 +259,13 @@ def _expected(advice: Advice, language: str) -> str:
     return say("expect_right", language, **given, least=least, most=most)
 
 
+def _is_useless(advice: Advice) -> bool:
+    """Whether public tables like this one taught no more than their commonest answer."""
+    known = advice.forecast
+    equal = round(100 * known.accuracy) <= round(100 * known.majority)
+    return advice.known.label is not None and (known.useless or equal)
+
+
 def _references(work: Work, known: Mapping[str, Advice], language: str) -> list[tuple[str, float]]:
     """Originals and commonest class: of the table itself where it was tried on, else of public tables."""
     own = next((one for one in work.tried if one.get("majority") is not None), None)
@@ -259,11 +286,13 @@ def release(work: Work, language: str) -> dict[str, Any]:
     return {
         "advice": advice,
         "unproved": _unproved(work, language),
+        "useless": not work.chosen and work.site is None and _is_useless(advice),
         "promise": _promised(work, work.held_by, language),
         "proof": proof(work.released["stated"]) if work.released else "",
         "said": said_of(advice.bound),
         "folder": str(proposed_folder(work)),
         "understood": understood(work),
+        "planned": _planned(work),
         "leaves": [name for name in files if name not in PRIVATE_FILES],
         "stays": [name for name in files if name in PRIVATE_FILES],
         "files": _handed_out(work),
@@ -271,6 +300,12 @@ def release(work: Work, language: str) -> dict[str, Any]:
         "gaps": work.method.leaves_cells_out,
         **_spelled(work),
     }
+
+
+def _planned(work: Work) -> list[str]:
+    """Files that a release will have, and that may leave."""
+    model = [MODEL] if work.method.made_up else []
+    return [f"release.{work.format_of(None)}", "card.json", "certificate.html", *model, SIGNED, SIGNATURE]
 
 
 def understood(work: Work) -> list[str]:
@@ -378,7 +413,9 @@ def _public_use(work: Work, language: str) -> str:
     if found is None or not made or not made.get("chances") or _is_use_known(found):
         return ""
     advice = work.advice(made["chances"], made["trust"])
-    return _expected(advice, language) if advice.mechanism == made["mechanism"] else ""
+    if advice.mechanism != made["mechanism"]:
+        return ""
+    return " ".join([_expected(advice, language), *([say("useless", language)] if _is_useless(advice) else [])])
 
 
 def _audit_spelled(work: Work) -> dict[str, Any]:

@@ -62,6 +62,7 @@ WORDS: dict[str, tuple[str, str]] = START | {
     "state_declared": ("all ranges declared", "alle Bereiche erklärt"),
     "state_read_off": ("ranges read off your data: {count}", "aus Ihren Daten abgelesene Bereiche: {count}"),
     "state_chances": ("at most {chances} in 10", "höchstens {chances} von 10"),
+    "state_no_bound": ("no bound", "keine Schranke"),
     "state_not_tried": ("not tried", "nicht ausprobiert"),
     "state_tried": ("{count} settings tried", "{count} Einstellungen ausprobiert"),
     "state_not_released": ("nothing released", "nichts freigegeben"),
@@ -134,10 +135,10 @@ WORDS: dict[str, tuple[str, str]] = START | {
         "Schranke.",
     ),
     "promise_missed": (
-        "{chances} in 10 cannot be kept, because earlier releases count too. Only if these are other people can it: "
-        "say so below.",
-        "{chances} von 10 lässt sich nicht halten, weil frühere Freigaben mitzählen. Nur wenn dies andere Menschen "
-        "sind, geht es: Sagen Sie es unten.",
+        "{chances} in 10 cannot be kept, because earlier releases count too. Those of other people do not, where both "
+        "have a name: see below.",
+        "{chances} von 10 lässt sich nicht halten, weil frühere Freigaben mitzählen. Die von anderen Menschen zählen "
+        "nicht, wo beide einen Namen haben: siehe unten.",
     ),
     "promise_but": ("It may fail with probability 1 in {count}.", "Mit Wahrscheinlichkeit 1 zu {count} gilt es nicht."),
     "unproved_read": (
@@ -218,6 +219,12 @@ WORDS: dict[str, tuple[str, str]] = START | {
         "Without a column to predict, this was not tried on public tables at such a strength.",
         "Ohne Spalte zum Vorhersagen wurde das an öffentlichen Tabellen bei dieser Stärke nicht ausprobiert.",
     ),
+    "useless": (
+        "Do not expect it to be of use: learning from the releases of such tables was right no more often than always "
+        "giving the commonest answer.",
+        "Erwarten Sie nicht, dass es taugt: Aus Freigaben solcher Tabellen zu lernen war nicht öfter richtig als immer "
+        "die häufigste Antwort.",
+    ),
     "expect_moved": ("Save, to see what to expect of it.", "Speichern Sie, um zu sehen, was zu erwarten ist."),
     # 3
     "try_title": ("What would it be good for?", "Wozu taugt es?"),
@@ -265,6 +272,17 @@ WORDS: dict[str, tuple[str, str]] = START | {
     "leaves_site": (
         "what step 6 shows before it sends it: released rows or noisy counts, and the card",
         "was Schritt 6 zeigt, bevor er es sendet: freigegebene Zeilen oder verrauschte Zählungen, und die Karte",
+    ),
+    "leaves_hint": (
+        "signed.txt and signed.txt.sig show that the release is yours; model.json, of made-up rows, is what they were "
+        "drawn from.",
+        "signed.txt und signed.txt.sig zeigen, dass die Freigabe von Ihnen ist; aus model.json wurden ausgedachte "
+        "Zeilen gezogen.",
+    ),
+    "rows_noisy": (
+        "Your table has {count}: how many rows are made up is left to chance, so that their number tells of nobody.",
+        "Ihre Tabelle hat {count}: Wie viele Zeilen ausgedacht werden, bestimmt auch der Zufall, damit ihre Zahl "
+        "niemanden verrät.",
     ),
     "stays_files": (
         "your table, report.html, and a key or a private match file where the method needs them",

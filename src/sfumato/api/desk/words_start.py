@@ -106,6 +106,13 @@ START: dict[str, tuple[str, str]] = {
         "Die Tabelle wurde geändert, seit sie gelesen wurde. Nichts wurde freigegeben. Sie wurde neu gelesen: Sehen "
         "Sie zuerst die Spalten an.",
     ),
+    "columns_outside": (
+        "Some attackers, and of what use made-up rows are, can be tried only on people who are not in the table. If "
+        "you want that, put some rows into a file of their own now, before you release, and choose it in step 5.",
+        "Einige Angreifer, und wozu ausgedachte Zeilen taugen, lassen sich nur an Menschen ausprobieren, die nicht in "
+        "der Tabelle stehen. Legen Sie dafür jetzt, vor der Freigabe, einige Zeilen in eine eigene Datei; in Schritt 5 "
+        "wählen Sie sie aus.",
+    ),
     "rows_count": ("{count} rows", "{count} Zeilen"),
     "label": ("Column to predict", "Spalte zum Vorhersagen"),
     "no_label": ("none", "keine"),
@@ -143,10 +150,24 @@ START: dict[str, tuple[str, str]] = {
         "Say where this range is known from; it was not taken.",
         "Sagen Sie, woher dieser Bereich bekannt ist; er wurde nicht übernommen.",
     ),
-    "mistake_copied": (
-        "One of these ends is where your table ends, or nearly: some person's value. Type what your source says.",
-        "Eines dieser Enden ist das Ihrer Tabelle, oder fast: der Wert einer Person. Tippen Sie, was Ihre Quelle sagt.",
+    "mistake_copied_low": (
+        "The lower end is where your table begins, or a rounding of it. Type what your source says.",
+        "Das untere Ende ist der Anfang Ihrer Tabelle oder eine Rundung davon. Tippen Sie, was Ihre Quelle sagt.",
     ),
+    "mistake_copied_high": (
+        "The upper end is where your table ends, or a rounding of it. Type what your source says.",
+        "Das obere Ende ist das Ihrer Tabelle oder eine Rundung davon. Tippen Sie, was Ihre Quelle sagt.",
+    ),
+    "mistake_copied_low_high": (
+        "Both ends are those of your table, or roundings of them. Type what your source says.",
+        "Beide Enden sind die Ihrer Tabelle oder Rundungen davon. Tippen Sie, was Ihre Quelle sagt.",
+    ),
+    "mistake_undecided": (
+        "No list of words can hold what stands here. Leave it out, or keep it and type the words that it may hold.",
+        "Keine Liste von Wörtern fasst, was hier steht. Lassen Sie die Spalte weg, oder behalten Sie sie und tippen "
+        "Sie die Wörter, die sie enthalten darf.",
+    ),
+    "choose": ("choose:", "wählen Sie:"),
     "sure": (
         "My source says just these numbers. Readers are told that it is my word.",
         "Meine Quelle nennt genau diese Zahlen. Leserinnen erfahren, dass es mein Wort ist.",

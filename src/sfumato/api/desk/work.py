@@ -48,8 +48,10 @@ MOST_PINNED = 26
 """Marks are letters."""
 SOURCE_MISSING = "source"
 """A range was typed, and not where it is known from: the page has words of its own for it."""
+UNDECIDED = "undecided"
+"""Nobody said yet whether a column is left out, likewise."""
 COPIED = "copied"
-"""A mistake that the page has its own words for, and a box beside them."""
+"""A mistake that the page has its own words for, with the ends that it is about, and a box beside them."""
 LARGE = 1_000_000
 """Rows from which a release goes through the file in blocks, and can be gone on with after a crash."""
 LOOK, PUSH = "look", "push"
@@ -57,7 +59,7 @@ STEPS = ("columns", "strength", "try", "release", LOOK)
 NOTE = "work.json"
 KEPT = (
     "name", "rows", "label", "person", "rows_per_person", "chances", "trust", "cohort", "stamp", "dotted",
-    "looked", "chosen", "pinned", "format", "folder", "released", "pushed",
+    "decided", "looked", "chosen", "pinned", "format", "folder", "released", "pushed",
 )  # fmt: skip
 CHOSEN = "by its owner, who looked at what settings do to this table"
 
@@ -110,6 +112,8 @@ class Work:
     sides: Mapping[str, Any] | None = None
     typed: dict[tuple[str, str], str] = field(default_factory=dict)
     """What was typed, by column and field: shown again where it was refused."""
+    decided: tuple[str, ...] = ()
+    """Columns of which the owner said whether they are kept: reading alone leaves none out."""
     mistakes: dict[str, str] = field(default_factory=dict)
     taken_back: bool = False
     """Whether a declaration was taken back just now: the column is to be read again."""
@@ -146,7 +150,12 @@ class Work:
             told = json.loads((private / NOTE).read_text(encoding="utf-8"))
             table, out = Path(told.pop("table")), told.pop("out")
             written = Dialect(**{**(found := told.pop("written")), "missing": tuple(found["missing"])})
-            work = cls(table=table, private=private, written=written, **{**told, "pinned": tuple(told["pinned"])})
+            work = cls(
+                table=table,
+                private=private,
+                written=written,
+                **{**told, **{name: tuple(told[name]) for name in ("pinned", "decided")}},
+            )
         except (OSError, ValueError, TypeError, KeyError):
             return None
         work.out = None if out is None else Path(out)
@@ -170,6 +179,12 @@ class Work:
     @property
     def is_read(self) -> bool:
         return self.schema_file.exists()
+
+    @property
+    def undecided(self) -> tuple[str, ...]:
+        """Columns of words that no list could hold, of which the owner has not said whether they are left out."""
+        left = [one.name for one in self.schema.columns if one.role == "identifier"]
+        return () if self.site is not None else tuple(name for name in left if name not in self.decided)
 
     @property
     def read_off(self) -> tuple[str, ...]:
@@ -204,14 +219,18 @@ class Work:
                 given |= {end: iso(given[end]) for end in ("low", "high")}
             try:
                 self._take_column(declaring, column, given)
-            except CopiedError:
-                self.mistakes[column.name] = COPIED
+            except CopiedError as error:
+                self.mistakes[column.name] = "_".join([COPIED, *error.ends])
             except SfumatoError as error:
                 self.mistakes[column.name] = sentence_of(error)
         declaring.schema.save(self.schema_file)
         self.schema_file.chmod(0o600)
 
     def _take_column(self, declaring: Declaring, column: Column, given: Mapping[str, str]) -> None:
+        if given["use"]:
+            self.decided = tuple(dict.fromkeys((*self.decided, column.name)))
+        elif column.role == "identifier":
+            raise UsageError(UNDECIDED)
         role = "identifier" if given["use"] == LEAVE else "private"
         if given["use"] and column.role in ("private", "identifier") and role != column.role:
             declaring.schema = declaring.schema.with_column(column.name, role=role)
