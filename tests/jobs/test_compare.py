@@ -379,3 +379,12 @@ def test_the_attackers_are_one_tab_stop_that_arrow_keys_move_and_the_picture_fol
     assert after == f"0 {second}", "what is hidden is no stop"
     assert float(re.search(r"[\d.]+", where)[0]) == pytest.approx(LEFT + (RIGHT - LEFT) * 10 / 30, abs=0.1)
     assert gained == "+10 extra (+10 to +10, naive-estimate)"
+
+
+@pytest.mark.parametrize("mechanism", ["random-rotation", "principal-laplace"])
+def test_a_trial_repeats_whatever_is_drawn_in_it(mechanism, tmp_path):
+    """Keys too, which a release takes from the system: the same question gets the same answer."""
+    asked = {"mechanisms": [mechanism], "attacks": ["naive-estimate", "bayes-window"], "strengths": (0.5,)}
+    first, again = (compared(tmp_path / name, **asked).data["settings"] for name in ("first", "again"))
+    assert first == again
+    assert first

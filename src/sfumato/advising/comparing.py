@@ -27,6 +27,7 @@ from sfumato.core.errors import UsageError
 from sfumato.core.files import write_whole
 from sfumato.guarantee.cost import epsilon_of
 from sfumato.mechanisms import MECHANISMS, make_mechanism
+from sfumato.noise import Streams
 from sfumato.table import Encoding, Schema
 
 # The epsilon that an experiment proves: how well two worst-case records are told apart by what is released of them.
@@ -58,7 +59,8 @@ def audited_epsilon(
     rng = np.random.default_rng(seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        made.fit(encoding.encode(rows).X, encoding.encode_label(rows), encoding=encoding)
+        streams = Streams.seeded(seed)  # a trial repeats
+        made.fit(encoding.encode(rows).X, encoding.encode_label(rows), encoding=encoding, streams=streams)
         if made.recipe_.rows != "perturbed":
             raise UsageError("it draws rows, so a record may be drawn often or never")
         first, second = worst_pair(encoding)

@@ -165,7 +165,7 @@ class Mechanism(Parameters, ABC):
     ) -> Self:
         """Fit on a whole matrix of encoded rows; without an encoding, columns in [0,1] learned from the data.
 
-        `streams`: where noise of the fit's own comes from, if it has any; else the operating system's entropy.
+        `streams`: where a key and noise of the fit's own come from, if it needs them; else the system's entropy.
         """
         X, codes = as_matrix(X), as_codes(y)
         encoding = encoding or Encoding.unit(X.shape[1])
@@ -174,7 +174,7 @@ class Mechanism(Parameters, ABC):
         _check_encoded(X)
         check_choices(self.name, self.column_choices, encoding)
         if self.needs_key and key is None:
-            key = self.draw_key(encoding)
+            key = self.draw_key(encoding, streams)
         for phase in self.fitting(Given(encoding, key, streams or Streams(), codes is not None)):
             phase.play(Whole(X, codes))
         return self
@@ -351,8 +351,8 @@ class Mechanism(Parameters, ABC):
         """What only the owner is told once rows were perturbed: figures of private data, which no card may carry."""
         return {}
 
-    def draw_key(self, encoding: Encoding) -> Key:  # noqa: ARG002
-        """Draw what all blocks and sites must share."""
+    def draw_key(self, encoding: Encoding, streams: Streams | None = None) -> Key:  # noqa: ARG002
+        """Draw what all blocks and sites must share: from the system's entropy, or the `streams` of a trial."""
         raise UsageError(f"{self.name} has no key.")
 
     def key_around(self, rotation: Matrix, encoding: Encoding, searched: int | None = None) -> Key:  # noqa: ARG002

@@ -27,9 +27,9 @@ ORTHOGONAL = 1e-12
 """How far an entry of R R' may be from the identity's; drawn rotations miss it by some 1e-15."""
 
 
-def secret_generator() -> np.random.Generator:
-    """A generator of its own from the operating system's entropy, for keys."""
-    return Streams().generator(0, b"key", b"")
+def secret_generator(streams: Streams | None = None) -> np.random.Generator:
+    """A generator of its own for keys: from the operating system's entropy, or the streams of a trial."""
+    return (streams or Streams()).generator(0, b"key", b"")
 
 
 def haar_rotation(width: int, rng: np.random.Generator) -> Matrix:
@@ -98,13 +98,17 @@ class RandomRotation(Mechanism):
     scale: float = 0.1
     epsilon_record: float | None = None
 
-    def draw_key(self, encoding: Encoding) -> Key:
-        return self.key_around(haar_rotation(encoding.width, secret_generator()), encoding)
+    def draw_key(self, encoding: Encoding, streams: Streams | None = None) -> Key:
+        rng = secret_generator(streams)
+        return self._key(haar_rotation(encoding.width, rng), encoding, rng)
 
     def key_around(self, rotation: Matrix, encoding: Encoding, searched: int | None = None) -> Key:
         """A key for this rotation with a freshly drawn centre; `searched` is among how many a search chose it."""
+        return self._key(rotation, encoding, secret_generator(), searched)
+
+    def _key(self, rotation: Matrix, encoding: Encoding, rng: np.random.Generator, searched: int | None = None) -> Key:
         own, width = self._own_centre(encoding.width), encoding.width
-        drawn = secret_generator().random(width) if self.centre == "random" else np.zeros(width)
+        drawn = rng.random(width) if self.centre == "random" else np.zeros(width)
         arrays = {"matrix": rotation, "centre": drawn if own is None else own}
         if searched is not None:
             arrays[SEARCHED] = np.array([float(searched)])
@@ -230,9 +234,9 @@ class RandomProjection(Mechanism):
 
     components: int | float = 0.5
 
-    def draw_key(self, encoding: Encoding) -> Key:
+    def draw_key(self, encoding: Encoding, streams: Streams | None = None) -> Key:
         count = count_of(self.components, encoding.width, self.name)
-        generator = Streams().generator(0, b"random projection", b"")
+        generator = (streams or Streams()).generator(0, b"random projection", b"")
         matrix = generator.standard_normal((count, encoding.width)) / math.sqrt(count)
         return Key.draw(self.name, encoding.fingerprint(), {"matrix": matrix})
 

@@ -234,7 +234,8 @@ class _Run:
             return given if isinstance(given, Key) else Key.load(given)
         if kept is not None:
             return kept.secret(lambda: self.mechanism.draw_key(self.encoding))
-        return self.mechanism.draw_key(self.encoding)
+        # A trial repeats, so that advice does; its key is never kept, as one from a seed that others know might be.
+        return self.mechanism.draw_key(self.encoding, None if self.options.trial is None else self.streams)
 
     def _keep_key(self, key: Key) -> None:
         """A new key goes to --key if a place is named there, else beside the release."""
