@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -51,3 +52,16 @@ def test_an_option_of_one_method_says_that_it_is_a_parameter(command, tmp_path):
     told = "sfumato: `--search` is now `--param search=...`. The old spelling works for one more version.\n"
     assert told in command(*words, "--out", tmp_path / "loud")[2]
     assert told not in command(*words, "--out", tmp_path / "quiet", "--quiet")[2]
+
+
+def test_auditors_are_given_a_key_and_told_what_to_hand_on(command, tmp_path):
+    code, out, err = command("auditor", "key", tmp_path / "a.key")
+    public = (tmp_path / "a.key.pub").read_text().strip()
+    assert (code, err) == (0, "")
+    assert f"({public})" in out
+
+    asked = {"format": "sfumato-noise-commitment", "commitment": "ab" * 32, "auditor": public}
+    (tmp_path / "c.json").write_text(json.dumps(asked))
+    code, out, err = command("auditor", "answer", tmp_path / "c.json", "--key", tmp_path / "a.key", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["answered"] == 1

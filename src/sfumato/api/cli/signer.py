@@ -175,7 +175,7 @@ def key(
     from sfumato.release.auditable import new_auditor
 
     public = new_auditor(file)
-    console.say(f"Wrote {file}, for you alone. To owners: {file}.pub ({public.text})")
+    console.say(f"Wrote {file}, for you alone. To owners: {file}.pub ({public})")
     console.result({"key": str(file), "public": f"{file}.pub", "auditor": str(public)})
 
 
