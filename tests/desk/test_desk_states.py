@@ -500,3 +500,45 @@ def test_it_is_said_in_time_what_cannot_be_tried_later_and_that_it_teaches_nothi
     assert "Do not expect it to be of use" in page
     rows = re.search(r"Released (\d+) rows", page)[1]
     assert ("Your table has 240:" in page) == (rows != "240")
+
+
+def test_a_range_is_taken_from_the_row_above(opened, tmp_path):
+    table = tmp_path / "balances.csv"
+    table.write_text("m1,m2,m3,ill\n" + "".join(f"{i % 61},{i % 53},{i % 47},{'yn'[i % 2]}\n" for i in range(240)))
+    visitor = opened(table)
+    visitor.enter()
+    visitor.page("columns")
+    visitor.send("columns", "columns", low_0="0", high_0="90", known_0="form", same_1="1", same_2="1", save="1")
+    fields = visitor.form("columns", "columns")
+    assert [fields[f"{end}-2"] for end in ("low", "high", "known")] == ["0", "90", "form"]
+    assert "Ranges read off your data: 1 of 4." in visitor.page("columns")
+
+
+def test_trials_stand_best_first_and_the_present_choice_is_marked(opened, patients):  # noqa: F811
+    from sfumato.api.desk.screens import _best_first
+
+    tried = {"untried": []}
+    settings = {
+        "poor": {**tried, "accuracy": 0.6, "extra": 4.0},
+        "best": {**tried, "accuracy": 0.83, "extra": 4.0},
+        "leaky": {**tried, "accuracy": 0.9, "extra": 50.0},
+        "unknown": {"untried": ["linkability"], "accuracy": 1.0, "extra": 0.0},
+    }
+    assert [name for name, _ in sorted(settings.items(), key=_best_first)] == ["best", "poor", "leaky", "unknown"]
+    visitor = opened(patients)
+    visitor.enter()
+    visitor.send("columns", "columns", label="ill", save="1")
+    visitor.page("columns")
+    visitor.send("strength", "strength", chances="2.4", save="1")
+    page = visitor.page("try")
+    assert page.count('class="present"') == page.count('aria-current="true"') == 1
+    assert re.search(r'aria-current="true"><th scope="row">2.4 ', page)
+
+
+def test_excel_is_proposed_for_a_table_with_decimal_commas(opened):
+    visitor = opened()
+    visitor.enter()
+    dropped(visitor, table="a;ill\n" + "".join(f"{i % 31},{i % 7};{'yn'[i % 2]}\n" for i in range(240)))
+    visitor.send("columns", "columns-written", delimiter=";", decimal=",")
+    visitor.send("columns", "columns", label="ill", save="1")
+    assert '<option value="xlsx" selected>' in visitor.page("release")

@@ -118,5 +118,7 @@ def without_options(told: str) -> str:
     >>> without_options("It is not UTF-8 text. Name its encoding, for example --encoding cp1252.")
     'It is not UTF-8 text.'
     """
-    sentences = re.split(r"(?<=[.!?])\s+(?=[A-Z])", re.sub(r" \(--[a-z-]+\)", "", told))
+    for typed in (r" \(--[a-z-]+\)", ": give a holdout table", ": see `sfumato show`"):
+        told = re.sub(typed, "", told)
+    sentences = re.split(r"(?<=[.!?])\s+(?=[A-Z])", told)
     return " ".join(one for one in sentences if not OPTION.search(one)) or OPTION.sub("", told)

@@ -24,6 +24,8 @@ class Spot:
     right: float
     extra: float
     mark: str = ""
+    is_present: bool = False
+    """Whether it is what is chosen now."""
 
 
 def scatter(
@@ -43,6 +45,11 @@ def scatter(
         *(
             tag("rect", x=x(one.extra) - 5, y=y(one.right) - 5, width=10, height=10, class_="measured")
             for one in measured
+        ),
+        *(
+            tag("circle", cx=x(one.extra), cy=y(one.right), r=11, class_="present")
+            for one in (*proved, *measured)
+            if one.is_present
         ),
         *(
             tag("text", one.mark, x=x(one.extra), y=y(one.right) - 10, text_anchor="middle", class_="mark")

@@ -218,17 +218,25 @@ def _unproved(work: Work, language: str) -> str:
 def trials(work: Work, language: str) -> dict[str, Any]:
     if work.site is not None:
         return {}
+    present = f"{work.chances:g}" if work.chosen is None else ""
     letters = {name: chr(ord("A") + place) for place, name in enumerate(work.pinned)}
     settings = {name_of(one): one for one in work.tried}
-    tried = {name: one for name, one in settings.items() if not one["refused"]}
+    tried = {name: one for name, one in sorted(settings.items(), key=_best_first) if not one["refused"]}
+    if work.chosen is not None:
+        present = next(
+            (name for name, one in tried.items() if (one["mechanism"], one["parameters"]) == tuple(work.chosen)), ""
+        )
     # What was not tried against a whole risk stands outside the axes, never at 0.
     placed = {
         name: one for name, one in tried.items() if not one["untried"] and None not in (one["extra"], one["accuracy"])
     }
-    measured = [Spot(one["accuracy"], one["extra"], letters.get(name, "")) for name, one in placed.items()]
+    measured = [
+        Spot(one["accuracy"], one["extra"], letters.get(name, ""), name == present) for name, one in placed.items()
+    ]
     known = {f"{chances:g}": one for chances, one in work.experience()}
     public = [
-        Spot(one.forecast.accuracy, said_of(one.bound)["points"], letters.get(name, "")) for name, one in known.items()
+        Spot(one.forecast.accuracy, said_of(one.bound)["points"], letters.get(name, ""), name == present)
+        for name, one in known.items()
     ]
     first = [name for name in work.pinned if name in tried]
     return {
@@ -236,6 +244,7 @@ def trials(work: Work, language: str) -> dict[str, Any]:
         "useless": _is_useless(work.advice()),
         "unproved": _unproved(work, language),
         "letters": letters,
+        "present": present,
         "experience": {name: (one, said_of(one.bound)) for name, one in known.items()},
         "settings": {name: tried[name] for name in (*first, *(one for one in tried if one not in first))},
         "refused": [one for one in settings.values() if one["refused"]],
@@ -244,10 +253,19 @@ def trials(work: Work, language: str) -> dict[str, Any]:
     }
 
 
+def _best_first(setting: tuple[str, Mapping[str, Any]]) -> tuple[bool, float]:
+    """By right of 100 less extra of 100; what was not tried in full comes last."""
+    _, one = setting
+    if one["untried"] or None in (one.get("extra"), one.get("accuracy")):
+        return True, 0.0
+    return False, one["extra"] - 100 * one["accuracy"]
+
+
 def _expected(advice: Advice, language: str) -> str:
     """What public tables of about this size kept at this strength."""
     known, low, high = advice.forecast, *advice.forecast.rows
-    given: dict[str, Any] = {"tables": known.tables, "low": low, "high": high}
+    rows = figure(low, language) if low == high else say("low_to_high", language, low=low, high=high)
+    given: dict[str, Any] = {"tables": known.tables, "rows": rows}
     if advice.known.label is None:
         if known.one_column is None or known.two_columns is None:
             return say("expect_nothing", language)

@@ -93,8 +93,8 @@ WORDS: dict[str, tuple[str, str]] = START | {
     "chances": ("chances in 10", "Chancen von 10"),
     "who_holds": ("Who may hold the rows?", "Wer darf die Zeilen haben?"),
     "trust_owner": (
-        "only we, who hold the table now: others get made-up rows, and the bound is for who is in the table too",
-        "nur wir: Andere bekommen ausgedachte Zeilen; die Schranke gilt auch dafür, wer in der Tabelle steht",
+        "only we, who hold the table now: others get made-up rows; the bound also covers whether somebody is in it",
+        "nur wir: Andere bekommen ausgedachte Zeilen; die Schranke gilt auch dafür, ob jemand in der Tabelle steht",
     ),
     "trust_nobody": (
         "no one, not even whoever collects them: each row is blurred by itself; who is in the table is not hidden",
@@ -202,18 +202,19 @@ WORDS: dict[str, tuple[str, str]] = START | {
     ),
     "expect": ("What to expect", "Was zu erwarten ist"),
     "expect_right": (
-        "What was learned from the release of {tables} public tables of {low} to {high} rows was right {right} of 100 "
-        "times about other people; {originals} when learned from the originals, {commonest} when always giving the "
-        "commonest answer. Releasing cost a table between {least} and {most} of 100.",
-        "Was aus der Freigabe von {tables} öffentlichen Tabellen mit {low} bis {high} Zeilen gelernt wurde, war über "
-        "andere Menschen in {right} von 100 Fällen richtig; aus den Originalen gelernt in {originals}, mit immer der "
-        "häufigsten Antwort in {commonest}. Die Freigabe kostete eine Tabelle zwischen {least} und {most} von 100.",
+        "What was learned from the release of {tables} public tables of {rows} rows was right {right} of 100 times "
+        "about other people; {originals} when learned from the originals, {commonest} when always giving the commonest "
+        "answer. Against its original a release lost between {least} and {most} of 100 right answers.",
+        "Was aus der Freigabe von {tables} öffentlichen Tabellen mit {rows} Zeilen gelernt wurde, war über andere "
+        "Menschen in {right} von 100 Fällen richtig; aus den Originalen gelernt in {originals}, mit immer der "
+        "häufigsten Antwort in {commonest}. Gegenüber dem Original verlor eine Freigabe zwischen {least} und {most} "
+        "von 100 richtigen Antworten.",
     ),
     "expect_shares": (
-        "In the release of {tables} public tables of {low} to {high} rows, {one} of 100 rows were counted in a wrong "
-        "place in a column, and {two} in two columns together.",
-        "In der Freigabe von {tables} öffentlichen Tabellen mit {low} bis {high} Zeilen waren in einer Spalte {one} "
-        "von 100 Zeilen falsch gezählt, in zwei Spalten zusammen {two}.",
+        "In the releases of {tables} public tables of {rows} rows, what share of the rows has which value of a column "
+        "was wrong by {one} points of 100, and of two columns together by {two}.",
+        "In den Freigaben von {tables} öffentlichen Tabellen mit {rows} Zeilen war um {one} Punkte von 100 falsch, "
+        "welcher Anteil der Zeilen welchen Wert einer Spalte hat, bei zwei Spalten zusammen um {two}.",
     ),
     "expect_nothing": (
         "Without a column to predict, this was not tried on public tables at such a strength.",
@@ -242,7 +243,16 @@ WORDS: dict[str, tuple[str, str]] = START | {
     ),
     "try_button": ("Look at my rows and try", "Meine Zeilen ansehen und ausprobieren"),
     "axis_right": ("right", "richtig"),
-    "axis_extra": ("extra hits in 100", "mehr Treffer von 100"),
+    "axis_extra": ("extra, of 100", "mehr, von 100"),
+    "extra_at_most": ("Extra of 100, at most", "Höchstens mehr, von 100"),
+    "low_to_high": ("{low} to {high}", "{low} bis {high}"),
+    "present": ("your present choice", "Ihre jetzige Wahl"),
+    "best_first": (
+        "Best first: by how many of 100 are right, less the extra of 100 that an attacker gets. Epsilon bounds what is "
+        "learned of a row, where it is named; other numbers belong to the method.",
+        "Die besten zuerst: wie viele von 100 richtig sind, weniger, was ein Angreifer von 100 mehr erfährt. Epsilon "
+        "beschränkt, wo es genannt ist, was man über eine Zeile lernt; andere Zahlen gehören zum Verfahren.",
+    ),
     "originals": ("originals", "Originale"),
     "commonest": ("commonest class", "häufigste Klasse"),
     "spot_proved": ("bounds, with the use that public tables had", "Schranken, mit dem Nutzen öffentlicher Tabellen"),
@@ -250,7 +260,7 @@ WORDS: dict[str, tuple[str, str]] = START | {
     "measured_word": ("measured, not proved", "gemessen, nicht bewiesen"),
     "method": ("Method", "Verfahren"),
     "right_of_100": ("Right of 100", "Richtig von 100"),
-    "extra_of_100": ("Extra hits in 100", "Mehr Treffer von 100"),
+    "extra_of_100": ("Extra of 100", "Mehr, von 100"),
     "state": ("State", "Stand"),
     "not_tried": ("NOT TRIED: {what}", "NICHT AUSPROBIERT: {what}"),
     "take_it": ("Take this one", "Diese nehmen"),
@@ -280,9 +290,9 @@ WORDS: dict[str, tuple[str, str]] = START | {
         "Zeilen gezogen.",
     ),
     "rows_noisy": (
-        "Your table has {count}: how many rows are made up is left to chance, so that their number tells of nobody.",
+        "Your table has {count}: how many are made up is left to chance, so as not to tell just how many yours are.",
         "Ihre Tabelle hat {count}: Wie viele Zeilen ausgedacht werden, bestimmt auch der Zufall, damit ihre Zahl "
-        "niemanden verrät.",
+        "nicht verrät, wie viele es genau sind.",
     ),
     "stays_files": (
         "your table, report.html, and a key or a private match file where the method needs them",

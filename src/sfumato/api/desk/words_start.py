@@ -172,6 +172,7 @@ START: dict[str, tuple[str, str]] = {
         "My source says just these numbers. Readers are told that it is my word.",
         "Meine Quelle nennt genau diese Zahlen. Leserinnen erfahren, dass es mein Wort ist.",
     ),
+    "same_above": ("the same as the row above", "wie die Zeile darüber"),
     "exposure": ("Exposure", "Preisgabe"),
     "exposure_of": ("{level} of {most}: {why}", "{level} von {most}: {why}"),
     "exposure_identifier": ("names a person", "nennt eine Person"),

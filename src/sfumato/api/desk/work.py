@@ -38,6 +38,8 @@ from sfumato.table.csv_table import PLAIN, Dialect
 SCHEMA, CONFIG = "schema.json", "config.yaml"
 FIELDS = ("use", "low", "high", "words", "known", "why", "sure")
 """What the form says of each column."""
+SAME = ("low", "high", "words", "known", "why")
+"""What a column can have from the one above."""
 KEEP, LEAVE = "keep", "leave"
 CHANCES = tuple(tenth / 10 for tenth in range(11, 96))
 """Of 10, what a fact with 1 chance in 10 may be lifted to."""
@@ -210,9 +212,12 @@ class Work:
             raise UsageError("The table is not read yet.")
         if self.site is not None:
             return
-        declaring = Declaring(self.schema_file)
+        declaring, above = Declaring(self.schema_file), dict[str, str]()
         for place, column in enumerate(declaring.schema.columns):
             given = {name: sent.get(f"{name}-{place}", "").strip() for name in FIELDS}
+            if f"same-{place}" in sent and column.kind == above.get("kind"):
+                given |= {name: above[name] for name in SAME}
+            above = {**given, "kind": column.kind}
             if column.kind in ("numeric", "integer"):
                 given |= {end: given[end].replace(",", ".") for end in ("low", "high")}
             if column.kind == "date":
@@ -310,9 +315,13 @@ class Work:
         return Known(label, None, self.rows, tuple(read_off(schema)), self.rows_per_person)
 
     def experience(self) -> list[tuple[float, Advice]]:
-        """The same for several chances in 10, where there is a column to predict."""
+        """The same for several chances in 10, the present ones among them, where there is a column to predict."""
         known, trust = self._known, self.held_by
-        wishes = [] if known.label is None else [(one, Wish(max_posterior=one / 10, trust=trust)) for one in TRIED]
+        wishes = (
+            []
+            if known.label is None
+            else [(one, Wish(max_posterior=one / 10, trust=trust)) for one in sorted({*TRIED, self.chances})]
+        )
         return [(one, advise(wish, known)) for one, wish in wishes]
 
     # 3: try
@@ -377,8 +386,10 @@ class Work:
         return bool(self.folder) and unfinished_of(Path(self.folder)).is_dir()
 
     def format_of(self, said: str | None) -> str:
-        """What the owner says; else the table's own, which she can open."""
-        found = said or self.format or Path(self.name).suffix.lower().removeprefix(".")
+        """What the owner says; else the table's own, which she can open. Where decimals have a comma, a spreadsheet
+        would take a release in CSV for one column of words."""
+        own = "xlsx" if self.written.decimal == "," else Path(self.name).suffix.lower().removeprefix(".")
+        found = said or self.format or own
         return found if found in self.formats else self.formats[0]
 
     def keywords(self, out: Path, *, measured_only: bool = False) -> dict[str, Any]:
