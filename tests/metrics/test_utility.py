@@ -67,6 +67,12 @@ def test_kolmogorov_smirnov_against_scipy(first, second):
     assert kolmogorov_smirnov(first, second) == pytest.approx(stats.ks_2samp(first, second, method="asymp").statistic)
 
 
+def test_nothing_is_no_sample_at_distance_zero():
+    for first, second in (([], [1.0]), ([1.0], []), ([], [])):
+        with pytest.raises(ValueError, match="One of the samples is empty"):
+            wasserstein(first, second)
+
+
 def test_wasserstein_by_sorting():
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=500), rng.normal(1, 2, size=500)

@@ -173,6 +173,8 @@ def kolmogorov_smirnov(first: ArrayLike, second: ArrayLike) -> float:
 @metric(takes="samples", better="lower")
 def wasserstein(first: ArrayLike, second: ArrayLike, span: float = 1.0) -> float:
     """Mean distance that mass must move to turn one sample into the other, over the column's range; lower is better."""
+    if not np.size(first) or not np.size(second):
+        raise ValueError("One of the samples is empty, so that there is no distance.")
     points, steps = _apart(first, second)
     return float(np.vecdot(np.abs(steps[:-1]), np.diff(points)) / (span or 1.0))
 
