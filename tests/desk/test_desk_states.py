@@ -356,12 +356,12 @@ def test_of_blurred_rows_this_release_alone_is_promised(opened, patients, tmp_pa
     page = visitor.page("strength")
     assert "Only if they were declared would this hold:" in page
     assert "This release alone: whatever other rows teach" in page
-    assert "an earlier one in your ledger has no bound" in page  # of made-up rows, where the script shows it
+    assert "how much, only their rows can tell" in page
 
 
 def bold(page):
     """The figure of the bold sentence."""
-    return re.search(r'<p class="lead"[^>]*>[^\0]*?<span data-shows="together">([^<]*)', page)[1]
+    return re.search(r'<p class="lead"[^>]*>[^\0]*?<span data-shows="chances">([^<]*)', page)[1]
 
 
 def test_another_file_asks_before_the_present_work_is_given_up(opened, tmp_path):
@@ -517,12 +517,12 @@ def test_a_range_is_taken_from_the_row_above(opened, tmp_path):
 def test_trials_stand_best_first_and_the_present_choice_is_marked(opened, patients):  # noqa: F811
     from sfumato.api.desk.screens import _best_first
 
-    tried = {"untried": []}
+    tried = {"refused": "", "untried": []}
     settings = {
         "poor": {**tried, "accuracy": 0.6, "extra": 4.0},
         "best": {**tried, "accuracy": 0.83, "extra": 4.0},
         "leaky": {**tried, "accuracy": 0.9, "extra": 50.0},
-        "unknown": {"untried": ["linkability"], "accuracy": 1.0, "extra": 0.0},
+        "unknown": {"refused": "", "untried": ["linkability"], "accuracy": 1.0, "extra": 0.0},
     }
     assert [name for name, _ in sorted(settings.items(), key=_best_first)] == ["best", "poor", "leaky", "unknown"]
     visitor = opened(patients)

@@ -122,6 +122,8 @@ class Desk:
                     return self._to(STEPS[1])
             over = not self.busy  # beforehand: what comes while the page is made is not on it
             answer = page(screen, language, self._values(screen, language))
+            if not over and not self.busy:  # it ended while the page was made, which says half of that
+                over, answer = True, page(screen, language, self._values(screen, language))
             if over and not watching:
                 self.notice, self.person_found = "", None
             return answer

@@ -163,7 +163,7 @@ def strength(work: Work, language: str) -> dict[str, Any]:
         "advice": advice,
         "unproved": _unproved(work, language),
         "said": said_of(advice.bound),
-        "tables": {trust: _choices(work, trust) for trust in TRUSTS},
+        "tables": {trust: strengths(trust, work.rows_per_person) for trust in TRUSTS},
         "promises": {trust: _promised(work, trust, language) for trust in TRUSTS},
         "missed": (together := _together(work, work.held_by)) is not None and together > work.chances,
         "expected": _expected(advice, language),
@@ -175,15 +175,9 @@ def strength(work: Work, language: str) -> dict[str, Any]:
     }
 
 
-def _choices(work: Work, trust: str) -> list[dict[str, Any]]:
-    """All choices, with what the ledger adds to each."""
-    choices = strengths(trust, work.rows_per_person)
-    return [{**one, "together": _together(work, trust, one["chances"]) or one["chances"]} for one in choices]
-
-
-def _together(work: Work, trust: str, chances: float | None = None) -> float | None:
+def _together(work: Work, trust: str) -> float | None:
     """What the release and the ledger come to, in chances of 10; None where that has no bound, or is not known."""
-    together = work.ahead(trust, chances).together
+    together = work.ahead(trust).together
     return None if together is None else lifted_to(together)
 
 
@@ -192,7 +186,7 @@ def _promised(work: Work, trust: str, language: str) -> Markup:
     ahead, chances = work.ahead(trust), _together(work, trust)
     if ahead.together is not None and chances is None:
         return say("promise_none", language)
-    moved = Markup('<span data-shows="together">{}</span>').format(figure(chances or work.chances, language))
+    moved = Markup('<span data-shows="chances">{}</span>').format(figure(chances or work.chances, language))
     values, but = ahead.together or ahead.alone, Markup()
     if values.delta:
         but = Markup(" ") + say("promise_but", language, count=round(1 / values.delta))
@@ -256,7 +250,7 @@ def trials(work: Work, language: str) -> dict[str, Any]:
 def _best_first(setting: tuple[str, Mapping[str, Any]]) -> tuple[bool, float]:
     """By right of 100 less extra of 100; what was not tried in full comes last."""
     _, one = setting
-    if one["untried"] or None in (one.get("extra"), one.get("accuracy")):
+    if one["refused"] or one["untried"] or None in (one["extra"], one["accuracy"]):
         return True, 0.0
     return False, one["extra"] - 100 * one["accuracy"]
 
@@ -311,6 +305,7 @@ def release(work: Work, language: str) -> dict[str, Any]:
         "folder": str(proposed_folder(work)),
         "understood": understood(work),
         "planned": _planned(work),
+        "has_model": work.method.made_up,
         "leaves": [name for name in files if name not in PRIVATE_FILES],
         "stays": [name for name in files if name in PRIVATE_FILES],
         "files": _handed_out(work),

@@ -172,7 +172,10 @@ WORDS: dict[str, tuple[str, str]] = START | {
         "points of 100: the most that any fact can gain, one that was an even bet more than a rare one",
         "Punkte von 100: das Meiste, was eine Tatsache gewinnen kann, eine ungewisse mehr als eine seltene",
     ),
-    "together": ("with the earlier releases, in 10", "mit den früheren Freigaben, von 10"),
+    "promise_moved": (
+        "Save, to see what it comes to with the earlier releases.",
+        "Speichern Sie, um zu sehen, was es mit den früheren Freigaben ergibt.",
+    ),
     "means_pairs": (
         "of 100 pairs of people told apart at most; 50 by tossing a coin",
         "von 100 Paaren von Menschen höchstens unterschieden; 50 durch Münzwurf",
@@ -284,10 +287,12 @@ WORDS: dict[str, tuple[str, str]] = START | {
         "was Schritt 6 zeigt, bevor er es sendet: freigegebene Zeilen oder verrauschte Zählungen, und die Karte",
     ),
     "leaves_hint": (
-        "signed.txt and signed.txt.sig show that the release is yours; model.json, of made-up rows, is what they were "
-        "drawn from.",
-        "signed.txt und signed.txt.sig zeigen, dass die Freigabe von Ihnen ist; aus model.json wurden ausgedachte "
-        "Zeilen gezogen.",
+        "signed.txt and signed.txt.sig show that the release is yours.",
+        "signed.txt und signed.txt.sig zeigen, dass die Freigabe von Ihnen ist.",
+    ),
+    "leaves_model": (
+        "model.json is what made-up rows are drawn from.",
+        "Aus model.json werden ausgedachte Zeilen gezogen.",
     ),
     "rows_noisy": (
         "Your table has {count}: how many are made up is left to chance, so as not to tell just how many yours are.",

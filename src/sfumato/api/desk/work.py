@@ -300,9 +300,9 @@ class Work:
         """What the rule and public tables say of a choice, the present one if none is given; no row is read."""
         return advise(Wish(max_posterior=(chances or self.chances) / 10, trust=trust or self.held_by), self._known)
 
-    def ahead(self, trust: str, chances: float | None = None) -> Ahead:
+    def ahead(self, trust: str) -> Ahead:
         """What the release comes to with those in the ledger; no row is read."""
-        return _ahead((chances or self.chances) / 10, trust, self._cap, self.cohort or None, *_ledger_state())
+        return _ahead(self.chances / 10, trust, self._cap, self.cohort or None, *_ledger_state())
 
     @property
     def _cap(self) -> int | None:
@@ -376,7 +376,8 @@ class Work:
         if self.site is not None:
             return RELEASE_FORMATS[:1]
         released = [one for one in self.schema.columns if one.role in ("private", "label")]
-        always = any(one.role == "label" or not (self.method.leaves_cells_out or one.missing) for one in released)
+        leaves_out = self.method.leaves_cells_out
+        always = any(one.role == "label" or not (leaves_out or one.missing) for one in released)
         plain = ("csv",) if always or len(released) > 1 else ()
         return (*plain, *(("xlsx",) if always and find_spec("openpyxl") else ()), "parquet")
 
