@@ -73,7 +73,7 @@ def arena(name):
         X, strangers, encoding = answers()
     y = (X[:, 0] > 0.5).astype(int) if name == "guided-projection" else None
     with pytest.MonkeyPatch.context() as patch:  # keys come from the operating system, and some rotations are unlucky
-        patch.setattr("sfumato.mechanisms.random_rotation.secret_generator", lambda: np.random.default_rng(8))
+        patch.setattr("sfumato.mechanisms.random_rotation.secret_generator", lambda *_: np.random.default_rng(8))
         block = mechanism.release(X, y, rng=np.random.default_rng(3), encoding=encoding)
     truth = X[block.source]
     rows = np.arange(7)

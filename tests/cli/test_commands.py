@@ -59,6 +59,8 @@ def test_auditors_are_given_a_key_and_told_what_to_hand_on(command, tmp_path):
     public = (tmp_path / "a.key.pub").read_text().strip()
     assert (code, err) == (0, "")
     assert f"({public})" in out
+    code, out, err = command("auditor", "key", tmp_path / "a.key")
+    assert (code, "exists already" in err, "--force" in err) == (5, True, False)
 
     asked = {"format": "sfumato-noise-commitment", "commitment": "ab" * 32, "auditor": public}
     (tmp_path / "c.json").write_text(json.dumps(asked))

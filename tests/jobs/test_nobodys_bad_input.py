@@ -108,3 +108,11 @@ def test_what_cannot_be_claimed_is_refused(say, words, more, code, match):
     found, said = say(frame, schema(frame, **more), *words)
     assert found == code
     assert match in " ".join(str(said).split())
+
+
+def test_a_column_that_the_table_lacks_is_missed_even_without_a_row(say):
+    """No cell is told by that: a wrong file would be charged and released, as rows that are proved."""
+    whole = table(300)
+    for frame in (whole.drop(columns="x1"), whole.drop(columns="x1")[:0]):
+        code, said = say(frame, schema(whole))
+        assert (code, "no column 'x1'" in said) == (4, True)

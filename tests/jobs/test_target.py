@@ -39,7 +39,7 @@ def schema():
 @pytest.fixture(scope="module")
 def rotated():
     with pytest.MonkeyPatch.context() as patch:  # keys come from the operating system, whatever the seed is
-        patch.setattr("sfumato.mechanisms.random_rotation.secret_generator", lambda: np.random.default_rng(8))
+        patch.setattr("sfumato.mechanisms.random_rotation.secret_generator", lambda *_: np.random.default_rng(8))
         return sf.sanitize(people(), schema=schema(), mechanism="random-rotation", seed=1)
 
 

@@ -11,6 +11,7 @@ import pytest
 import skops.io
 from sklearn.datasets import load_wine
 
+import sfumato as sf
 from sfumato.api.cli.app import app
 from sfumato.api.cli.console import run_guarded
 from sfumato.core.errors import CardError, SchemaError, TableError, UsageError
@@ -236,3 +237,17 @@ def test_mistakes_are_named(tmp_path, capsys):
     sanitize(DATA.drop(columns="cultivar"), unlabelled, Options(mechanism="additive-noise", unprotected=True))
     with pytest.raises(SchemaError, match="no column to predict"):
         train([unlabelled], classifier="knn").save(tmp_path / "m2.skops")
+
+
+def test_a_header_without_rows_is_nothing_to_classify(tmp_path):
+    """A text column without a cell has no row to name either."""
+    frame = pd.DataFrame({"a": [0.1, 0.9] * 20, "y": ["no", "yes"] * 20})
+    known = {"source": "public", "reason": "a form"}
+    label = Column("y", "categorical", role="label", categories=("no", "yes"), **known)
+    schema = Schema((Column("a", "numeric", low=0, high=1, **known), label))
+    model = sf.train(sf.sanitize(frame, schema=schema, mechanism="kernel-resampling", ledger=tmp_path / "l.json"))
+    (tmp_path / "head.csv").write_text("a,y\n")
+    with pytest.raises(TableError, match="no rows"):
+        model.predict(tmp_path / "head.csv")
+    with pytest.raises(TableError, match="no rows"):
+        model.evaluate(tmp_path / "head.csv")

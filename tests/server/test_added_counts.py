@@ -200,6 +200,8 @@ def test_a_plan_is_made_from_scores_that_all_sites_push(client, tmp_path):
         assert study.push(body, study.invite(site)).status_code == 201
     wrong = changed(body, lambda cells: np.concatenate([cells[:-1], [10**6]]))
     assert "cannot be those of one table" in study.push(wrong, study.invite()).text
+    refused = study.call("POST", "/models", json={"classifier": "naive-bayes"})
+    assert (refused.status_code, "measurements that a plan is made from" in refused.text) == (409, True)
     found = AddedCounts.from_dict(study.call("GET", "/counts").json())
     agreed = plan_counts(file, scored=found)
     assert agreed == plan_counts(file, scored=folders)  # with or without a coordinator

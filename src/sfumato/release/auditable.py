@@ -33,7 +33,7 @@ from pyrage.x25519 import Identity, Recipient
 from sfumato import __version__
 from sfumato.channels.base import EXACT_COUNTS, EXACT_PATHS
 from sfumato.core.errors import CardError, OutputError, UsageError
-from sfumato.core.files import check_free, exclusive, is_private, write_whole
+from sfumato.core.files import exclusive, is_private, write_whole
 from sfumato.core.records import Record
 from sfumato.guarantee.age_file import load_identity, load_recipient, recipient, seal
 from sfumato.ledger.public_log import Entry, entry_of
@@ -201,7 +201,8 @@ def new_auditor(path: Path) -> Recipient:
     """Make the auditor's key in a private file, and the public half beside it."""
     identity, public = Identity.generate(), path.with_name(path.name + ".pub")
     for one in (path, public):
-        check_free(one)
+        if one.exists():  # never replaced: what was sealed to it could be opened no more
+            raise OutputError(f"{one} exists already. Choose another name.")
     write_whole(path, f"# public key: {identity.to_public()}\n{identity}\n", private=True)
     write_whole(public, f"{identity.to_public()}\n")
     return identity.to_public()

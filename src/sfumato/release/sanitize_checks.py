@@ -19,6 +19,7 @@ from sfumato.release.sanitize_options import Options, Plan
 from sfumato.release.write_release import Laid
 from sfumato.table import Column, Encoding, Schema, Table
 from sfumato.table.arrays import checked, numbers
+from sfumato.table.column import nearest
 
 # A number to predict that is released as it is: it follows its row through noise, draws and shuffling.
 
@@ -78,6 +79,8 @@ def alone(values: Floats) -> int:
 def check_table(plan: Plan, encoding: Encoding, names: Sequence[str]) -> None:
     """What the table's columns and schema must agree on with all that was asked for."""
     options, schema, mechanism = plan.options, encoding.schema, plan.mechanism
+    if absent := next((one.name for one in schema.private if one.name not in names), None):
+        raise SchemaError(f"The table has no column {absent!r}, which the schema names.{nearest(absent, list(names))}")
     if options.max_rows_per_person is not None and schema.person is None:
         raise UsageError(
             "--max-rows-per-person needs a column that says whose row each one is. Give one the role person."

@@ -94,7 +94,7 @@ def numbers_of(group: Group, array: pa.Array, first_row: int, unknown: str = REF
         array = (arrays.parsed_dates if date else arrays.parsed_numbers)(array)
     found = read(array, column.name, first_row)
     values = found.numbers
-    if found.empty is None and len(values) == 0:
+    if len(values) == 0:
         return Numbers(values, None)
     # Two reductions over clean data are cheaper than masks over every cell; NaN fails both comparisons.
     if found.empty is None and (least := values.min()) >= low and (most := values.max()) <= high:

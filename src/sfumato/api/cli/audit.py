@@ -285,6 +285,10 @@ def _place(folder: Path | None, options: AuditAsked) -> Path:
     if options.out is None and own is None:
         raise UsageError("With --release, say where to write the audit: --out DIR.")
     place = Path(options.out or own or "")
+    if options.out is None and folder is not None and folder.is_file():
+        raise UsageError(
+            f"{folder} is a file, and a release of ours is a folder. Of another tool's: --release {folder} --out DIR."
+        )
     if place.exists() and not place.is_dir():
         raise OutputError(f"{place} is a file, but a folder must be written there. Choose another --out.")
     return place

@@ -25,6 +25,7 @@ from sfumato.release.write_release import InMemory, today
 from sfumato.study.pooling.gather import Pushed, Request, embedded_card
 
 TOGETHER = "all sites together"
+FIRST_ROUND = "Sites of this study push measurements that a plan is made from. Train in the study with that plan."
 ONE_SITE = "Every person is at one site; somebody at two of them pays at both, and the costs add up."
 
 
@@ -70,9 +71,7 @@ def with_added_counts(request: Request, plan: AgreedPlan, scratch: Path) -> Requ
     if request.agreeing:
         raise UsageError("Which sites agree cannot be told from counts that are added. Train on all sites.")
     if isinstance(plan, ScoringPlan):
-        raise UsageError(
-            "Sites of this study push measurements that a plan is made from. Train in the study with that plan."
-        )
+        raise UsageError(FIRST_ROUND)
     added = add_counts(request.releases, plan)
     rows = min(added.counts.rows, request.limits.trained_rows)
     made = draw_from(added.release(), RedrawAsked(rows=rows, out=scratch / "added", seed=0))

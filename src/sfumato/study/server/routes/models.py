@@ -11,10 +11,10 @@ from pydantic import Field
 
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.learn.classifiers.factory import CLASSIFIERS, choose_classifier
-from sfumato.mechanisms.central.scoring import NoisyScores
+from sfumato.mechanisms.central.scoring import NoisyScores, ScoringPlan
 from sfumato.reconstruction.density import from_plain
 from sfumato.reconstruction.reconstruct import METHODS
-from sfumato.study.pooling.added import add_counts
+from sfumato.study.pooling.added import FIRST_ROUND, add_counts
 from sfumato.study.pooling.gather import Pushed
 from sfumato.study.protocol.messages import DONE, TRAINED_ON, AddedCounts, DensityInfo, ModelInfo
 from sfumato.study.protocol.pool_study import PoolStudy, trains
@@ -65,6 +65,9 @@ def train_model(training: Training, caller: Owner, context: Ctx) -> ModelInfo:
             "no-label",
             "The study has no column to predict, so there is nothing to train. Reconstruct its columns.",
         )
+    pooled = context.store.studies.read(caller.study)
+    if isinstance(pooled, PoolStudy) and isinstance(pooled.plan, ScoringPlan):
+        raise ApiError(409, "first-round", FIRST_ROUND)
     more = {"contains_rows": chosen.keeps_rows, "sites": sites, "parameters": chosen.parameters}
     return _queued(context, caller.study, chosen.name, **more)
 
