@@ -12,7 +12,6 @@ from sfumato.guarantee.cost import Values
 from sfumato.ledger import Ledger
 from sfumato.ledger.ledger import Note
 from sfumato.mechanisms import make_mechanism
-from sfumato.mechanisms.tree_resampling import ModelDrawing
 from sfumato.release.asked import OWNER
 from sfumato.release.noted import fit_noted
 from sfumato.release.strength import Wanted
@@ -81,7 +80,7 @@ def bound_ahead(
     strength, book, rows = wanted.under(None, None), Ledger(ledger), max_rows_per_person or 1
     mechanism = make_mechanism(strength.mechanism, dict(strength.parameters))
     note: dict[str, Any] = {"mechanism": mechanism.name, "when": today(), "cohort": cohort}
-    if isinstance(mechanism, ModelDrawing):
+    if mechanism.planned is not None:
         note |= fit_noted(mechanism.planned, max_rows_per_person)
     else:
         record = strength.parameters["epsilon_record"]
