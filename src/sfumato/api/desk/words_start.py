@@ -107,7 +107,7 @@ START: dict[str, tuple[str, str]] = {
         "Sie zuerst die Spalten an.",
     ),
     "columns_outside": (
-        "Some attackers, and of what use made-up rows are, can be tried only on people who are not in the table. If "
+        "Some attackers, and the use of made-up rows, can only be tried with people who are not in the table. If "
         "you want that, put some rows into a file of their own now, before you release, and choose it in step 5.",
         "Einige Angreifer, und wozu ausgedachte Zeilen taugen, lassen sich nur an Menschen ausprobieren, die nicht in "
         "der Tabelle stehen. Legen Sie dafür jetzt, vor der Freigabe, einige Zeilen in eine eigene Datei; in Schritt 5 "
