@@ -17,7 +17,7 @@ import pytest
 from desk_visits import PLANTED, Forms, Visitor, patients  # noqa: F401 - a fixture
 from test_desk_road import DECLARED, MEASURED, dropped
 
-from sfumato.api.desk import serve
+from sfumato.api.desk import desk, serve
 from sfumato.api.desk.job import Job
 from sfumato.api.desk.work import Work
 
@@ -409,10 +409,20 @@ def test_no_file_of_people_outside_leads_nowhere_else(opened, patients):  # noqa
     assert "No file came with the form" in visitor.page("look")
 
 
-def test_next_goes_on_once_the_table_is_read(opened, patients):  # noqa: F811
+@pytest.mark.parametrize("slowly", [False, True], ids=["", "and the reading ends while a page is made"])
+def test_next_goes_on_once_the_table_is_read(opened, patients, monkeypatch, slowly):  # noqa: F811
     visitor = opened(patients)
     visitor.enter()
     visitor.page("columns")
+    if slowly:
+
+        def made(screen, language, values, page=desk.page):
+            answer = page(screen, language, values)
+            while values["desk"].busy:
+                time.sleep(0.01)
+            return answer
+
+        monkeypatch.setattr(desk, "page", made)
     assert visitor.send("columns", "columns", label="ill", next="1", **DECLARED) == "columns"
     assert "How much may be given away?" in visitor.page("columns")
     assert "What are the columns?" in visitor.page("columns")  # whoever comes back stays

@@ -116,14 +116,15 @@ class Desk:
                 raise RefusedError(404, "There is no such page.")
             if screen != "start" and (self.work is None or screen not in self.work.screens):
                 return self._to(self.first_screen)
-            if self.goes_on and not self.busy and not watching:
-                self.goes_on = False
-                if screen == STEPS[0] and self.job is not None and self.job.state == DONE:
-                    return self._to(STEPS[1])
-            over = not self.busy  # beforehand: what comes while the page is made is not on it
-            answer = page(screen, language, self._values(screen, language))
-            if not over and not self.busy:  # it ended while the page was made, which says half of that
-                over, answer = True, page(screen, language, self._values(screen, language))
+            while True:
+                if self.goes_on and not self.busy and not watching:
+                    self.goes_on = False
+                    if screen == STEPS[0] and self.job is not None and self.job.state == DONE:
+                        return self._to(STEPS[1])
+                over = not self.busy  # beforehand: what comes while the page is made is not on it
+                answer = page(screen, language, self._values(screen, language))
+                if over or self.busy:  # else it ended while the page was made, which says half of that
+                    break
             if over and not watching:
                 self.notice, self.person_found = "", None
             return answer
