@@ -1,11 +1,11 @@
 """Signatures that other tools check too; a key that is made once; keys that replace and revoke each other."""
 
 import json
-import multiprocessing
 import random
 import shutil
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -124,14 +124,27 @@ def test_the_key_is_private_stays_what_it_is_and_is_shown_nowhere(signer):
     assert signer.secret.hex() not in repr(signer) + signer.sign(MESSAGE)
 
 
-def _fingerprint(path: Path) -> str:
-    return Signer.at(path).fingerprint
+MAKE = """
+import sys
+from pathlib import Path
+from sfumato.guarantee.signer import Signer
+print("ready", flush=True)
+sys.stdin.read()  # until all are ready
+print(Signer.at(Path(sys.argv[1])).fingerprint)
+"""
 
 
 def test_of_many_processes_at_once_one_makes_the_key(tmp_path):
-    with multiprocessing.get_context("fork").Pool(8) as pool:
-        found = pool.map(_fingerprint, [tmp_path / "new" / "k"] * 16, chunksize=1)
+    command = [sys.executable, "-c", MAKE, str(tmp_path / "new" / "k")]
+    made = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(8)]
+    for one in made:
+        assert one.stdout.readline() == "ready\n"
+    for one in made:
+        one.stdin.close()
+    found = [one.stdout.read() for one in made]
+    assert [one.wait() for one in made] == [0] * 8
     assert len(set(found)) == 1
+    assert len(found[0]) > 20
 
 
 def test_asking_for_a_key_makes_none(tmp_path):
