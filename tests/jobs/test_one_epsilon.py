@@ -6,6 +6,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.core.errors import SchemaError, UsageError
+from sfumato.guarantee import epsilon_for_posterior
 from sfumato.guarantee.cost import Central, epsilon_of, loss_of_rho, posterior_bound
 from sfumato.mechanisms import make_mechanism
 
@@ -47,6 +48,8 @@ def test_an_option_that_needs_the_row_chooses_a_method_that_has_it(words):
     release = sf.sanitize(people(), schema=SCHEMA, epsilon=2.0, **words)
     assert release.card.mechanism["name"] == "square-wave"
     assert "needs each row itself" in release.told.notes["method"]
+    asked = sf.sanitize(people(), schema=SCHEMA, epsilon=2.0, trust="nobody", **words)
+    assert "method" not in asked.told.notes  # --trust nobody chose it, not the option
 
 
 def test_ranges_that_were_read_off_the_table_stand_in_the_way_and_are_named():
@@ -85,6 +88,17 @@ def test_all_rows_of_a_person_together():
     assert Central.from_dict(drawn.guarantee["central"]).group(2).value.epsilon <= 1.0 + 1e-9
     blurred = sf.sanitize(named, schema=schema, epsilon=1.0, max_rows_per_person=2, trust="nobody").card
     assert blurred.guarantee["epsilon_person"] == pytest.approx(1.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("words", [{"epsilon": 4.0}, {"epsilon": 4.0, "label_epsilon": 0.5}, {"max_posterior": 0.8}])
+def test_all_rows_of_a_person_together_with_the_column_to_predict(words):
+    """Its share was taken off the bound once, and spent for every row: 4 came to 8."""
+    named = people().assign(id=np.repeat(np.arange(80), 5))
+    schema = sf.Schema((*SCHEMA.columns, sf.Column("id", "categorical", role="person", **KNOWN)))
+    found = sf.sanitize(named, schema=schema, max_rows_per_person=5, private_label=True, **words).card.guarantee
+    most = epsilon_for_posterior(0.1, 0.8)
+    assert found["epsilon_person"] == pytest.approx(words.get("epsilon", most), rel=1e-3)
+    assert found["epsilon_person"] <= words.get("epsilon", most) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("rows", [1, 3])

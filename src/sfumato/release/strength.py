@@ -32,6 +32,7 @@ class Strength:
     mechanism: str
     parameters: Mapping[str, Any]
     label_epsilon: float
+    """Of one row, as `parameters` are: its share of a bound for several rows of a person is divided among them."""
     chosen_by: str
     note: str = ""
     """Why the rule chose another method than usual, for the owner's terminal."""
@@ -81,8 +82,7 @@ class Wanted(SanitizeAsked):
         epsilon, _ = self._epsilon(self.epsilon)
         assert epsilon is not None
         method = SMALL if epsilon < LARGE_FROM else LARGE
-        why = f"{method}, since {self.needs_rows} needs each row itself" if self.needs_rows else ""
-        return method, why
+        return method, f"{method}, since {self.needs_rows} needs each row itself" if self.trust == OWNER else ""
 
     def under(self, terms: Terms | None, schema: object) -> Strength:
         """The strength under a study's terms: what they fix is fixed, what they leave open is the owner's choice.
@@ -90,7 +90,7 @@ class Wanted(SanitizeAsked):
         `schema` is the owner's own, which must be None where the study has one.
         """
         self._check_bounds()
-        label = LABEL_EPSILON if self.label_epsilon is None else self.label_epsilon
+        label = (LABEL_EPSILON if self.label_epsilon is None else self.label_epsilon) / self._rows_bounded
         mechanism, parameters, note = self._chosen(terms, schema)
         epsilon = self._one_epsilon()
         if terms is not None and leaves_strength_open(parameters) and epsilon is None and self.max_posterior is None:
@@ -103,7 +103,7 @@ class Wanted(SanitizeAsked):
                 parameters[name] = value
         wanted, chosen_by = self._epsilon(epsilon)
         if wanted is not None:
-            left = _left_for_the_columns(wanted, parameters, label * self.private_label)
+            left = _left_for_the_columns(wanted, parameters, label * self._rows_bounded * self.private_label)
             made = make_mechanism(mechanism, parameters)
             parameters |= made.strength_for_values(left, rows=self._rows_bounded, sure=self.max_posterior is not None)
         if terms is not None and terms.presence is not None:
