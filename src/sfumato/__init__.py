@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sfumato.learn.trade_off import trade_off
     from sfumato.learn.train import train
     from sfumato.ledger.asked import export_ledger, ledger_budget, ledger_keep, show_ledger
-    from sfumato.release.ahead import bound_ahead
+    from sfumato.release.noted import bound_ahead
     from sfumato.release.only_new import ledger_forget
     from sfumato.release.release import Release, open_release
     from sfumato.study.number_edges import survey_edges
@@ -53,7 +53,7 @@ _WHERE = {
     "redraw": "sfumato.api.sanitize",
     "show": "sfumato.api.sanitize",
     **dict.fromkeys(("show_ledger", "ledger_budget", "ledger_keep", "export_ledger"), "sfumato.ledger.asked"),
-    "bound_ahead": "sfumato.release.ahead",
+    "bound_ahead": "sfumato.release.noted",
     "ledger_forget": "sfumato.release.only_new",
     "open_release": "sfumato.release.release",
     "audit": "sfumato.auditing.audit",

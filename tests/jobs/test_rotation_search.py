@@ -19,6 +19,7 @@ from sfumato.mechanisms import RandomRotation
 from sfumato.mechanisms.random_rotation import haar_rotation
 from sfumato.release.rotation_search import (
     Sample,
+    WeakRotationWarning,
     best_order,
     bottleneck,
     find_key,
@@ -27,7 +28,6 @@ from sfumato.release.rotation_search import (
     vod_matrix,
 )
 from sfumato.release.sanitize import Options, sanitize
-from sfumato.release.search_result import WeakRotationWarning
 from sfumato.table import Column, Encoding, Schema
 
 matrices = st.integers(1, 6).flatmap(

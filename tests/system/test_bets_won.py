@@ -7,8 +7,7 @@ import numpy as np
 
 from sfumato.channels import Additive
 from sfumato.noise import Laplace
-from sfumato.release.bets import Bets, Column
-from sfumato.release.noise_power import Power
+from sfumato.release.bets import Bets, Column, Power
 
 CHANNEL = Additive(Laplace(scale=0.25), low=0.0, high=1.0)
 

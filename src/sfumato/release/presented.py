@@ -19,6 +19,7 @@ from sfumato.guarantee import Card
 from sfumato.guarantee.card import recomputed, understatement
 from sfumato.guarantee.finding import Finding, cannot_check, ok, wrong
 from sfumato.guarantee.rounding import rounded_up
+from sfumato.release.bets import Power
 from sfumato.release.check_rows import (
     BLOCK,
     UNREADABLE,
@@ -27,7 +28,6 @@ from sfumato.release.check_rows import (
     check_rows,
     parquet_blocks,
 )
-from sfumato.release.noise_power import Power
 from sfumato.release.release import FILES, card_inside, release_file
 from sfumato.release.signature import COUNTS, SIGNATURE, SIGNED, STATEMENTS
 from sfumato.release.write_release import MODEL

@@ -50,7 +50,7 @@ from sfumato.table.infer import check_column
 
 if TYPE_CHECKING:  # what few releases need
     from sfumato.release.auditable import Opened
-    from sfumato.release.search_result import SearchResult
+    from sfumato.release.rotation_search import SearchResult
 
 __all__ = ["Options", "Sanitized", "sanitize", "sanitize_in_memory", "schema_for"]
 

@@ -26,10 +26,10 @@ from sfumato.guarantee.rounding import of_100, rounded_up
 from sfumato.ledger.ledger import default_ledger
 from sfumato.mechanisms import MECHANISMS
 from sfumato.mechanisms.base import Mechanism
-from sfumato.release.ahead import Ahead, bound_ahead
 from sfumato.release.asked import NOBODY, OWNER, RELEASE_FORMATS, TRUSTS
 from sfumato.release.config import TABLE, Config
 from sfumato.release.declare import CopiedError, Declaring, Typed
+from sfumato.release.noted import Ahead, bound_ahead
 from sfumato.release.sanitize_checks import read_off
 from sfumato.release.unfinished import unfinished_of
 from sfumato.table import Column, Schema
