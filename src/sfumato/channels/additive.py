@@ -9,7 +9,7 @@ from typing import Annotated
 
 import numpy as np
 
-from sfumato.channels.base import EXACT_GRID, FLOAT_NOISE, Channel, Epsilons, Line, OnLine, Reached, register
+from sfumato.channels.base import EXACT_GRID, FLOAT_NOISE, Channel, Epsilons, Line, OnLine, Reached
 from sfumato.core.accepted import Positive
 from sfumato.core.array_types import Matrix
 from sfumato.core.errors import UsageError
@@ -21,7 +21,6 @@ from sfumato.noise.laws import standard_laplace
 from sfumato.table import Group
 
 
-@register
 @dataclass(frozen=True)
 class Additive(Channel):
     """z = x + e, x clipped to [low, high] first.

@@ -44,6 +44,8 @@ A_COUNT = Whole(1, MOST_COLUMNS)
 
 
 Kind = TypeVar("Kind", bound="Channel")
+CHANNELS: dict[str, type[Channel]] = {}
+"""Every channel by its tag; each enters itself."""
 
 
 class NotApplicableError(SfumatoError):
@@ -112,6 +114,12 @@ class Channel(Record, ABC):
 
     tag: ClassVar[str]
     """How a card names it."""
+
+    def __init_subclass__(cls) -> None:
+        """Whatever has a tag of its own can be read from cards."""
+        super().__init_subclass__()
+        if (tag := vars(cls).get("tag")) is not None and CHANNELS.setdefault(tag, cls) is not cls:
+            raise ValueError(f"Two channels are called {tag!r}.")
 
     @property
     def width(self) -> int:
@@ -375,15 +383,3 @@ class Around(Channel):
 
     def blurred(self, width: float) -> Channel:
         return replace(self, inner=self.inner.blurred(width))
-
-
-CHANNELS: dict[str, type[Channel]] = {}
-"""Every channel by its tag, filled by `register`."""
-
-
-def register(channel: type[Channel]) -> type[Channel]:
-    """Make a channel readable from cards."""
-    if channel.tag in CHANNELS:
-        raise ValueError(f"Two channels are called {channel.tag!r}.")
-    CHANNELS[channel.tag] = channel
-    return channel

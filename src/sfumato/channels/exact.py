@@ -20,7 +20,6 @@ from sfumato.channels.base import (
     Line,
     NotApplicableError,
     Reached,
-    register,
 )
 from sfumato.core.accepted import Listed, Number, Positive
 from sfumato.core.array_types import Codes, Floats, Matrix
@@ -49,7 +48,6 @@ class WholeColumns(Channel):
         return 1.0, 0.0
 
 
-@register
 @dataclass(frozen=True)
 class Exact(WholeColumns):
     """What was true is released. It tells everything, except where there is only one possible value."""
@@ -102,7 +100,6 @@ NOT_STATED = (
 )
 
 
-@register
 @dataclass(frozen=True)
 class Unstated(WholeColumns):
     """The cell was changed, and its law is not stated: rounded and clipped afterwards, or redrawn from a group.
@@ -144,7 +141,6 @@ _VALUES, _NODES, _STEPS, _REACHED = 500, 1000, 2000, 1025
 """Values of the population and of the noise over which a line is averaged; steps of the range for an interval."""
 
 
-@register
 @dataclass(frozen=True)
 class Carried(Channel):
     """Encoded, u = (x - low) / width becomes (Z(e, x) - low) / width.
@@ -294,7 +290,6 @@ SINGULAR = 1e-9
 """A matrix whose least singular value is so small a share of its largest cannot be turned back."""
 
 
-@register
 @dataclass(frozen=True)
 class Mixed(Additive):
     """z_i = x_i + sum over j of B_ij u_j; `weights` is B_i, and all columns of a row share the u_j of law `source`."""

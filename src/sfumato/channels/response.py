@@ -19,7 +19,6 @@ from sfumato.channels.base import (
     Line,
     Reached,
     passes_on,
-    register,
 )
 from sfumato.channels.guidance.space import Link, check_law, floored
 from sfumato.core.array_types import Codes, Floats, Matrix
@@ -29,7 +28,6 @@ from sfumato.noise.grid import WORD
 from sfumato.table import Group
 
 
-@register
 @dataclass(frozen=True)
 class RandomizedResponse(Channel):
     """Keep one of `categories` with probability `keep`, else report one of the others, each as likely.
@@ -154,7 +152,6 @@ class RandomizedResponse(Channel):
 # One bit of a guided survey: how likely it is to be 1, given the projected answers [guided-survey, Eq. 8].
 
 
-@register
 @dataclass(frozen=True)
 class Bit(Channel):
     """P(1 | x) = floor + (1 - 2 floor) p(x), p(x) = min(x^2, 1) as published ("square") or (1 + x) / 2 ("linear").
@@ -195,7 +192,6 @@ class Bit(Channel):
         return Reached(0.0, 1.0)
 
 
-@register
 @dataclass(frozen=True)
 class HidesMissing(Around):
     """(columns of `inner`, indicator): a present cell goes through `inner`; a missing one shows any outcome of it, each
@@ -300,7 +296,6 @@ class HidesMissing(Around):
         return Epsilons(told, told, told)
 
 
-@register
 @passes_on("leaves_out", "reported")
 @dataclass(frozen=True)
 class OrMissing(Around):

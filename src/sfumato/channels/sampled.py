@@ -8,14 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.channels.base import Around, Channel, OnLine, passes_on, register
+from sfumato.channels.base import Around, Channel, OnLine, passes_on
 from sfumato.channels.maps import places
 from sfumato.core.array_types import Flags, Floats, Matrix
 from sfumato.core.errors import TableError
 from sfumato.table import Group
 
 
-@register
 @passes_on("fits", "hides_missing", "width", "epsilons", "moved", "interval", "rounding", "steepness")
 @passes_on("transition", "line", "central", "least_share")  # of the cells that are reported
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Self, cast
 import numpy as np
 import scipy  # its parts are loaded when one is first used
 
-from sfumato.channels.base import A_COUNT, EXACT_CAP, FLOAT_NOISE, Channel, Epsilons, Line, Reached, register
+from sfumato.channels.base import A_COUNT, EXACT_CAP, FLOAT_NOISE, Channel, Epsilons, Line, Reached
 from sfumato.channels.maps import NOTHING, Map, places
 from sfumato.channels.sampled import choose, draw_chosen, rates_fit, tells
 from sfumato.core.accepted import Listed, Positive, Whole
@@ -41,7 +41,6 @@ LEAST, MOST = 1e-3, 40.0
 """Epsilons between which a cap can be made."""
 
 
-@register
 @dataclass(frozen=True)
 class UnitVector(Channel):
     """z = x radius / M, where x is a normal vector in the cap of v more often than by chance: E(z | v) = radius v.

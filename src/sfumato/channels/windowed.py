@@ -14,7 +14,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.channels.base import EXACT_WINDOW, FLOAT_NOISE, Channel, Epsilons, Line, OnLine, Reached, register
+from sfumato.channels.base import EXACT_WINDOW, FLOAT_NOISE, Channel, Epsilons, Line, OnLine, Reached
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import UsageError
 from sfumato.core.records import BRIEF
@@ -233,7 +233,6 @@ class Windowed(InRange):
 # The piecewise mechanism: a released number is right on average [Wang et al. 2019].
 
 
-@register
 @dataclass(frozen=True)
 class Piecewise(Windowed):
     """As the square wave, with positions spread about the middle so that E(z | x) = x.
@@ -264,7 +263,6 @@ class Piecewise(Windowed):
 # The square wave: what tells most of a distribution at a given epsilon [Li et al. 2020].
 
 
-@register
 @dataclass(frozen=True)
 class SquareWave(Windowed):
     """Density near / window within half a window of x, e^-epsilon times that elsewhere on [-window/2, 1 + window/2].
@@ -291,7 +289,6 @@ POINT = 2.0**-20
 """Width that stands for a single point where a density is asked for."""
 
 
-@register
 @dataclass(frozen=True)
 class Hybrid(InRange):
     """With probability `often` the number goes through `window`; else it becomes one of two ends about the middle.
