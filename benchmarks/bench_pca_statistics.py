@@ -19,8 +19,7 @@ import numpy as np
 from side_by_side import Rounds, in_turns, ratio
 from threadpoolctl import threadpool_limits
 
-from sfumato.release.engines.passes import in_order
-from sfumato.release.source import block_rows_for
+from sfumato.release.source import block_rows_for, in_order
 from sfumato.table.statistics import Statistics
 
 OURS = "sfumato, statistics of blocks + eigh"

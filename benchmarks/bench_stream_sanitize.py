@@ -30,7 +30,7 @@ from sfumato.guarantee import Card
 from sfumato.mechanisms import PrincipalLaplace
 from sfumato.noise import Streams
 from sfumato.release import sanitize as job
-from sfumato.release.engines.passes import in_order
+from sfumato.release.source import in_order
 from sfumato.table import Encoding, open_table
 
 READ_ROWS = 1 << 15

@@ -21,7 +21,7 @@ from stream_phases import PHASES, phases_told
 from sfumato.guarantee.person_hash import Fingerprint
 from sfumato.release import sanitize as job
 from sfumato.release.engines import release
-from sfumato.release.engines.passes import each_block
+from sfumato.release.source import each_block
 from sfumato.release.write_release import InFolder
 
 LEFT_OUT = ("nothing", "ledger", "ledger and shuffle")

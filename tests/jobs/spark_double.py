@@ -25,13 +25,13 @@ class Frame:
         return cls(lambda: [[part] for part in parts], again)
 
     def mapInArrow(self, function, schema):  # noqa: ARG002, N802 - Spark's name
-        from sfumato.release.spark import spark_release, spark_table
+        from sfumato.release.spark import engine, spark_table
 
         def compute():
             made = []
             for number, batches in enumerate(self._compute()):
                 for _ in range(2 if number in self._again else 1):  # of a task that runs twice, one result counts
-                    for module in (spark_table, spark_release):
+                    for module in (spark_table, engine):
                         module.partition_number = lambda number=number: number
                     found = list(function(iter(batches)))
                 made.append(found)

@@ -20,11 +20,10 @@ from sfumato.mechanisms.phases import Given, Phase, Whole
 from sfumato.noise import Streams
 from sfumato.release import source as source_module
 from sfumato.release.engines import shuffle as shuffle_module
-from sfumato.release.engines.passes import play
 from sfumato.release.engines.release import Work, release_blocks
 from sfumato.release.engines.shuffle import MemoryShuffle
 from sfumato.release.sanitize import Options, sanitize
-from sfumato.release.source import Source, block_rows_for
+from sfumato.release.source import Source, block_rows_for, play
 from sfumato.release.write_release import InMemory, Layout
 from sfumato.table import Column, Encoding, Schema, open_table
 

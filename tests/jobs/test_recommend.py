@@ -27,7 +27,7 @@ from sfumato.guarantee.cost import Central, Values
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.mechanisms import MECHANISMS, make_mechanism
 from sfumato.mechanisms.base import RECORD, Knob
-from sfumato.release.config import Config
+from sfumato.release.strength import Config
 
 KNOWN = {"source": "public", "reason": "the form"}
 SCHEMA = sf.Schema(

@@ -13,9 +13,9 @@ from scipy.stats import chisquare
 from sfumato.core.errors import TableError
 from sfumato.mechanisms import Block
 from sfumato.noise import Streams
-from sfumato.release.engines import passes as workers_module
-from sfumato.release.engines.passes import in_order
+from sfumato.release import source as workers_module
 from sfumato.release.engines.shuffle import DiskShuffle
+from sfumato.release.source import in_order
 
 
 class Unpermuted(DiskShuffle):

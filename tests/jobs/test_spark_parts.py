@@ -20,12 +20,8 @@ import sfumato.release.spark as in_spark_package
 from sfumato.core.errors import TableError, UsageError
 from sfumato.noise import Streams
 from sfumato.release.sanitize import Options, sanitize
-from sfumato.release.spark import engine as in_spark
-from sfumato.release.spark import engine as session
-from sfumato.release.spark import engine as spark_files
-from sfumato.release.spark import spark_release, spark_table
-from sfumato.release.spark.engine import deal, files_in_spark
-from sfumato.release.spark.spark_table import Seal, SparkTable, seal_for
+from sfumato.release.spark import engine, spark_table
+from sfumato.release.spark.spark_table import Seal, SparkTable, deal, files_in_spark, seal_for
 from sfumato.table import Column, Schema, open_table
 
 PARTS, ROWS = 40, 50
@@ -63,7 +59,7 @@ def _travels(monkeypatch):
 
     monkeypatch.setattr(spark_table, "_dumps", dumps)
     monkeypatch.setattr(Seal, "open", unseal)
-    monkeypatch.setattr(spark_release, "spark_schema", lambda schema: schema)
+    monkeypatch.setattr(engine, "spark_schema", lambda schema: schema)
 
 
 @pytest.fixture
@@ -76,7 +72,7 @@ def spark(monkeypatch):
             with seal_for("local[2]", None) as seal:
                 yield SparkTable(frame, schema, seal, **words)
 
-        monkeypatch.setattr(in_spark, "table_in_spark", table_in_spark)
+        monkeypatch.setattr(engine, "table_in_spark", table_in_spark)
 
     return put
 
@@ -199,7 +195,7 @@ def test_an_error_of_ours_comes_out_of_javas_story_of_it():
 
 
 def test_files_are_dealt_in_order_and_read_by_the_tasks(batches, tmp_path, monkeypatch):
-    monkeypatch.setattr(spark_files, "FEWEST_ROWS", 60)
+    monkeypatch.setattr(spark_table, "FEWEST_ROWS", 60)
     for i in range(0, PARTS, 10):
         table = pa.Table.from_batches(batches[i : i + 10])
         pq.write_table(table, tmp_path / f"p{i:02}.parquet", row_group_size=50)
@@ -235,7 +231,7 @@ def test_what_travels_is_sealed_and_the_seal_is_private(monkeypatch):
         file = Path(seal.file)
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
-        closed = seal.close(spark_release.carried(Streams(key)))
+        closed = seal.close(engine.carried(Streams(key)))
         assert key not in closed
         assert file.read_bytes() not in pickle.dumps(seal)
         opened = seal.open(closed)
@@ -252,15 +248,15 @@ def test_what_travels_is_sealed_and_the_seal_is_private(monkeypatch):
 
 def test_a_cluster_needs_an_authenticated_encrypted_channel():
     guarded = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
-    assert session.checked_secret("local[*]", {}) is None
-    assert session.checked_secret("spark://a:7077", {**guarded, session.SECRET: "s"}) == "s"
-    for lacking, words in (({}, "spark.authenticate true and spark.network"), (guarded, f"a {session.SECRET}")):
+    assert engine.checked_secret("local[*]", {}) is None
+    assert engine.checked_secret("spark://a:7077", {**guarded, engine.SECRET: "s"}) == "s"
+    for lacking, words in (({}, "spark.authenticate true and spark.network"), (guarded, f"a {engine.SECRET}")):
         with pytest.raises(UsageError, match=words):
-            session.checked_secret("local-cluster[2,1,512]", lacking)
+            engine.checked_secret("local-cluster[2,1,512]", lacking)
 
 
 def test_without_spark_one_line_says_what_to_install(monkeypatch, tmp_path, batches):
-    monkeypatch.setattr(session, "find_spec", lambda name: None)  # noqa: ARG005
+    monkeypatch.setattr(engine, "find_spec", lambda name: None)  # noqa: ARG005
     pq.write_table(pa.Table.from_batches(batches), tmp_path / "t.parquet")
     with pytest.raises(UsageError, match=r"sfumato\[spark\].*default-jre-headless"):
         sanitize(tmp_path / "t.parquet", tmp_path / "out", options("spark"))
@@ -268,31 +264,31 @@ def test_without_spark_one_line_says_what_to_install(monkeypatch, tmp_path, batc
 
 
 def test_java_is_looked_for_where_spark_looks(monkeypatch, tmp_path):
-    monkeypatch.setattr(session, "find_spec", lambda name: name)
+    monkeypatch.setattr(engine, "find_spec", lambda name: name)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").touch(mode=0o700)
     with pytest.raises(UsageError, match="default-jre-headless"):
-        session.check_installed()
+        engine.check_installed()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    session.check_installed()
+    engine.check_installed()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "bin"))
     with pytest.raises(UsageError, match="JAVA_HOME is"):
-        session.check_installed()
+        engine.check_installed()
 
 
 def test_why_spark_did_not_start_is_one_sentence():
-    with pytest.raises(UsageError, match="no address of Spark"), session.running_session("host:7077"):
+    with pytest.raises(UsageError, match="no address of Spark"), engine.running_session("host:7077"):
         pass
     told = RuntimeError(
         "An error occurred while calling X.\n: java.lang.IllegalArgumentException: no such host\n\tat org"
     )
-    assert session._reason(told) == "no such host"
-    assert "reached from here" in session._hint(told, "spark://a:7077")
-    assert session._hint(told, "local[2]") == ""
-    assert "17 or newer" in session._hint(RuntimeError("[JAVA_GATEWAY_EXITED]"), "local[2]")
+    assert engine._reason(told) == "no such host"
+    assert "reached from here" in engine._hint(told, "spark://a:7077")
+    assert engine._hint(told, "local[2]") == ""
+    assert "17 or newer" in engine._hint(RuntimeError("[JAVA_GATEWAY_EXITED]"), "local[2]")
 
 
 def test_the_double_runs_tasks_twice(batches):

@@ -31,12 +31,12 @@ import os, signal, sys, threading, time
 from pathlib import Path
 
 from sfumato.release.sanitize import Options, sanitize
-from sfumato.release.spark import spark_release
+from sfumato.release.spark import engine
 from sfumato.release.spark.engine import running_session
 
 key = os.urandom(32)
 Path("run-key").write_text(key.hex())
-carried = spark_release.carried
+carried = engine.carried
 from sfumato.release.spark import engine as adapter
 from sfumato.noise import Streams
 adapter.carried = lambda streams: carried(streams if streams.reproducible else Streams(key))

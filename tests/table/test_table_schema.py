@@ -14,7 +14,7 @@ import sfumato
 from sfumato.api.cli.console import parse_parameters
 from sfumato.api.cli.survey import read_answers
 from sfumato.core.errors import SchemaError, SfumatoError
-from sfumato.release.config import Config
+from sfumato.release.strength import Config
 from sfumato.study.protocol.study_file import load_study
 from sfumato.table import Column, Schema
 

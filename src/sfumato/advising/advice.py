@@ -37,9 +37,8 @@ from sfumato.guarantee.guarantee import worst_first
 from sfumato.guarantee.rounding import of_100, rounded_up
 from sfumato.mechanisms import make_mechanism
 from sfumato.release.asked import OWNER
-from sfumato.release.config import Config
 from sfumato.release.sanitize_checks import read_off
-from sfumato.release.strength import Wanted
+from sfumato.release.strength import Config, Wanted
 from sfumato.table import Schema
 
 DELTA = 1e-6

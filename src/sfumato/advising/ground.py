@@ -20,7 +20,7 @@ from sfumato.learn.classifiers.auto import AS_THEY_ARE
 from sfumato.learn.classifiers.factory import CLASSIFIERS, make_classifier
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.training import fit_on_parts
-from sfumato.release.config import TABLE
+from sfumato.release.strength import TABLE
 from sfumato.table import Encoding, Schema
 
 QUICK = tuple(name for name in AS_THEY_ARE if name != "boosting")

@@ -27,8 +27,8 @@ from sfumato.guarantee.guarantee import CENTRAL_DP, LOCAL_DP, worst_first
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.ledger import Ledger
 from sfumato.mechanisms import make_mechanism
-from sfumato.release.config import LONGEST, RELEASED, TABLE, Config
 from sfumato.release.release import Release
+from sfumato.release.strength import LONGEST, RELEASED, TABLE, Config
 from sfumato.table import Schema
 
 CONFIRMED, NOT_REFUTED, REFUTED = "confirmed", "not refuted", "refuted"

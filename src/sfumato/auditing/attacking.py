@@ -37,7 +37,7 @@ from sfumato.core.array_types import Codes, Flags, Floats, Matrix
 from sfumato.core.errors import TableError
 from sfumato.core.wording import WORSE_THAN_GUESSING, is_worse_than_guessing
 from sfumato.guarantee.cost import posterior_bound
-from sfumato.release.engines.passes import all_of, in_order
+from sfumato.release.source import all_of, in_order
 from sfumato.table import Encoding, Schema, open_table
 from sfumato.table.encoding import recode
 

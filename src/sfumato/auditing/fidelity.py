@@ -30,7 +30,7 @@ from sfumato.learn.asked import AUTO
 from sfumato.learn.cluster import compare_with_plain
 from sfumato.learn.mining.choosing import candidates, choose, expected_agreement, fit_mixture
 from sfumato.learn.mining.seen import Part, see
-from sfumato.release.engines.passes import in_order
+from sfumato.release.source import in_order
 from sfumato.table import Encoding, Group
 
 # What learners make of a release: can one tell its rows from real ones, and does it teach what real rows teach?

@@ -11,7 +11,7 @@ from sfumato.auditing.asked import AuditAsked
 from sfumato.core.accepted import as_published
 from sfumato.core.errors import UsageError
 from sfumato.release.asked import ENGINES
-from sfumato.release.config import Config
+from sfumato.release.strength import Config
 
 # Settings of attacks: `posterior-breach.rho1=0.05` is the parameter `rho1` of the attack `posterior-breach`.
 

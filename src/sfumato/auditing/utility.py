@@ -25,7 +25,7 @@ from sfumato.learn.classifiers.factory import make_classifier
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts, public_map
 from sfumato.mechanisms import Mechanism, find_mechanism, make_mechanism
-from sfumato.release.engines.passes import in_order
+from sfumato.release.source import in_order
 from sfumato.table import Group
 from sfumato.table.statistics import NO_CLASS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 MOVED = {
     "sfumato.classifiers": "sfumato.learn.classifiers",
     "sfumato.jobs.engines": "sfumato.release.engines",
-    "sfumato.release.engines.fit": "sfumato.release.engines.passes",
+    "sfumato.release.engines.fit": "sfumato.release.source",
     "sfumato.statistics": "sfumato.table.statistics",
     "sfumato.table.statistics.by_class": "sfumato.table.statistics",
     "sfumato.table.statistics.counts": "sfumato.table.statistics",

@@ -27,9 +27,8 @@ from sfumato.ledger import Ledger
 from sfumato.ledger.ledger import EXPIRED
 from sfumato.ledger.roll import KeptRoll
 from sfumato.ledger.row_memory import HASH_BYTES, RowMemory, forget, memory_folder, was_released
-from sfumato.release.engines.passes import AddsUp, each_block
 from sfumato.release.release import release_file
-from sfumato.release.source import Piece, Source, SourceBlock
+from sfumato.release.source import AddsUp, Piece, Source, SourceBlock, each_block
 
 BUCKETS = 64
 BUCKET_STARTS = np.array([bytes([256 // BUCKETS * j]) for j in range(BUCKETS)], dtype=f"S{HASH_BYTES}")

@@ -20,7 +20,6 @@ from sfumato.ledger.read_off import ReadOff, shared_ends, table_ends
 from sfumato.ledger.roll import Roll
 from sfumato.mechanisms.phases import Given, Phase
 from sfumato.noise import Streams
-from sfumato.release.engines.passes import play
 from sfumato.release.engines.release import Engine, Here, Work, drawn
 from sfumato.release.noted import Account, Sanitized, of_ledger, recognise
 from sfumato.release.only_new import Remembered, remember
@@ -33,6 +32,8 @@ from sfumato.release.sanitize_checks import (
     with_target,
 )
 from sfumato.release.sanitize_options import Options, Plan
+from sfumato.release.source import play
+from sfumato.release.strength import CHOSEN_ON_UNCHARGED
 from sfumato.release.unfinished import Unfinished, plan_of
 from sfumato.release.write_release import (
     InMemory,
@@ -262,8 +263,6 @@ class _Run:
             found.append(NOT_FOR_RELEASE[mark])
         found += strength.in_the_way
         if strength.on_release and not self.ledger.has_charged(strength.model):
-            from sfumato.release.config import CHOSEN_ON_UNCHARGED  # a config said so
-
             found.append(CHOSEN_ON_UNCHARGED)
         return found
 

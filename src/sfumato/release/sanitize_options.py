@@ -26,7 +26,7 @@ from sfumato.mechanisms import Mechanism, make_mechanism
 from sfumato.noise import Streams
 from sfumato.release.asked import ENGINES, SCORINGS, Abilities, Terms
 from sfumato.release.source import Source
-from sfumato.release.strength import MECHANISM, NAMES_STRENGTH, Strength, Wanted
+from sfumato.release.strength import MECHANISM, NAMES_STRENGTH, Config, Strength, Wanted
 from sfumato.table import Encoding, Schema, SqlQuery, open_table
 from sfumato.table.statistics import Moments
 
@@ -254,8 +254,6 @@ class Options(Wanted):
         wanted = replace(self, parameters=self._parameters())
         if self.config is None:
             return wanted.under(self.terms, self.schema)
-        from sfumato.release.config import Config  # read from a file, where there is one
-
         config = self.config if isinstance(self.config, Config) else Config.load(self.config)
         return config.settle(wanted, self.terms, self.schema)
 

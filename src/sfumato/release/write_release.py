@@ -25,10 +25,10 @@ from sfumato.guarantee.card import label_state
 from sfumato.guarantee.guarantee import LABEL_CLASSES
 from sfumato.ledger.row_memory import RowMemory
 from sfumato.mechanisms import Mechanism
-from sfumato.release.engines.passes import in_order
 from sfumato.release.engines.shuffle import DiskShuffle, MemoryShuffle, Shuffle
 from sfumato.release.sanitize_options import Options
 from sfumato.release.signature import COUNTS, SIGNATURE, SIGNED, sign_release
+from sfumato.release.source import in_order
 from sfumato.release.unfinished import WORK, Unfinished, unfinished_of
 from sfumato.table import Encoding, Schema, Table, open_table, table_writer, write_table
 from sfumato.table.content import Content

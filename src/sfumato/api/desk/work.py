@@ -27,10 +27,10 @@ from sfumato.ledger.ledger import default_ledger
 from sfumato.mechanisms import MECHANISMS
 from sfumato.mechanisms.base import Mechanism
 from sfumato.release.asked import NOBODY, OWNER, RELEASE_FORMATS, TRUSTS
-from sfumato.release.config import TABLE, Config
 from sfumato.release.declare import CopiedError, Declaring, Typed
 from sfumato.release.noted import Ahead, bound_ahead
 from sfumato.release.sanitize_checks import read_off
+from sfumato.release.strength import TABLE, Config
 from sfumato.release.unfinished import unfinished_of
 from sfumato.table import Column, Schema
 from sfumato.table.csv_table import PLAIN, Dialect

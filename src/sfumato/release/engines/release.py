@@ -11,10 +11,9 @@ from sfumato.channels import RandomizedResponse
 from sfumato.core.progress import Progress
 from sfumato.mechanisms import Block, Mechanism
 from sfumato.noise import Streams
-from sfumato.release.engines.passes import each_block, in_order
 from sfumato.release.engines.shuffle import Shuffle
 from sfumato.release.sanitize_options import Options
-from sfumato.release.source import Source, SourceBlock, block_rows_for
+from sfumato.release.source import Source, SourceBlock, block_rows_for, each_block, in_order
 from sfumato.release.write_release import Laid, Landing, Layout
 from sfumato.table import Table, open_table
 

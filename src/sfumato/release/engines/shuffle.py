@@ -21,7 +21,7 @@ import numpy as np
 
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.mechanisms import Block
-from sfumato.release.engines.passes import in_order
+from sfumato.release.source import in_order
 
 # Which blocks lie whole in a file of buckets: a killed run may have left half of one, or more that was not synced.
 
