@@ -21,7 +21,6 @@ from stream_phases import PHASES, phases_told
 from sfumato.guarantee.person_hash import Fingerprint
 from sfumato.release import sanitize as job
 from sfumato.release.engines import release
-from sfumato.release.source import each_block
 from sfumato.release.write_release import InFolder
 
 LEFT_OUT = ("nothing", "ledger", "ledger and shuffle")
@@ -47,7 +46,7 @@ def left_out(what: str, threads: int | None = None) -> Iterator[None]:
 
 
 def _in_order(work: release.Work, _: Any) -> Iterator[Any]:
-    return each_block(work.source, release.perturber(work.mechanism, work.streams, work.response))
+    return work.source.each(release.perturber(work.mechanism, work.streams, work.response))
 
 
 def measured(run: Callable[[], Any], before: Callable[[], Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from sfumato.ledger.ledger import EXPIRED
 from sfumato.ledger.roll import KeptRoll
 from sfumato.ledger.row_memory import HASH_BYTES, RowMemory, forget, memory_folder, was_released
 from sfumato.release.release import release_file
-from sfumato.release.source import AddsUp, Piece, Source, SourceBlock, each_block
+from sfumato.release.source import Piece, Source, SourceBlock
 
 BUCKETS = 64
 BUCKET_STARTS = np.array([bytes([256 // BUCKETS * j]) for j in range(BUCKETS)], dtype=f"S{HASH_BYTES}")
@@ -58,7 +58,7 @@ def remember(
     series = series_of(source)
     if not only_new and not memory_folder(ledger, series).exists():
         return None
-    if isinstance(source, AddsUp):
+    if source.elsewhere:
         raise UsageError(
             "The ledger remembers the rows of this schema, released with --only-new, and goes through them on one "
             "machine. Use --engine stream, or another --ledger."
@@ -229,7 +229,7 @@ def _hashes(source: Source, memory: RowMemory) -> Iterator[tuple[Hashes, Hashes]
         codes = np.full(len(block.X), -1.0) if block.y is None else block.y.astype(np.float64)
         return memory.hasher.of_rows(np.column_stack([block.X, codes]))
 
-    for hashes in each_block(source, work):
+    for hashes in source.each(work):
         yield hashes, hashes
 
 

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
-from operator import add
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +31,53 @@ BLOCK_CELLS = 1 << 21
 MOST_BLOCK_ROWS = 1 << 16
 READ_BLOCKS = 2
 """Blocks that are read at a time and then cut without copying: Parquet prefers long reads."""
+
+
+# Work through a few threads: in order with bounded memory, or all that there is.
+
+
+In = TypeVar("In")
+Out = TypeVar("Out")
+
+
+def in_order(items: Iterable[In], work: Callable[[In], Out], threads: int | None = None) -> Iterator[Out]:
+    """Yield what `work` makes of every item, in the order of the items.
+
+    Several threads with one BLAS thread each beat one thread with many: blocks are small, and NumPy, Arrow and hashlib
+    let go of the interpreter while they compute. The calling thread reads ahead by one item more than there are
+    threads, so that no work waits for it. What the caller chose for its context (a device) holds in the threads too.
+    """
+    threads = threads or min(4, os.cpu_count() or 1)
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[Out]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(copy_context().run, work, item))
+                del item  # what was read is let go of as soon as it is worked through
+                if len(waiting) > threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def all_of(items: Iterable[In], work: Callable[[In], Out], threads: int, told: Callable[[int], None]) -> list[Out]:
+    """What `work` makes of every item, in their order. None waits for a slow one. `told`: how many are done."""
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+        waiting = [pool.submit(copy_context().run, work, item) for item in items]
+        try:
+            told(0)
+            for number, _ in enumerate(as_completed(waiting), start=1):
+                told(number)
+            return [future.result() for future in waiting]
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+# A private table, block by block.
 
 
 def block_rows_for(width: int) -> int:
@@ -88,7 +134,7 @@ class Source:
 
     `new` says of every row of the table whether it is to be used at all; None stands for all rows.
 
-    A pass is `pieces()`, then `encode` of every piece (in any thread), then `note` of every block in order.
+    A pass (`each`) is `pieces()`, then `encode` of every piece (in any thread), then `note` of every block in order.
     """
 
     table: Table
@@ -109,6 +155,9 @@ class Source:
     kept: KeptSums | None = field(default=None, repr=False)
     _kept: list[SourceBlock] = field(default_factory=list, repr=False)
     _complete: bool = field(default=False, repr=False)
+
+    elsewhere: ClassVar[bool] = False
+    """Whether the rows lie on other machines, which go through them."""
 
     @property
     def rows(self) -> int | None:
@@ -222,9 +271,40 @@ class Source:
             self._kept.append(replace(block, told=None))
         return block
 
-    def finish_pass(self) -> None:
-        """All blocks of a pass were noted."""
+    def each(self, work: Callable[[SourceBlock], Out], after: int = 0) -> Iterator[Out]:
+        """Yield what `work` makes of every encoded block, in order; the first `after` are passed by."""
+
+        def encode_and_work(piece: Piece | SourceBlock) -> tuple[SourceBlock, Out]:
+            block = self.encode(piece)
+            made = work(block)
+            return (block if self.keep_in_memory else block.without_rows()), made
+
+        clipped = self.clipped  # a pass that leaves blocks out cannot count anew
+        pieces = (piece for piece in self.pieces() if piece.number >= after)
+        for block, made in in_order(pieces, encode_and_work):
+            self.note(block)
+            yield made
         self._complete = self.keep_in_memory
+        if after:
+            self.clipped = clipped
+
+    def add_up(self, work: Callable[[SourceBlock], _Sum], seen: Callable[[_Sum], None]) -> _Sum | None:
+        """The sum of what `work` makes of every encoded block; None where there are no rows.
+
+        `seen` is told of every summand, in order; of a pass that a killed run had finished, of the sum only.
+        """
+        if self.kept is not None and (saved := self.kept.saved_sum()) is not None:
+            found: _Sum
+            found, self.clipped, self.most_rows_of_a_person = saved
+            seen(found)
+            return found
+        total: _Sum | None = None
+        for made in self.each(work):
+            total = made if total is None else total + made
+            seen(made)
+        if self.kept is not None and total is not None:
+            self.kept.save_sum((total, self.clipped, self.most_rows_of_a_person))
+        return total
 
     def _within_cap(self, persons: NDArray[np.uint64], seen: dict[int, int]) -> Flags:
         """Which rows are among the first `max_rows_per_person` of their person."""
@@ -242,108 +322,6 @@ class Source:
         used = before + counts if cap is None else np.minimum(before + counts, cap)
         self.most_rows_of_a_person = max(self.most_rows_of_a_person, int(used.max(initial=0)))
         return keep
-
-
-# One pass over a source: read here, encode and work in the threads; or wherever the source has its rows.
-
-
-# Work through a few threads: in order with bounded memory, or all that there is.
-
-
-In = TypeVar("In")
-Out = TypeVar("Out")
-
-
-def in_order(items: Iterable[In], work: Callable[[In], Out], threads: int | None = None) -> Iterator[Out]:
-    """Yield what `work` makes of every item, in the order of the items.
-
-    Several threads with one BLAS thread each beat one thread with many: blocks are small, and NumPy, Arrow and hashlib
-    let go of the interpreter while they compute. The calling thread reads ahead by one item more than there are
-    threads, so that no work waits for it. What the caller chose for its context (a device) holds in the threads too.
-    """
-    threads = threads or min(4, os.cpu_count() or 1)
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
-        waiting: deque[Future[Out]] = deque()
-        try:
-            for item in items:
-                waiting.append(pool.submit(copy_context().run, work, item))
-                del item  # what was read is let go of as soon as it is worked through
-                if len(waiting) > threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
-
-
-def all_of(items: Iterable[In], work: Callable[[In], Out], threads: int, told: Callable[[int], None]) -> list[Out]:
-    """What `work` makes of every item, in their order. None waits for a slow one. `told`: how many are done."""
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
-        waiting = [pool.submit(copy_context().run, work, item) for item in items]
-        try:
-            told(0)
-            for number, _ in enumerate(as_completed(waiting), start=1):
-                told(number)
-            return [future.result() for future in waiting]
-        finally:
-            for future in waiting:
-                future.cancel()
-
-
-@runtime_checkable
-class AddsUp(Protocol):
-    """A source that goes through its rows itself, in other processes or on other machines."""
-
-    def add_up(self, work: Callable[[SourceBlock], Out], add: Callable[[Out, Out], Out]) -> Out | None:
-        """The sum of what `work` makes of every block."""
-
-
-def each_block(source: Source, work: Callable[[SourceBlock], Out], after: int = 0) -> Iterator[Out]:
-    """Yield what `work` makes of every encoded block of the source, in order; the first `after` are passed by."""
-
-    def encode_and_work(piece: Piece | SourceBlock) -> tuple[SourceBlock, Out]:
-        block = source.encode(piece)
-        made = work(block)
-        return (block if source.keep_in_memory else block.without_rows()), made
-
-    clipped = source.clipped  # a pass that leaves blocks out cannot count anew
-    pieces = (piece for piece in source.pieces() if piece.number >= after)
-    for block, made in in_order(pieces, encode_and_work):
-        source.note(block)
-        yield made
-    source.finish_pass()
-    if after:
-        source.clipped = clipped
-
-
-def fold_blocks(
-    source: Source,
-    work: Callable[[SourceBlock], Out],
-    add: Callable[[Out, Out], Out],
-    seen: Callable[[Out], None] = lambda _: None,
-) -> Out | None:
-    """The sum of what `work` makes of every encoded block; None where there are no rows.
-
-    `seen` is told of every summand, in order. A source whose rows lie elsewhere (`AddsUp`) sends `work` there and
-    tells of the sum only; so does a pass that a killed run had finished (`source.kept`).
-    """
-    if isinstance(source, AddsUp):
-        found = source.add_up(work, add)
-        if found is not None:
-            seen(found)
-        return found
-    if source.kept is not None and (saved := source.kept.saved_sum()) is not None:
-        found, source.clipped, source.most_rows_of_a_person = saved
-        seen(found)
-        return found  # type: ignore[no-any-return]
-    total: Out | None = None
-    for made in each_block(source, work):
-        total = made if total is None else add(total, made)
-        seen(made)
-    if source.kept is not None and total is not None:
-        source.kept.save_sum((total, source.clipped, source.most_rows_of_a_person))
-    return total
 
 
 # Play the phases of a mechanism on a source: one pass each, whose sum finishes it.
@@ -408,7 +386,7 @@ def _add_up(phase: Phase, source: Source, progress: Progress, fingerprint: Finge
         part.told = None
         progress(phase.step, rows, source.rows)
 
-    total: _Sum | None = fold_blocks(source, work, add, seen)
+    total = source.add_up(work, seen)
     if source.roll is not None and total is not None and len(source.roll) != total.rows:
         _tell(source)  # a killed run had made this pass, and kept the sums only
     source.roll = None  # told once
@@ -423,6 +401,6 @@ def _add_up(phase: Phase, source: Source, progress: Progress, fingerprint: Finge
 def _tell(source: Source) -> None:
     roll = source.roll
     assert roll is not None
-    for told in each_block(source, lambda block: block.told):
+    for told in source.each(lambda block: block.told):
         if told is not None:
             roll.add(told)

@@ -13,7 +13,7 @@ from sfumato.mechanisms import Block, Mechanism
 from sfumato.noise import Streams
 from sfumato.release.engines.shuffle import Shuffle
 from sfumato.release.sanitize_options import Options
-from sfumato.release.source import Source, SourceBlock, block_rows_for, each_block, in_order
+from sfumato.release.source import Source, SourceBlock, block_rows_for, in_order
 from sfumato.release.write_release import Laid, Landing, Layout
 from sfumato.table import Table, open_table
 
@@ -106,7 +106,7 @@ def release_blocks(work: Work, shuffle: Shuffle) -> Iterator[Block]:
         return len(block.X), shuffle.deal(released, streams.generator(block.number, b"", b"bucket"))
 
     done = min(work.rows, shuffle.finished * block_rows_for(source.encoding.width))
-    for count, dealt in each_block(source, deal, after=shuffle.finished):
+    for count, dealt in source.each(deal, after=shuffle.finished):
         shuffle.add(dealt)
         done += count
         progress("Perturbing", done, work.rows)

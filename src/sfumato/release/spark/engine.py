@@ -9,12 +9,15 @@ import secrets
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from importlib.util import find_spec
+from operator import add
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -53,7 +56,6 @@ from sfumato.table.tables import resized
 # fails: so a row is released once, with the noise of its block, whatever died on the way.
 
 
-Out = TypeVar("Out")
 CHANGED = (
     "The table was different when it was read again: a file changed, or the data frame is computed anew each time, in "
     "another order. Nothing was released. Write it to Parquet (or use localCheckpoint) and release that."
@@ -114,20 +116,26 @@ class Digest:
         return Look(self._rows, self._hash.digest())
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Pass:
     """What a pass found in one partition, or in several."""
 
-    total: Any
-    clipped: dict[str, int]
-    looks: dict[int, Look]
+    total: Any = None
+    clipped: Mapping[str, int] = field(default_factory=dict)
+    looks: Mapping[int, Look] = field(default_factory=dict)
+
+    def __add__(self, other: _Pass) -> _Pass:
+        totals = [one.total for one in (self, other) if one.total is not None]
+        clipped = Counter(self.clipped) + Counter(other.clipped)
+        return _Pass(reduce(add, totals) if totals else None, clipped, {**self.looks, **other.looks})
 
 
 @dataclass
 class SparkSource(Source):
     """The same source as ever, but for who goes through it."""
 
-    looks: dict[int, Look] = field(default_factory=dict)
+    elsewhere = True
+    looks: Mapping[int, Look] = field(default_factory=dict)
 
     def pieces(self) -> Iterator[Piece | SourceBlock]:
         raise TypeError("The rows of this table stay with Spark's executors.")
@@ -145,40 +153,27 @@ class SparkSource(Source):
             row += self.looks[number].rows
         return starts
 
-    def add_up(self, work: Callable[[SourceBlock], Out], add: Callable[[Out, Out], Out]) -> Out | None:
+    def add_up(self, work: Callable[[SourceBlock], Any], seen: Callable[[Any], None]) -> Any:
         encoder = self.encoder
 
         def observe(number: int, batches: Iterator[pa.RecordBatch]) -> _Pass:
-            total: Any = None
-            clipped: dict[str, int] = {}
-            digest = Digest()
+            found, digest = _Pass(), Digest()
             for block in encoder.blocks(number, batches):
-                made = work(block)
-                total = made if total is None else add(total, made)
-                _count(clipped, block.clipped)
+                found += _Pass(work(block), block.clipped)
                 digest.add(block)
-            return _Pass(total, clipped, {number: digest.look()})
-
-        def merge(one: _Pass, other: _Pass) -> _Pass:
-            both = one.total is not None and other.total is not None
-            total = add(one.total, other.total) if both else one.total if other.total is None else other.total
-            _count(one.clipped, other.clipped)
-            return _Pass(total, one.clipped, {**one.looks, **other.looks})
+            return replace(found, looks={number: digest.look()})
 
         assert isinstance(self.table, SparkTable)
-        found = self.table.run(observe, merge, as_it_is)
+        found = self.table.run(observe, add, as_it_is)
         rows = sum(look.rows for look in found.looks.values())
         if rows < 2 and not self.blind:
             raise TableError(f"The table has {counted(rows, 'row')}; at least two are needed.")
         if self.looks and found.looks != self.looks:
             raise TableError(CHANGED)
-        self.looks, self.clipped = found.looks, found.clipped
-        return found.total  # type: ignore[no-any-return]
-
-
-def _count(counts: dict[str, int], more: Mapping[str, int]) -> None:
-    for name, count in more.items():
-        counts[name] = counts.get(name, 0) + count
+        self.looks, self.clipped = found.looks, dict(found.clipped)
+        if found.total is not None:
+            seen(found.total)
+        return found.total
 
 
 ORDER, SOURCE = "__order", "__source"
