@@ -341,22 +341,19 @@ class BayesWindow(Attack):
     columns are released one by one; where the release is no line of the columns, smoothed people are drawn. A category
     is guessed by its highest posterior probability. `details` say how sure the adversary is: if its prior is right, it
     is right so often.
-
-    Parameters
-    ----------
-    people : int, default=10000
-        Most people of a class who stand for the population, from 2 to 1,000,000. In many columns a short list is a
-        poor prior: it costs more than all else that this adversary approximates.
-    cells : int, default=100
-        Cells of a number's range, from 20 to 2,000.
     """
 
     name = "bayes-window"
     reads_gaps = True
     knows = frozenset({"release", "noise", "sample"})
     helps = frozenset({"labels", "sample_labels", "transform", "guided"})
-    people: int = parameter(default=10_000, accepted=Whole(2, 1_000_000))
-    cells: int = parameter(default=100, accepted=Whole(20, 2_000))
+    people: int = parameter(
+        Whole(2, 1_000_000),
+        "Most people of a class who stand for the population. In many columns a short list is a poor prior: it costs "
+        "more than all else that this adversary approximates.",
+        default=10_000,
+    )
+    cells: int = parameter(Whole(20, 2_000), "Cells of a number's range.", default=100)
 
     def guess(self, known: Knowledge) -> Guess:
         """Per released row and column, the value of the best window, or the likeliest category."""

@@ -75,24 +75,17 @@ class DistanceBound(Attack):
     variance 2/s, which the leaked rows betray): values within `sureness` standard deviations count as possible, and
     the guess is the interval that they span. Slots that were answered by randomized response, and numbers that were
     multiplied or otherwise not kept at their distances, are left out.
-
-    Parameters
-    ----------
-    leaked : int, default=10
-        Leaked rows that are used, from 1 to 10,000.
-    lemma : bool, default=false
-        Whether to use the paper's lemma instead.
-    sureness : float, default=4.0
-        Standard deviations within which a value counts as possible, above 0 to 100.
     """
 
     name = "distance-bound"
     published = MappingProxyType({"lemma": True})
     knows = frozenset({"release", "known_rows", "targets", "images", "secret"})
     helps = frozenset({"noise", "noise_covariance"})
-    leaked: int = parameter(default=10, accepted=Whole(1, 10_000))
-    lemma: bool = parameter(default=False, accepted=Flag())
-    sureness: float = parameter(default=4.0, accepted=Positive(100.0))
+    leaked: int = parameter(Whole(1, 10_000), "Leaked rows that are used.", default=10)
+    lemma: bool = parameter(Flag(), "Whether to use the paper's lemma instead.", default=False)
+    sureness: float = parameter(
+        Positive(100.0), "Standard deviations within which a value counts as possible.", default=4.0
+    )
 
     def guess(self, known: Knowledge) -> Guess:
         """An interval for the secret of every target."""

@@ -190,23 +190,14 @@ class EigenAlignment(Attack):
     changes the axes' order: there the attack is weak, which is not the same as the release being safe. A release with
     fewer columns is taken to hold the first axes. `restarts` and `seed` are those of the search for signs,
     which has `most_axes` axes at most, those that vary most.
-
-    Parameters
-    ----------
-    restarts : int, default=20
-        Starts of the search for signs, from 1 to 1,000.
-    seed : int, default=0
-        Of that search, from 0 to 2**31 - 1.
-    most_axes : int, default=100
-        Axes that are signed, from 1 to 1,000.
     """
 
     name = "eigen-alignment"
     knows = frozenset({"release", "sample"})
     helps = frozenset({"noise_covariance"})
-    restarts: int = parameter(default=20, accepted=Whole(1, 1_000))
-    seed: int = parameter(default=0, accepted=Whole(0, 2**31 - 1))
-    most_axes: int = parameter(default=100, accepted=Whole(1, 1_000))
+    restarts: int = parameter(Whole(1, 1_000), "Starts of the search for signs.", default=20)
+    seed: int = parameter(Whole(0, 2**31 - 1), "Of the search for signs.", default=0)
+    most_axes: int = parameter(Whole(1, 1_000), "Axes that are signed.", default=100)
 
     def guess(self, known: Knowledge) -> Guess:
         """Align the axes, find the signs, turn the release back."""
@@ -298,26 +289,19 @@ class IndependentComponents(Attack):
     converge, which is no privacy: another start, or another attack, may still succeed. (On a small table of normal
     columns the runs may also agree on an accident of the sample; the guess is then wrong.) The release is put on its
     principal axes first, signed by their skewness, so that the result is the same for every rotation of the same rows.
-
-    Parameters
-    ----------
-    runs : int, default=6
-        Starts that are tried, from 1 to 100.
-    iterations : int, default=200
-        Of one run at most, from 1 to 10,000.
-    seed : int, default=0
-        Of the starts, from 0 to 2**31 - 1.
-    rescaled : bool, default=true
-        Whether components take the columns' deviations, and guesses are clipped to the domain; false as published.
     """
 
     name = "independent-components"
     published = MappingProxyType({"rescaled": False})
     knows = frozenset({"release", "column_moments", "column_distributions"})
-    runs: int = parameter(default=6, accepted=Whole(1, 100))
-    iterations: int = parameter(default=200, accepted=Whole(1, 10_000))
-    seed: int = parameter(default=0, accepted=Whole(0, 2**31 - 1))
-    rescaled: bool = parameter(default=True, accepted=Flag())
+    runs: int = parameter(Whole(1, 100), "Starts that are tried.", default=6)
+    iterations: int = parameter(Whole(1, 10_000), "Of one run at most.", default=200)
+    seed: int = parameter(Whole(0, 2**31 - 1), "Of the starts.", default=0)
+    rescaled: bool = parameter(
+        Flag(),
+        "Whether components take the columns' deviations, and guesses are clipped to the domain; false as published.",
+        default=True,
+    )
 
     def guess(self, known: Knowledge) -> Guess:
         """Unmix, match, sign and rescale."""

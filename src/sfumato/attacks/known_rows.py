@@ -41,17 +41,14 @@ class KnownRows(Attack):
 
     There too the mean of the columns is one pair more, with no more than d rows.
     `rows` uses only the first so many of the known ones; see `metrics.recovery_curve`.
-
-    Parameters
-    ----------
-    rows : int or null, default=null
-        Known rows that are used, from 1 to 1,000,000; null for all of them.
     """
 
     name = "known-rows"
     knows = frozenset({"release", "known_rows"})
     helps = frozenset({"noise", "noise_covariance", "column_moments"})
-    rows: int | None = parameter(default=None, accepted=Either((Whole(1, 1_000_000), Nothing())))
+    rows: int | None = parameter(
+        Either((Whole(1, 1_000_000), Nothing())), "Known rows that are used; null for all of them.", default=None
+    )
 
     def guess(self, known: Knowledge) -> Values:
         """Fit the map to the known pairs and turn it back."""

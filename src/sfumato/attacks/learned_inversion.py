@@ -237,11 +237,6 @@ class LearnedInversion(Attack):
     of them by what was learned from the other): by the line, by the forest, as it was released, or by the commonest
     value beside the released label unless another way is better by a standard error, or never wrong. `details` say
     how many people there were, and in how many columns the adversary would rather guess.
-
-    Parameters
-    ----------
-    trees : int, default=20
-        Trees of the forest, from 1 to 1,000.
     """
 
     name = "learned-inversion"
@@ -249,7 +244,7 @@ class LearnedInversion(Attack):
     needs_map = False
     knows = frozenset({"release", "sample"})
     helps = frozenset({"simulator", "noise", "transform", "guided", "labels", "sample_labels"})
-    trees: int = parameter(default=20, accepted=Whole(1, 1_000))
+    trees: int = parameter(Whole(1, 1_000), "Trees of the forest.", default=20)
 
     def guess(self, known: Knowledge) -> Guess:
         """Per released row and column, what the best way for the column says."""

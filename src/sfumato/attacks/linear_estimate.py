@@ -40,11 +40,6 @@ class KnownTransform(Attack):
     projection it is the pseudo-inverse of [principal-laplace, 6.1.3].
 
     `clip=False` leaves the guess as it comes out, as published; an adversary who knows the domain clips to it.
-
-    Parameters
-    ----------
-    clip : bool, default=true
-        Whether guesses are clipped to the domain; false as published.
     """
 
     name = "known-transform"
@@ -52,7 +47,7 @@ class KnownTransform(Attack):
     reads_gaps = True
     knows = frozenset({"release", "transform"})
     helps = frozenset({"column_moments"})
-    clip: bool = parameter(default=True, accepted=Flag())
+    clip: bool = parameter(Flag(), "Whether guesses are clipped to the domain; false as published.", default=True)
 
     def guess(self, known: Knowledge) -> Values:
         """Turn the transform back and clip to the domain."""
@@ -145,18 +140,15 @@ class LinearEstimate(Attack):
     the window with most mass, given the estimate as if its error were normal. `moments="known"` takes mu and S from
     what is known of the columns and, where nothing is, from the release; `moments="release"` always from the release:
     S = A^+ (cov(Z) - N) A^+', negative eigenvalues set to 0.
-
-    Parameters
-    ----------
-    moments : {"known", "release"}, default="known"
-        Where mean and covariance come from.
     """
 
     name = "linear-estimate"
     reads_gaps = True
     knows = frozenset({"release", "transform", "noise_covariance"})
     helps = frozenset({"noise", "column_moments", "column_distributions"})
-    moments: Literal["known", "release"] = parameter(default="known", accepted=Word(("known", "release")))
+    moments: Literal["known", "release"] = parameter(
+        Word(("known", "release")), "Where mean and covariance come from.", default="known"
+    )
 
     def guess(self, known: Knowledge) -> Values:
         """Weigh every release row against the mean."""
@@ -289,15 +281,6 @@ class PrincipalFilter(Attack):
     keeping any other adds more noise than data. A whole number keeps that many.
 
     `clip=False` leaves the guess as it comes out, as published; an adversary who knows the domain clips to it.
-
-    Parameters
-    ----------
-    components : {"best", "own"} or int, default="best"
-        Components that are kept: the best number, the choice of the adversary, or from 1 to 100,000.
-    most_candidates : int, default=20
-        Numbers that are tried for the best, from 1 to 1,000.
-    clip : bool, default=true
-        Whether guesses are clipped to the domain; false as published.
     """
 
     name = "principal-filter"
@@ -305,10 +288,12 @@ class PrincipalFilter(Attack):
     knows = frozenset({"release", "transform", "noise_covariance"})
     helps = frozenset({"noise", "column_moments"})
     components: Literal["best", "own"] | int = parameter(
-        default="best", accepted=Either((Word(("best", "own")), Whole(1, 100_000)))
+        Either((Word(("best", "own")), Whole(1, 100_000))),
+        "Components that are kept: the best number, the choice of the adversary, or this many.",
+        default="best",
     )
-    most_candidates: int = parameter(default=20, accepted=Whole(1, 1_000))
-    clip: bool = parameter(default=True, accepted=Flag())
+    most_candidates: int = parameter(Whole(1, 1_000), "Numbers that are tried for the best.", default=20)
+    clip: bool = parameter(Flag(), "Whether guesses are clipped to the domain; false as published.", default=True)
 
     def guess(self, known: Knowledge) -> Values:
         """Project the reversed release on its first components."""
@@ -354,20 +339,15 @@ class SpectralFilter(Attack):
 
     `log=True` is for multiplicative noise z = x e on positive data: the same on logarithms, with `noise_covariance`
     that of log e and `noise_mean` the mean of log e. It abstains where a released value is not positive.
-
-    Parameters
-    ----------
-    log : bool, default=false
-        Whether to work on logarithms, for multiplicative noise on positive values.
-    noise_mean : float, default=0.0
-        Mean of the logarithm of that noise, from -1e6 to 1e6.
     """
 
     name = "spectral-filter"
     knows = frozenset({"release", "transform", "noise_covariance"})
     helps = frozenset({"noise", "column_moments"})
-    log: bool = parameter(default=False, accepted=Flag())
-    noise_mean: float = parameter(default=0.0, accepted=Between(-1e6, 1e6))
+    log: bool = parameter(
+        Flag(), "Whether to work on logarithms, for multiplicative noise on positive values.", default=False
+    )
+    noise_mean: float = parameter(Between(-1e6, 1e6), "Mean of the logarithm of that noise.", default=0.0)
 
     def guess(self, known: Knowledge) -> Guess:
         """Keep the directions above the edge and turn the transform back."""

@@ -146,11 +146,6 @@ class NearestRow(Attack):
     the positions (in the schema's private columns) of what he holds of the record; None: all of it. With only some
     columns of a release that mixes them, he turns the transform back and compares in the source space. The same attack
     on people who were not in the table says how near a stranger comes.
-
-    Parameters
-    ----------
-    columns : list of int or null, default=null
-        Positions of the columns that are known, from 0; null for all.
     """
 
     name = "nearest-row"
@@ -171,7 +166,9 @@ class NearestRow(Attack):
         }
     )
     columns: Sequence[int] | None = parameter(
-        default=None, accepted=Either((Listed(Whole(0, 100_000), least=1), Nothing()))
+        Either((Listed(Whole(0, 100_000), least=1), Nothing())),
+        "Positions of the columns that are known; null for all.",
+        default=None,
     )
 
     def guess(self, known: Knowledge) -> Guess:
@@ -260,18 +257,13 @@ class AttributeInference(Attack):
     the secret of the `neighbours` nearest release rows, weighted by 1/distance^2: the weighted median of a number, the
     weighted vote for a category. A row that fits exactly therefore decides alone. The same attack on people who were
     not in the table says how much of it is only what anybody can infer about such a person.
-
-    Parameters
-    ----------
-    neighbours : int, default=5
-        Released rows that are asked, from 1 to 1,000.
     """
 
     name = "attribute-inference"
     reads_gaps = True
     knows = frozenset({"release", "targets", "secret"})
     helps = frozenset({"transform", "noise", "noise_covariance", "column_moments"})
-    neighbours: int = parameter(default=5, accepted=Whole(1, 1_000))
+    neighbours: int = parameter(Whole(1, 1_000), "Released rows that are asked.", default=5)
 
     def guess(self, known: Knowledge) -> Guess:
         """The secret of every target."""

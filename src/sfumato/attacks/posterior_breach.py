@@ -32,18 +32,13 @@ class PosteriorGuess(Attack):
     The posterior is exact for the population it is given, since the law of the bits is public: weight of an answer t
     is prod_j q_j(t)^R_j (1 - q_j(t))^(1 - R_j) [guided-survey, Eqs 7 and 8]. `rows` people of the
     released class stand for the population. `details` tell how sure the collector is of its guesses.
-
-    Parameters
-    ----------
-    rows : int, default=4000
-        People who stand for the population, from 2 to 1,000,000.
     """
 
     name = "posterior-guess"
     reads_gaps = True
     knows = frozenset({"release", "guided", "noise", "sample"})
     helps = frozenset({"labels", "sample_labels"})
-    rows: int = parameter(default=4000, accepted=Whole(2, 1_000_000))
+    rows: int = parameter(Whole(2, 1_000_000), "People who stand for the population.", default=4000)
 
     def guess(self, known: Knowledge) -> Guess:
         """Per release row and question, the choice of highest posterior probability."""
@@ -87,30 +82,19 @@ class PosteriorBreach(Attack):
     over release columns of f_i(z_i - (A x + c)_i). A release without any noise whose transform has full rank is read
     exactly; one of lower rank with a normal kernel of the width of the sample's own spacing. Without a sample
     the people of the table stand for the population: the paper's adversary knows how the table itself is distributed.
-
-    Parameters
-    ----------
-    rho1 : float, default=0.1
-        A property is unlikely up to this prior probability, between 0 and 1, below rho2.
-    rho2 : float, default=0.5
-        A property is believed from this posterior probability on, between 0 and 1.
-    parts : int, default=20
-        Quantile intervals of a number, from 2 to 1,000.
-    grid : int, default=500
-        Values of a column that beliefs are computed at, from 10 to 100,000.
-    rows : int, default=1000
-        People of the sample, from 2 to 100,000.
     """
 
     name = "posterior-breach"
     reads_gaps = True
     knows = frozenset({"release", "noise", "column_distributions"})
     helps = frozenset({"transform", "sample", "register", "column_moments", "guided"})
-    rho1: float = parameter(default=0.1, accepted=Share())
-    rho2: float = parameter(default=0.5, accepted=Share())
-    parts: int = parameter(default=20, accepted=Whole(2, 1_000))
-    grid: int = parameter(default=500, accepted=Whole(10, 100_000))
-    rows: int = parameter(default=1000, accepted=Whole(2, 100_000))
+    rho1: float = parameter(
+        Share(), "A property is unlikely up to this prior probability, which is below rho2.", default=0.1
+    )
+    rho2: float = parameter(Share(), "A property is believed from this posterior probability on.", default=0.5)
+    parts: int = parameter(Whole(2, 1_000), "Quantile intervals of a number.", default=20)
+    grid: int = parameter(Whole(10, 100_000), "Values of a column that beliefs are computed at.", default=500)
+    rows: int = parameter(Whole(2, 100_000), "People of the sample.", default=1000)
 
     def check(self) -> None:
         super().check()

@@ -134,11 +134,6 @@ class Membership(Attack):
     the people he can think of: the candidates, and a `sample` where he has one. By distance: how near the nearest
     release row is, in units of the noise. Which of the two tells more is not known beforehand. With `statistic="best"`
     both are tried on one half of the candidates, and the better one is scored on the other half.
-
-    Parameters
-    ----------
-    statistic : {"best", "likelihood", "distance"}, default="best"
-        What is compared.
     """
 
     name = "membership"
@@ -158,7 +153,7 @@ class Membership(Attack):
         }
     )
     statistic: Literal["best", "likelihood", "distance"] = parameter(
-        default="best", accepted=Word(("best", "likelihood", "distance"))
+        Word(("best", "likelihood", "distance")), "What is compared.", default="best"
     )
 
     def guess(self, known: Knowledge) -> Guess:

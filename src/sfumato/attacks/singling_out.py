@@ -156,13 +156,6 @@ class SinglingOut(Attack):
     that is true of exactly one person singles that person out, whether or not anybody knows who it is. It is the first
     of the three risks of the European guidance. The control asks how often such words single out one of as many people
     who are not in the table.
-
-    Parameters
-    ----------
-    columns : int, default=3
-        Columns that are joined, from 2 to 100; all where there are fewer.
-    predicates : int, default=1000
-        How many are tried at most, from 10 to 100,000.
     """
 
     name = "singling-out"
@@ -170,8 +163,8 @@ class SinglingOut(Attack):
     reads_gaps = True
     knows = frozenset({"release"})
     helps = frozenset({"transform", "noise", "noise_covariance", "column_moments"})
-    columns: int = parameter(default=3, accepted=Whole(2, 100))
-    predicates: int = parameter(default=1_000, accepted=Whole(10, 100_000))
+    columns: int = parameter(Whole(2, 100), "Columns that are joined; all where there are fewer.", default=3)
+    predicates: int = parameter(Whole(10, 100_000), "How many are tried at most.", default=1_000)
 
     def guess(self, known: Knowledge) -> Guess:
         """Predicates over several columns."""
@@ -201,11 +194,6 @@ class SinglingOutOneColumn(Attack):
 
     Exact values that survive (a rare category, an income to the cent, the oldest person) single people out, however
     well the rest of the row is changed.
-
-    Parameters
-    ----------
-    predicates : int, default=1000
-        How many are tried at most, from 10 to 100,000.
     """
 
     name = "singling-out-one-column"
@@ -213,7 +201,7 @@ class SinglingOutOneColumn(Attack):
     reads_gaps = True
     knows = frozenset({"release"})
     helps = frozenset({"transform", "noise", "noise_covariance", "column_moments"})
-    predicates: int = parameter(default=1_000, accepted=Whole(10, 100_000))
+    predicates: int = parameter(Whole(10, 100_000), "How many are tried at most.", default=1_000)
 
     def guess(self, known: Knowledge) -> Guess:
         """Predicates over one column: a value that occurs once, the least and the largest."""

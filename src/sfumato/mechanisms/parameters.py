@@ -7,6 +7,8 @@ nested parameters only ask for these methods.
 from __future__ import annotations
 
 import inspect
+import json
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
@@ -70,14 +72,17 @@ def _same(value: object, default: object) -> bool:
     return isinstance(value, bool | int | float | str) and value == default
 
 
-def parameter(default: Any, accepted: Accepted) -> Any:
-    """A parameter of an attack or of a named classifier: its default, and what it may be."""
-    return field(default=default, metadata={"accepted": accepted})
+def parameter(accepted: Accepted, words: str, *, default: Any) -> Any:
+    """A parameter of an attack or of a named classifier: what it may be, what it does, and its default.
+
+    The class's docstring gets its entry from here, so that type, range and default are said once.
+    """
+    return field(default=default, metadata={"accepted": accepted, "words": words})
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(parameter,))
 class CheckedParameters(Parameters):
-    """Each parameter says what it may be: ``k: int = parameter(11, Whole(1, 10_000))``."""
+    """Each parameter says what it may be: ``k: int = parameter(Whole(1, 10_000), "Rows that vote.", default=11)``."""
 
     name: ClassVar[str]
     called: ClassVar[str] = ""
@@ -89,6 +94,17 @@ class CheckedParameters(Parameters):
         super().__init_subclass__()
         if hasattr(cls, "__dataclass_fields__"):
             cls.accepts = MappingProxyType({one.name: one.metadata["accepted"] for one in fields(cls)})
+        if cls.accepts and "__doc__" in vars(cls):
+            cls.__doc__ = "\n".join([inspect.cleandoc(cls.__doc__ or ""), *cls._described()])
+
+    @classmethod
+    def _described(cls) -> list[str]:
+        """The parameters as a docstring has them, in the numpydoc manner."""
+        lines = ["", "Parameters", "----------"]
+        for one in fields(cls):
+            lines.append(f"{one.name} : {one.metadata['accepted'].words}, default={json.dumps(one.default)}")
+            lines += textwrap.wrap(one.metadata["words"], 116, initial_indent="    ", subsequent_indent="    ")
+        return lines
 
     @classmethod
     def defaults(cls) -> dict[str, Any]:

@@ -37,7 +37,8 @@ DISTANCES = Invariance("any centre", "It looks at nothing but distances, and a r
 class NamedClassifier(CheckedParameters, ABC):
     """A classifier by its name. The first paragraph of a subclass's docstring is what users read.
 
-    A subclass declares each parameter as ``k: int = parameter(11, Whole(1, 10_000))``, and is made with them by name.
+    A subclass declares each parameter as ``k: int = parameter(Whole(1, 10_000), "Rows that vote.", default=11)``,
+    and is made with them by name.
     A model file may hold only types that some classifier names: `model_types` of scikit-learn (below `sklearn.`) and
     `own_types` (below `sfumato.learn.classifiers.`).
     """

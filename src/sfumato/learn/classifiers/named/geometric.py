@@ -20,15 +20,7 @@ _SCALES = "It divides each column by its own spread first, and rotated columns h
 
 
 class NearestRows(NamedClassifier):
-    """The k nearest rows vote, weighted by 1, 1/d or 1/d^2.
-
-    Parameters
-    ----------
-    k : int or "cross-validation", default=11
-        Rows that vote, from 1 to 10,000; or the best of 1, 3, 5, ... 301 on released rows that are left out in turn.
-    weights : {"1", "1/d", "1/d^2"}, default="1/d"
-        What the vote of a row at distance d counts.
-    """
+    """The k nearest rows vote, weighted by 1, 1/d or 1/d^2."""
 
     name = "knn"
     published = MappingProxyType(
@@ -43,24 +35,21 @@ class NearestRows(NamedClassifier):
     own_types = ("geometric.NearestVote",)
     rotations = DISTANCES
 
-    k: int | str = parameter(11, Either((Whole(1, 10_000), _BY_VALIDATION)))
-    weights: int | str = parameter("1/d", Word(("1", "1/d", "1/d^2")))
+    k: int | str = parameter(
+        Either((Whole(1, 10_000), _BY_VALIDATION)),
+        "Rows that vote; or the best of 1, 3, 5, ... 301 on released rows that are left out in turn.",
+        default=11,
+    )
+    weights: int | str = parameter(
+        Word(("1", "1/d", "1/d^2")), "What the vote of a row at distance d counts.", default="1/d"
+    )
 
     def __post_init__(self) -> None:
         self.weights = "1" if self.weights == 1 else self.weights  # `weights=1` reads as a number
 
 
 class KernelClassifier(NamedClassifier):
-    """Every row votes by a kernel of its distance: the kernel smoother of random-rotation, Eqs 1-2.
-
-    Parameters
-    ----------
-    width : float or "cross-validation", default="cross-validation"
-        Width lambda of the kernel, above 0 to 1e6, in encoded units (a number's range is 1); or the one with the least
-        squared error on released rows that are left out in turn.
-    kernel : {"gaussian", "epanechnikov"}, default="gaussian"
-        D of Eq. 2.
-    """
+    """Every row votes by a kernel of its distance: the kernel smoother of random-rotation, Eqs 1-2."""
 
     name = "kernel-smoother"
     published = MappingProxyType({"random-rotation": {"kernel": "gaussian"}})
@@ -68,20 +57,17 @@ class KernelClassifier(NamedClassifier):
     own_types = ("geometric.KernelSmoother",)
     rotations = DISTANCES
 
-    width: float | str = parameter("cross-validation", Either((Positive(), _BY_VALIDATION)))
-    kernel: str = parameter("gaussian", Word(("gaussian", "epanechnikov")))
+    width: float | str = parameter(
+        Either((Positive(), _BY_VALIDATION)),
+        "Width lambda of the kernel, in encoded units (a number's range is 1); or the one with the least squared "
+        "error on released rows that are left out in turn.",
+        default="cross-validation",
+    )
+    kernel: str = parameter(Word(("gaussian", "epanechnikov")), "D of Eq. 2.", default="gaussian")
 
 
 class Perceptron(NamedClassifier):
-    """A perceptron: rows on the wrong side of the plane move it, one at a time.
-
-    Parameters
-    ----------
-    epochs : int, default=1000
-        Passes over the rows at most, from 1 to 100,000; it stops when a pass no longer helps.
-    seed : int, default=0
-        Of the order of the rows, from 0 to 2**31 - 1.
-    """
+    """A perceptron: rows on the wrong side of the plane move it, one at a time."""
 
     name = "perceptron"
     published = MappingProxyType({"random-rotation": {}})
@@ -91,8 +77,10 @@ class Perceptron(NamedClassifier):
         "Its weights are sums of rows and turn with them; its bias moves by steps of 1 wherever the centre is.",
     )
 
-    epochs: int = parameter(1_000, Whole(1, 100_000))
-    seed: int = parameter(0, Whole(0, 2**31 - 1))
+    epochs: int = parameter(
+        Whole(1, 100_000), "Passes over the rows at most; it stops when a pass no longer helps.", default=1_000
+    )
+    seed: int = parameter(Whole(0, 2**31 - 1), "Of the order of the rows.", default=0)
 
     def make(self) -> Any:
         from sfumato.learn.classifiers.geometric import Hyperplanes
@@ -101,13 +89,7 @@ class Perceptron(NamedClassifier):
 
 
 class Logistic(NamedClassifier):
-    """Logistic regression with a penalty on the length of its weights.
-
-    Parameters
-    ----------
-    penalty : float, default=1.0
-        Weight of the squared length of the weights, above 0 to 1e6, beside the sum of the rows' losses.
-    """
+    """Logistic regression with a penalty on the length of its weights."""
 
     name = "logistic"
     fixed = MappingProxyType({"kind": "logistic"})
@@ -117,7 +99,9 @@ class Logistic(NamedClassifier):
         "Rotated weights are as long as they were, and the intercept, which is not penalised, takes up the centre.",
     )
 
-    penalty: float = parameter(1.0, Positive())
+    penalty: float = parameter(
+        Positive(), "Weight of the squared length of the weights, beside the sum of the rows' losses.", default=1.0
+    )
 
 
 class SupportVectors(NamedClassifier):
@@ -125,21 +109,6 @@ class SupportVectors(NamedClassifier):
 
     The polynomial kernel is (gamma <x,x'> + offset)^degree, the sigmoid tanh(gamma <x,x'> + offset), rbf
     exp(-gamma |x - x'|^2). The paper's polynomial [random-rotation, Theorem 2] is ``gamma=1 offset=1``.
-
-    Parameters
-    ----------
-    kernel : {"rbf", "polynomial", "sigmoid"}, default="rbf"
-        The kernel.
-    gamma : float, "scale" or "1/columns", default="scale"
-        Factor in the kernel, above 0 to 1e6; "scale" is 1 over the number of columns and the variance of all cells.
-    penalty : float, default=1.0
-        C, the penalty of a row on the wrong side, above 0 to 1e6.
-    degree : int, default=3
-        Of the polynomial, from 1 to 10.
-    offset : float, default=0.0
-        Of polynomial and sigmoid, from -1e6 to 1e6.
-    scaled : bool, default=true
-        Whether columns are standardised first. That is not kept by a rotation.
     """
 
     name = "svm"
@@ -147,12 +116,18 @@ class SupportVectors(NamedClassifier):
     keeps_rows = True
     model_types = ("svm._classes.SVC", *SCALED)
 
-    kernel: str = parameter("rbf", Word(("rbf", "polynomial", "sigmoid")))
-    gamma: float | str = parameter("scale", Either((Positive(), Word(("scale", "1/columns")))))
-    penalty: float = parameter(1.0, Positive())
-    degree: int = parameter(3, Whole(1, 10))
-    offset: float = parameter(0.0, Between(-1e6, 1e6))
-    scaled: bool = parameter(True, Flag())
+    kernel: str = parameter(Word(("rbf", "polynomial", "sigmoid")), "The kernel.", default="rbf")
+    gamma: float | str = parameter(
+        Either((Positive(), Word(("scale", "1/columns")))),
+        'Factor in the kernel; "scale" is 1 over the number of columns and the variance of all cells.',
+        default="scale",
+    )
+    penalty: float = parameter(Positive(), "C, the penalty of a row on the wrong side.", default=1.0)
+    degree: int = parameter(Whole(1, 10), "Of the polynomial.", default=3)
+    offset: float = parameter(Between(-1e6, 1e6), "Of polynomial and sigmoid.", default=0.0)
+    scaled: bool = parameter(
+        Flag(), "Whether columns are standardised first. That is not kept by a rotation.", default=True
+    )
 
     @property
     def invariance(self) -> Invariance:

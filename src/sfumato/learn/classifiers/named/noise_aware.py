@@ -26,19 +26,7 @@ _INTERVALS = Either((Whole(2, 1_000), Nothing()))
 
 
 class CircleVote(NamedClassifier):
-    """Rows within a circle as wide as the noise vote, by 1/d^2 and class priors. Knows the noise.
-
-    Parameters
-    ----------
-    n : float, default=2.0
-        Standard deviations of the distortion that the circle reaches beyond its mean, from -100 to 100.
-    prior_correction : bool, default=true
-        Divide votes by class priors and weigh what they say; false is the published vote.
-    radius : float or null, default=null
-        Radius of the circle in encoded units, above 0 to 1e6, instead of the one computed from the noise.
-    fallback_neighbours : int, default=5
-        Rows that vote where the circle is empty, from 1 to 1,000.
-    """
+    """Rows within a circle as wide as the noise vote, by 1/d^2 and class priors. Knows the noise."""
 
     name = "radius-vote"
     published = MappingProxyType({"principal-laplace": {"prior_correction": False}})
@@ -47,10 +35,20 @@ class CircleVote(NamedClassifier):
     own_types = ("radius_vote.RadiusVote",)
     rotations = DISTANCES
 
-    n: float = parameter(2.0, Between(-100.0, 100.0))
-    prior_correction: bool = parameter(True, Flag())
-    radius: float | None = parameter(None, Either((Positive(), Nothing())))
-    fallback_neighbours: int = parameter(5, Whole(1, 1_000))
+    n: float = parameter(
+        Between(-100.0, 100.0),
+        "Standard deviations of the distortion that the circle reaches beyond its mean.",
+        default=2.0,
+    )
+    prior_correction: bool = parameter(
+        Flag(), "Divide votes by class priors and weigh what they say; false is the published vote.", default=True
+    )
+    radius: float | None = parameter(
+        Either((Positive(), Nothing())),
+        "Radius of the circle in encoded units, instead of the one computed from the noise.",
+        default=None,
+    )
+    fallback_neighbours: int = parameter(Whole(1, 1_000), "Rows that vote where the circle is empty.", default=5)
 
     def make(self) -> Any:
         from sfumato.learn.classifiers.radius_vote import RadiusVote
@@ -60,23 +58,17 @@ class CircleVote(NamedClassifier):
 
 
 class BayesOnDensities(NamedClassifier):
-    """Naive Bayes on the reconstructed density of every column and class. Knows the noise.
-
-    Parameters
-    ----------
-    intervals : int or null, default=null
-        Intervals of a density, from 2 to 1,000; null lets the number of rows decide.
-    pseudo_rows : float, default=2.0
-        Rows that every interval of a class counts beforehand, above 0 to 1e6.
-    """
+    """Naive Bayes on the reconstructed density of every column and class. Knows the noise."""
 
     name = "reconstructed-naive-bayes"
     knows_noise = True
     own_types = ("on_reconstruction.ReconstructedNaiveBayes",)
     rotations = SINGLE_COLUMNS
 
-    intervals: int | None = parameter(None, _INTERVALS)
-    pseudo_rows: float = parameter(2.0, Positive())
+    intervals: int | None = parameter(
+        _INTERVALS, "Intervals of a density; null lets the number of rows decide.", default=None
+    )
+    pseudo_rows: float = parameter(Positive(), "Rows that every interval of a class counts beforehand.", default=2.0)
 
 
 class EmpiricalBayes(NamedClassifier):
@@ -98,17 +90,7 @@ class VectorDiscriminant(NamedClassifier):
 
 
 class TreeOnDensities(NamedClassifier):
-    """A tree on values moved to their reconstructed distribution. Knows the noise.
-
-    Parameters
-    ----------
-    min_leaf : int or null, default=null
-        Rows in a leaf at least, from 1 to 1,000,000; null for 1% of the rows.
-    max_depth : int or null, default=null
-        Depth at most, from 1 to 1,000.
-    intervals : int or null, default=null
-        Intervals of a density, from 2 to 1,000; null lets the number of rows decide.
-    """
+    """A tree on values moved to their reconstructed distribution. Knows the noise."""
 
     name = "reconstructed-tree"
     knows_noise = True
@@ -116,39 +98,33 @@ class TreeOnDensities(NamedClassifier):
     own_types = ("on_reconstruction.ReconstructedTree", "on_reconstruction.OnReconstruction")
     rotations = SINGLE_COLUMNS
 
-    min_leaf: int | None = parameter(None, Either((Whole(1, 1_000_000), Nothing())))
-    max_depth: int | None = parameter(None, Either((Whole(1, 1_000), Nothing())))
-    intervals: int | None = parameter(None, _INTERVALS)
+    min_leaf: int | None = parameter(
+        Either((Whole(1, 1_000_000), Nothing())), "Rows in a leaf at least; null for 1% of the rows.", default=None
+    )
+    max_depth: int | None = parameter(Either((Whole(1, 1_000), Nothing())), "Depth at most.", default=None)
+    intervals: int | None = parameter(
+        _INTERVALS, "Intervals of a density; null lets the number of rows decide.", default=None
+    )
 
 
 class _Discriminant(NamedClassifier):
     knows_noise = True
     own_types = ("noise_aware_discriminant.NoiseAwareDiscriminant",)
 
-    floor: float = parameter(1.5, Positive(or_zero=True))
+    floor: float = parameter(
+        Positive(or_zero=True), "How far a variance must stay above chance once the noise is taken out.", default=1.5
+    )
 
 
 class LinearDiscriminant(_Discriminant):
-    """A linear discriminant with the noise taken out of its covariances. Knows the noise.
-
-    Parameters
-    ----------
-    floor : float, default=1.5
-        How far a variance must stay above chance once the noise is taken out, from 0 to 1e6.
-    """
+    """A linear discriminant with the noise taken out of its covariances. Knows the noise."""
 
     name = "noise-aware-lda"
     fixed = MappingProxyType({"kind": "linear"})
 
 
 class QuadraticDiscriminant(_Discriminant):
-    """A quadratic discriminant with the noise taken out of its covariances. Knows the noise.
-
-    Parameters
-    ----------
-    floor : float, default=1.5
-        How far a variance must stay above chance once the noise is taken out, from 0 to 1e6.
-    """
+    """A quadratic discriminant with the noise taken out of its covariances. Knows the noise."""
 
     name = "noise-aware-qda"
     fixed = MappingProxyType({"kind": "quadratic"})

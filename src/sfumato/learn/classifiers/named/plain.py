@@ -17,13 +17,7 @@ from sfumato.mechanisms.parameters import parameter
 
 
 class NaiveBayes(NamedClassifier):
-    """Naive Bayes: a normal density per class and number, smoothed frequencies per class and category.
-
-    Parameters
-    ----------
-    pseudo_rows : float, default=1.0
-        Rows that every category of a class counts beforehand, above 0 to 1e6.
-    """
+    """Naive Bayes: a normal density per class and number, smoothed frequencies per class and category."""
 
     name = "naive-bayes"
     published = MappingProxyType({"kernel-resampling": {}})
@@ -33,30 +27,13 @@ class NaiveBayes(NamedClassifier):
         "never", "It takes columns for independent, and a rotation makes them dependent or undoes it."
     )
 
-    pseudo_rows: float = parameter(1.0, Positive())
+    pseudo_rows: float = parameter(Positive(), "Rows that every category of a class counts beforehand.", default=1.0)
 
 
 class NeuralNetwork(NamedClassifier):
     """A neural network with one layer of tanh units and weight decay.
 
     The network of the paper kernel-resampling is ``solver=lbfgs decay=1 iterations=200 scaled=false``.
-
-    Parameters
-    ----------
-    units : int, default=10
-        Hidden units, from 1 to 1,000. Noisy rows are easily learned by heart: few units and weight decay.
-    decay : float, default=0.1
-        Weight decay (L2), from 0 to 1e6.
-    solver : {"adam", "lbfgs"}, default="adam"
-        Steps of stochastic gradients, or a quasi-Newton method on all rows at once.
-    rate : float, default=0.01
-        First learning rate of adam, above 0 to 10.
-    iterations : int, default=300
-        At most, from 1 to 10,000.
-    scaled : bool, default=true
-        Whether columns are standardised first. That pays under noise, and is not kept by a rotation.
-    seed : int, default=0
-        Of the first weights and the order of rows, from 0 to 2**31 - 1.
     """
 
     name = "mlp"
@@ -68,13 +45,23 @@ class NeuralNetwork(NamedClassifier):
         *SCALED,
     )
 
-    units: int = parameter(10, Whole(1, 1_000))
-    decay: float = parameter(0.1, Positive(or_zero=True))
-    solver: str = parameter("adam", Word(("adam", "lbfgs")))
-    rate: float = parameter(0.01, Positive(10.0))
-    iterations: int = parameter(300, Whole(1, 10_000))
-    scaled: bool = parameter(True, Flag())
-    seed: int = parameter(0, Whole(0, 2**31 - 1))
+    units: int = parameter(
+        Whole(1, 1_000), "Hidden units. Noisy rows are easily learned by heart: few units and weight decay.", default=10
+    )
+    decay: float = parameter(Positive(or_zero=True), "Weight decay (L2).", default=0.1)
+    solver: str = parameter(
+        Word(("adam", "lbfgs")),
+        "Steps of stochastic gradients, or a quasi-Newton method on all rows at once.",
+        default="adam",
+    )
+    rate: float = parameter(Positive(10.0), "First learning rate of adam.", default=0.01)
+    iterations: int = parameter(Whole(1, 10_000), "Iterations at most.", default=300)
+    scaled: bool = parameter(
+        Flag(),
+        "Whether columns are standardised first. That pays under noise, and is not kept by a rotation.",
+        default=True,
+    )
+    seed: int = parameter(Whole(0, 2**31 - 1), "Of the first weights and the order of rows.", default=0)
 
     @property
     def invariance(self) -> Invariance:
@@ -101,25 +88,17 @@ class NeuralNetwork(NamedClassifier):
 
 
 class Forest(NamedClassifier):
-    """A forest of decision trees.
-
-    Parameters
-    ----------
-    trees : int, default=200
-        From 1 to 2,000.
-    min_leaf : int, default=5
-        Rows in a leaf at least, from 1 to 1,000,000: trees with larger leaves learn less noise by heart.
-    seed : int, default=0
-        Of the random choices, from 0 to 2**31 - 1.
-    """
+    """A forest of decision trees."""
 
     name = "forest"
     model_types = ("ensemble._forest.RandomForestClassifier", "tree._classes.DecisionTreeClassifier")
     rotations = SINGLE_COLUMNS
 
-    trees: int = parameter(200, Whole(1, 2_000))
-    min_leaf: int = parameter(5, Whole(1, 1_000_000))
-    seed: int = parameter(0, Whole(0, 2**31 - 1))
+    trees: int = parameter(Whole(1, 2_000), "How many trees.", default=200)
+    min_leaf: int = parameter(
+        Whole(1, 1_000_000), "Rows in a leaf at least: trees with larger leaves learn less noise by heart.", default=5
+    )
+    seed: int = parameter(Whole(0, 2**31 - 1), "Of the random choices.", default=0)
 
     def make(self) -> Any:
         from sklearn.ensemble import RandomForestClassifier
@@ -128,19 +107,7 @@ class Forest(NamedClassifier):
 
 
 class Boosting(NamedClassifier):
-    """Gradient-boosted trees.
-
-    Parameters
-    ----------
-    rounds : int, default=100
-        Rounds of boosting, from 1 to 2,000.
-    rate : float, default=0.05
-        What each round counts, above 0 to 1.
-    max_leaves : int or null, default=31
-        Leaves of a tree at most, from 2 to 1,000; null for no limit.
-    seed : int, default=0
-        Of the random choices, from 0 to 2**31 - 1.
-    """
+    """Gradient-boosted trees."""
 
     name = "boosting"
     model_types = (
@@ -156,10 +123,12 @@ class Boosting(NamedClassifier):
     )
     rotations = SINGLE_COLUMNS
 
-    rounds: int = parameter(100, Whole(1, 2_000))
-    rate: float = parameter(0.05, Positive(1.0))
-    max_leaves: int | None = parameter(31, Either((Whole(2, 1_000), Nothing())))
-    seed: int = parameter(0, Whole(0, 2**31 - 1))
+    rounds: int = parameter(Whole(1, 2_000), "Rounds of boosting.", default=100)
+    rate: float = parameter(Positive(1.0), "What each round counts.", default=0.05)
+    max_leaves: int | None = parameter(
+        Either((Whole(2, 1_000), Nothing())), "Leaves of a tree at most; null for no limit.", default=31
+    )
+    seed: int = parameter(Whole(0, 2**31 - 1), "Of the random choices.", default=0)
 
     def make(self) -> Any:
         from sklearn.ensemble import HistGradientBoostingClassifier
@@ -170,42 +139,24 @@ class Boosting(NamedClassifier):
 
 
 class BlendOfThree(NamedClassifier):
-    """The mean of a forest, boosting and logistic regression: what `auto` takes for made-up rows.
-
-    Parameters
-    ----------
-    trees : int, default=60
-        Of the forest, from 1 to 2,000; its leaves hold at least 15 rows.
-    rounds : int, default=50
-        Of boosting, from 1 to 2,000, with trees of at most 8 leaves.
-    most_rows : int, default=10000
-        Rows that are learned from at most, from 1 to 100,000,000.
-    seed : int, default=0
-        Of all random choices, from 0 to 2**31 - 1.
-    """
+    """The mean of a forest, boosting and logistic regression: what `auto` takes for made-up rows."""
 
     name = "blend"
     model_types = (*Forest.model_types, *Boosting.model_types)
     own_types = ("auto.Blend", "geometric.Hyperplanes")
     rotations = SINGLE_COLUMNS
 
-    trees: int = parameter(60, Whole(1, 2_000))
-    rounds: int = parameter(50, Whole(1, 2_000))
-    most_rows: int = parameter(10_000, Whole(1, 100_000_000))
-    seed: int = parameter(0, Whole(0, 2**31 - 1))
+    trees: int = parameter(Whole(1, 2_000), "Of the forest; its leaves hold at least 15 rows.", default=60)
+    rounds: int = parameter(Whole(1, 2_000), "Of boosting, with trees of at most 8 leaves.", default=50)
+    most_rows: int = parameter(Whole(1, 100_000_000), "Rows that are learned from at most.", default=10_000)
+    seed: int = parameter(Whole(0, 2**31 - 1), "Of all random choices.", default=0)
 
 
 # Learners of the bits of a guided survey.
 
 
 class BitBayes(NamedClassifier):
-    """Naive Bayes on the bits of a guided survey.
-
-    Parameters
-    ----------
-    pseudo_rows : float, default=1.0
-        Rows that every value of a bit counts beforehand, above 0 to 1e6.
-    """
+    """Naive Bayes on the bits of a guided survey."""
 
     name = "bernoulli-naive-bayes"
     published = MappingProxyType({"guided-survey": {}})
@@ -213,7 +164,7 @@ class BitBayes(NamedClassifier):
     model_types = ("naive_bayes.BernoulliNB",)
     own_types = ("survey_bits.SurveyClassifier",)
 
-    pseudo_rows: float = parameter(1.0, Positive())
+    pseudo_rows: float = parameter(Positive(), "Rows that every value of a bit counts beforehand.", default=1.0)
 
     def make(self) -> Any:
         from sfumato.learn.classifiers.survey_bits import SurveyClassifier
@@ -226,15 +177,7 @@ class BitBayes(NamedClassifier):
 
 
 class BitTree(NamedClassifier):
-    """An ID3 decision tree (information gain) on the bits of a guided survey.
-
-    Parameters
-    ----------
-    min_leaf : int or null, default=null
-        Rows in a leaf at least, from 1 to 1,000,000; null for a thousandth of the rows, and 5 at least.
-    max_depth : int or null, default=null
-        Depth at most, from 1 to 1,000.
-    """
+    """An ID3 decision tree (information gain) on the bits of a guided survey."""
 
     name = "id3"
     published = MappingProxyType({"guided-survey": {}})
@@ -243,5 +186,9 @@ class BitTree(NamedClassifier):
     own_types = ("survey_bits.SurveyClassifier",)
     fixed = MappingProxyType({"classifier": "id3"})
 
-    min_leaf: int | None = parameter(None, Either((Whole(1, 1_000_000), Nothing())))
-    max_depth: int | None = parameter(None, Either((Whole(1, 1_000), Nothing())))
+    min_leaf: int | None = parameter(
+        Either((Whole(1, 1_000_000), Nothing())),
+        "Rows in a leaf at least; null for a thousandth of the rows, and 5 at least.",
+        default=None,
+    )
+    max_depth: int | None = parameter(Either((Whole(1, 1_000), Nothing())), "Depth at most.", default=None)
