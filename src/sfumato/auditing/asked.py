@@ -27,59 +27,30 @@ class AuditAsked:
     """The options of `audit`, in the order in which `sfumato.audit` shows them. Only what is light is loaded here."""
 
     original: Any = asked(
-        REQUIRED,
-        "The private table.",
-        more="The one that the release was made from.",
-        group=WHAT,
-        kind="DataFrame, Arrow table or path",
-        read=Read.TABLE,
-        metavar="TABLE",
+        REQUIRED, "The private table.", more="The one that the release was made from.", group=WHAT, read=Read.TABLE
     )
     holdout: Any = asked(
-        None,
-        "Similar people who are not in the table.",
-        more="They are the control.",
-        group=WHAT,
-        kind="DataFrame, Arrow table or path",
-        read=Read.TABLE,
-        metavar="TABLE",
+        None, "Similar people who are not in the table.", more="They are the control.", group=WHAT, read=Read.TABLE
     )
     label: str | None = asked(None, "The column to predict, for a release without a card.", group=WHAT, metavar="COL")
     schema: Schema | Path | str | None = asked(
-        None,
-        "Schema, for a release without a card.",
-        group=WHAT,
-        kind="Schema or path",
-        metavar="FILE",
+        None, "Schema, for a release without a card.", group=WHAT, metavar="FILE"
     )
     guess: Path | str | None = asked(
         None,
         "Another attacker's guesses, to judge as well.",
         more="A table of source columns, with one row for each row of the release.",
-        kind="path",
         metavar="FILE",
     )
-    key: Path | str | None = asked(
-        None,
-        "Key of the release, if it is not in its folder.",
-        kind="path",
-        metavar="PATH",
-    )
+    key: Path | str | None = asked(None, "Key of the release, if it is not in its folder.", metavar="PATH")
     attacks: Sequence[str] | None = asked(
-        None,
-        "Run this attacker only; repeatable. All by default.",
-        group=HOW,
-        kind="sequence of str",
-        flag="--attack",
-        metavar="NAME",
+        None, "Run this attacker only; repeatable. All by default.", group=HOW, flag="--attack", metavar="NAME"
     )
     parameters: Mapping[str, Any] = asked(
         dict,
         "Setting of an attacker; repeatable. See docs/attacks.md.",
         more='For example `{"posterior-breach.rho1": 0.05}`, or `{"posterior-breach": {"rho1": 0.05}}`.',
         group=HOW,
-        kind="mapping",
-        unset="{}",
         read=Read.PARAMETERS,
         flag="--param",
         metavar="ATTACK.NAME=VALUE",
@@ -139,7 +110,6 @@ class AuditAsked:
         kind="table",
         read=Read.TABLE,
         flag="--with-original",
-        metavar="TABLE",
     )
     clusters: int = asked(
         0,
@@ -158,15 +128,12 @@ class AuditAsked:
         None,
         "Row numbers (from 1): columns `release` and `original`.",
         more="Without the column `release`, one for each row of the release, in order.",
-        kind="path",
         metavar="FILE",
     )
     columns: Mapping[str, str] = asked(
         dict,
         "A column that the release renamed; repeatable.",
         more='`{"age": "AGE"}`, the original\'s name first.',
-        kind="mapping",
-        unset="{}",
         read=Read.PAIRS,
         metavar="OLD=NEW",
     )
@@ -175,8 +142,6 @@ class AuditAsked:
         "What generalised cells of a column stand for, a file in ARX's form; repeatable.",
         more='`{"job": "jobs.csv"}`. Ranges, intervals, prefixes ("902**"), sets ("{A, B}") and "*" are understood '
         "without one.",
-        kind="mapping",
-        unset="{}",
         read=Read.PAIRS,
         flag="--hierarchy",
         metavar="COL=FILE",
@@ -186,7 +151,6 @@ class AuditAsked:
         "What others may know of a person: count who is alike in it.",
         more="k-anonymity, uniques, l-diversity and t-closeness over these columns. By default those that the schema "
         "marks with `quasi_identifier: true`.",
-        kind="sequence of str",
         typed=str,
         read=between_commas,
         metavar="COL,COL",
@@ -194,7 +158,6 @@ class AuditAsked:
     sensitive: Sequence[str] | None = asked(
         None,
         "Whose diversity to tell; by default the column to predict, or all others.",
-        kind="sequence of str",
         typed=str,
         read=between_commas,
         metavar="COL,COL",
@@ -219,7 +182,6 @@ class AuditAsked:
         None,
         "The release's config: `max_extra` in it is your limit too.",
         more="Where none is given here.",
-        kind="path",
         metavar="FILE",
     )
     device: str | None = asked(
@@ -236,10 +198,7 @@ class AuditAsked:
         choices=("memory", "spark"),
     )
     master: str | None = asked(
-        None,
-        "Where Spark runs; the default is here.",
-        more="The cluster's address.",
-        metavar="URL",
+        None, "Where Spark runs; the default is here.", more="The cluster's address.", metavar="URL"
     )
     seed: int = asked(0, "For the audit's own sampling.", more="The same seed gives the same audit.", at_least=0)
     out: Path | str | None = asked(
@@ -247,7 +206,6 @@ class AuditAsked:
         "Where to write; DIR, or DIR/public with `public`.",
         more="In Python nothing is written without it: audit.json and audit.parquet.",
         group=WHERE,
-        kind="path",
         metavar="DIR",
     )
     progress: Progress = asked(silent, CALLED, kind="callable", typed=NOT_TYPED)
@@ -274,7 +232,6 @@ class CanaryAsked:
         REQUIRED,
         "Schema file with public bounds and categories.",
         more="And with classes, as `sanitize` needs them.",
-        kind="Schema or path",
         metavar="FILE",
     )
     epsilon: float = asked(1.0, "The claim to be tried.", more="In (0, 100].")
@@ -298,17 +255,12 @@ class InvarianceAsked:
     label: str | None = asked(None, "The column of classes to predict.", metavar="COL")
     target: str | None = asked(None, "Instead of `label`: a column of numbers, for regressions.", metavar="COL")
     schema: Schema | Path | str | None = asked(
-        None,
-        "Schema; learned from the table by default.",
-        more="Bounds and categories.",
-        kind="Schema or path",
-        metavar="FILE",
+        None, "Schema; learned from the table by default.", more="Bounds and categories.", metavar="FILE"
     )
     learners: Sequence[str] | None = asked(
         None,
         "Classifier ('svm scaled=false') or regression; repeatable.",
         more="All of those that can answer, by default. With a `target`, regressions.",
-        kind="sequence of str",
         flag="--learner",
         metavar="NAME",
     )
@@ -332,7 +284,7 @@ class FigureAsked:
         None, "The column to predict; it is left out.", more="Condensation stays within its classes.", metavar="COL"
     )
     schema: Schema | Path | str | None = asked(
-        None, "Bounds and categories; learned from the table by default.", kind="Schema or path", metavar="FILE"
+        None, "Bounds and categories; learned from the table by default.", metavar="FILE"
     )
     max_rows: int = asked(5000, "Use a random sample if there are more rows.", at_least=10)
     seed: int = asked(0, "Of the sample and of all that is drawn.", at_least=0)
@@ -355,9 +307,7 @@ class ItemAsked(FigureAsked):
         None,
         "Rows to test on, with the table's columns: a split of your own.",
         more="The table is then for training alone.",
-        kind="DataFrame, Arrow table or path",
         read=Read.TABLE,
-        metavar="TABLE",
     )
 
 
@@ -366,12 +316,7 @@ class FilteringAsked(FigureAsked):
     """The options of `figure_filtering`."""
 
     scales: Sequence[float] = asked(
-        (0.1, 0.2, 0.3),
-        "Scale b of the noise; repeatable.",
-        more="Above 0.",
-        kind="sequence of float",
-        typed=list[float],
-        flag="--b",
+        (0.1, 0.2, 0.3), "Scale b of the noise; repeatable.", more="Above 0.", typed=list[float], flag="--b"
     )
     components: float = asked(0.5, "Share of the principal components that is kept.", more="Above 0 to 1.")
     repeats: int = asked(1, "How often noise is drawn; of several the mean and its standard error.", at_least=1)
@@ -386,7 +331,6 @@ class CondensationAsked(FigureAsked):
         "Group size; repeatable.",
         more="At least 2. Those above the largest class are left out (`left_out`), and a class of fewer rows is one "
         "group.",
-        kind="sequence of int",
         typed=list[int],
         flag="--k",
     )

@@ -51,9 +51,9 @@ class Asked:
     group: str = ""
     """The heading of its options in `--help`. Without one it is rarely needed, where other options have one."""
     kind: str = ""
-    """The type in words, where the annotation is not what a person calls it."""
+    """The type in words, where neither the annotation nor the way of reading says what a person calls it."""
     unset: str = ""
-    """What leaving it out stands for, where the default does not say it."""
+    """What leaving it out stands for, where the default does not say it; of a mapping it is an empty one."""
     choices: tuple[str, ...] = ()
     at_least: float | None = None
     at_most: float | None = None
@@ -64,6 +64,7 @@ class Asked:
     flag: str = ""
     """The option's name, where it is not that of the field."""
     metavar: str | None = None
+    """What stands for the value in help, where the choices or the way of reading do not say it."""
     parameter: bool = False
     """Whether it is one of the method's parameters; its own option is an old spelling, which help leaves out."""
 
@@ -134,16 +135,29 @@ def in_words(options: Any) -> str:
 
 
 def _kind(one: Field[Any], says: Asked) -> str:
-    default = default_of(one)
-    names = [name for name in str(one.type).split(" | ") if name != "None"]
-    kind = says.kind or ("path" if "Path" in names else names[0])
-    if says.choices:
-        kind = "{" + ", ".join(f'"{choice}"' for choice in says.choices) + "}"
+    default, kind = default_of(one), says.kind or _type_in_words(str(one.type), says)
     if default is inspect.Parameter.empty:
         return kind
     if default is None or callable(default):
-        return f"{kind}, default {says.unset}" if says.unset else f"{kind}, optional"
+        unset = says.unset or ("{}" if kind == "mapping" else "")
+        return f"{kind}, default {unset}" if unset else f"{kind}, optional"
     return f'{kind}, default "{default}"' if isinstance(default, str) else f"{kind}, default {default}"
+
+
+def _type_in_words(annotation: str, says: Asked) -> str:
+    """What a person calls the type: "Schema or path", "sequence of str", "mapping"."""
+    if says.choices:
+        return "{" + ", ".join(f'"{choice}"' for choice in says.choices) + "}"
+    if says.read is Read.TABLE:
+        return "DataFrame, Arrow table or path"
+    if annotation.startswith("Mapping["):
+        return "mapping"
+    first, *others = [name for name in annotation.split(" | ") if name != "None"]
+    if first.startswith("Sequence["):
+        return f"sequence of {first.removeprefix('Sequence[').removesuffix(']')}"
+    if "Path" in others:
+        return f"{first} or path"
+    return "path" if first == "Path" else first
 
 
 class OfTwo(Protocol[Second, Words, Made]):

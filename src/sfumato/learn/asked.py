@@ -50,16 +50,11 @@ class TrainAsked:
         None,
         "Parameter of the classifier; repeatable. See docs/classifiers.md.",
         more='For example `{"k": "cross-validation"}`.',
-        kind="mapping",
-        unset="{}",
         read=Read.PARAMETERS,
         flag="--param",
-        metavar="NAME=VALUE",
     )
     reconstruction: str | None = asked(
-        None,
-        "Train on reconstructed values instead of noisy ones: by-class or global.",
-        kind='{"by-class", "global"}',
+        None, "Train on reconstructed values instead of noisy ones: by-class or global.", kind='{"by-class", "global"}'
     )
     published: bool = asked(
         False,
@@ -77,7 +72,6 @@ class PredictAsked:
         None,
         "Key of the releases, if they have one.",
         more="Where their mechanism has one and the rows are plain.",
-        kind="Key or path",
         typed=Path,
         metavar="PATH",
     )
@@ -113,9 +107,7 @@ class ClusterAsked:
         None,
         "Owner only: tell what was lost against this table.",
         more="For the owner of one release with its trace.",
-        kind="DataFrame, Arrow table or path",
         read=Read.TABLE,
-        metavar="TABLE",
     )
 
 
@@ -123,9 +115,7 @@ class ClusterAsked:
 class RulesAsked:
     """The options of `rules`."""
 
-    columns: Sequence[str] = asked(
-        (), "Only this one; may be repeated.", kind="sequence of str", flag="--column", metavar="COL"
-    )
+    columns: Sequence[str] = asked((), "Only this one; may be repeated.", flag="--column", metavar="COL")
     min_support: float = asked(0.05, "Least share of people, as estimated.")
     min_confidence: float = asked(0.5, "Least confidence of a rule, as estimated.")
     longest: int = asked(2, "Most answers in a rule, from 2 to 5.", at_least=2, at_most=5)
@@ -137,11 +127,7 @@ class RegressAsked:
     """The options of `regress`."""
 
     columns: Sequence[str] = asked(
-        (),
-        "What explains it; may be repeated; default: all others.",
-        kind="sequence of str",
-        flag="--column",
-        metavar="COL",
+        (), "What explains it; may be repeated; default: all others.", flag="--column", metavar="COL"
     )
     confidence: float = asked(0.95, "Of each interval by itself.")
     seed: int = asked(0, "Of the groups of rows that intervals are made of.", at_least=0)
@@ -170,11 +156,8 @@ class ReconstructAsked:
         None,
         "Parameter of the method; repeatable. See docs/reconstruction.md.",
         more='For example `{"width": 2.5}`, or `{"rounds": 50}` of expectation-maximization.',
-        kind="mapping",
-        unset="{}",
         read=Read.PARAMETERS,
         flag="--param",
-        metavar="NAME=VALUE",
     )
     penalty: float | str | None = asked(
         None,
@@ -192,11 +175,7 @@ class ReconstructAsked:
     confidence: float = asked(0.9, "Of the band, between 0 and 1.")
     resamples: int = asked(400, "Number of draws for the band, to 10000; 0 for no band.")
     seed: int = asked(0, "Seed of these draws.", typed=NOT_TYPED)
-    atoms: bool = asked(
-        True,
-        "Look for values that many people share before smoothing.",
-        flag="--atoms/--no-atoms",
-    )
+    atoms: bool = asked(True, "Look for values that many people share before smoothing.", flag="--atoms/--no-atoms")
     published: bool = asked(
         False,
         "The paper's own variant wherever our default differs.",
@@ -220,9 +199,7 @@ class ReconstructAsked:
 class TradeOffAsked:
     """The options of `trade_off`."""
 
-    levels: Sequence[float] = asked(
-        LEVELS, "Privacy losses (1 - 2^-I) at which noise is tried.", kind="sequence of float"
-    )
+    levels: Sequence[float] = asked(LEVELS, "Privacy losses (1 - 2^-I) at which noise is tried.")
     runs: int = asked(5, "How often the values are perturbed and reconstructed at each.")
     bins: int = asked(75, "Cells of the density.")
     seed: int = asked(0, "Seed of the noise that is tried.")

@@ -106,6 +106,8 @@ READ: dict[Read, tuple[Any, Callable[[Any], Any]]] = {
     Read.COLUMN_PARAMETERS: (list[str], parse_column_parameters),
     Read.PAIRS: (list[str], parse_pairs),
 }
+READ_AS = {Read.TABLE: "TABLE", Read.PARAMETERS: "NAME=VALUE"}
+"""What stands for the value in help."""
 
 
 def with_blocks(command: Command) -> Command:
@@ -155,7 +157,7 @@ def _asked_for(block: Any, one: Field[Any], says: Asked, grouped: bool) -> Any:
     option = typer.Option(
         flag_of(one, says),
         help=short_help(block, says),
-        metavar=says.metavar or "|".join(says.choices) or None,
+        metavar=says.metavar or "|".join(says.choices) or READ_AS.get(says.read),
         show_default=typed is not bool,
         hidden=says.parameter,
         callback=_check(one, says),
