@@ -25,6 +25,12 @@ class Interval(NamedTuple):
     low: float
     high: float
 
+    @classmethod
+    def about(cls, share: float, error: float, confidence: float) -> Interval:
+        """Of a share with this standard error, taken as normal and clipped to [0, 1]."""
+        half = float(stats.norm.ppf(0.5 + confidence / 2)) * error
+        return cls(max(0.0, share - half), min(1.0, share + half))
+
 
 @metric(takes="guess", better="higher")
 def interval_width(
@@ -106,13 +112,9 @@ def auc_interval(members: ArrayLike, others: ArrayLike, confidence: float = 0.95
 
     DeLong: var = var_m(V) / m + var_n(W) / n with the placements V of members among others and W the other way round.
     """
-    high, low = np.asarray(members, dtype=np.float64), np.asarray(others, dtype=np.float64)
-    placed = _placement(high, low)
-    counter = 1.0 - _placement(low, high)
-    area = float(placed.mean())
-    variance = _sample_variance(placed) / len(high) + _sample_variance(counter) / len(low)
-    half = float(stats.norm.ppf(0.5 + confidence / 2)) * float(np.sqrt(variance))
-    return Interval(max(0.0, area - half), min(1.0, area + half))
+    scores = np.concatenate([np.asarray(members, dtype=np.float64), np.asarray(others, dtype=np.float64)])
+    count = len(scores)
+    return auc_within(scores, np.arange(count) < np.size(members), np.zeros(count, dtype=np.int64), confidence)[1]
 
 
 def auc_within(scores: Matrix, members: Flags, classes: Codes, confidence: float = 0.95) -> tuple[float, Interval]:
@@ -130,8 +132,7 @@ def auc_within(scores: Matrix, members: Flags, classes: Codes, confidence: float
     area, variance = float(right[members].sum() / pairs[members].sum()), 0.0
     for kind in (members, ~members):
         variance += _sample_variance((right - area * pairs)[kind] / pairs[kind].mean()) / int(kind.sum())
-    half = float(stats.norm.ppf(0.5 + confidence / 2)) * float(np.sqrt(variance))
-    return area, Interval(max(0.0, area - half), min(1.0, area + half))
+    return area, Interval.about(area, float(np.sqrt(variance)), confidence)
 
 
 def _placement(values: Matrix, reference: Matrix) -> Matrix:
@@ -163,9 +164,7 @@ def mean_interval(values: Matrix, confidence: float = 0.95) -> Interval:
     """
     if len(values) < 2 or np.ptp(values) == 0:
         return proportion_interval(float(np.sum(values)), len(values), confidence)
-    half = float(stats.norm.ppf(0.5 + confidence / 2)) * float(np.std(values, ddof=1)) / float(np.sqrt(len(values)))
-    mean = float(np.mean(values))
-    return Interval(max(0.0, mean - half), min(1.0, mean + half))
+    return Interval.about(float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values))), confidence)
 
 
 def same_rows(first: Matrix, second: Matrix) -> Flags:

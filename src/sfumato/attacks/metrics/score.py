@@ -37,6 +37,7 @@ from sfumato.attacks.metrics.scored import (
     score_posteriors,
     score_secrets,
     score_values,
+    scored_columns,
 )
 from sfumato.attacks.singling_out import OPEN, Predicates, Sorted
 from sfumato.core.array_types import Codes, Flags, Matrix
@@ -65,7 +66,7 @@ def score_bounds(guesses: Sequence[Bounds], truth: Truth) -> ScoredGuess | Absta
     columns: list[dict[str, Any]] = []
     for guess in guesses:
         group = truth.encoding.groups[guess.secret]
-        slots = slice(group.start, group.stop)
+        slots = group.slice
         gain, inside = gains(truth.targets[:, slots], guess.low, guess.high)
         without = np.empty(len(gain))
         for here, people in _classes(truth):
@@ -78,16 +79,11 @@ def score_bounds(guesses: Sequence[Bounds], truth: Truth) -> ScoredGuess | Absta
         if not group.is_onehot:
             collapsed.append(inside * (guess.high[:, 0] - guess.low[:, 0] < truth.tolerance))
         columns.append({"name": group.column.name, "score": float(gain.mean()), "baseline": float(without.mean())})
-    risk = np.column_stack(told).mean(axis=1)
-    added = risk - np.column_stack(unseen).mean(axis=1)
-    riskiest = worst_records(added, truth.share)
-    return ScoredGuess(
-        score=float(risk.mean()),
-        baseline=float(np.mean(unseen)),
+    return scored_columns(
+        np.column_stack(told),
+        np.column_stack(unseen),
+        truth.share,
         control=None,
-        interval=mean_interval(risk),
-        worst=float(risk[worst_records(risk, truth.share)].mean()),
-        riskiest=tuple(riskiest[added[riskiest] > 0].tolist()),
         columns=tuple(columns),
         details={
             "bounds_hold": float(np.mean(right)),

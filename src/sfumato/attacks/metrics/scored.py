@@ -151,6 +151,27 @@ class ScoredGuess:
     best: int = 0
 
 
+def scored_columns(
+    told: Matrix, unseen: Matrix, share: float, *, behind: Matrix | float = 0.0, **more: Any
+) -> ScoredGuess:
+    """The score of what is told of each record's columns (records x columns), beside what is without the release.
+
+    worst: mean share of columns told among the worst `share` of records. riskiest: those of whom the release adds most;
+    `behind` is taken off where that is to settle which of equal ones come first. `more`: the other fields.
+    """
+    risk = told.mean(axis=1)
+    added = risk - unseen.mean(axis=1)
+    riskiest = worst_records(added - behind, share)
+    return ScoredGuess(
+        score=float(told.mean()),
+        baseline=float(unseen.mean()),
+        interval=mean_interval(risk),
+        worst=_worst_share(told, share),
+        riskiest=tuple(riskiest[added[riskiest] > 0].tolist()),
+        **more,
+    )
+
+
 def unseen_guess(truth: Truth, labels: Codes | None, rows: int) -> Matrix:
     """The baseline's guess (rows x d): the usual one among people of the class that the label tells.
 
@@ -254,25 +275,15 @@ def score_values(guess: Values, truth: Truth) -> ScoredGuess:
     usual = unseen_guess(truth, truth.labels, len(X))
     unseen = breaches(truth.rows, usual, truth.encoding, truth.tolerance)
     control = _against_strangers(X, truth)
-    risk = hits.mean(axis=1)
-    error = np.abs(estimate - truth.rows).mean(axis=1)
-    added = risk - unseen.mean(axis=1)
-    riskiest = worst_records(added - 1e-3 * error, truth.share)
-    return ScoredGuess(
-        score=float(hits.mean()),
-        baseline=float(unseen.mean()),
+    return scored_columns(
+        hits,
+        unseen,
+        truth.share,
+        behind=1e-3 * np.abs(estimate - truth.rows).mean(axis=1),
         control=None if control is None else float(control.mean()),
-        interval=mean_interval(risk),
-        worst=_worst_share(hits, truth.share),
-        riskiest=tuple(riskiest[added[riskiest] > 0].tolist()),
         columns=tuple(
-            {
-                "name": group.column.name,
-                "score": float(hits[:, i].mean()),
-                "baseline": float(unseen[:, i].mean()),
-                "control": None if control is None else float(control[i]),
-                **_errors(truth, group, estimate[:, group.start : group.stop]),
-            }
+            _column(group, hits[:, i], unseen[:, i], None if control is None else float(control[i]))
+            | _errors(truth, group, estimate[:, group.start : group.stop])
             for i, group in enumerate(truth.encoding.groups)
         ),
         details={
@@ -284,6 +295,12 @@ def score_values(guess: Values, truth: Truth) -> ScoredGuess:
         upper_bound=bool(guess.candidates),
         best=best,
     )
+
+
+def _column(group: Group, told: Flags, unseen: Flags, control: float | None) -> dict[str, Any]:
+    """What is told of one column, and what it is read against."""
+    shares = {"score": float(told.mean()), "baseline": float(unseen.mean()), "control": control}
+    return {"name": group.column.name, **shares}
 
 
 def _best_of(guess: Values, truth: Truth) -> tuple[int, Matrix, Flags, float]:
@@ -382,35 +399,20 @@ def score_secrets(
     aside = {guess.secret: guess for guess in control_guesses or ()}
     for guess in guesses:
         group = truth.encoding.groups[guess.secret]
-        slots = slice(group.start, group.stop)
-        hit = learned(truth.targets[:, slots], guess.X, group, truth.tolerance)
-        without = learned(truth.targets[:, slots], usual[:, slots], group, truth.tolerance)
-        control = None
+        slots, control = group.slice, None
+        hits.append(learned(truth.targets[:, slots], guess.X, group, truth.tolerance))
+        unseen.append(learned(truth.targets[:, slots], usual[:, slots], group, truth.tolerance))
         if guess.secret in aside and truth.control_targets is not None:
             other = aside[guess.secret].X
             control = float(learned(truth.control_targets[:, slots], other, group, truth.tolerance).mean())
-        hits.append(hit)
-        unseen.append(without)
-        columns.append(
-            {
-                "name": group.column.name,
-                "score": float(hit.mean()),
-                "baseline": float(without.mean()),
-                "control": control,
-            }
-        )
-    told, usually = np.column_stack(hits), np.column_stack(unseen)
-    risk = told.mean(axis=1)
-    added = risk - usually.mean(axis=1)
-    riskiest = worst_records(added, truth.share)
+        columns.append(_column(group, hits[-1], unseen[-1], control))
+    usually = np.column_stack(unseen)
     controls = [column["control"] for column in columns if column["control"] is not None]
-    return ScoredGuess(
-        score=float(told.mean()),
-        baseline=float(usually.mean()),
+    return scored_columns(
+        np.column_stack(hits),
+        usually,
+        truth.share,
         control=float(np.mean(controls)) if controls else None,
-        interval=mean_interval(risk),
-        worst=_worst_share(told, truth.share),
-        riskiest=tuple(riskiest[added[riskiest] > 0].tolist()),
         columns=tuple(columns),
         details={"worst_baseline": _worst_share(usually, truth.share)},
     )
