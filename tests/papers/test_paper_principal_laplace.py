@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
-from sfumato.auditing.figures.principal_laplace import NeighbourLadder
+from sfumato.learn.classifiers.geometric import NeighbourLadder
 
 FOLDER = Path(__file__).resolve().parents[2] / "papers" / "principal-laplace"
 B = (0.1, 0.2, 0.3)

@@ -106,7 +106,7 @@ READ: dict[Read, tuple[Any, Callable[[Any], Any]]] = {
     Read.COLUMN_PARAMETERS: (list[str], parse_column_parameters),
     Read.PAIRS: (list[str], parse_pairs),
 }
-READ_AS = {Read.TABLE: "TABLE", Read.PARAMETERS: "NAME=VALUE"}
+READ_AS: dict[Any, str] = {Read.TABLE: "TABLE", Read.PARAMETERS: "NAME=VALUE"}
 """What stands for the value in help."""
 
 

@@ -152,7 +152,7 @@ class ScoredGuess:
 
 
 def scored_columns(
-    told: Matrix, unseen: Matrix, share: float, *, behind: Matrix | float = 0.0, **more: Any
+    told: Matrix | Flags, unseen: Matrix | Flags, share: float, *, behind: Matrix | float = 0.0, **more: Any
 ) -> ScoredGuess:
     """The score of what is told of each record's columns (records x columns), beside what is without the release.
 
@@ -376,7 +376,7 @@ def _against_strangers(X: Matrix, truth: Truth) -> Matrix | None:
     return np.asarray(np.mean([rate.mean(axis=0) for rate in rates], axis=0))
 
 
-def _worst_share(hits: Flags, share: float) -> float:
+def _worst_share(hits: Matrix | Flags, share: float) -> float:
     risk = hits.mean(axis=1)
     return float(risk[worst_records(risk, share)].mean())
 

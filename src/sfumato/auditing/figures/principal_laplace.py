@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.neighbors import NearestNeighbors
 
 from sfumato.attacks import ColumnMoments, Knowledge, KnownNoise, Transform, Values
 from sfumato.attacks.linear_estimate import KnownTransform, LinearEstimate, NaiveEstimate, PrincipalFilter
@@ -26,53 +25,12 @@ from sfumato.core.asked import asks
 from sfumato.core.errors import TableError, UsageError
 from sfumato.guarantee import amplification, posterior_bound
 from sfumato.learn.classifiers import Part, RadiusVote, fit_on_parts, noise_summary
+from sfumato.learn.classifiers.geometric import NeighbourLadder
 from sfumato.mechanisms import AdditiveNoise, PrincipalLaplace, RandomProjection
 from sfumato.mechanisms.base import Mechanism
 from sfumato.table import Encoding, open_table
 
-# The paper's other classifiers: distance-weighted nearest neighbours, k = 5 or the best k by cross-validation.
-
-
-LADDER = (1, 3, 5, 7, 9, 11, 15, 21, 31, 51, 75, 101, 151, 201, 301)
-MOST_HELD_OUT = 1000
-"""Rows left out in cross-validation, one at a time; all of them where there are no more."""
-
-
-class NeighbourLadder:
-    """Weights 1/d^2 [Eq. 11] for all k of a ladder at once: the k nearest are the first k of the most."""
-
-    def __init__(self, rows: Matrix, codes: Codes) -> None:
-        self.rows, self.codes = rows, codes
-        self.ladder = tuple(k for k in LADDER if k < len(rows))
-        self.search = NearestNeighbors(algorithm="brute").fit(rows)
-
-    def predict(self, queries: Matrix) -> Codes:
-        """One row of predictions for every k of the ladder."""
-        distance, index = self.search.kneighbors(queries, self.ladder[-1])
-        return self._vote(distance, index)
-
-    def held_out(self, rng: np.random.Generator) -> Matrix:
-        """Accuracy of every k on released rows that are left out one at a time; higher is better.
-
-        This is all that a miner can do who holds the release alone: the rows left out are as noisy as the others.
-        """
-        held = rng.permutation(len(self.rows))[:MOST_HELD_OUT]
-        distance, index = self.search.kneighbors(self.rows[held], self.ladder[-1] + 1)
-        others = index != held[:, None]
-        others[others.all(axis=1), -1] = False  # twins pushed the row itself out: drop the last instead
-        shape = (len(held), self.ladder[-1])
-        predicted = self._vote(distance[others].reshape(shape), index[others].reshape(shape))
-        return np.asarray((predicted == self.codes[held]).mean(axis=1))
-
-    def _vote(self, distance: Matrix, index: Codes) -> Codes:
-        nearest = np.maximum(distance[:, :1], 1e-12)
-        weight = (nearest / np.maximum(distance, nearest)) ** 2  # over the nearest, so that none is infinite
-        votes = np.zeros((len(self.ladder), len(distance), int(self.codes.max()) + 1))
-        who = np.arange(len(distance))[:, None]
-        for number, (start, stop) in enumerate(zip((0, *self.ladder), self.ladder, strict=False)):
-            part = slice(start, stop)
-            np.add.at(votes[number], (who, self.codes[index[:, part]]), weight[:, part])
-        return np.asarray(votes.cumsum(axis=0).argmax(axis=2))
+# The paper's other classifiers: distance-weighted nearest neighbours [Eq. 11], k = 5 or the best k by cross-validation.
 
 
 def neighbour_accuracies(

@@ -37,6 +37,47 @@ MOST_ASKED = 1_000
 """Rows that are left out, one at a time, to choose k."""
 
 
+class NeighbourLadder:
+    """Votes of the k nearest rows for all k of `LADDER` at once: the k nearest are the first k of the most."""
+
+    def __init__(self, rows: Floats, codes: Codes, power: int = 2) -> None:
+        self.rows, self.codes, self.power = rows, codes, power
+        self.ladder = tuple(k for k in LADDER if k < len(rows))
+
+    def predict(self, queries: Floats) -> Codes:
+        """One row of predictions for every k of the ladder."""
+        return self._voted(*nearest(queries, self.rows, self.ladder[-1]))
+
+    def held_out(self, rng: np.random.Generator) -> Floats:
+        """Accuracy of every k on rows that are left out one at a time; higher is better.
+
+        This is all that a holder of the release alone can measure: the rows left out are as noisy as the others.
+        """
+        held = rng.permutation(len(self.rows))[:MOST_ASKED]
+        distance, index = nearest(self.rows[held], self.rows, self.ladder[-1] + 1)
+        others = index != held[:, None]
+        others[others.all(axis=1), -1] = False  # twins pushed the row itself out: drop the last instead
+        shape = (len(held), self.ladder[-1])
+        predicted = self._voted(distance[others].reshape(shape), index[others].reshape(shape))
+        return np.asarray((predicted == self.codes[held]).mean(axis=1))
+
+    def _voted(self, distance: Floats, index: Codes) -> Codes:
+        votes = np.zeros((len(self.ladder), len(distance), int(self.codes.max()) + 1))
+        who, weight = np.arange(len(distance))[:, None], vote_weights(distance, self.power)
+        for number, (start, stop) in enumerate(zip((0, *self.ladder), self.ladder, strict=False)):
+            np.add.at(votes[number], (who, self.codes[index[:, start:stop]]), weight[:, start:stop])
+        return np.asarray(votes.cumsum(axis=0).argmax(axis=2))
+
+
+def vote_weights(distance: Floats, power: int) -> Floats:
+    """1 / distance^power over that of the nearest, so that none is infinite; rows at distance zero vote alone."""
+    if power == 0 or distance.shape[1] == 0:
+        return np.ones_like(distance)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        weight = (distance[:, :1] / distance) ** power
+    return np.where(distance[:, :1] > 0, weight, distance == 0)
+
+
 @dataclass(eq=False, repr=False)
 class NearestVote(GivesProbabilities):
     """The k nearest rows vote for their classes [random-rotation, Lemma 1; principal-laplace, 6.2].
@@ -82,39 +123,14 @@ class NearestVote(GivesProbabilities):
         check_is_fitted(self)
         queries = np.ascontiguousarray(matrix_of_rows(self, X))
         distance, index = nearest(queries, self.rows_, self.k_)
-        votes = self._votes(distance, index)
+        votes, weight = np.zeros((len(distance), len(self.classes_))), vote_weights(distance, POWERS[self.weights])
+        np.add.at(votes, (np.arange(len(distance))[:, None], self.codes_[index]), weight)
         return np.asarray(votes / votes.sum(axis=1, keepdims=True))
 
-    def _votes(self, distance: Floats, index: Codes) -> Floats:
-        votes = np.zeros((len(distance), len(self.classes_)))
-        np.add.at(votes, (np.arange(len(distance))[:, None], self.codes_[index]), self._weights(distance))
-        return votes
-
-    def _weights(self, distance: Floats) -> Floats:
-        """Over the nearest, so that none is infinite; rows at distance zero leave nothing to the others."""
-        power = POWERS[self.weights]
-        if power == 0 or distance.shape[1] == 0:
-            return np.ones_like(distance)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            weight = (distance[:, :1] / distance) ** power
-        return np.where(distance[:, :1] > 0, weight, distance == 0)
-
     def _best_k(self) -> int:
-        """The rows left out are as noisy as the others: all that a holder of the release alone can do."""
-        ladder = [k for k in LADDER if k < len(self.rows_)]
-        if not ladder:
-            return 1
-        held = np.random.default_rng(0).permutation(len(self.rows_))[:MOST_ASKED]
-        distance, index = nearest(self.rows_[held], self.rows_, ladder[-1] + 1)
-        others = index != held[:, None]
-        others[others.all(axis=1), -1] = False  # twins pushed the row itself out: drop the last instead
-        shape = (len(held), ladder[-1])
-        distance, index = distance[others].reshape(shape), index[others].reshape(shape)
-        wrong = [
-            np.count_nonzero(self._votes(distance[:, :k], index[:, :k]).argmax(axis=1) != self.codes_[held])
-            for k in ladder
-        ]
-        return ladder[int(np.argmin(wrong))]
+        """With the fewest errors on rows that are left out; of equal ones the smallest."""
+        tried = NeighbourLadder(self.rows_, self.codes_, POWERS[self.weights])
+        return tried.ladder[int(tried.held_out(np.random.default_rng(0)).argmax())] if tried.ladder else 1
 
 
 # Regressions by name: learners of a number, with what a rotation does to them.
