@@ -3,15 +3,18 @@
 import numpy as np
 import pytest
 
+from sfumato.channels.guidance.disclosure import random_startup, simulate
 from sfumato.channels.guidance.guidance import SurveyCounts, SurveyRules
 from sfumato.channels.guidance.space import AnswerSpace
 from sfumato.core.errors import TableError, UsageError
+from sfumato.learn.classifiers.factory import make_classifier
 from sfumato.study.survey_plan import (
     Plan,
     Planned,
     Public,
     Tried,
     _of_random_start_up,
+    _Trials,
     assumed_population,
     simulated_plan,
 )
@@ -30,6 +33,19 @@ def test_more_noise_needs_more_people():
     assert low.epsilon > high.epsilon
     assert low.disclosure_by_question > high.disclosure_by_question
     assert low.accuracy > high.accuracy
+
+
+def test_a_plan_promises_what_train_learns():
+    """`sfumato train` learns from the bits of all versions together, and so does the plan: no guidance is asked."""
+    people = assumed_population(SPACE, informative=3, strength=0.5, rows=1000)
+    rules = SurveyRules(batch=50)
+    [case] = simulated_plan(SPACE, 0.01, people, Tried(rules, floors=(0.25,), sizes=(200,), repeats=1)).cases
+    ask, test, rng = _Trials(SPACE, *people, Tried())._halves(0)
+    who = rng.choice(ask, 200)
+    run = simulate(people[0][who], people[1][who], SPACE, rules, startup=random_startup(SPACE, 2, seed=0))
+    learned = make_classifier("bernoulli-naive-bayes").fit(run.bits, run.y)
+    assert len(run.versions) > 2
+    assert case.accuracy == (learned.predict(SPACE.onehot(people[0][test])) == people[1][test]).mean()
 
 
 def started(people, rows):

@@ -261,7 +261,7 @@ class _Trials:
             if public is not None and limits is not None:
                 kinds.append(waiting_of(run, limits, public, space.width))
             V = run.versions[-1].guidance.V
-            hit = self._accuracy((run.bits, run.y), test, guidance=V, floor=rules.floor, link=rules.link)
+            hit = self._accuracy((run.bits, run.y), test)
             told = disclosure(codes[ask], space, V, rules.floor, rules.link, draws=500, seed=repeat).by_question
             record = record_epsilon(V, space, rules.floor, rules.link).value
             found.append((hit, told, record, float(V.shape[1])))
@@ -288,17 +288,17 @@ class _Trials:
         hits = []
         for repeat in range(self.tried.repeats):
             ask, test, _ = self._halves(repeat)
-            hits.append(self._accuracy((self.space.onehot(self.codes[ask]), self.y[ask]), test, queries="plain"))
+            hits.append(self._accuracy((self.space.onehot(self.codes[ask]), self.y[ask]), test))
         return float(np.mean(hits))
 
-    def _accuracy(self, sent: tuple[Bits, Codes], test: Codes, **how: Any) -> float:
-        """On plain answers; where people of at most one class sent, nothing is learned and all are taken for it."""
+    def _accuracy(self, sent: tuple[Bits, Codes], test: Codes) -> float:
+        """Of what `sfumato train` learns, on plain answers; where all who sent are of one class, it is the answer."""
         from sfumato.learn.classifiers.survey_bits import SurveyClassifier  # brings scikit-learn with it
 
         (bits, labels), y = sent, self.y[test]
         if len(np.unique(labels)) < 2:
             return float((y == (labels[0] if len(labels) else 0)).mean())
-        model = SurveyClassifier(self.tried.classifier, **how).fit(bits, labels)
+        model = SurveyClassifier(self.tried.classifier).fit(bits, labels)
         return float((model.predict(self.space.onehot(self.codes[test])) == y).mean())
 
     def _halves(self, repeat: int) -> tuple[Codes, Codes, np.random.Generator]:
