@@ -86,7 +86,9 @@ def test_a_withdrawn_release_is_gone_for_good(command, served, site, release):
     _, there, _ = site
     folder = release()
     command("study", "push", folder, *there, "--yes")
-    code, out, err = command("study", "withdraw", folder, *there)
+    code, _, err = command("study", "withdraw", folder, *there)
+    assert (code, "add --yes" in err) == (2, True)  # nobody is here to ask
+    code, out, err = command("study", "withdraw", folder, *there, "--yes")
     assert code == 0, err
     assert "Withdrawn" in out
     code, _, err = command("study", "push", folder, *there)
@@ -94,7 +96,7 @@ def test_a_withdrawn_release_is_gone_for_good(command, served, site, release):
     assert "withdrawn" in err
     code, out, _ = command("study", "status", served.id, *there[:2], *there[4:])
     assert "withdrawn" in out
-    assert command("study", "withdraw", "0" * 64, *there)[0] == 8
+    assert command("study", "withdraw", "0" * 64, *there, "--yes")[0] == 8
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,9 @@ def test_sites_are_invited_and_revoked(command, served, tmp_path):
     assert mode(tmp_path / "mary.token") == 0o600
     assert token not in out
     assert command(*invited, "--out", tmp_path / "mary.token")[0] == 5
+    assert command(*invited, "--out", tmp_path / "mary.token", "--force")[0] == 0
+    assert (tmp_path / "mary.token").read_text().strip() != token
+    assert mode(tmp_path / "mary.token") == 0o600
     code, out, _ = command(*invited, "--json")
     assert json.loads(out)["token"].startswith("sfu_site_")  # inviting again replaces the token
     code, out, _ = command("study", "status", served.id, *served.as_owner)

@@ -17,6 +17,7 @@ import yaml
 
 from sfumato.api.cli.app import app as cli
 from sfumato.api.cli.console import run_guarded
+from sfumato.core.errors import CoordinatorError
 from sfumato.study.client.survey_server import SurveyServer
 from sfumato.study.server.app import create_app
 from sfumato.study.server.settings import Settings
@@ -57,6 +58,10 @@ def _own_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SFUMATO_LEDGER", str(tmp_path / "memory" / "ledger.json"))
 
 
+def _away(*_: object) -> bool:
+    raise CoordinatorError("The server is away.")
+
+
 def run(*words: object) -> int:
     return run_guarded(cli, [str(word) for word in words])
 
@@ -93,10 +98,21 @@ def test_a_survey_from_beginning_to_end(
     assert run("survey", "codes", made["id"], "--number", 1, "--out", tmp_path / "more", *owner) == 0
     assert f"{link}&code=CODE" in capsys.readouterr().out
     monkeypatch.setenv("SFUMATO_CODE", (tmp_path / "more").read_text().strip())
+    dry = ["respond", link, "--answers", answers, "--max-level", 9, "--dry-run"]
+    assert run(*dry) == 0
+    assert "draws bits of its own" in capsys.readouterr().out
+    with monkeypatch.context() as broken:
+        broken.setattr(SurveyServer, "send", _away)
+        assert run("respond", link, "--answers", answers, "--max-level", 9, "--yes") == 8
+    capsys.readouterr()
+    assert run(*dry, "--json") == 0
+    waiting = json.loads(capsys.readouterr().out)
+    assert waiting["waiting"]
     with monkeypatch.context() as silent:
         posted: list[dict[str, object]] = []
         silent.setattr(SurveyServer, "send", lambda _, answer: bool(posted.append(answer)) or True)
         assert run("respond", link, "--answers", answers, "--max-level", 9, "--yes") == 0  # the new code helps
+    assert posted[0]["bits"] == waiting["bits"]  # the very bits that the dry run showed
     assert "code" not in posted[0]
     assert len(str(posted[0]["ticket"])) == 342
     assert not list((tmp_path / "memory").glob("ticket-*.json"))

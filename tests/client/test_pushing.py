@@ -38,6 +38,15 @@ def test_the_file_is_sent_as_it_is_and_nothing_else(server, coordinator, describ
     assert stat.S_IMODE((folder / "receipt-k3f9.json").stat().st_mode) == 0o600
 
 
+def test_what_was_changed_since_it_was_shown_does_not_leave(server, coordinator, described, release):
+    server.script = [(200, described)]
+    plan = plan_push(coordinator, release(), "k3f9")
+    plan.parcel.file.write_bytes(plan.parcel.file.read_bytes()[::-1])  # as long as before
+    with pytest.raises(CardError, match="was changed after it was looked at"):
+        coordinator.push("k3f9", plan.parcel)
+    assert len(server.seen) == 1
+
+
 def test_an_interrupted_push_begins_anew_and_sends_the_same(server, coordinator, described, receipt, release):
     seen = []
     server.script = [(200, described), BREAK, (503, b""), receipt]

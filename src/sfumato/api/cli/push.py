@@ -104,6 +104,7 @@ def withdraw(
     study: Annotated[str, typer.Option(metavar="ID", help="Id of the study.")],
     at: AtCoordinator,
     console: Console,
+    yes: Yes = False,
 ) -> None:
     """Take a pushed release back: its rows are deleted at the coordinator, and models that used it are marked.
 
@@ -117,6 +118,12 @@ def withdraw(
 
     known = re.fullmatch(r"(?:sha256:)?([0-9a-f]{64})", release)
     sha256 = known[1] if known else pushed_before(Path(release), study) or Parcel.open(Path(release)).sha256
+    if not yes:
+        console.confirm(
+            f"A withdrawn release is never accepted again. Withdraw {sha256} from {study}?",
+            unasked="A withdrawn release is never accepted again. If it is to be withdrawn, add --yes.",
+            kept="nothing was withdrawn",
+        )
     with at.connected(console) as connected:
         connected.withdraw(study, sha256)
     console.say(f"Withdrawn from {study}: {sha256}")

@@ -13,6 +13,7 @@ import typer
 from sfumato.api.cli.console import AsPublished, Console, Force, Yes, parse_parameters
 from sfumato.api.cli.tables import AtCoordinator, AtServer, InsecureHttp, To
 from sfumato.core.errors import CoordinatorError, OutputError, UsageError
+from sfumato.core.files import check_free, write_whole
 from sfumato.core.wording import counted, to_type
 
 if TYPE_CHECKING:
@@ -72,7 +73,6 @@ def make_study(
     file: Path, server: AtServer, console: Console, *, public_start_up: bool, as_published: bool = False
 ) -> None:
     """Make the study or survey of a file, once it was found that anybody can follow it."""
-    from sfumato.core.files import write_whole
     from sfumato.study.protocol.acceptance import rehearse
     from sfumato.study.protocol.pool_study import PoolStudy
     from sfumato.study.protocol.study_file import load_study
@@ -115,7 +115,6 @@ def renew_owner_token(study: StudyId, server: AtServer, console: Console) -> Non
 
     Example: sfumato study owner-token k3f9abcd2345 --data server
     """
-    from sfumato.core.files import write_whole
 
     if not server.data.is_dir():
         raise UsageError(f"There is no data folder {server.data}.")
@@ -137,16 +136,15 @@ def invite(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the token to this file; otherwise it is printed.")
     ] = None,
+    force: Force = False,
 ) -> None:
     """Invite a site. Its token is shown only once; inviting the site again replaces its token.
 
     Example: sfumato study invite k3f9abcd2345 --site North --to https://study.example --token-file owner.token
     """
-    from sfumato.core.files import write_whole
     from sfumato.study.client.connection import check_token, plain
 
-    if out is not None and out.exists():
-        raise OutputError(f"{out} exists already. Choose another name.")
+    check_free(out, force=force)
     with at.connected(console) as connected:
         invited = connected.invite(study, site, days)
         address = connected.address

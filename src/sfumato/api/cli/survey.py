@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import tempfile
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +17,16 @@ import typer
 from sfumato.api.cli.console import AsPublished, Console, Force, Quiet, Yes
 from sfumato.api.cli.study import PublicStartUp, StudyId, make_study, respondents_link
 from sfumato.api.cli.tables import AtCoordinator, AtServer, InsecureHttp, IntoFolder
-from sfumato.core.errors import NothingNewError, OutputError, UsageError
+from sfumato.core.errors import NothingNewError, UsageError
+from sfumato.core.files import check_free, write_whole
 from sfumato.core.wording import counted
 from sfumato.study import server_part
 from sfumato.study.asked import RespondAsked
 
 if TYPE_CHECKING:
+    from sfumato.study.client.respondent import Drawn, Prepared
     from sfumato.study.client.survey_server import SurveyServer
+    from sfumato.study.protocol.survey_file import SurveyStudy
 
 
 app = typer.Typer(no_args_is_help=True, help="Surveys whose respondents blur their own answers.")
@@ -88,15 +92,13 @@ def codes(
     ],
     at: AtCoordinator,
     console: Console,
+    force: Force = False,
 ) -> None:
     """Create invitation codes for a survey that requires them; the server cannot tell which answer used which code.
 
     Example: sfumato survey codes k3f9abcd2345 --number 500 --out codes.txt --to https://study.example
     """
-    from sfumato.core.files import write_whole
-
-    if out.exists():
-        raise OutputError(f"{out} exists already. Choose another name.")
+    check_free(out, force=force)
     with at.connected(console) as connected:
         made = connected.survey_codes(study, number)
         link = respondents_link(study, connected.study(study).hash)
@@ -138,7 +140,7 @@ def close(
     study: StudyId,
     at: AtCoordinator,
     console: Console,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask first.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Close a survey by hand: it accepts no more answers, for good. What was received stays.
 
@@ -148,7 +150,11 @@ def close(
     Example: sfumato survey close k3f9abcd2345 --to https://study.example --token-file owner.token
     """
     if not yes:
-        typer.confirm("A closed survey cannot be opened again. Close it?", abort=True, err=True)
+        console.confirm(
+            "A closed survey cannot be opened again. Close it?",
+            unasked="A closed survey cannot be opened again. If it is to be closed, add --yes.",
+            kept="the survey stays open",
+        )
     with at.connected(console) as connected:
         connected.survey_close(study)
     console.say("The survey is closed. It accepts no more answers from now on.")
@@ -315,12 +321,23 @@ def respond(
     exchanged for a ticket first, which does not reveal whose answer it comes with.
 
     A question that the file leaves out counts as "prefer not to say". Bits are drawn once: if sending fails, the same
-    command sends the same bits again. An answer that was sent is not drawn a second time without --again.
+    command sends the same bits again. An answer that was sent is not drawn a second time without --again. A dry run
+    shows the bits that wait, if some do; else an example, since the run that sends draws its own.
 
     Example: sfumato respond 'https://study.example/survey/#survey=k3f9&hash=HASH' --answers me.yaml --max-level 3
     """
     from sfumato.study.client.private_notes import RememberedHeads
-    from sfumato.study.client.respondent import Device, TicketBox, alone, pending_path, prepare, resend, send, was_sent
+    from sfumato.study.client.respondent import (
+        Device,
+        TicketBox,
+        alone,
+        pending_path,
+        prepare,
+        resend,
+        send,
+        waiting,
+        was_sent,
+    )
 
     given, code = read_answers(answers), read_code(code_file)
     heads = RememberedHeads.usual()
@@ -333,7 +350,14 @@ def respond(
                 f"The answers in {answers} were sent to this survey before, and another draw would reveal more about "
                 "them. Nothing was sent. Add --again if the file now contains another person's answers."
             )
-        if pending.exists() and not (was_sent(pending) or sending.dry_run):
+        if pending.exists() and not was_sent(pending):
+            if sending.dry_run:
+                survey, drawn = server.describe()[0], waiting(pending)[0]
+                for line in ["These bits were drawn before, and the same command sends them:", *marks(survey, drawn)]:
+                    console.say(line)
+                console.say("Nothing was sent.")
+                console.result({"survey": survey.hash, "bits": drawn.bits, "waiting": True, "sent": False})
+                return
             new = resend(server, pending, tickets, code)
             tickets.clear()
             console.say("The bits that were drawn before are " + ("now sent." if new else "with the survey already."))
@@ -341,14 +365,16 @@ def respond(
             return
         device = Device(heads, None if sending.dry_run else tickets, code)
         prepared = prepare(server, given, accepts, device)
-        for line in shown(prepared, linked=server.link.hash is not None):
+        for line in shown(prepared, linked=server.link.hash is not None, example=sending.dry_run):
             console.say(line)
         told: dict[str, Any] = {"survey": prepared.survey.hash}
         told |= {"level": prepared.k, "epsilon": prepared.epsilon, "witnesses": prepared.witnesses}
         told["bits"] = prepared.drawn.bits
         if sending.dry_run:
-            console.say("Nothing was sent.")
-            console.result({**told, "sent": False})
+            console.say(
+                "Nothing was sent. The run that sends draws bits of its own: these only show what they are like."
+            )
+            console.result({**told, "waiting": False, "sent": False})
             return
         if not sending.yes:
             nobody = "Nothing was sent: no person is here to look at it. Add --yes to send without asking."
@@ -384,25 +410,26 @@ def read_code(file: Path | None) -> str | None:
     return file.read_text(encoding="utf-8").strip() or None
 
 
-def shown(prepared: Any, *, linked: bool) -> list[str]:
-    """Exactly what would leave this machine, and what it is worth to others."""
+def shown(prepared: Prepared, *, linked: bool, example: bool) -> list[str]:
+    """Exactly what would leave this machine, or an example of it, and what it is worth to others."""
     from sfumato.guarantee.rounding import epsilon_at_most
 
-    survey, ones = prepared.survey, set(prepared.drawn.bits)
-    lines = [
+    survey = prepared.survey
+    return [
         f"{survey.name}, asked by {survey.by}",
         f"{survey.hash} " + ("(as in the link)" if linked else "(the link names none: compare it by other means)"),
         f"Level {prepared.k}; epsilon {epsilon_at_most(prepared.epsilon)} for all answers together; "
         f"{prepared.witnesses}.",
-        "These bits would be sent (1: the mark is set), with your answer to "
-        f"{survey.label.name!r} as it is ({survey.classes[prepared.drawn.label]}):",
+        f"{'Bits like these' if example else 'These bits'} would be sent:",
+        *marks(survey, prepared.drawn),
+        "A sent answer cannot be withdrawn: the server cannot tell whose it is.",
     ]
-    place = 0
+
+
+def marks(survey: SurveyStudy, drawn: Drawn) -> Iterator[str]:
+    """The bits of an answer, question by question."""
+    bits = iter(range(survey.width))
     for question in survey.questions:
-        marks = []
-        for choice in question.choices:
-            marks.append(f"{choice.value}={int(place in ones)}")
-            place += 1
-        lines.append(f"  {question.name}: {' '.join(marks)}")
-    lines.append("A sent answer cannot be withdrawn: the server cannot tell whose it is.")
-    return lines
+        told = (f"{choice.value}={int(next(bits) in drawn.bits)}" for choice in question.choices)
+        yield f"  {question.name}: {' '.join(told)}"
+    yield f"  (1: the mark is set), with your answer to {survey.label.name!r} as it is: {survey.classes[drawn.label]}"

@@ -179,7 +179,7 @@ class Coordinator(Speaker):
             found = self._connection.ask(
                 "PUT",
                 path,
-                content=lambda: _pieces(parcel.file, parcel.bytes, progress),
+                content=lambda: _content(parcel, progress),
                 signed=self._signing(push_wish(study, parcel.sha256, purpose)),
                 headers=headers,
                 params={"purpose": purpose},
@@ -379,6 +379,13 @@ def _said(entry: str, what: str) -> str:
 
 def _path(study: str, *parts: str) -> str:
     return "/api/v1/studies/" + "/".join(quote(part, safe="") for part in (study, *parts))
+
+
+def _content(parcel: Parcel, progress: Progress | None) -> Iterator[bytes]:
+    """What was looked at, or nothing."""
+    if file_digest(parcel.file) != parcel.sha256:
+        raise CardError(f"{parcel.file} was changed after it was looked at. Nothing was sent. Push it again.")
+    return _pieces(parcel.file, parcel.bytes, progress)
 
 
 def _pieces(path: Path, size: int, progress: Progress | None) -> Iterator[bytes]:

@@ -239,31 +239,30 @@ def send(server: SurveyServer, drawn: Drawn, pending: Path | None = None) -> boo
 
 def resend(server: SurveyServer, pending: Path, tickets: TicketBox | None = None, code: str | None = None) -> bool:
     """Send what an earlier attempt drew and could not bring over."""
-    found = _waiting(pending)
-    try:
-        before = found.pop("code", None)  # version 0.1.0 sent the invitation with the answer
-        drawn = Drawn.from_dict(found)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise _unreadable(pending) from error
+    drawn, before = waiting(pending)
     if before and tickets is not None:
         drawn = replace(drawn, ticket=tickets.obtain(server, server.describe()[0], code or before, drawn.id).ticket)
     return send(server, drawn, pending)
 
 
+def waiting(pending: Path) -> tuple[Drawn, str | None]:
+    """What was drawn and not acknowledged, and the invitation, which version 0.1.0 sent with it."""
+    try:
+        found = json.loads(pending.read_text(encoding="utf-8"))
+        code = found.pop("code", None)
+        return Drawn.from_dict(found), code
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise UsageError(
+            f"{pending} does not contain an answer that waits to be sent. Remove it to start again."
+        ) from error
+
+
 def was_sent(pending: Path) -> bool:
     """Whether the answer that waited here was acknowledged: of that answer nothing else is kept."""
-    return pending.exists() and _waiting(pending) == SENT
-
-
-def _waiting(pending: Path) -> Any:
     try:
-        return json.loads(pending.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise _unreadable(pending) from error
-
-
-def _unreadable(pending: Path) -> UsageError:
-    return UsageError(f"{pending} does not contain an answer that waits to be sent. Remove it to start again.")
+        return bool(json.loads(pending.read_text(encoding="utf-8")) == SENT)
+    except (OSError, ValueError):
+        return False
 
 
 def pending_path(folder: Path, server: SurveyServer, answers_file: Path) -> Path:
