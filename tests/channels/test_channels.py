@@ -10,6 +10,7 @@ from scipy import stats
 
 from sfumato.channels import Bit, NotApplicableError, OrMissing, Sampled, UnitVector, Unstated
 from sfumato.channels.base import CHANNELS, Channel
+from sfumato.core.errors import CardError
 
 ROWS = 30_000
 SURE = 1e-7
@@ -22,6 +23,13 @@ drawn = pytest.mark.parametrize("channel", DRAWN, ids=str)
 
 def test_every_channel_has_examples():
     assert {type(channel) for channel in EXAMPLES} == set(CHANNELS.values())
+
+
+def test_a_channel_that_an_audit_makes_up_is_read_from_no_card():
+    from sfumato.auditing.generalised import Generalised
+
+    with pytest.raises(CardError, match="does not exist"):
+        Channel.from_dict({"channel": Generalised.tag})
 
 
 @named

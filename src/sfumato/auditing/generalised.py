@@ -151,11 +151,11 @@ def check_hierarchies(hierarchies: Mapping[str, Hierarchy], schema: Schema) -> N
 
 
 @dataclass(frozen=True)
-class Generalised(Channel):
+class Generalised(Channel, on_cards=False):
     """A column of which some cells name a set: f(S | x) is S's share of the rows of all sets that allow x.
 
     changed: how the column was changed on average, for those who draw a line. single: how its other cells were.
-    points: what stands for each set in the release. It is never stated on a card.
+    points: what stands for each set in the release.
     """
 
     changed: Channel

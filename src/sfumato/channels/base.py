@@ -115,10 +115,10 @@ class Channel(Record, ABC):
     tag: ClassVar[str]
     """How a card names it."""
 
-    def __init_subclass__(cls) -> None:
-        """Whatever has a tag of its own can be read from cards."""
+    def __init_subclass__(cls, *, on_cards: bool = True) -> None:
+        """Whatever has a tag of its own can be read from cards, unless it says that no card has it."""
         super().__init_subclass__()
-        if (tag := vars(cls).get("tag")) is not None and CHANNELS.setdefault(tag, cls) is not cls:
+        if on_cards and (tag := vars(cls).get("tag")) is not None and CHANNELS.setdefault(tag, cls) is not cls:
             raise ValueError(f"Two channels are called {tag!r}.")
 
     @property
