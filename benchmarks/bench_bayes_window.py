@@ -15,7 +15,7 @@ import time
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from sfumato.attacks import Knowledge, KnownNoise, Transform
+from sfumato.attacks.base import Knowledge, KnownNoise, Transform
 from sfumato.attacks.bayes_window import BayesWindow
 from sfumato.channels import Additive
 from sfumato.noise import Laplace

@@ -23,7 +23,7 @@ import pandas as pd
 import pyarrow as pa
 from sklearn.model_selection import train_test_split
 
-from sfumato.attacks.metrics import proportion_interval
+from sfumato.attacks.metrics.privacy import proportion_interval
 from sfumato.learn.classifiers.factory import make_classifier
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts, public_map

@@ -22,7 +22,7 @@ from sklearn.naive_bayes import GaussianNB  # noqa: E402
 from sklearn.neighbors import KNeighborsClassifier  # noqa: E402
 from sklearn.svm import SVC  # noqa: E402
 
-from sfumato.attacks.metrics import source_hit_rate  # noqa: E402
+from sfumato.attacks.metrics.scored import source_hit_rate  # noqa: E402
 from sfumato.auditing.figures.kernel_resampling import dealt, resampled  # noqa: E402
 from sfumato.core.array_types import Codes, Matrix  # noqa: E402
 

@@ -10,7 +10,8 @@ from published import SETS
 from sites import split
 
 from sfumato.attacks.base import Knowledge
-from sfumato.attacks.metrics import auc, hard_interval, source_hit_rate
+from sfumato.attacks.metrics.privacy import auc
+from sfumato.attacks.metrics.scored import hard_interval, source_hit_rate
 from sfumato.attacks.row_ratios import Membership
 from sfumato.auditing.figures.kernel_resampling import (
     RULES,

@@ -9,7 +9,7 @@ import numpy as np
 from splits import SYNTHETIC, Table, generator
 
 from sfumato.attacks.linear_estimate import LinearEstimate
-from sfumato.attacks.metrics import accuracy
+from sfumato.attacks.metrics.utility import accuracy
 from sfumato.auditing.figures.principal_laplace import (
     STRONGEST,
     additive,

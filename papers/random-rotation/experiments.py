@@ -13,9 +13,8 @@ from sklearn.model_selection import cross_val_predict
 from sfumato.attacks.base import Abstain, ColumnMoments, Knowledge, RowPairs
 from sfumato.attacks.independent_components import IndependentComponents
 from sfumato.attacks.known_rows import KnownRows
-from sfumato.attacks.metrics import component_privacy, nearest_row_privacy, recovery_curve, unified_privacy
-from sfumato.attacks.metrics.privacy import column_privacy
-from sfumato.attacks.metrics.scored import Truth
+from sfumato.attacks.metrics.privacy import column_privacy, component_privacy, nearest_row_privacy, unified_privacy
+from sfumato.attacks.metrics.scored import Truth, recovery_curve
 from sfumato.auditing.figures.random_rotation import classifiers, folds, ica_search, iteration, lop_search, rotated
 from sfumato.mechanisms import Condensation
 from sfumato.mechanisms.random_rotation import haar_rotation

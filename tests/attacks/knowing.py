@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sfumato.attacks import KnownNoise
+from sfumato.attacks.base import KnownNoise
 from sfumato.channels import Additive, Channel, Exact
 from sfumato.noise import Law
 

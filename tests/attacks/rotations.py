@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from sfumato.attacks import ColumnMoments, Knowledge, RowPairs
-from sfumato.attacks.metrics import Truth, score_guess
+from sfumato.attacks.base import ColumnMoments, Knowledge, RowPairs
+from sfumato.attacks.metrics.score import score_guess
+from sfumato.attacks.metrics.scored import Truth
 from sfumato.mechanisms.random_rotation import haar_rotation
 from sfumato.table import Encoding
 

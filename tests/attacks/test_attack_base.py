@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from sfumato.attacks import (
-    ATTACKS,
+from sfumato.attacks import ATTACKS
+from sfumato.attacks.base import (
+    ITEMS,
     Abstain,
     Attack,
     Knowledge,
@@ -10,9 +11,7 @@ from sfumato.attacks import (
     Transform,
     UndeclaredKnowledgeError,
     Values,
-    all_attacks,
 )
-from sfumato.attacks.base import ITEMS
 
 
 class Curious(Attack):
@@ -59,7 +58,7 @@ def test_hiding_blanks_the_secret_in_the_targets_and_nowhere_else(unit):
     assert not np.isnan(whole.targets).any()
 
 
-@pytest.mark.parametrize("attack", all_attacks(), ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=lambda attack: attack.name)
 def test_every_attack_declares_itself(attack):
     assert attack.name == attack.name.lower()
     assert attack.knows <= ITEMS

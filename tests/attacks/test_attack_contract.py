@@ -8,18 +8,10 @@ import numpy as np
 import pytest
 from knowing import told
 
-from sfumato.attacks import (
-    Abstain,
-    ColumnMoments,
-    Guess,
-    Knowledge,
-    KnownNoise,
-    Lineups,
-    RowPairs,
-    Transform,
-    all_attacks,
-)
-from sfumato.attacks.metrics import Truth, score_guess
+from sfumato.attacks import ATTACKS
+from sfumato.attacks.base import Abstain, ColumnMoments, Guess, Knowledge, KnownNoise, Lineups, RowPairs, Transform
+from sfumato.attacks.metrics.score import score_guess
+from sfumato.attacks.metrics.scored import Truth
 from sfumato.channels import Additive, Exact, OrMissing, RandomizedResponse, draw
 from sfumato.noise import Laplace
 from sfumato.table import Column, Encoding, Schema
@@ -136,14 +128,16 @@ def aim(attack, known):
 
 every_attack = pytest.mark.parametrize(
     "attack",
-    [attack for attack in all_attacks() if "guided" not in attack.knows],  # their own releases: test_survey_attacks.py
+    [
+        attack for attack in ATTACKS.values() if "guided" not in attack.knows
+    ],  # their own releases: test_survey_attacks.py
     ids=lambda attack: attack.name,
 )
 
 
 @pytest.mark.parametrize("name", sorted(UNMIXING))
 def test_where_nothing_was_mixed_there_is_nothing_to_unmix(name):
-    (attack,) = (attack for attack in all_attacks() if attack.name == name)
+    (attack,) = (attack for attack in ATTACKS.values() if attack.name == name)
     assert all(isinstance(result, Abstain) and "no mixing" in result.reason for result in scores(attack))
     found = [success(result) for result in scores(attack, mixed=True)]
     assert found[0] == max(found)

@@ -5,11 +5,13 @@ import pytest
 from knowing import told
 from scipy.integrate import quad
 
-from sfumato.attacks import Abstain, Bounds, ColumnMoments, Knowledge, RowPairs, Transform
+from sfumato.attacks.base import Abstain, Bounds, ColumnMoments, Knowledge, RowPairs, Transform
 from sfumato.attacks.distance_bound import DistanceBound
 from sfumato.attacks.known_rows import KnownRows
 from sfumato.attacks.linear_estimate import HardInterval, LinearEstimate
-from sfumato.attacks.metrics import Truth, auc, score_guess
+from sfumato.attacks.metrics.privacy import auc
+from sfumato.attacks.metrics.score import score_guess
+from sfumato.attacks.metrics.scored import Truth
 from sfumato.attacks.nearest_row import comparable_rows
 from sfumato.attacks.posterior_breach import PosteriorBreach, posterior
 from sfumato.attacks.row_ratios import Membership

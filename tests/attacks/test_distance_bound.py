@@ -4,9 +4,10 @@ from knowing import told
 from numpy.testing import assert_allclose
 from rotations import haar_rotation, skewed
 
-from sfumato.attacks import Abstain, Bounds, Knowledge, RowPairs
+from sfumato.attacks.base import Abstain, Bounds, Knowledge, RowPairs
 from sfumato.attacks.distance_bound import DistanceBound, column_norm_bound, row_norm_bound, tried_values, value_bound
-from sfumato.attacks.metrics import Truth, score_guess
+from sfumato.attacks.metrics.score import score_guess
+from sfumato.attacks.metrics.scored import Truth
 from sfumato.channels import Exact, OrMissing, RandomizedResponse
 from sfumato.core.errors import UsageError
 from sfumato.table import Column, Encoding, Schema

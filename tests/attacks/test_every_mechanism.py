@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from rotations import skewed
 
-from sfumato.attacks import Abstain, ColumnMoments, Guess, Knowledge, KnownNoise, RowPairs, all_attacks
-from sfumato.attacks.metrics import Truth, nearest_row_privacy, score_guess
+from sfumato.attacks import ATTACKS
+from sfumato.attacks.base import Abstain, ColumnMoments, Guess, Knowledge, KnownNoise, RowPairs
+from sfumato.attacks.metrics.privacy import nearest_row_privacy
+from sfumato.attacks.metrics.score import score_guess
+from sfumato.attacks.metrics.scored import Truth
 from sfumato.channels import Guided, Staged
 from sfumato.mechanisms import MECHANISMS as PRODUCT
 from sfumato.mechanisms.additive_noise import AdditiveNoise
@@ -138,7 +141,7 @@ SCORES = {
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_a_score_or_a_reason(name):
-    found = {attack.name: result(attack, name) for attack in all_attacks()}
+    found = {attack.name: result(attack, name) for attack in ATTACKS.values()}
     reasons = {attack: one.reason for attack, one in found.items() if isinstance(one, Abstain)}
     assert SCORES.get(name, set()) & reasons.keys() == set()
     assert all(len(reason) > 10 for reason in reasons.values())
@@ -147,7 +150,7 @@ def test_a_score_or_a_reason(name):
 
 
 def named(name):
-    (attack,) = (attack for attack in all_attacks() if attack.name == name)
+    (attack,) = (attack for attack in ATTACKS.values() if attack.name == name)
     return attack
 
 

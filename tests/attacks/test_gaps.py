@@ -5,9 +5,10 @@ import pytest
 from knowing import told
 from numpy.testing import assert_allclose
 
-from sfumato.attacks import Abstain, ColumnMoments, Knowledge, Transform, all_attacks
+from sfumato.attacks import ATTACKS
+from sfumato.attacks.base import Abstain, ColumnMoments, Knowledge, Transform
 from sfumato.attacks.linear_estimate import HardInterval, KnownTransform, LinearEstimate, NaiveEstimate
-from sfumato.attacks.metrics import auc
+from sfumato.attacks.metrics.privacy import auc
 from sfumato.attacks.nearest_row import AttributeInference, NearestRow
 from sfumato.attacks.observation import covariance_of
 from sfumato.attacks.posterior_breach import PosteriorBreach
@@ -136,7 +137,7 @@ def test_bounded_noise_rules_nothing_out_where_nothing_is_reported(unit):
     assert_allclose(bounds.high[:, 0], [0.6, 1.0])
 
 
-@pytest.mark.parametrize("attack", all_attacks(), ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=lambda attack: attack.name)
 def test_what_is_believed_does_not_depend_on_what_stands_in_the_gap(world, unit, attack):
     """An attack that reads gaps gives finite guesses; the others say that they cannot."""
     known = knowledge(world, unit, sample=people(100, 4), register=world[0], secret=0)

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from rotations import independent, knowledge, scaled, score, skewed
 
-from sfumato.attacks import Abstain, Knowledge
+from sfumato.attacks.base import Abstain, Knowledge
 from sfumato.attacks.independent_components import (
     IndependentComponents,
     canonical_scores,

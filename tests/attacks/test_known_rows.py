@@ -6,9 +6,9 @@ import pytest
 from numpy.testing import assert_allclose
 from rotations import independent, knowledge, score, skewed
 
-from sfumato.attacks import Abstain, ColumnMoments, Knowledge, RowPairs
+from sfumato.attacks.base import Abstain, ColumnMoments, Knowledge, RowPairs
 from sfumato.attacks.known_rows import KnownRows, rotation_like
-from sfumato.attacks.metrics import Truth, recovery_curve
+from sfumato.attacks.metrics.scored import Truth, recovery_curve
 from sfumato.table import Encoding
 
 

@@ -8,11 +8,11 @@ import pytest
 from knowing import told
 
 import sfumato as sf
-from sfumato.attacks import Abstain, Knowledge, KnownNoise, Values
-from sfumato.attacks.base import Simulated
+from sfumato.attacks.base import Abstain, Knowledge, KnownNoise, Simulated, Values
 from sfumato.attacks.learned_inversion import LearnedInversion, simulated_pairs
 from sfumato.attacks.linear_estimate import NaiveEstimate
-from sfumato.attacks.metrics import Truth, score_guess
+from sfumato.attacks.metrics.score import score_guess
+from sfumato.attacks.metrics.scored import Truth
 from sfumato.auditing.audit import audit
 from sfumato.channels import Additive, Sampled
 from sfumato.noise import Laplace

@@ -3,7 +3,7 @@ import pytest
 from knowing import told
 from numpy.testing import assert_allclose
 
-from sfumato.attacks import Abstain, ColumnMoments, Knowledge, Transform
+from sfumato.attacks.base import Abstain, ColumnMoments, Knowledge, Transform
 from sfumato.attacks.linear_estimate import (
     KnownTransform,
     LinearEstimate,

@@ -5,8 +5,10 @@ import pytest
 from knowing import told
 from scipy import stats
 
-from sfumato.attacks import ATTACKS, Abstain, Knowledge, KnownNoise, Lineups, Transform
-from sfumato.attacks.metrics import Truth, score_guess
+from sfumato.attacks import ATTACKS
+from sfumato.attacks.base import Abstain, Knowledge, KnownNoise, Lineups, Transform
+from sfumato.attacks.metrics.score import score_guess
+from sfumato.attacks.metrics.scored import Truth
 from sfumato.channels import Additive, RandomizedResponse
 from sfumato.noise import Laplace, Normal
 from sfumato.table import Column, Encoding, Schema

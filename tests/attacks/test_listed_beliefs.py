@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from sfumato.attacks import ATTACKS, Knowledge, KnownNoise
+from sfumato.attacks import ATTACKS
+from sfumato.attacks.base import Knowledge, KnownNoise
 from sfumato.attacks.bayes_window import BayesWindow, ListedBeliefs
 from sfumato.attacks.like_people import Likely, made_up
-from sfumato.attacks.metrics import Truth, score_guess
+from sfumato.attacks.metrics.score import score_guess
+from sfumato.attacks.metrics.scored import Truth
 from sfumato.attacks.support import best_window
 from sfumato.mechanisms.staged_release import StagedRelease
 from sfumato.table import Column, Encoding, Schema

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sfumato.attacks import Knowledge, KnownNoise
-from sfumato.attacks.base import ColumnMoments
+from sfumato.attacks.base import ColumnMoments, Knowledge, KnownNoise
 from sfumato.attacks.bayes_window import BayesWindow
 from sfumato.attacks.likelihood import first_of_largest
 from sfumato.attacks.linear_estimate import LinearEstimate

@@ -5,7 +5,7 @@ import pytest
 from knowing import told
 from numpy.testing import assert_allclose
 
-from sfumato.attacks import Abstain, Knowledge, Transform
+from sfumato.attacks.base import Abstain, Knowledge, Transform
 from sfumato.attacks.posterior_breach import PosteriorBreach, posterior, properties_of
 from sfumato.channels import Additive, RandomizedResponse
 from sfumato.guarantee.cost import posterior_bound

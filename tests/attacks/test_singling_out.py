@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from sfumato.attacks import Abstain, Knowledge, Predicates
-from sfumato.attacks.metrics import Truth, score_guess
-from sfumato.attacks.singling_out import SinglingOut, SinglingOutOneColumn
+from sfumato.attacks.base import Abstain, Knowledge
+from sfumato.attacks.metrics.score import score_guess
+from sfumato.attacks.metrics.scored import Truth
+from sfumato.attacks.singling_out import Predicates, SinglingOut, SinglingOutOneColumn
 from sfumato.table import Column, Encoding, Schema
 
 ENCODING = Encoding(

@@ -7,9 +7,10 @@ from scipy.stats import binomtest
 from sklearn.metrics import roc_auc_score
 
 from domains import domain
-from sfumato.attacks import Abstain, Knowledge
+from sfumato.attacks.base import Abstain, Knowledge
 from sfumato.attacks.malicious_miner import KINDS, MaliciousMiner, RogueRespondent, plus_minus, unit_vectors
-from sfumato.attacks.metrics import Truth, score_guess
+from sfumato.attacks.metrics.score import score_guess
+from sfumato.attacks.metrics.scored import Truth
 from sfumato.attacks.posterior_breach import PosteriorBreach, PosteriorGuess
 from sfumato.attacks.row_ratios import Membership
 from sfumato.channels import Bit, Guided

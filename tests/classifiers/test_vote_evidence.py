@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 
-from sfumato.attacks.metrics import proportion_interval
+from sfumato.attacks.metrics.privacy import proportion_interval
 from sfumato.learn.classifiers import PerturbedClassifier, RadiusVote
 from sfumato.learn.classifiers.distortion import FactorNoise, NoiseSummary
 from sfumato.learn.classifiers.radius_vote import LEAST

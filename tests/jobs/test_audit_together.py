@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import sfumato as sf
-from sfumato.attacks import KnownNoise
+from sfumato.attacks.base import KnownNoise
 from sfumato.attacks.column_beliefs import JointBeliefs
 from sfumato.attacks.like_people import Likely
 from sfumato.channels import Additive

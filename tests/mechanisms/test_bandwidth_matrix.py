@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 import sfumato as sf
-from sfumato.attacks import Knowledge, KnownNoise
+from sfumato.attacks.base import Knowledge, KnownNoise
 from sfumato.attacks.bayes_window import BayesWindow
-from sfumato.attacks.metrics import RowDensity
+from sfumato.attacks.metrics.utility import RowDensity
 from sfumato.attacks.nearest_row import NearestSource
 from sfumato.channels import Recipe, apart
 from sfumato.core.errors import CardError, UsageError

@@ -7,7 +7,8 @@ import pytest
 from scipy import integrate, stats
 
 from domains import any_records, domain
-from sfumato.attacks.metrics import RowDensity, dapl, half_l1, hard_interval, source_hit_rate
+from sfumato.attacks.metrics.scored import hard_interval, source_hit_rate
+from sfumato.attacks.metrics.utility import RowDensity, dapl, half_l1
 from sfumato.channels import Additive
 from sfumato.core.errors import UsageError
 from sfumato.mechanisms import KernelResampling

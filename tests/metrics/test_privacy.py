@@ -8,23 +8,22 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from sfumato.attacks import Posteriors, Property
-from sfumato.attacks.base import truths
-from sfumato.attacks.metrics import (
+from sfumato.attacks.base import Posteriors, Property, truths
+from sfumato.attacks.metrics import privacy
+from sfumato.attacks.metrics.privacy import (
     auc,
     auc_interval,
+    auc_within,
     breaches,
     falls,
     interval_width,
     mean_interval,
-    privacy,
     proportion_interval,
     rises,
     root_mean_square,
     variance_of_difference,
     worst_records,
 )
-from sfumato.attacks.metrics.privacy import auc_within
 from sfumato.table import Column, Encoding, Schema
 
 MIXED = Encoding(

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from sfumato.attacks import Abstain, Guess, Links, MembershipScores, Posteriors, Property, Secrets, Values
-from sfumato.attacks.metrics import Truth, score_guess, usual_guess
+from sfumato.attacks.base import Abstain, Guess, Links, MembershipScores, Posteriors, Property, Secrets, Values
+from sfumato.attacks.metrics.score import score_guess
+from sfumato.attacks.metrics.scored import Truth, usual_guess
 from sfumato.table import Column, Encoding, Schema
 
 

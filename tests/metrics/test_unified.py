@@ -4,16 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from sfumato.attacks import Bounds, Values
-from sfumato.attacks.metrics import (
-    Truth,
-    column_privacy,
-    component_privacy,
-    nearest_row_privacy,
-    score_guess,
-    unified_privacy,
-)
-from sfumato.attacks.metrics.score import gains, usual_interval
+from sfumato.attacks.base import Bounds, Values
+from sfumato.attacks.metrics.privacy import column_privacy, component_privacy, nearest_row_privacy, unified_privacy
+from sfumato.attacks.metrics.score import gains, score_guess, usual_interval
+from sfumato.attacks.metrics.scored import Truth
 from sfumato.table import Column, Encoding, Schema
 
 

@@ -5,15 +5,15 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from sfumato.attacks.metrics import (
+from sfumato.attacks.metrics.utility import (
     accuracy,
     associations,
+    cramers_v,
     kolmogorov_smirnov,
     phi,
     total_variation,
     wasserstein,
 )
-from sfumato.attacks.metrics.utility import cramers_v
 from sfumato.table import Column, Encoding, Schema
 
 MIXED = Encoding(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from papers.data import load
 
-from sfumato.attacks.metrics import component_privacy
+from sfumato.attacks.metrics.privacy import component_privacy
 
 SETS = ("iris", "wine")
 

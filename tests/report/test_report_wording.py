@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sfumato.api.cli.audit import attack_lines, wrapped
-from sfumato.attacks import all_attacks
+from sfumato.attacks import ATTACKS
 from sfumato.auditing.report.guarantee import shown_guarantee
 from sfumato.auditing.report.markup import (
     KNOWLEDGE,
@@ -48,7 +48,7 @@ def test_details_with_their_interval():
 
 
 def test_all_that_attacks_know_has_words():
-    for attack in all_attacks():
+    for attack in ATTACKS.values():
         assert attack.knows <= KNOWLEDGE.keys(), attack.name
     assert in_words(KNOWLEDGE, "shoe_size") == "shoe size"
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from sfumato.advising.ground import Ground
 from sfumato.advising.wish import Candidate, Wish, why_not
 from sfumato.attacks import ATTACKS
-from sfumato.attacks.metrics import proportion_interval
+from sfumato.attacks.metrics.privacy import proportion_interval
 from sfumato.auditing.attacking import aim_of, attack_all
 from sfumato.auditing.extra import Points, points_of
 from sfumato.auditing.open_case import open_case

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.attacks import KnownNoise
+from sfumato.attacks.base import KnownNoise
 from sfumato.attacks.metrics.privacy import row_codes
 from sfumato.auditing.case import Case, People, present, read_holdout, read_people, sampled
 from sfumato.auditing.generalised import Generalised, Sets

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sfumato.attacks import (
-    ATTACKS,
+from sfumato.attacks import ATTACKS
+from sfumato.attacks.base import (
     Abstain,
     Attack,
     Bounds,
@@ -21,15 +21,16 @@ from sfumato.attacks import (
     Links,
     MembershipScores,
     Posteriors,
-    Predicates,
     Secrets,
     Sources,
     Values,
 )
 from sfumato.attacks.known_rows import KnownRows
-from sfumato.attacks.metrics import ScoredGuess, Truth, auc, breaches, recovery_curve, score_guess
-from sfumato.attacks.metrics.scored import score_values, unseen_guess
+from sfumato.attacks.metrics.privacy import auc, breaches
+from sfumato.attacks.metrics.score import score_guess
+from sfumato.attacks.metrics.scored import ScoredGuess, Truth, recovery_curve, score_values, unseen_guess
 from sfumato.attacks.nearest_row import AttributeInference
+from sfumato.attacks.singling_out import Predicates
 from sfumato.auditing.case import Case
 from sfumato.auditing.extra import NO_HOLDOUT
 from sfumato.auditing.options import made_attack

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 from scipy.special import logsumexp
 
-from sfumato.attacks import Knowledge, KnownNoise, Values
+from sfumato.attacks.base import Knowledge, KnownNoise, Values
 from sfumato.attacks.bayes_window import BayesWindow
 from sfumato.attacks.column_beliefs import Beliefs, JointBeliefs
 from sfumato.attacks.like_people import Likely
-from sfumato.attacks.metrics import score_guess
 from sfumato.attacks.metrics.privacy import auc
+from sfumato.attacks.metrics.score import score_guess
 from sfumato.attacks.metrics.scored import ScoredGuess
 from sfumato.attacks.support import CELLS
 from sfumato.auditing.attacking import Attempt, attack_all, attempt_from_file, riskiest_records

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.attacks import Attack, Knowledge, KnownNoise, Transform
-from sfumato.attacks.metrics import Truth
+from sfumato.attacks.base import Attack, Knowledge, KnownNoise, Transform
+from sfumato.attacks.metrics.scored import Truth
 from sfumato.attacks.observation import Observation
 from sfumato.auditing.generalised import Sets
 from sfumato.auditing.options import Options

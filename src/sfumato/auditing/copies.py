@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.attacks.metrics import proportion_interval
 from sfumato.attacks.metrics.crowds import (
     RECURSIVE_C,
     closeness,
@@ -25,6 +24,7 @@ from sfumato.attacks.metrics.crowds import (
     log_linear,
     pitman,
 )
+from sfumato.attacks.metrics.privacy import proportion_interval
 from sfumato.auditing.case import Case, sampled
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import UsageError

@@ -13,14 +13,8 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.model_selection import StratifiedKFold
 
-from sfumato.attacks.metrics import (
-    associations,
-    auc,
-    auc_interval,
-    kolmogorov_smirnov,
-    total_variation,
-    wasserstein,
-)
+from sfumato.attacks.metrics.privacy import auc, auc_interval
+from sfumato.attacks.metrics.utility import associations, kolmogorov_smirnov, total_variation, wasserstein
 from sfumato.attacks.posterior_breach import spread_out
 from sfumato.auditing.case import Case, People, present, sampled
 from sfumato.channels import NotApplicableError

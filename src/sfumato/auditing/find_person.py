@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato.attacks import Attack, Guess, Knowledge, Links, MembershipScores, Secrets
+from sfumato.attacks.base import Attack, Guess, Knowledge, Links, MembershipScores, Secrets
 from sfumato.attacks.metrics.privacy import auc, learned
 from sfumato.attacks.metrics.scored import unseen_guess
 from sfumato.attacks.nearest_row import AttributeInference, NearestRow

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.attacks import ColumnMoments, Knowledge, Lineups, RowPairs
-from sfumato.attacks.base import Simulated, Simulator
-from sfumato.attacks.metrics import Truth
+from sfumato.attacks.base import ColumnMoments, Knowledge, Lineups, RowPairs, Simulated, Simulator
 from sfumato.attacks.metrics.privacy import row_codes
+from sfumato.attacks.metrics.scored import Truth
 from sfumato.auditing.assemble import choose_people
 from sfumato.auditing.case import Case, sampled
 from sfumato.auditing.options import Options

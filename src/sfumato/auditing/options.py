@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.attacks import ATTACKS, Attack
+from sfumato.attacks import ATTACKS
+from sfumato.attacks.base import Attack
 from sfumato.auditing.asked import AuditAsked
 from sfumato.core.accepted import as_published
 from sfumato.core.errors import UsageError

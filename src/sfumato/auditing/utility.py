@@ -12,8 +12,8 @@ import numpy as np
 from scipy import stats
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 
-from sfumato.attacks.metrics import RowDensity, accuracy, half_l1, phi
 from sfumato.attacks.metrics.information import mutual_information
+from sfumato.attacks.metrics.utility import RowDensity, accuracy, half_l1, phi
 from sfumato.auditing.case import Case, sampled
 from sfumato.channels import Channel, NotApplicableError, Recipe
 from sfumato.core.array_types import Codes, Matrix

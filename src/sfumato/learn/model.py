@@ -149,7 +149,7 @@ class Evaluation:
 
 def interval_of(errors: int, rows: int) -> tuple[float, float]:
     """Wilson's 95% interval of a share of errors."""
-    from sfumato.attacks.metrics import proportion_interval  # whoever only trains does not wait for the attackers
+    from sfumato.attacks.metrics.privacy import proportion_interval  # who only trains does not wait for the attackers
 
     low, high = proportion_interval(errors, rows)
     return float(low), float(high)

@@ -18,7 +18,9 @@ import pyarrow as pa
 from markupsafe import Markup
 
 from sfumato.attacks.base import Knowledge, MembershipScores
-from sfumato.attacks.metrics import RowDensity, auc, dapl, source_hit_rate
+from sfumato.attacks.metrics.privacy import auc
+from sfumato.attacks.metrics.scored import source_hit_rate
+from sfumato.attacks.metrics.utility import RowDensity, dapl
 from sfumato.attacks.row_ratios import Membership
 from sfumato.auditing.figures.kernel_resampling import dealt
 from sfumato.core.accepted import as_published

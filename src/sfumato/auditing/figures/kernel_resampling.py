@@ -16,7 +16,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 
 from sfumato.attacks.distance_bound import column_norm_bound, row_norm_bound, value_bound
-from sfumato.attacks.metrics import RowDensity, dapl, half_l1, source_hit_rate
+from sfumato.attacks.metrics.scored import source_hit_rate
+from sfumato.attacks.metrics.utility import RowDensity, dapl, half_l1
 from sfumato.auditing.figures.item import ANY, Found, Name, item
 from sfumato.auditing.figures.sets import DataSet
 from sfumato.core.array_types import Codes, Matrix

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sfumato.attacks import ColumnMoments, Knowledge, KnownNoise, Transform, Values
+from sfumato.attacks.base import ColumnMoments, Knowledge, KnownNoise, Transform, Values
 from sfumato.attacks.linear_estimate import KnownTransform, LinearEstimate, NaiveEstimate, PrincipalFilter
-from sfumato.attacks.metrics import accuracy, interval_width
+from sfumato.attacks.metrics.privacy import interval_width
+from sfumato.attacks.metrics.utility import accuracy
 from sfumato.auditing.asked import FigureAsked, FilteringAsked
 from sfumato.auditing.case import read_people, schema_of
 from sfumato.auditing.figures.item import ANY, Found, item, over_repeats

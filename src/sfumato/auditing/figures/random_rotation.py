@@ -19,8 +19,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from sfumato.attacks.metrics import nearest_row_privacy
-from sfumato.attacks.metrics.privacy import Unified
+from sfumato.attacks.metrics.privacy import Unified, nearest_row_privacy
 from sfumato.auditing.asked import CondensationAsked
 from sfumato.auditing.figures.item import Found, Name, item, over_repeats
 from sfumato.auditing.figures.principal_laplace import encoded_rows

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from sfumato.attacks.metrics import proportion_interval
+from sfumato.attacks.metrics.privacy import proportion_interval
 from sfumato.core.array_types import Codes
 from sfumato.learn.classifiers.factory import choose_classifier, make_classifier
 from sfumato.learn.classifiers.reads_noise import Part
