@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import consortium
 import numpy as np
 import pytest
-from first_version import first_version
+from kept_database import as_0_2_0_made_it
 from sqlalchemy import inspect
 
 from sfumato.core.errors import OutputError, UsageError
@@ -420,31 +420,27 @@ class StoreContract:
             store.close()
 
     def test_an_older_database_is_brought_up_to_date_with_all_that_is_in_it(self, new_settings):
-        """Made as the first version made it and filled with its columns."""
-        old = first_version(new_settings)
+        """Made as 0.2.0 made it and filled with its columns."""
+        old = as_0_2_0_made_it(new_settings)
         identity, token = old.studies.create(consortium.study())
         site = old.sites.invite(identity, "A").token
-        card = '{"earlier_releases": {"count": 2, "total_epsilon_record": 6.5}}'
-        release = f"'{identity}', '{SHA}', 'A', 'train', 99, 10, '2026-01-02', 2.0, '{card}'"
-        columns = "study, sha256, site, purpose, bytes, rows, received, epsilon, card"
+        release = f"'{identity}', '{SHA}', 'A', 'train', 99, 10, '2026-01-02', 2.0, '{{}}', 2, 6.5, '{'1' * 64}'"
+        columns = "study, sha256, site, purpose, bytes, rows, received, epsilon, card, earlier, total_epsilon, identity"
         model = f"'m', '{identity}', 'knn', 'queued', 0.0, 'waiting', '2026-01-02', true, false, 0"
         about = "id, study, classifier, state, progress, step, created, contains_rows, uses_withdrawn, attempts"
         with old.database.writing() as connection:
             connection.exec_driver_sql(f"INSERT INTO releases ({columns}) VALUES ({release})")
             connection.exec_driver_sql(f"INSERT INTO models ({about}) VALUES ({model})")
-        assert "shared_rows" not in inspect(old.database.engine).get_table_names()
+        assert "log_entries" not in inspect(old.database.engine).get_table_names()
         old.close()
         new = Store.open(new_settings)
-        assert "shared_rows" in inspect(new.database.engine).get_table_names()
+        assert "log_entries" in inspect(new.database.engine).get_table_names()
         assert new.tokens.authenticate(token).study == identity
         assert new.tokens.authenticate(site).site == "A"
         (kept,) = new.releases.all(identity)
         assert (kept.sha256, kept.epsilon, kept.earlier, kept.total_epsilon) == (SHA, 2.0, 2, 6.5)
         (waiting,) = new.models.all(identity)
         assert (waiting.id, waiting.classifier, waiting.state, waiting.sites) == ("m", "knn", "queued", "all")
-        assert new.shared_rows.unidentified(identity) == [SHA]
-        new.shared_rows.identify(identity, SHA, "1" * 64, None)
-        assert new.shared_rows.unidentified(identity) == []
         assert self.record(new, identity, sha256=OTHER, identity="1" * 64).outcome == "same-rows"
         assert new.studies.find(identity).hash == consortium.study().hash
         new.close()
@@ -459,6 +455,15 @@ class StoreContract:
         assert store.studies.find(identity) is not None
         store.close()
 
+    def test_a_database_from_before_0_2_0_is_left_alone(self, new_settings):
+        store = as_0_2_0_made_it(new_settings)
+        with store.database.writing() as connection:
+            connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0004'")
+        with pytest.raises(OutputError, match=r"before 0\.2\.0"):
+            Store.open(new_settings)
+        assert "log_entries" not in inspect(store.database.engine).get_table_names()
+        store.close()
+
     @pytest.mark.parametrize("older", [False, True])
     def test_an_older_database_gets_the_tables_of_the_code(self, older, new_settings):
         from alembic.autogenerate import compare_metadata
@@ -467,7 +472,7 @@ class StoreContract:
         from sfumato.study.server.store.sql_tables import metadata
 
         if older:
-            first_version(new_settings).close()
+            as_0_2_0_made_it(new_settings).close()
         store = Store.open(new_settings)
         with store.database.reading() as connection:
             context = MigrationContext.configure(connection, opts={"compare_type": True})

@@ -56,29 +56,6 @@ def test_the_same_rows_in_another_file_are_refused(study, body, tmp_path, rewrit
     assert list(folder.glob("*")) == []
 
 
-def test_releases_received_before_identities_were_kept_get_theirs_at_the_next_push(study, body, tmp_path):
-    token = study.invite()
-    sha256 = study.push(body, token).json()["sha256"]
-    with study.store.database.writing() as connection:
-        connection.exec_driver_sql("UPDATE releases SET identity = NULL, sketch = NULL")
-    again = REWRITINGS["reordered"](body, tmp_path)
-    answer = study.push(again, token)
-    assert (answer.status_code, answer.json()["error"]) == (409, "same-rows")
-    assert sha256[:12] in answer.json()["message"]
-    assert study.store.shared_rows.unidentified(study.id) == []
-
-
-def test_an_older_release_that_cannot_be_read_is_in_nobodys_way(study, body):
-    token = study.invite()
-    sha256 = study.push(body, token).json()["sha256"]
-    with study.store.database.writing() as connection:
-        connection.exec_driver_sql("UPDATE releases SET identity = NULL, sketch = NULL")
-    study.client.app.state.context.folder.release(study.id, sha256).write_bytes(b"PAR1")
-    assert study.push(body, token).status_code == 200
-    other = study.push(body, study.invite("B"))
-    assert other.json()["error"] == "pushed-elsewhere"
-
-
 def test_rows_to_test_with_that_are_partly_rows_to_train_with_are_shown(study, tmp_path):
     a, b = study.invite("A"), study.invite("B")
     first, second = consortium.release(tmp_path, rows=200), consortium.release(tmp_path, rows=200, seed=1)

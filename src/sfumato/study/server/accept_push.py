@@ -1,4 +1,7 @@
-"""A push from body to receipt: received, checked, moved to its place, recorded, and only then acknowledged."""
+"""A push from body to receipt: received, checked, moved to its place, recorded, and only then acknowledged.
+
+A body goes to the disk in constant memory, is hashed on the way, and is durable when complete.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,11 @@ import hashlib
 import os
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, TypeVarTuple, Unpack
+from typing import Any
 
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import ClientDisconnect, Request
@@ -26,26 +30,41 @@ from sfumato.study.protocol.pool_study import Quota, pushes_counts
 from sfumato.study.server.context import Context
 from sfumato.study.server.problems import CLOSE, ApiError, busy, disk_full, not_found
 from sfumato.study.server.shell import announced
-from sfumato.study.server.store.release_store import (
-    ELSEWHERE,
-    NEW,
-    SAME_ROWS,
-    WITHDRAWN,
-    Arrived,
-    QuotaExceededError,
-    Recorded,
-    TestTable,
-)
+from sfumato.study.server.store import release_store
+from sfumato.study.server.store.release_store import Arrived, QuotaExceededError, Recorded, TestTable
 from sfumato.study.server.validation.checker_pool import Verdict
-
-# A body goes to the disk in constant memory, is hashed on the way, and is durable when complete.
-
-
-Result = TypeVar("Result")
-Arguments = TypeVarTuple("Arguments")
 
 CHUNK = 1 << 20
 """Bytes that are written and hashed at a time, in a thread."""
+BORROWED = (
+    "Its card gives a basis or guidance as public that another release of this study learned from people's rows. "
+    "Push it as what it is, without a formal guarantee, or use one that is public."
+)
+
+
+class Received:
+    """A new private file that hashes what is written to it."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
+        self.path, self.size, self._hash = path, 0, hashlib.sha256()
+
+    @property
+    def sha256(self) -> str:
+        return self._hash.hexdigest()
+
+    def write(self, data: bytearray, *, last: bool) -> None:
+        """Some bytes; after the `last` ones everything is flushed to the disk."""
+        self._hash.update(data)
+        self.size += len(data)
+        left = memoryview(data)
+        while left:
+            left = left[os.write(self._descriptor, left) :]
+        if last:
+            os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
 
 
 @contextlib.asynccontextmanager
@@ -64,8 +83,8 @@ async def received_body(request: Request, context: Context, who: str) -> AsyncIt
     path = context.folder.incoming()
     try:
         with full_disk_explained():
-            free = await _in_thread(context, context.folder.free_bytes)
-            if free < context.settings.spare_disk_bytes + _announced(request, context):
+            free = await to_thread.run_sync(context.folder.free_bytes, limiter=context.disk)
+            if free < context.settings.spare_disk_bytes + _to_come(request, context):
                 raise disk_full()
             yield await _receive(request, context, path)
     finally:
@@ -76,61 +95,31 @@ async def received_body(request: Request, context: Context, who: str) -> AsyncIt
             path.unlink(missing_ok=True)
 
 
-def _announced(request: Request, context: Context) -> int:
+def _to_come(request: Request, context: Context) -> int:
     """Bytes to come. What is larger than any release is refused for that, when it is read, and not for want of room."""
     return min(announced(request.scope), context.settings.max_push_bytes)
 
 
 async def _receive(request: Request, context: Context, path: Path) -> Received:
-    file = await _in_thread(context, Received, path)
+    file = await to_thread.run_sync(Received, path, limiter=context.disk)
+
+    async def write(data: bytearray, *, last: bool) -> None:
+        await to_thread.run_sync(partial(file.write, data, last=last), limiter=context.disk)
+        context.metrics.push_bytes.inc(len(data))
+
     waiting = bytearray()
     try:
         async for part in request.stream():
             waiting += part
             if len(waiting) >= CHUNK:
-                await _in_thread(context, file.write, waiting)
-                context.metrics.push_bytes.inc(len(waiting))
+                await write(waiting, last=False)
                 waiting = bytearray()
-        await _in_thread(context, file.finish, waiting)
-        context.metrics.push_bytes.inc(len(waiting))
+        await write(waiting, last=True)
     except ClientDisconnect:
         raise ApiError(400, "cut-short", "The connection closed before the body was complete.") from None
     finally:
         file.close()
     return file
-
-
-async def _in_thread(context: Context, call: Callable[[Unpack[Arguments]], Result], *arguments: *Arguments) -> Result:
-    return await to_thread.run_sync(call, *arguments, limiter=context.disk)
-
-
-class Received:
-    """A new private file that hashes what is written to it."""
-
-    def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
-        self.path, self.size, self._hash = path, 0, hashlib.sha256()
-
-    @property
-    def sha256(self) -> str:
-        return self._hash.hexdigest()
-
-    def write(self, data: bytes | bytearray) -> None:
-        self._hash.update(data)
-        self.size += len(data)
-        left = memoryview(data)
-        while left:
-            left = left[os.write(self._descriptor, left) :]
-
-    def finish(self, data: bytes | bytearray) -> None:
-        """The last bytes, and everything flushed to the disk."""
-        self.write(data)
-        os.fsync(self._descriptor)
-
-    def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
 
 
 @contextlib.contextmanager
@@ -142,12 +131,6 @@ def full_disk_explained() -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise disk_full() from None
         raise
-
-
-BORROWED = (
-    "Its card gives a basis or guidance as public that another release of this study learned from people's rows. "
-    "Push it as what it is, without a formal guarantee, or use one that is public."
-)
 
 
 @dataclass(frozen=True)
@@ -163,33 +146,42 @@ class Push:
         """201 and a receipt, or 200 and the same receipt for what was pushed before."""
         known = await to_thread.run_sync(context.store.releases.pushed_before, self.study, self.site, self.sha256)
         if known is None:
-            definition = await to_thread.run_sync(pool_definition, context, self.study)
-            if self.purpose != "train" and pushes_counts(definition):
-                raise refused("The release is refused", Verdict.refused(COUNTS_TRAIN))
-            quota, who = quota_of(context, definition), f"{self.study}/{self.site}"
-            left = await to_thread.run_sync(rows_left, context, quota, self.study, self.site, request)
+            definition, quota, left = await to_thread.run_sync(self._room, request, context)
+            who = f"{self.study}/{self.site}"
             async with received_body(request, context, who) as body:
                 if body.sha256 != self.sha256:
                     words = "The body does not have the hash in the address: it was changed or cut short."
                     raise ApiError(400, "hash-mismatch", words)
-                await know_older_rows(context, self.study, definition)
                 verdict = await checked(context, "release", body.path, definition, who, left)
+                if not verdict.objections:
+                    verdict = await to_thread.run_sync(self._not_borrowed, context, verdict)
                 if verdict.objections:
                     context.metrics.pushes.labels("refused").inc()
                     raise refused("The release is refused", verdict)
-                await to_thread.run_sync(self._check_not_borrowed, context, verdict)
                 known = await to_thread.run_sync(self._settle, context, body, verdict, quota, limiter=context.disk)
         context.metrics.pushes.labels(known.outcome).inc()
         return self._answer(known)
 
-    def _check_not_borrowed(self, context: Context, verdict: Verdict) -> None:
+    def _room(self, request: Request, context: Context) -> tuple[dict[str, Any], Quota, int | None]:
+        """Before anything is received: what the study asks for, how much its sites may push (what the study grants,
+        within what the server grants to all), and how many rows there is room for."""
+        definition, settings = pool_definition(context, self.study), context.settings
+        if self.purpose != "train" and pushes_counts(definition):
+            raise refused("The release is refused", Verdict.refused(COUNTS_TRAIN))
+        quota = Quota(settings.max_site_bytes, settings.max_site_rows, settings.max_site_releases)
+        if "quota" in definition:
+            quota = quota.within(Quota.from_dict(definition["quota"]))
+        kept = context.store.releases.kept_of(self.study, self.site)
+        if exceeded := quota.exceeded(kept, more_bytes=_to_come(request, context)):
+            raise _over(context, exceeded, quota)
+        return definition, quota, None if quota.rows is None else quota.rows - (kept.rows or 0)
+
+    def _not_borrowed(self, context: Context, verdict: Verdict) -> Verdict:
         """No proof may rest on a basis or guidance that another release of this study learned from people's rows."""
         if verdict.epsilon is None or verdict.card["transform"]["kind"] not in ("affine", "guided"):
-            return
+            return verdict
         earlier = (Card(**card) for card in context.store.releases.unproved_cards(self.study))
-        if lent_by(Card(**verdict.card), earlier):
-            context.metrics.pushes.labels("refused").inc()
-            raise refused("The release is refused", Verdict.refused(BORROWED))
+        return Verdict.refused(BORROWED) if lent_by(Card(**verdict.card), earlier) else verdict
 
     def _settle(self, context: Context, body: Received, verdict: Verdict, quota: Quota) -> Recorded:
         """Rename and commit. A file whose row is not committed is removed at the next start."""
@@ -206,14 +198,14 @@ class Push:
             kept = context.store.releases.find(self.study, self.sha256)
             if kept is None or kept.withdrawn:  # meanwhile, or long before by another site
                 place.unlink(missing_ok=True)
-        if recorded.outcome == NEW:
+        if recorded.outcome == release_store.NEW:
             context.store.shared_rows.compare(self.study, self.sha256)
         return recorded
 
     def _answer(self, known: Recorded) -> tuple[int, Receipt]:
-        if known.outcome == ELSEWHERE:
+        if known.outcome == release_store.ELSEWHERE:
             raise ApiError(409, "pushed-elsewhere", "Another site has pushed the same rows to this study.")
-        if known.outcome == WITHDRAWN:
+        if known.outcome == release_store.WITHDRAWN:
             raise ApiError(410, "withdrawn", "This release was withdrawn. Release again to push these rows once more.")
         if known.receipt.purpose != self.purpose:
             raise ApiError(
@@ -222,31 +214,22 @@ class Push:
                 f"This release was pushed before, to {known.receipt.purpose}, and it stays that. Push other rows to "
                 f"{self.purpose}; rows that models learn from must not test them.",
             )
-        if known.outcome == SAME_ROWS:
+        if known.outcome == release_store.SAME_ROWS:
             raise ApiError(
                 409,
                 "same-rows",
                 f"These rows were pushed before, in another file ({known.receipt.sha256[:12]}...): order and "
                 "compression make no new rows. They count once.",
             )
-        return 201 if known.outcome == NEW else 200, known.receipt
-
-
-async def know_older_rows(context: Context, study: str, definition: dict[str, Any]) -> None:
-    """Releases that were received before identities were kept get theirs now, from their files, once."""
-    for sha256 in await to_thread.run_sync(context.store.shared_rows.unidentified, study):
-        with context.folder.borrowed(context.folder.release(study, sha256)) as path:
-            verdict = await checked(context, "identity", path, definition, study)
-        sketch = base64.b64decode(verdict.sketch) or None
-        await to_thread.run_sync(context.store.shared_rows.identify, study, sha256, verdict.identity, sketch)
-        await to_thread.run_sync(context.store.shared_rows.compare, study, sha256)
+        return 201 if known.outcome == release_store.NEW else 200, known.receipt
 
 
 async def keep_test_table(request: Request, context: Context, study: str) -> TestTable:
     """Receive a public test table, check it, and make it the study's."""
     definition = await to_thread.run_sync(pool_definition, context, study)
     async with received_body(request, context, study) as body:
-        format = "parquet" if await to_thread.run_sync(_is_parquet, body.path) else "csv"
+        with body.path.open("rb") as file:
+            format = "parquet" if file.read(4) == b"PAR1" else "csv"
         named = body.path.with_suffix(f".{format}")
         body.path.rename(named)
         try:
@@ -290,30 +273,6 @@ def pool_definition(context: Context, study: str) -> dict[str, Any]:
     if found is None or found.kind != "pool":
         raise not_found("study that takes releases")
     return found.definition
-
-
-def _is_parquet(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(4) == b"PAR1"
-
-
-# How much a site may push: what the study grants it, within what the server grants to all
-
-
-def quota_of(context: Context, definition: Mapping[str, Any]) -> Quota:
-    """The smaller of study and settings, one by one."""
-    settings = context.settings
-    granted = Quota(settings.max_site_bytes, settings.max_site_rows, settings.max_site_releases)
-    return granted.within(Quota.from_dict(definition["quota"])) if "quota" in definition else granted
-
-
-def rows_left(context: Context, quota: Quota, study: str, site: str, request: Request) -> int | None:
-    """Before anything is received: whether there is room for another release, and for how many rows."""
-    kept = context.store.releases.kept_of(study, site)
-    exceeded = quota.exceeded(kept, more_bytes=_announced(request, context))
-    if exceeded is not None:
-        raise _over(context, exceeded, quota)
-    return None if quota.rows is None else quota.rows - (kept.rows or 0)
 
 
 def _over(context: Context, exceeded: str, quota: Quota) -> ApiError:

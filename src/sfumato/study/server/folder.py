@@ -47,8 +47,6 @@ class DataFolder:
     def free_bytes(self) -> int:
         return shutil.disk_usage(self.data).free
 
-    # This process's own corner
-
     def open(self) -> None:
         """Take a corner of `incoming`, and remove those of processes that are gone."""
         with self.settling(exclusive=True):
@@ -74,19 +72,6 @@ class DataFolder:
             self.open()
         assert self._incoming is not None
         return self._incoming / secrets.token_hex(16)
-
-    @contextlib.contextmanager
-    def borrowed(self, place: Path) -> Iterator[Path]:
-        """A kept file among the received ones: those who check see nothing else."""
-        path = self.incoming()
-        with contextlib.suppress(OSError):  # it may be gone: who checks will say so
-            os.link(place, path)
-        try:
-            yield path
-        finally:
-            path.unlink(missing_ok=True)
-
-    # From received to durable
 
     @contextlib.contextmanager
     def settling(self, *, exclusive: bool = False) -> Iterator[None]:

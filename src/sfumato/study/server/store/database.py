@@ -66,12 +66,8 @@ class Database:
         except DBAPIError:
             return False
 
-    def close(self) -> None:
-        self.engine.dispose()
-
-    # Clocks, in one place for tests
-
     def now(self) -> float:
+        """The clock, in one place for tests."""
         return time.time()
 
     def today(self) -> str:
@@ -100,38 +96,30 @@ def told(kind: type[Message], row: Any, **other: Any) -> Message:
     return kind(**{name: columns[name] for name in names}, **other)
 
 
-def _url(settings: Settings) -> URL:
+def engine_of(settings: Settings) -> Engine:
+    """Connections to the settings' database, as it is."""
     if settings.database is None:
         settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = settings.data.resolve() / FILE
         with contextlib.suppress(
             FileNotFoundError
         ):  # a restored one: SQLite makes the files beside it as open as it is
-            (settings.data / FILE).chmod(0o600)
-        return URL.create("sqlite", database=str(settings.data.resolve() / FILE))
-    try:
-        url = make_url(settings.database)
-    except ArgumentError:
-        raise UsageError("The database must be a URL like postgresql://user:password@host/name.") from None
-    if url.get_backend_name() not in ("postgresql", "sqlite"):
-        raise UsageError("The database must be PostgreSQL (postgresql://...), or be left out for SQLite.")
-    return url.set(drivername="postgresql+psycopg") if url.get_backend_name() == "postgresql" else url
-
-
-def engine_of(settings: Settings) -> Engine:
-    """Connections to the settings' database, as it is."""
-    url = _url(settings)
+            file.chmod(0o600)
+        url = URL.create("sqlite", database=str(file))
+    else:
+        try:
+            url = make_url(settings.database)
+        except ArgumentError:
+            raise UsageError("The database must be a URL like postgresql://user:password@host/name.") from None
+    pool: dict[str, Any] = {"pool_size": 10, "pool_timeout": BUSY_SECONDS, "hide_parameters": True}
     if url.get_backend_name() == "postgresql":
         options = f"-c lock_timeout={BUSY_SECONDS}s -c statement_timeout=60s -c idle_in_transaction_session_timeout=60s"
-        return create_engine(
-            url,
-            pool_size=10,
-            max_overflow=20,
-            pool_timeout=BUSY_SECONDS,
-            pool_pre_ping=True,
-            connect_args={"connect_timeout": 5, "options": options},
-            hide_parameters=True,
-        )
-    engine = create_engine(url, pool_size=10, max_overflow=30, pool_timeout=BUSY_SECONDS, hide_parameters=True)
+        pool |= {"max_overflow": 20, "pool_pre_ping": True}
+        pool["connect_args"] = {"connect_timeout": 5, "options": options}
+        return create_engine(url.set(drivername="postgresql+psycopg"), **pool)
+    if url.get_backend_name() != "sqlite":
+        raise UsageError("The database must be PostgreSQL (postgresql://...), or be left out for SQLite.")
+    engine = create_engine(url, max_overflow=30, **pool)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine

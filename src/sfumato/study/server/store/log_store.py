@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import secrets
-import threading
 from typing import Any
 
 from sqlalchemy import Connection, Select, delete, func, insert, select, text
@@ -32,22 +31,16 @@ class LogStore:
 
     def __init__(self, database: Database, settings: Settings) -> None:
         self._database, self._settings = database, settings
-        self._reading_key = threading.Lock()
 
     @functools.cached_property
-    def _signer(self) -> NoteSigner:
+    def signer(self) -> NoteSigner:
+        """The log's key, made at first use: by one, whoever asks at the same time."""
         names = self._settings.host_names()
         name = self._settings.log_name or f"{names[0] if names else f'sfumato-{secrets.token_hex(6)}'}/log"
         try:
             return kept_signer(self._settings.data / KEY_FILE, name, known=self.size() > 0)
         except ValueError as error:
             raise UsageError(f"SFUMATO_LOG_NAME cannot be the name of the log. {error}") from None
-
-    @property
-    def signer(self) -> NoteSigner:
-        """The log's key, made at first use."""
-        with self._reading_key:
-            return self._signer
 
     def size(self) -> int:
         return int(self._database.value(_SIZE))
@@ -99,17 +92,17 @@ class LogStore:
 
     def tile(self, level: int, number: int, width: int) -> bytes | None:
         """Hashes of a tile; None where the log is not so long."""
-        here = (log_nodes.c.level == level * TILE_LEVELS, _in_tile(log_nodes.c.number, number, width))
-        found = self._part(level, number, width, select(log_nodes.c.hash).where(*here).order_by(log_nodes.c.number))
+        query = select(log_nodes.c.hash).where(log_nodes.c.level == level * TILE_LEVELS)
+        found = self._part(level, number, width, query, log_nodes.c.number)
         return None if found is None else b"".join(found)
 
     def bundle(self, number: int, width: int) -> bytes | None:
         """Entries of a tile, each with its length."""
-        here = _in_tile(log_entries.c.number, number, width)
-        found = self._part(0, number, width, select(log_entries.c.entry).where(here).order_by(log_entries.c.number))
+        found = self._part(0, number, width, select(log_entries.c.entry), log_entries.c.number)
         return None if found is None else packed(found)
 
-    def _part(self, level: int, number: int, width: int, query: Select[Any]) -> list[bytes] | None:
+    def _part(self, level: int, number: int, width: int, query: Select[Any], place: Any) -> list[bytes] | None:
+        query = query.where(place.between(number * TILE, number * TILE + width - 1)).order_by(place)
         with self._database.reading() as connection:
             if width > tile_width(int(connection.execute(_SIZE).scalar_one()), level, number):
                 return None
@@ -128,7 +121,3 @@ def _nodes(connection: Connection) -> Nodes:
         return bytes(found)
 
     return node
-
-
-def _in_tile(column: Any, number: int, width: int) -> Any:
-    return column.between(number * TILE, number * TILE + width - 1)

@@ -22,17 +22,11 @@ from sfumato.study.server.store.log_store import LogStore
 from sfumato.study.server.store.sql_tables import model_releases, models, releases, shared_rows, studies, test_tables
 from sfumato.study.server.validation.row_identity import Sketch
 
-# Which rows releases hold in common, and how many would coincide by chance.
-#
-# Rows of continuous columns with noise never coincide. Rows of a few categories do, even in honest releases of
-# different people. Each release tells how often: the share of its rows that occur in it more than once estimates the
-# chance that another row drawn from the same people is among them [Good 1953]. Whatever is shared beyond that, and
-# beyond the uncertainty of so few rows, is shown to the study's owner: a site pushed the same rows twice, or tests
-# models with rows that they are trained on.
-
-
-UNKNOWN = ""
-"""The identity of a release whose file could not be read; it is not tried again."""
+# Which rows releases hold in common, and how many would coincide by chance. Rows of continuous columns with noise never
+# coincide. Rows of a few categories do, even in honest releases of different people. Each release tells how often: the
+# share of its rows that occur in it more than once estimates the chance that another row drawn from the same people is
+# among them [Good 1953]. Whatever is shared beyond that, and beyond the uncertainty of so few rows, is shown to the
+# study's owner: a site pushed the same rows twice, or tests models with rows that they are trained on.
 
 DEVIATIONS = 4.0
 """Standard deviations beyond what is expected: fewer than one honest pair of releases in ten thousand is shown."""
@@ -50,16 +44,6 @@ class Overlap:
 
 class SharedRowStore(StorePart):
     """The part of the store that knows shared rows."""
-
-    def unidentified(self, study: str) -> list[str]:
-        """Hashes of releases that were received before identities were kept, and are not withdrawn."""
-        old = (releases.c.study == study, releases.c.identity.is_(None), releases.c.withdrawn.is_(None))
-        return [row.sha256 for row in self._database.rows(select(releases.c.sha256).where(*old))]
-
-    def identify(self, study: str, sha256: str, identity: str, sketch: bytes | None) -> None:
-        """Note which rows an older release holds."""
-        here = (*_is(study, sha256), releases.c.withdrawn.is_(None))
-        self._database.change(update(releases).where(*here).values(identity=identity or UNKNOWN, sketch=sketch))
 
     def compare(self, study: str, sha256: str) -> None:
         """Compare a release with all others of the study that stand, and note those that share rows beyond chance."""
@@ -127,8 +111,6 @@ PAGE_BYTES = 8 << 20
 NEW, SAME, SAME_ROWS, ELSEWHERE, WITHDRAWN = "new", "same", "same-rows", "elsewhere", "withdrawn"
 MOST_EARLIER = 2**31 - 1
 """The largest number that a column of the database holds; a card may say anything."""
-
-
 Packed = bytes
 
 
@@ -190,10 +172,15 @@ class ReleaseStore:
 
         `quota` is the most that the site may have with it.
         """
+        # What the card says of earlier releases of the same rows; never less than what was recomputed for this one.
+        stated, hidden = arrived.card.get("earlier_releases") or {}, hidden_presence(arrived.card)
         values = {
             **asdict(arrived),
             "received": self._database.today(),
-            **_all_releases(arrived.epsilon, arrived.card),
+            "earlier": min(int(stated.get("count") or 0), MOST_EARLIER),
+            "total_epsilon": total_without_delta(arrived.epsilon, stated),
+            "presence_epsilon": hidden.epsilon if hidden else None,
+            "presence_delta": hidden.delta if hidden else None,
             "card": json.dumps(arrived.card, ensure_ascii=False, allow_nan=False),
         }
         content = _of(arrived.study, arrived.sha256)
@@ -213,8 +200,8 @@ class ReleaseStore:
                 connection.execute(insert(releases).values(**values))
                 receipt = told(Receipt, connection.execute(content).one())
                 number = self._log.append(connection, receipt.entry())
-                logged = update(releases).where(*_is(arrived.study, arrived.sha256)).values(logged=number)
-                connection.execute(logged)
+                mine = _is(arrived.study, arrived.sha256)
+                connection.execute(update(releases).where(*mine).values(logged=number))
             return Recorded(NEW, self._proved(receipt, number))
         except IntegrityError:
             known = self.pushed_before(arrived.study, arrived.site, arrived.sha256)
@@ -307,25 +294,14 @@ class ReleaseStore:
         query = select(releases.c.study, releases.c.sha256).where(releases.c.withdrawn.is_(None))
         return {(row.study, row.sha256) for row in self._database.rows(query)}
 
-    # The public test table
-
     def set_test_table(self, study: str, table: TestTable) -> None:
-        """The newest one counts."""
+        """Keep a public test table: the newest one counts."""
         self._database.change(insert(test_tables).values(study=study, **asdict(table)))
 
     def test_table(self, study: str) -> TestTable | None:
         query = select(test_tables).where(test_tables.c.study == study).order_by(test_tables.c.number.desc()).limit(1)
         row = self._database.row(query)
         return None if row is None else told(TestTable, row)
-
-
-def _all_releases(epsilon: float | None, card: dict[str, Any]) -> dict[str, Any]:
-    """What the card says of earlier releases of the same rows; never less than what was recomputed for this one."""
-    stated = card.get("earlier_releases") or {}
-    hidden = hidden_presence(card)
-    presence = {} if hidden is None else {"presence_epsilon": hidden.epsilon, "presence_delta": hidden.delta}
-    earlier = min(int(stated.get("count") or 0), MOST_EARLIER)
-    return {"earlier": earlier, "total_epsilon": total_without_delta(epsilon, stated), **presence}
 
 
 def _is(study: str, sha256: str) -> tuple[Any, ...]:

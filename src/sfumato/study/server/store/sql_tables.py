@@ -7,25 +7,12 @@ An answer to a survey is a random name, its guidance, its class and its bits: no
 
 from __future__ import annotations
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Double,
-    ForeignKey,
-    ForeignKeyConstraint,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    SmallInteger,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-)
+from typing import Any
 
-metadata = MetaData(
+import sqlalchemy as sa
+from sqlalchemy import BigInteger, Boolean, Double, ForeignKey, Integer, LargeBinary, SmallInteger, String, Text
+
+metadata = sa.MetaData(
     naming_convention={
         "pk": "pk_%(table_name)s",
         "fk": "fk_%(table_name)s_%(column_0_name)s",
@@ -34,218 +21,194 @@ metadata = MetaData(
     }
 )
 NUMBER = BigInteger().with_variant(Integer, "sqlite")  # only INTEGER counts up by itself in SQLite
+DIGEST, NAME, SHORT = String(64), String(60), String(10)
+
+
+def _table(name: str, *parts: sa.schema.SchemaItem, **options: Any) -> sa.Table:
+    return sa.Table(name, metadata, *parts, **options)
+
+
+def _column(name: str, kind: Any, **options: Any) -> sa.Column[Any]:
+    """A column that always holds something."""
+    return sa.Column(name, kind, nullable=False, **options)
+
+
+def _key(name: str, kind: Any) -> sa.Column[Any]:
+    """A column of the primary key, which the program gives a value."""
+    return sa.Column(name, kind, primary_key=True, autoincrement=False)
+
 
 OPEN, CLOSED = "open", "closed"
 """States of a study; a survey that its owner closed takes no more answers."""
 
-studies = Table(
+studies = _table(
     "studies",
-    metadata,
-    Column("id", String(32), primary_key=True),
-    Column("kind", String(20), nullable=False),
-    Column("name", Text, nullable=False),
-    Column("hash", String(80), nullable=False),
-    Column("definition", Text, nullable=False),
-    Column("created", String(10), nullable=False),
-    Column("state", String(20), nullable=False),
+    _key("id", String(32)),
+    _column("kind", String(20)),
+    _column("name", Text),
+    _column("hash", String(80)),
+    _column("definition", Text),
+    _column("created", SHORT),
+    _column("state", String(20)),
 )
 
-sites = Table(
-    "sites",
-    metadata,
-    Column("study", ForeignKey("studies.id"), primary_key=True),
-    Column("name", String(60), primary_key=True),
-    Column("created", String(10), nullable=False),
-)
+sites = _table("sites", _key("study", ForeignKey("studies.id")), _key("name", NAME), _column("created", SHORT))
 
-tokens = Table(
+tokens = _table(
     "tokens",
-    metadata,
-    Column("hash", String(64), primary_key=True),
-    Column("study", ForeignKey("studies.id"), nullable=False),
-    Column("role", String(10), nullable=False),
-    Column("site", String(60)),
-    Column("expires", BigInteger),
-    Column("revoked", Boolean, nullable=False),
-    ForeignKeyConstraint(["study", "site"], ["sites.study", "sites.name"], name="fk_tokens_site"),
-    Index("ix_tokens_study_site", "study", "site"),
+    _key("hash", DIGEST),
+    _column("study", ForeignKey("studies.id")),
+    _column("role", SHORT),
+    sa.Column("site", NAME),
+    sa.Column("expires", BigInteger),
+    _column("revoked", Boolean),
+    sa.ForeignKeyConstraint(["study", "site"], ["sites.study", "sites.name"], name="fk_tokens_site"),
+    sa.Index("ix_tokens_study_site", "study", "site"),
 )
 
-sessions = Table(
+sessions = _table(
     "sessions",
-    metadata,
-    Column("hash", String(64), primary_key=True),
-    Column("token", ForeignKey("tokens.hash"), nullable=False),
-    Column("expires", BigInteger, nullable=False, index=True),
+    _key("hash", DIGEST),
+    _column("token", ForeignKey("tokens.hash")),
+    _column("expires", BigInteger, index=True),
 )
 
-releases = Table(
+releases = _table(
     "releases",
-    metadata,
-    Column("number", NUMBER, primary_key=True, autoincrement=True),
-    Column("study", ForeignKey("studies.id"), nullable=False),
-    Column("sha256", String(64), nullable=False),
-    Column("site", String(60), nullable=False),
-    Column("purpose", String(10), nullable=False),
-    Column("bytes", BigInteger, nullable=False),
-    Column("rows", BigInteger, nullable=False),
-    Column("received", String(10), nullable=False),
-    Column("withdrawn", String(10)),
-    Column("epsilon", Double),
-    Column("earlier", Integer, nullable=False, server_default="0"),
-    Column("total_epsilon", Double),
-    Column("presence_epsilon", Double),
-    Column("presence_delta", Double),
-    Column("card", Text, nullable=False),
-    Column("identity", String(64)),
-    Column("sketch", LargeBinary),
-    Column("logged", BigInteger),  # the number of its receipt in the public log
-    UniqueConstraint("study", "sha256"),
-    Index("ix_releases_identity", "study", "identity"),
-    ForeignKeyConstraint(["study", "site"], ["sites.study", "sites.name"], name="fk_releases_site"),
+    sa.Column("number", NUMBER, primary_key=True, autoincrement=True),
+    _column("study", ForeignKey("studies.id")),
+    _column("sha256", DIGEST),
+    _column("site", NAME),
+    _column("purpose", SHORT),
+    _column("bytes", BigInteger),
+    _column("rows", BigInteger),
+    _column("received", SHORT),
+    sa.Column("withdrawn", SHORT),
+    sa.Column("epsilon", Double),
+    _column("earlier", Integer, server_default="0"),
+    sa.Column("total_epsilon", Double),
+    sa.Column("presence_epsilon", Double),
+    sa.Column("presence_delta", Double),
+    _column("card", Text),
+    sa.Column("identity", DIGEST),
+    sa.Column("sketch", LargeBinary),
+    sa.Column("logged", BigInteger),  # the number of its receipt in the public log
+    sa.UniqueConstraint("study", "sha256"),
+    sa.Index("ix_releases_identity", "study", "identity"),
+    sa.ForeignKeyConstraint(["study", "site"], ["sites.study", "sites.name"], name="fk_releases_site"),
 )
 
-shared_rows = Table(
+shared_rows = _table(
     "shared_rows",
-    metadata,
-    Column("study", ForeignKey("studies.id"), primary_key=True),
-    Column("sha256", String(64), primary_key=True),
-    Column("other", String(64), primary_key=True),
-    Column("mine", Double, nullable=False),
-    Column("theirs", Double, nullable=False),
-    Column("expected", Double, nullable=False),
+    _key("study", ForeignKey("studies.id")),
+    _key("sha256", DIGEST),
+    _key("other", DIGEST),
+    _column("mine", Double),
+    _column("theirs", Double),
+    _column("expected", Double),
 )
 
-test_tables = Table(
+test_tables = _table(
     "test_tables",
-    metadata,
-    Column("number", NUMBER, primary_key=True, autoincrement=True),
-    Column("study", ForeignKey("studies.id"), nullable=False, index=True),
-    Column("sha256", String(64), nullable=False),
-    Column("format", String(10), nullable=False),
-    Column("bytes", BigInteger, nullable=False),
-    Column("rows", BigInteger, nullable=False),
-    Column("received", String(10), nullable=False),
+    sa.Column("number", NUMBER, primary_key=True, autoincrement=True),
+    _column("study", ForeignKey("studies.id"), index=True),
+    _column("sha256", DIGEST),
+    _column("format", SHORT),
+    _column("bytes", BigInteger),
+    _column("rows", BigInteger),
+    _column("received", SHORT),
 )
 
-models = Table(
+models = _table(
     "models",
-    metadata,
-    Column("number", NUMBER, primary_key=True, autoincrement=True),
-    Column("id", String(32), nullable=False, unique=True),
-    Column("study", ForeignKey("studies.id"), nullable=False, index=True),
-    Column("classifier", String(60), nullable=False),
-    Column("state", String(10), nullable=False, index=True),
-    Column("progress", Double, nullable=False),
-    Column("step", Text, nullable=False),
-    Column("created", String(10), nullable=False),
-    Column("contains_rows", Boolean, nullable=False),
-    Column("uses_withdrawn", Boolean, nullable=False),
-    Column("results", Text),
-    Column("card", Text),
-    Column("failure", Text),
-    Column("worker", String(60)),
-    Column("lease", Double),
-    Column("attempts", Integer, nullable=False),
-    Column("sites", String(20)),
-    Column("reconstructs", Text),  # what is reconstructed, where this is a density and no model
-    Column("parameters", Text),
+    sa.Column("number", NUMBER, primary_key=True, autoincrement=True),
+    _column("id", String(32), unique=True),
+    _column("study", ForeignKey("studies.id"), index=True),
+    _column("classifier", NAME),
+    _column("state", SHORT, index=True),
+    _column("progress", Double),
+    _column("step", Text),
+    _column("created", SHORT),
+    _column("contains_rows", Boolean),
+    _column("uses_withdrawn", Boolean),
+    sa.Column("results", Text),
+    sa.Column("card", Text),
+    sa.Column("failure", Text),
+    sa.Column("worker", NAME),
+    sa.Column("lease", Double),
+    _column("attempts", Integer),
+    sa.Column("sites", String(20)),
+    sa.Column("reconstructs", Text),  # what is reconstructed, where this is a density and no model
+    sa.Column("parameters", Text),
 )
 
-model_releases = Table(
+model_releases = _table(
     "model_releases",
-    metadata,
-    Column("model", ForeignKey("models.id"), primary_key=True),
-    Column("sha256", String(64), primary_key=True),
-    Index("ix_model_releases_sha256", "sha256"),
+    _key("model", ForeignKey("models.id")),
+    _key("sha256", DIGEST),
+    sa.Index("ix_model_releases_sha256", "sha256"),
 )
 
-survey_versions = Table(
+survey_versions = _table(
     "survey_versions",
-    metadata,
-    Column("study", ForeignKey("studies.id"), primary_key=True),
-    Column("version", Integer, primary_key=True, autoincrement=False),
-    Column("k", Integer, nullable=False),
-    Column("sha256", String(64), nullable=False),
-    Column("inputs_sha256", String(64), nullable=False),
-    Column("answers", BigInteger, nullable=False),
-    Column("previous", String(80), nullable=False),
-    Column("hash", String(64), nullable=False),
-    Column("hour", String(13), nullable=False),
-    Column("matrix", LargeBinary, nullable=False),
-    Column("inputs", LargeBinary, nullable=False),
+    _key("study", ForeignKey("studies.id")),
+    _key("version", Integer),
+    _column("k", Integer),
+    _column("sha256", DIGEST),
+    _column("inputs_sha256", DIGEST),
+    _column("answers", BigInteger),
+    _column("previous", String(80)),
+    _column("hash", DIGEST),
+    _column("hour", String(13)),
+    _column("matrix", LargeBinary),
+    _column("inputs", LargeBinary),
 )
 
-survey_answers = Table(
+survey_answers = _table(
     "survey_answers",
-    metadata,
-    Column("study", ForeignKey("studies.id"), primary_key=True),
-    Column("id", LargeBinary(16), primary_key=True),
-    Column("version", Integer, nullable=False),
-    Column("label", SmallInteger, nullable=False),
-    Column("bits", LargeBinary, nullable=False),
-    Column("batch", Integer),
+    _key("study", ForeignKey("studies.id")),
+    _key("id", LargeBinary(16)),
+    _column("version", Integer),
+    _column("label", SmallInteger),
+    _column("bits", LargeBinary),
+    sa.Column("batch", Integer),
     sqlite_with_rowid=False,  # rows lie in the order of their random names, not of their arrival
 )
 WAITING = "ix_survey_answers_waiting"
-Index(
+sa.Index(
     WAITING,
     survey_answers.c.study,
     sqlite_where=survey_answers.c.batch.is_(None),
     postgresql_where=survey_answers.c.batch.is_(None),
 )
 
-survey_codes = Table(
+survey_codes = _table(
     "survey_codes",
-    metadata,
-    Column("study", ForeignKey("studies.id"), primary_key=True),
-    Column("hash", LargeBinary(32), primary_key=True),
-    Column("used", Boolean, nullable=False),
-    Column("blinded", LargeBinary(32), nullable=False),  # hash of what was signed for it; zeros before: rows keep size
+    _key("study", ForeignKey("studies.id")),
+    _key("hash", LargeBinary(32)),
+    _column("used", Boolean),
+    _column("blinded", LargeBinary(32)),  # hash of what was signed for it; zeros before: rows keep size
 )
 
-survey_keys = Table(
-    "survey_keys",
-    metadata,
-    Column("study", ForeignKey("studies.id"), primary_key=True),
-    Column("private", LargeBinary, nullable=False),
+survey_keys = _table("survey_keys", _key("study", ForeignKey("studies.id")), _column("private", LargeBinary))
+
+log_entries = _table("log_entries", _key("number", BigInteger), _column("entry", LargeBinary))
+
+log_nodes = _table(
+    "log_nodes", _key("level", SmallInteger), _key("number", BigInteger), _column("hash", LargeBinary(32))
 )
 
-log_entries = Table(
-    "log_entries",
-    metadata,
-    Column("number", BigInteger, primary_key=True, autoincrement=False),
-    Column("entry", LargeBinary, nullable=False),
+log_cosignatures = _table(
+    "log_cosignatures", _key("size", BigInteger), _key("name", String(200)), _column("line", Text)
 )
 
-log_nodes = Table(
-    "log_nodes",
-    metadata,
-    Column("level", SmallInteger, primary_key=True, autoincrement=False),
-    Column("number", BigInteger, primary_key=True, autoincrement=False),
-    Column("hash", LargeBinary(32), nullable=False),
-)
-
-log_cosignatures = Table(
-    "log_cosignatures",
-    metadata,
-    Column("size", BigInteger, primary_key=True, autoincrement=False),
-    Column("name", String(200), primary_key=True),
-    Column("line", Text, nullable=False),
-)
-
-site_keys = Table(
+site_keys = _table(
     "site_keys",
-    metadata,
-    Column("study", String(32), primary_key=True),
-    Column("site", String(60), primary_key=True),
-    Column("fingerprint", String(200), primary_key=True),
-    Column("enrolled", String(10), nullable=False),
-    ForeignKeyConstraint(["study", "site"], ["sites.study", "sites.name"], name="fk_site_keys_site"),
+    _key("study", String(32)),
+    _key("site", NAME),
+    _key("fingerprint", String(200)),
+    _column("enrolled", SHORT),
+    sa.ForeignKeyConstraint(["study", "site"], ["sites.study", "sites.name"], name="fk_site_keys_site"),
 )
 
-signed_requests = Table(
-    "signed_requests",
-    metadata,
-    Column("hash", LargeBinary(32), primary_key=True),
-)
+signed_requests = _table("signed_requests", _key("hash", LargeBinary(32)))

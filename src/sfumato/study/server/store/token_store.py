@@ -16,12 +16,7 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA384
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_der_private_key,
-)
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_der_private_key
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
@@ -41,14 +36,12 @@ from sfumato.study.server.store.sql_tables import (
     tokens,
 )
 
-# The private key behind a survey's tickets: made with the survey, kept in the database, signs what it cannot read.
-
-
 _PSS = padding.PSS(mgf=padding.MGF1(SHA384()), salt_length=0)
 
 
 class TicketKey:
-    """Signs blinded names, and checks tickets. `stored` is the private key as bytes."""
+    """The private key behind a survey's tickets: made with the survey, kept in the database as bytes (`stored`), it
+    signs blinded names that it cannot read, and checks tickets."""
 
     def __init__(self, stored: bytes):
         loaded = load_der_private_key(stored, password=None)
@@ -215,15 +208,12 @@ class TokenStore(StorePart):
 
     def new_owner_token(self, study: str) -> str:
         """A new token for an owner who lost hers; it ends the older ones. To be called at the server itself."""
-        token = new_token(OWNER)
         with self._database.writing() as connection:
             if connection.execute(select(studies.c.id).where(studies.c.id == study)).one_or_none() is None:
                 raise UsageError("There is no study with this id here.")
-            connection.execute(
-                update(tokens).where(tokens.c.study == study, tokens.c.role == OWNER).values(revoked=True)
-            )
-            add_token(connection, token, study, OWNER)
-        return token
+            older = update(tokens).where(tokens.c.study == study, tokens.c.role == OWNER)
+            connection.execute(older.values(revoked=True))
+            return add_token(connection, study, OWNER)
 
     def authenticate(self, token: str) -> Caller | None:
         """The caller, or None for a token that is unknown, revoked or expired; the answer does not say which."""
@@ -240,7 +230,7 @@ class TokenStore(StorePart):
         caller = self.authenticate(token)
         if caller is None:
             return None
-        session, now = new_token("session"), self._database.now()
+        session, now = _new_token("session"), self._database.now()
         expires = int(now + hours * 3600)
         with self._database.writing() as connection:
             connection.execute(delete(sessions).where(sessions.c.expires <= now))
@@ -259,15 +249,16 @@ class TokenStore(StorePart):
 
 
 def add_token(
-    connection: Connection, token: str, study: str, role: str, site: str | None = None, expires: int | None = None
-) -> None:
-    """Keep the hash of a new token."""
-    connection.execute(
-        insert(tokens).values(hash=token_hash(token), study=study, role=role, site=site, expires=expires, revoked=False)
-    )
+    connection: Connection, study: str, role: str, site: str | None = None, expires: int | None = None
+) -> str:
+    """A new token, of which only the hash is kept."""
+    token = _new_token(role)
+    about = {"hash": token_hash(token), "study": study, "role": role, "site": site, "expires": expires}
+    connection.execute(insert(tokens).values(**about, revoked=False))
+    return token
 
 
-def new_token(role: str) -> str:
+def _new_token(role: str) -> str:
     """`sfu_owner_...`: a prefix and 43 letters, digits, hyphens and underscores."""
     return f"sfu_{role}_{secrets.token_urlsafe(32)}"
 

@@ -39,11 +39,11 @@ def _load() -> Callable[[dict[str, object]], dict[str, object]]:
     import pyarrow as pa
 
     from sfumato.study.server.validation.checker_pool import Limits, Verdict
-    from sfumato.study.server.validation.file_checks import check_release, check_table, identify_release
+    from sfumato.study.server.validation.file_checks import check_release, check_table
 
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
-    checks = {"release": check_release, "table": check_table, "identity": identify_release}
+    checks = {"release": check_release, "table": check_table}
 
     def check(job: dict[str, object]) -> dict[str, object]:
         limits = Limits(**job["limits"])  # type: ignore[arg-type]

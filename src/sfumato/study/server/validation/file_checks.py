@@ -15,46 +15,16 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from sfumato.core.errors import SfumatoError
-from sfumato.guarantee import Card
 from sfumato.guarantee.card import recomputed
 from sfumato.mechanisms.central.plan import MOST_CELLS
 from sfumato.release.check_rows import UNREADABLE, check_content, check_rows, embedded_card, parquet_blocks
 from sfumato.release.counts_file import check_fields, counts_identity, noisy_counts, read_cells
-from sfumato.release.release import carries_more, matrix_of
+from sfumato.release.release import carries_more
 from sfumato.study.protocol.acceptance import objections
 from sfumato.study.protocol.pool_study import PoolStudy
 from sfumato.study.server.validation.checker_pool import Limits, Verdict
 from sfumato.study.server.validation.row_identity import RowIdentity
 from sfumato.table import open_table
-
-# Whether pushed noisy counts are what their card says, and what the study's plan asks for.
-
-
-def _opened(path: Path, limits: Limits) -> pq.ParquetFile:
-    bounds = {"thrift_string_size_limit": 4 * limits.card_bytes, "thrift_container_size_limit": 1_000_000}
-    return pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20, **bounds)
-
-
-def _against(study: PoolStudy, card: Card) -> Verdict | None:
-    reasons = objections(study, card)
-    return Verdict.refused(*(reason[:1000] for reason in reasons[:50])) if reasons else None
-
-
-def check_counts(path: Path, study: PoolStudy, limits: Limits) -> Verdict:
-    """Check a file of counts that anybody may have made; errors are for the caller to put into words."""
-    assert study.plan is not None
-    with _opened(path, limits) as file:
-        if file.metadata.num_rows > MOST_CELLS or file.metadata.num_row_groups > limits.row_groups:
-            return Verdict.refused("The file has more counts than any plan asks for.")
-        check_fields(file)
-        if carries_more(file):
-            return Verdict.refused("The file contains more than counts and card: another program has written to it.")
-        card = embedded_card(file, limits.card_bytes)
-    if refused := _against(study, card):
-        return refused
-    found = noisy_counts(read_cells(path), study.plan, card)
-    return Verdict(rows=found.rows, card=card.to_dict(), identity=counts_identity(found.cells))
-
 
 NOT_PARQUET = (
     "The body is not a Parquet file, or it is damaged. Push the release.parquet that `sfumato sanitize` wrote."
@@ -62,17 +32,23 @@ NOT_PARQUET = (
 
 
 def check_release(path: Path, definition: Mapping[str, Any], limits: Limits) -> Verdict:
-    """Check a release file that anybody may have made."""
+    """Check a release file that anybody may have made: rows, or noisy counts where the study has a plan."""
     study = PoolStudy.from_dict(definition)
+    bounds = {"thrift_string_size_limit": 4 * limits.card_bytes, "thrift_container_size_limit": 1_000_000}
     try:
-        if study.plan is not None:
-            return check_counts(path, study, limits)
-        with _opened(path, limits) as file:
-            if wrong := _too_large(file.metadata, path.stat().st_size, limits):
+        with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20, **bounds) as file:
+            if study.plan is not None:
+                wrong = _no_counts(file, limits)
+            else:
+                wrong = _too_large(file.metadata, path.stat().st_size, limits)
+            if wrong is not None:
                 return Verdict.refused(wrong)
             card = embedded_card(file, limits.card_bytes)
-            if refused := _against(study, card):
-                return refused
+            if reasons := objections(study, card):
+                return Verdict.refused(*(reason[:1000] for reason in reasons[:50]))
+            if study.plan is not None:
+                found = noisy_counts(read_cells(path), study.plan, card)
+                return Verdict(rows=found.rows, card=card.to_dict(), identity=counts_identity(found.cells))
             check_content(file, card)
             held = RowIdentity(card.made_by().width)
             check_rows(parquet_blocks(file), card, also=held.add)
@@ -90,21 +66,6 @@ def check_release(path: Path, definition: Mapping[str, Any], limits: Limits) -> 
         identity=held.identity,
         sketch=held.sketch,
     )
-
-
-def identify_release(path: Path, definition: Mapping[str, Any], limits: Limits) -> Verdict:  # noqa: ARG001
-    """Which rows an accepted release holds, for one that was received before anybody asked."""
-    try:
-        with pq.ParquetFile(path) as file:
-            card = embedded_card(file, limits.card_bytes)
-            held = RowIdentity(card.made_by().width)
-            for block in parquet_blocks(file):
-                held.add(*matrix_of(block, card))
-    except MemoryError:
-        raise
-    except UNREADABLE:
-        return Verdict.refused(NOT_PARQUET)
-    return Verdict(rows=card.rows, identity=held.identity, sketch=held.sketch)
 
 
 def check_table(path: Path, definition: Mapping[str, Any], limits: Limits) -> Verdict:
@@ -126,6 +87,15 @@ def check_table(path: Path, definition: Mapping[str, Any], limits: Limits) -> Ve
     if rows == 0:
         return Verdict.refused("The test table has no rows.")
     return Verdict(rows=rows)
+
+
+def _no_counts(file: pq.ParquetFile, limits: Limits) -> str | None:
+    if file.metadata.num_rows > MOST_CELLS or file.metadata.num_row_groups > limits.row_groups:
+        return "The file has more counts than any plan asks for."
+    check_fields(file)
+    if carries_more(file):
+        return "The file contains more than counts and card: another program has written to it."
+    return None
 
 
 def _too_large(footer: Any, size: int, limits: Limits) -> str | None:

@@ -1,4 +1,4 @@
-"""A server's database as version 0.1.0 made it."""
+"""A server's database as version 0.2.0 made it."""
 
 import sqlalchemy as sa
 from alembic.operations import Operations
@@ -12,7 +12,7 @@ from sfumato.study.server.store.sql_tables import metadata
 NUMBER = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
-def first_version(settings: Settings) -> Store:
+def as_0_2_0_made_it(settings: Settings) -> Store:
     """A store on tables of that version, which are left as they are; to be closed."""
     engine = engine_of(settings)
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
@@ -20,7 +20,7 @@ def first_version(settings: Settings) -> Store:
         pool(op)
         surveys(op)
         op.create_table("alembic_version", sa.Column("version_num", sa.String(32), nullable=False))
-        connection.exec_driver_sql("INSERT INTO alembic_version VALUES ('0002')")
+        connection.exec_driver_sql("INSERT INTO alembic_version VALUES ('0005')")
     return Store(Database(engine), settings)
 
 
@@ -73,8 +73,22 @@ def pool(op: Operations) -> None:
         sa.Column("withdrawn", sa.String(10)),
         sa.Column("epsilon", sa.Double),
         sa.Column("card", sa.Text, nullable=False),
+        sa.Column("identity", sa.String(64)),
+        sa.Column("sketch", sa.LargeBinary),
+        sa.Column("earlier", sa.Integer, nullable=False, server_default="0"),
+        sa.Column("total_epsilon", sa.Double),
         sa.UniqueConstraint("study", "sha256"),
         sa.ForeignKeyConstraint(["study", "site"], ["sites.study", "sites.name"], name="fk_releases_site"),
+    )
+    op.create_index("ix_releases_identity", "releases", ["study", "identity"])
+    op.create_table(
+        "shared_rows",
+        sa.Column("study", sa.String(32), sa.ForeignKey("studies.id"), primary_key=True),
+        sa.Column("sha256", sa.String(64), primary_key=True),
+        sa.Column("other", sa.String(64), primary_key=True),
+        sa.Column("mine", sa.Double, nullable=False),
+        sa.Column("theirs", sa.Double, nullable=False),
+        sa.Column("expected", sa.Double, nullable=False),
     )
     op.create_table(
         "test_tables",
@@ -105,6 +119,7 @@ def pool(op: Operations) -> None:
         sa.Column("worker", sa.String(60)),
         sa.Column("lease", sa.Double),
         sa.Column("attempts", sa.Integer, nullable=False),
+        sa.Column("sites", sa.String(20)),
     )
     op.create_index("ix_models_study", "models", ["study"])
     op.create_index("ix_models_state", "models", ["state"])
@@ -117,7 +132,7 @@ def pool(op: Operations) -> None:
 
 
 def surveys(op: Operations) -> None:
-    """Surveys: versions of the guidance, answers, invitation codes."""
+    """Surveys: versions of the guidance, answers, invitation codes, keys of tickets."""
     op.create_table(
         "survey_versions",
         sa.Column("study", sa.String(32), sa.ForeignKey("studies.id"), primary_key=True),
@@ -151,4 +166,10 @@ def surveys(op: Operations) -> None:
         sa.Column("study", sa.String(32), sa.ForeignKey("studies.id"), primary_key=True),
         sa.Column("hash", sa.LargeBinary(32), primary_key=True),
         sa.Column("used", sa.Boolean, nullable=False),
+        sa.Column("blinded", sa.LargeBinary(32), nullable=False),
+    )
+    op.create_table(
+        "survey_keys",
+        sa.Column("study", sa.String(32), sa.ForeignKey("studies.id"), primary_key=True),
+        sa.Column("private", sa.LargeBinary, nullable=False),
     )
