@@ -9,7 +9,7 @@ import random
 import pytest
 
 from sfumato.core.errors import CardError, UsageError
-from sfumato.guarantee.age_file import Identity, load_identity, load_recipient, recipient, seal, unsealed
+from sfumato.release.auditable import Identity, load_identity, load_recipient, recipient, seal, unsealed
 
 PIECE = 1 << 16
 # From age's own testkit (C2SP CCTV): x25519, and armor_full_last_line; the armour is base64 of the file.

@@ -13,9 +13,19 @@ import pytest
 
 import sfumato as sf
 from sfumato.core.errors import CardError, OutputError, SchemaError, UsageError
-from sfumato.guarantee.age_file import load_identity, seal, unsealed
 from sfumato.release import auditable
-from sfumato.release.auditable import Seed, answer, answer_of, committed, new_auditor, run_key, spoken
+from sfumato.release.auditable import (
+    Seed,
+    answer,
+    answer_of,
+    committed,
+    load_identity,
+    new_auditor,
+    run_key,
+    seal,
+    spoken,
+    unsealed,
+)
 from sfumato.table import open_table
 from sfumato.table.content import content_digest, content_of
 

@@ -18,7 +18,6 @@ from spark_double import Frame, Session
 import sfumato as sf
 import sfumato.release.spark as in_spark_package
 from sfumato.core.errors import TableError, UsageError
-from sfumato.noise import Streams
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.release.spark import engine, spark_table
 from sfumato.release.spark.spark_table import Seal, SparkTable, deal, files_in_spark, seal_for
@@ -231,7 +230,7 @@ def test_what_travels_is_sealed_and_the_seal_is_private(monkeypatch):
         file = Path(seal.file)
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
-        closed = seal.close(engine.carried(Streams(key)))
+        closed = seal.close(engine.CarriedStreams(key))
         assert key not in closed
         assert file.read_bytes() not in pickle.dumps(seal)
         opened = seal.open(closed)

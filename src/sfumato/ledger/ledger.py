@@ -417,14 +417,12 @@ class Ledger:
         """Whether a fit that this ledger paid for, and that proves what it says, has left this model."""
         return digest in self._data.get(MODELS, {})
 
-    def redrawn(self, digest: str) -> bool:
-        """Note that rows were drawn again from a model; False where this ledger does not know it."""
-        if not self.has_charged(digest):
-            return False
-        with self._changed():
-            models = self._data.setdefault(MODELS, {})
-            models[digest] = models.get(digest, 0) + 1
-        return True
+    def redrawn(self, digest: str | None) -> None:
+        """Note that rows were drawn again from a model, where this ledger knows it."""
+        if digest is not None and self.has_charged(digest):
+            with self._changed():
+                models = self._data.setdefault(MODELS, {})
+                models[digest] = models.get(digest, 0) + 1
 
     def strike(self, fingerprint: str, **note: Any) -> None:
         """Take the note of a release back: it failed and never became visible."""

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from pyrage import DecryptError, IdentityError, RecipientError, decrypt, encrypt
 from pyrage.x25519 import Identity, Recipient
 
 from sfumato import __version__
@@ -35,7 +36,6 @@ from sfumato.channels.base import EXACT_COUNTS, EXACT_PATHS
 from sfumato.core.errors import CardError, OutputError, UsageError
 from sfumato.core.files import exclusive, is_private, write_whole
 from sfumato.core.records import Record
-from sfumato.guarantee.age_file import load_identity, load_recipient, recipient, seal
 from sfumato.ledger.public_log import Entry, entry_of
 from sfumato.noise import Streams
 from sfumato.table import Schema, Table
@@ -43,7 +43,7 @@ from sfumato.table.content import content_digest, content_of
 
 if TYPE_CHECKING:
     from sfumato.mechanisms import Mechanism
-    from sfumato.release.sanitize_options import Options, Plan
+    from sfumato.release.sanitize_options import Plan
 
 KIND = "noise"
 """Of a log's entry that holds a commitment."""
@@ -68,8 +68,7 @@ REPEATED = (
 
 def committed(s: bytes, r: bytes, table: bytes, parameters: Mapping[str, Any]) -> str:
     """The commitment; every part has a fixed length."""
-    parts = (s, r, table, parameters_digest(parameters))
-    return hashlib.sha256(_COMMITTED + b"".join(parts)).hexdigest()
+    return hashlib.sha256(_COMMITTED + s + r + table + parameters_digest(parameters)).hexdigest()
 
 
 def parameters_digest(parameters: Mapping[str, Any]) -> bytes:
@@ -194,6 +193,74 @@ class Seed:
             raise ValueError("not a seed") from None
 
 
+# Files that one person alone can open, in the form of age (https://c2sp.org/age), and the files of keys for it.
+#
+# A key of `age-keygen` can be used here, and a file that was made here is opened by `age --decrypt`.
+
+
+PUBLIC_AGE, SECRET_AGE = "age1", "AGE-SECRET-KEY-1"
+"""What keys begin with."""
+
+
+def recipient(text: str) -> Recipient:
+    """The public key age1...; else `UsageError`."""
+    try:
+        return Recipient.from_str(text.strip())
+    except RecipientError:
+        raise UsageError("That is not a public key of age (age1...): a letter is missing or wrong.") from None
+
+
+def load_recipient(path: Path | str) -> Recipient:
+    """From the file of a public key."""
+    line = _only_line(path, "the auditor's public key (age1...)")
+    if line.upper().startswith(SECRET_AGE):
+        raise UsageError(f"{path} is a secret key: only its owner may have it. Ask them for the public one.")
+    return recipient(line)
+
+
+def load_identity(path: Path | str) -> Identity:
+    """From a file that its owner alone can read, as `age-keygen` and `sfumato auditor key` write it."""
+    line = _only_line(path, "the auditor's secret key (AGE-SECRET-KEY-1...)")
+    if line.lower().startswith(PUBLIC_AGE):
+        raise UsageError(f"{path} is a public key, which opens nothing. Give the secret one that belongs to it.")
+    if not is_private(Path(path)):
+        raise CardError(
+            f"The secret key {path} can be read by others on this machine. Find out who could have; then make a "
+            f"new one, or: chmod 600 {path}"
+        )
+    try:
+        return Identity.from_str(line)
+    except IdentityError:
+        raise UsageError(f"{path} is not the secret key of an auditor: a letter is missing or wrong.") from None
+
+
+def seal(content: bytes, to: Recipient) -> bytes:
+    """A file with this content, which only the owner of the secret key can open."""
+    return bytes(encrypt(content, [to]))
+
+
+def unsealed(sealed: bytes, by: Identity) -> bytes:
+    """The content of a file; `CardError` where it was sealed to another key, or is not whole."""
+    try:
+        return bytes(decrypt(sealed, [by]))
+    except DecryptError:
+        raise CardError(
+            "The sealed file cannot be opened with this key: it was sealed to another one, or was changed or cut short."
+        ) from None
+
+
+def _only_line(path: Path | str, what: str) -> str:
+    """The line of a key file that holds the key; comments are left out."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8").split("\n")
+    except (OSError, ValueError):
+        raise UsageError(f"{path} cannot be read. Give the file of {what}.") from None
+    found = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    if len(found) != 1:
+        raise UsageError(f"{path} must hold one key, {what}, and holds {len(found)}.")
+    return found[0]
+
+
 # The auditor's side: a key, and an answer to each commitment.
 
 
@@ -249,7 +316,8 @@ class Committed:
 
 def commit(table: Table, plan: Plan, schema: Schema, out: Path) -> Committed:
     """Draw the secrets for this table and these parameters; nothing is released."""
-    auditor, secret = _auditor(plan.options), beside(out, SECRET)
+    assert plan.options.auditable is not None
+    auditor, secret = load_recipient(plan.options.auditable), beside(out, SECRET)
     if secret.exists() and not plan.options.force:
         raise OutputError(
             f"{out} was committed to before. Release it with --answer VALUE, or commit again, to another seed, with "
@@ -284,8 +352,8 @@ class Opened:
 
 def opened(table: Table, plan: Plan, schema: Schema, out: Path | None) -> Opened:
     """Take up what was committed to; refused where table or parameters are others now."""
-    assert out is not None  # checked before
-    auditor, path = _auditor(plan.options), beside(out, SECRET)
+    assert out is not None and plan.options.auditable is not None  # noqa: PT018 (checked before)
+    auditor, path = load_recipient(plan.options.auditable), beside(out, SECRET)
     value = str(plan.options.answer).strip()
     seed = _kept(path)
     published = NoiseCommitment.load(beside(out, COMMITMENT))
@@ -312,11 +380,6 @@ def opened(table: Table, plan: Plan, schema: Schema, out: Path | None) -> Opened
         )
     on_card = {"auditor": str(auditor), "commitment": seed.commitment, "answer": answer}
     return Opened(Streams(run_key(seed.s, seed.commitment, answer)), on_card, path)
-
-
-def _auditor(options: Options) -> Recipient:
-    assert options.auditable is not None
-    return load_recipient(options.auditable)
 
 
 def _kept(path: Path) -> Seed:

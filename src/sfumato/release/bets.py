@@ -26,7 +26,6 @@ from sfumato.channels import Channel, Mixed, NotApplicableError, RandomizedRespo
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.wording import counted
 from sfumato.guarantee import Card
-from sfumato.table import Group
 from sfumato.table.arrays import FIRST_DAY, LAST_DAY
 
 MOST_LEARNED = 1 << 15
@@ -115,7 +114,9 @@ class Laws:
 
     def merged(self, groups: Codes) -> Laws:
         """Of outcomes in groups."""
-        return replace(self, coarse=_summed(self.coarse, groups), groups=groups)
+        coarse = np.zeros((int(groups.max()) + 1, self.coarse.shape[1]))
+        np.add.at(coarse, groups, self.coarse)
+        return replace(self, coarse=coarse, groups=groups)
 
     def most(self, odds: Floats) -> float:
         """The most that any truth expects of these odds. Between two steps a bend can add no more than half of the
@@ -230,12 +231,6 @@ def _merged(seen: Codes) -> Codes:
     return found
 
 
-def _summed(values: Matrix, merged: Codes) -> Matrix:
-    found = np.zeros((int(merged.max()) + 1, values.shape[1]))
-    np.add.at(found, merged, values)
-    return found
-
-
 @dataclass
 class Bets:
     """All bets on one release. The first `learning` rows are kept until they are enough."""
@@ -257,23 +252,17 @@ class Bets:
 
     def add(self, matrix: Matrix, codes: Codes | None) -> None:
         """One block of rows."""
-        if not self._open:
-            self._bet(matrix, codes)
-            return
-        self._waiting.append((matrix, codes))
-        if sum(len(block) for block, _ in self._waiting) > self.learning:
-            self._begin()
-
-    def _begin(self) -> None:
-        matrix = np.concatenate([block for block, _ in self._waiting])
-        codes = np.concatenate([some for _, some in self._waiting]) if self._waiting[0][1] is not None else None
-        self._waiting, self._open = [], False
-        first, left = matrix[: self.learning], matrix[self.learning :]
-        bets = [Bet.after(column, z) for column, z in self._columns(first, _part(codes, slice(self.learning)))]
-        self.placed = [bet for bet in bets if bet is not None]
-        self._bet(left, _part(codes, slice(self.learning, None)))
-
-    def _bet(self, matrix: Matrix, codes: Codes | None) -> None:
+        if self._open:
+            self._waiting.append((matrix, codes))
+            if sum(len(block) for block, _ in self._waiting) <= self.learning:
+                return
+            matrix = np.concatenate([block for block, _ in self._waiting])
+            codes = None if codes is None else np.concatenate([some for _, some in self._waiting if some is not None])
+            self._waiting, self._open = [], False
+            first, matrix = matrix[: self.learning], matrix[self.learning :]
+            learned, codes = (None, None) if codes is None else (codes[: self.learning], codes[self.learning :])
+            bets = (Bet.after(column, z) for column, z in self._columns(first, learned))
+            self.placed = [bet for bet in bets if bet is not None]
         shown = {id(column): z for column, z in self._columns(matrix, codes)}
         for bet in self.placed:
             if (z := shown.get(id(bet.column))) is not None:
@@ -304,10 +293,6 @@ def together(won: Sequence[float], independent: Sequence[bool]) -> float:
     return float(np.logaddexp(chain, alone)) - math.log(2.0)
 
 
-def _part(codes: Codes | None, rows: slice) -> Codes | None:
-    return None if codes is None else codes[rows]
-
-
 def columns_of(recipe: Recipe) -> Iterator[Column]:
     """Every column, or group of them, that noise was stated for."""
     low, high = recipe.map.ranges(recipe.encoding, 1e-9)
@@ -317,7 +302,9 @@ def columns_of(recipe: Recipe) -> Iterator[Column]:
         every = [channel, *(some[number] for some in recipe.by_class.values())]
         channels = tuple(one for at, one in enumerate(every) if one not in every[:at])
         ends, rounding = (-math.inf, math.inf), 0.0
-        if recipe.is_columnwise and not (group := _group(recipe, place.start)).is_onehot:
+        groups = recipe.encoding.groups if recipe.is_columnwise else ()
+        group = next((group for group in groups if group.start <= place.start < group.stop), None)
+        if group is not None and not group.is_onehot:
             began, width = group.column.bounds[0], group.column.bounds[1] - group.column.bounds[0]
             if group.column.kind == "date":
                 ends = (FIRST_DAY - began) / width, (LAST_DAY - began) / width
@@ -325,10 +312,6 @@ def columns_of(recipe: Recipe) -> Iterator[Column]:
         first, last = float(low[place.start]), float(high[place.start])
         finest = FINEST if len(recipe.channels) <= MANY else 0
         yield Column(place, channels, first, last, ends, not isinstance(channel, Mixed), finest, rounding)
-
-
-def _group(recipe: Recipe, start: int) -> Group:
-    return next(group for group in recipe.encoding.groups if group.start <= start < group.stop)
 
 
 # Which departures from its card the rows of a release would have shown: the power of `bets`, for these very rows.
@@ -398,7 +381,7 @@ class Power:
         if self.found is None:
             return f"{at} less noise than is stated, even none, need not show."
         amount = "missing noise" if self.found == 0 else f"noise of {self.found:g} of what is stated, or less,"
-        more = f"from {_next(self.found):g} of it on it need not show"
+        more = f"from {min(one for one in (*SHARES, 1.0) if one > self.found):g} of it on it need not show"
         return (
             f"{at} {amount} would be found in 95 of 100 cases; {more}. Missing in a single column it would be found in "
             f"{self.alone} of {counted(self.columns, 'column')}."
@@ -428,7 +411,3 @@ def _won(bet: Bet, laws: Laws, table: Floats, share: float, rng: np.random.Gener
 def _often(mean: float, spread: float, needed: float) -> bool:
     """Whether winnings of this mean and spread exceed what is needed often enough."""
     return bool(ndtr((mean - needed) / max(spread, 1e-9)) >= OFTEN)
-
-
-def _next(share: float) -> float:
-    return next((one for one in (*SHARES, 1.0) if one > share), 1.0)

@@ -8,8 +8,7 @@ Cells are told by row and column, never by what they hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +57,6 @@ OTHER_ROWS = "The card states another number of rows than the release has: one o
 
 def read_card(text: bytes | str) -> Card:
     """A card as it is embedded in a release, from anybody: no NaN, no duplicate meaning, and the published schema."""
-
     try:
         data = from_json(text)
     except ValueError:
@@ -101,112 +99,71 @@ def check_columns(schema: pa.Schema, card: Card) -> None:
             raise TableError(f"Column {one.name[:60]!r} of the release has a type that no release has.")
 
 
-@dataclass(frozen=True)
-class CellCheck:
-    """What the cells of one release are held against.
-
-    `may_be_empty` are columns whose schema expects empty cells, or that not every row reports.
-    """
-
-    recipe: Recipe
-    reach: Reach
-    may_be_empty: frozenset[str]
-
-    @classmethod
-    def of(cls, card: Card) -> CellCheck:
-        recipe = card.made_by()
-        groups, reach = recipe.encoding.groups if recipe.is_columnwise else (), Reach.of(recipe, card.rows)
-        if np.isinf(reach.low).any():
-            raise TableError(OWN_OPERATOR)
-        missing = frozenset(group.column.name for group in groups if group.column.missing)
-        return cls(recipe, reach, missing | recipe.left_out)
-
-    def check_written(self, table: pa.Table, first_row: int) -> None:
-        """Numbers are finite, and only a column whose schema has "missing" has empty cells."""
-        for name in table.column_names:
-            cells = table[name]
-            if name not in self.may_be_empty and cells.null_count:
-                where = _first(pc.is_null(cells), first_row, name)
-                raise TableError(f"The release has an empty cell, which its schema does not allow: {where}.")
-            if pa.types.is_floating(cells.type):
-                finite = pc.fill_null(pc.is_finite(cells), True)
-                if not pc.all(finite).as_py():
-                    where = _first(pc.invert(finite), first_row, name)
-                    raise TableError(f"The release has a cell that is not a finite number: {where}. It was changed.")
-
-    def check_matrix(self, matrix: Matrix, first_row: int) -> None:
-        """Every reported cell lies where the stated noise could have carried some value of the domain, and rows report
-        as many as they should."""
-        if far := self.reach.outside(matrix):
-            raise TableError(far_in_words([(first_row + row, name) for row, name in far]))
-        self.recipe.check_reports(matrix)
-
-
-def far_in_words(cells: Sequence[tuple[int, str]]) -> str:
-    """Which cells, numbered from 1 as people count, and what to do; never what they hold."""
-    named = "; ".join(_place(row, name) for row, name in cells[:MOST_NAMED])
-    more = f" and {len(cells) - MOST_NAMED} more" if len(cells) > MOST_NAMED else ""
-    return (
-        f"The release has cells that the noise on its card cannot have produced from any value: {named}{more}. "
-        f"In an honest release that happens with a probability of {FALSE_ALARMS:g}, and one such cell can ruin a "
-        "model. Take the release as `sfumato sanitize` wrote it."
-    )
-
-
-@dataclass
-class RowChecks:
-    """All checks of rows, as blocks come in. `evidence` is what all rows together say about their noise."""
-
-    card: Card
-    cells: CellCheck
-    evidence: NoiseEvidence
-    rows: int = 0
-    guides: OutcomeCounts | None = field(default=None, init=False)
-
-    @classmethod
-    def of(cls, card: Card, false_alarms: float = NOISE_ALARMS) -> RowChecks:
-        return cls(card, CellCheck.of(card), NoiseEvidence.of(card, false_alarms))
-
-    def add(self, table: pa.Table) -> tuple[Matrix, Codes | None]:
-        """Check one block cell by cell, and give it back as numbers."""
-        self.cells.check_written(table, self.rows)
-        matrix, codes = matrix_of(table, self.card, self.rows)
-        self.cells.check_matrix(matrix, self.rows)
-        self.evidence.add(matrix, codes)
-        recipe = self.cells.recipe
-        if isinstance(recipe.map, Staged):
-            found = OutcomeCounts.of(recipe.map, recipe.channels, ReleasedRows(matrix))
-            self.guides = found if self.guides is None else self.guides + found
-        self.rows += len(matrix)
-        return matrix, codes
-
-    def finish(self) -> None:
-        """What only all rows can show; raises what contradicts the card."""
-        if self.rows != self.card.rows:
-            raise CardError(OTHER_ROWS)
-        if self.guides is not None and not guides_fit(self.cells.recipe, self.guides):
-            raise TableError(WRONG_GUIDES)
-        if wrong := self.evidence.against():
-            raise TableError(wrong)
-
-
 def check_rows(
     blocks: Iterable[pa.Table],
     card: Card,
     also: Callable[[Matrix, Codes | None], None] | None = None,
     false_alarms: float = NOISE_ALARMS,
-) -> RowChecks:
-    """Go through all rows, and raise what contradicts the card; `also` is shown every block."""
-    checks = RowChecks.of(card, false_alarms)
+) -> NoiseEvidence:
+    """Go through all rows, and raise what contradicts the card; `also` is shown every block. Returns what all rows
+    together say about their noise."""
+    recipe = card.made_by()
+    reach, evidence = Reach.of(recipe, card.rows), NoiseEvidence.of(card, false_alarms)
+    if np.isinf(reach.low).any():
+        raise TableError(OWN_OPERATOR)
+    guides: OutcomeCounts | None = None
     for number, block in enumerate(blocks, start=1):
-        matrix, codes = checks.add(block)
+        check_written(block, recipe, evidence.rows)
+        matrix, codes = matrix_of(block, card, evidence.rows)
+        check_reached(matrix, reach, evidence.rows)
+        recipe.check_reports(matrix)
+        evidence.add(matrix, codes)
+        if isinstance(recipe.map, Staged):
+            found = OutcomeCounts.of(recipe.map, recipe.channels, ReleasedRows(matrix))
+            guides = found if guides is None else guides + found
         if also is not None:
             also(matrix, codes)
         # After blocks 1, 2, 4, 8, ...: who sends millions of equal rows is refused for the first of them.
-        if number & (number - 1) == 0 and (wrong := checks.evidence.against(surer=EARLY)):
+        if number & (number - 1) == 0 and (wrong := evidence.against(surer=EARLY)):
             raise TableError(wrong)
-    checks.finish()
-    return checks
+    if evidence.rows != card.rows:
+        raise CardError(OTHER_ROWS)
+    if guides is not None and not guides_fit(recipe, guides):
+        raise TableError(WRONG_GUIDES)
+    if wrong := evidence.against():
+        raise TableError(wrong)
+    return evidence
+
+
+def check_written(table: pa.Table, recipe: Recipe, first_row: int) -> None:
+    """Numbers are finite, and cells are empty only in a column whose schema has "missing", or that not every row
+    reports."""
+    groups = recipe.encoding.groups if recipe.is_columnwise else ()
+    may_be_empty = recipe.left_out | {group.column.name for group in groups if group.column.missing}
+    for name in table.column_names:
+        cells = table[name]
+        if name not in may_be_empty and cells.null_count:
+            where = _place(first_row + int(np.argmax(pc.is_null(cells).to_numpy())), name)
+            raise TableError(f"The release has an empty cell, which its schema does not allow: {where}.")
+        if pa.types.is_floating(cells.type):
+            finite = pc.fill_null(pc.is_finite(cells), True)
+            if not pc.all(finite).as_py():
+                where = _place(first_row + int(np.argmin(finite.to_numpy())), name)
+                raise TableError(f"The release has a cell that is not a finite number: {where}. It was changed.")
+
+
+def check_reached(matrix: Matrix, reach: Reach, first_row: int) -> None:
+    """Every reported cell lies where the stated noise could have carried some value of the domain. Those that do not
+    are numbered from 1 as people count; what they hold is never told."""
+    if not (far := reach.outside(matrix)):
+        return
+    named = "; ".join(_place(first_row + row, name) for row, name in far[:MOST_NAMED])
+    more = f" and {len(far) - MOST_NAMED} more" if len(far) > MOST_NAMED else ""
+    raise TableError(
+        f"The release has cells that the noise on its card cannot have produced from any value: {named}{more}. "
+        f"In an honest release that happens with a probability of {FALSE_ALARMS:g}, and one such cell can ruin a "
+        "model. Take the release as `sfumato sanitize` wrote it."
+    )
 
 
 def parquet_blocks(file: pq.ParquetFile) -> Iterator[pa.Table]:
@@ -225,10 +182,6 @@ def wrong_rows(path: Path, card: Card) -> str | None:
     except (pa.ArrowException, OSError):
         return f"{path} cannot be read as Parquet: it is damaged. Release again."
     return None
-
-
-def _first(wrong: pa.ChunkedArray, first_row: int, name: str) -> str:
-    return _place(first_row + int(np.argmax(wrong.to_numpy())), name)
 
 
 def _place(row: int, name: str) -> str:

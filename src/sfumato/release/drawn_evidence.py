@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from sfumato.channels.recipe import COUNTS as COUNTED
-from sfumato.core.array_types import Codes, Floats, Matrix
+from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import CardError, TableError
 from sfumato.core.files import file_digest
 from sfumato.guarantee import Card
@@ -75,7 +75,7 @@ class DrawnEvidence:
             for place, parent in enumerate(node.parents):
                 as_parent = model.columns[parent].as_parent(place)
                 states = states * as_parent.count + as_parent.of[bins[parent]]
-            size = len(self._shares(node))
+            size = len(model.conditional(node))
             self._add("bin", node.column, states * one.bins.count + bins[node.column], size * one.bins.count)
             if one.fine.is_ordered:
                 self._add("cell", node.column, fine[node.column], one.fine.size)
@@ -90,21 +90,20 @@ class DrawnEvidence:
             if all(_is_told(self.model.columns[column]) for column in (node.column, *node.parents)):
                 yield node
 
-    def _shares(self, node: Node) -> Floats:
-        return self.model.conditional(node)
-
     def check(self, false_alarms: float) -> None:
         """Raise what contradicts the model; an honest release does so with a probability of `false_alarms` at most."""
         sizes = self.model.sizes / self.model.sizes.sum()
         tests = [(self.counts["class", 0][None, :], sizes[None, :])]
         for node in self._told():
-            one, shares = self.model.columns[node.column], self._shares(node)
+            one, shares = self.model.columns[node.column], self.model.conditional(node)
             tests.append((self.counts["bin", node.column].reshape(shares.shape), shares))
             if one.fine.is_ordered:
                 seen = self.counts["cell", node.column]
                 of_bin = np.bincount(one.bins.of, weights=seen, minlength=one.bins.count)
                 width = np.bincount(one.bins.of, minlength=one.bins.count)
-                tests.append((np.stack([seen, of_bin[one.bins.of] - seen], axis=1), _split(1 / width[one.bins.of])))
+                inside = 1 / width[one.bins.of]
+                split = np.stack([inside, 1 - inside], axis=1)
+                tests.append((np.stack([seen, of_bin[one.bins.of] - seen], axis=1), split))
         doubt = math.log(2 * sum(counts.size for counts, _ in tests) / false_alarms)
         for counts, shares in tests:
             total = counts.sum(axis=1, keepdims=True)
@@ -112,10 +111,6 @@ class DrawnEvidence:
             seldom = exceeds(total - counts, total, np.minimum(1 - shares + FLOOR, 1.0), doubt)
             if often.any() or seldom.any():
                 raise TableError(OTHER_ROWS)
-
-
-def _split(shares: Floats) -> Floats:
-    return np.stack([shares, 1 - shares], axis=1)
 
 
 def _is_told(one: ModelColumn) -> bool:

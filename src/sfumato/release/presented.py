@@ -161,18 +161,17 @@ def rows(what: Presented) -> Iterator[Finding]:
     if what.card.made_by().rows == "nobody":
         yield from made_up_rows(what)
         return
-    checks = check_rows(what.blocks(), what.card, false_alarms=FALSE_ALARMS)
-    yield ok("rows", f"No cell of {counted(checks.rows, 'row')} lies where the stated noise cannot carry it.")
-    bets = checks.evidence.bets
-    if not bets.placed:
+    found = check_rows(what.blocks(), what.card, false_alarms=FALSE_ALARMS)
+    yield ok("rows", f"No cell of {counted(found.rows, 'row')} lies where the stated noise cannot carry it.")
+    if not found.bets.placed:
         yield cannot_check(
             "noise", "How much noise was added: no column has noise of a stated law that rows could show."
         )
         return
-    power = Power.of(bets, FALSE_ALARMS)
+    power = Power.of(found.bets, FALSE_ALARMS)
     told = ok if power.found is not None else cannot_check
     vary = "Rows vary as much as the stated noise makes them vary."
-    yield told("noise", f"{vary} {power.in_words(checks.rows)}", **asdict(power))
+    yield told("noise", f"{vary} {power.in_words(found.rows)}", **asdict(power))
 
 
 def made_up_rows(what: Presented) -> Iterator[Finding]:
@@ -181,8 +180,8 @@ def made_up_rows(what: Presented) -> Iterator[Finding]:
 
     model = read_model(what.folder, what.card)
     evidence = None if model is None else DrawnEvidence(model)
-    checks = check_rows(what.blocks(), what.card, None if evidence is None else evidence.add, FALSE_ALARMS)
-    yield ok("rows", f"All cells of {counted(checks.rows, 'row')} are values that the card allows.")
+    found = check_rows(what.blocks(), what.card, None if evidence is None else evidence.add, FALSE_ALARMS)
+    yield ok("rows", f"All cells of {counted(found.rows, 'row')} are values that the card allows.")
     if evidence is None:
         yield cannot_check(
             "rows", "Whether the rows were drawn from a model that was paid for: it was not handed over."

@@ -19,11 +19,21 @@ from sfumato.core.errors import CardError, SfumatoError, UsageError
 from sfumato.core.progress import silent
 from sfumato.core.wording import counted, first_names
 from sfumato.guarantee import Card
-from sfumato.guarantee.age_file import load_identity, unsealed
 from sfumato.guarantee.finding import Finding, cannot_check, ok, wrong
 from sfumato.ledger.public_log import LogCopy
 from sfumato.mechanisms import make_mechanism
-from sfumato.release.auditable import KIND, REPEATED, Seed, answer_of, answered, check_path, here, run_key
+from sfumato.release.auditable import (
+    KIND,
+    REPEATED,
+    Seed,
+    answer_of,
+    answered,
+    check_path,
+    here,
+    load_identity,
+    run_key,
+    unsealed,
+)
 from sfumato.release.presented import Presented
 from sfumato.release.release import release_file
 from sfumato.release.sanitize import released
@@ -138,15 +148,18 @@ def _rows(what: Presented, seed: Seed, table: Table) -> Iterator[Finding]:
         raise UsageError(f"The release was made with {first_names(other)}. Install that, and verify again.")
     with tempfile.TemporaryDirectory(prefix="sfumato-") as place:
         try:
-            plan = _plan(seed, what.card)
-            card = _made_again(plan, table, Path(place))
+            plan, folder = _plan(seed, what.card), Path(place)
+            landing = InFolder(folder, folder, plan.options.format, plan.options.engine_can.hold_table)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what its owner was warned of
+                card = released(table, plan, lambda _: nullcontext(landing), silent).card
         except (SfumatoError, LookupError, TypeError, ValueError, ArithmeticError) as error:
             why = f": {error}" if isinstance(error, SfumatoError) else "."
             yield wrong("seed", f"Nothing can be made from this table with these parameters{why}")
             return
-        files = [(release_file(Path(place)), what.rows)]
-        if (Path(place) / COUNTS).exists() or (what.folder / COUNTS).exists():
-            files.append((Path(place) / COUNTS, what.folder / COUNTS))
+        files = [(release_file(folder), what.rows)]
+        if (folder / COUNTS).exists() or (what.folder / COUNTS).exists():
+            files.append((folder / COUNTS, what.folder / COUNTS))
         differ = [name for ours, theirs in files for name in _differing(ours, theirs)]
     if differ:
         yield wrong("seed", f"The rows are not those that this seed leads to: {first_names(differ)} differ.")
@@ -178,14 +191,6 @@ def _plan(seed: Seed, card: Card) -> Plan:
     if options.engine_can.spread or mechanism.needs_key:
         raise ValueError("not all of it follows from the seed")
     return Plan(options, strength, mechanism)
-
-
-def _made_again(plan: Plan, table: Table, place: Path) -> Card:
-    """The release into a private folder, and counted in no ledger."""
-    landing = InFolder(place, place, plan.options.format, plan.options.engine_can.hold_table)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what its owner was warned of
-        return released(table, plan, lambda _: nullcontext(landing), silent).card
 
 
 def check_exact(plan: Plan, schema: Schema, table: Table) -> None:

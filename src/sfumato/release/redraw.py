@@ -21,8 +21,7 @@ from sfumato.release.write_release import MODEL, InFolder, InMemory, Layout, che
 def redraw(release: Release, asked: RedrawAsked) -> Release:
     """New rows under the claim of the release whose model they come from; its ledger notes a redraw, which is free."""
     made = draw_from(release, asked)
-    if (digest := release.card.made_by().model) is not None:
-        Ledger(asked.ledger).redrawn(digest)
+    Ledger(asked.ledger).redrawn(release.card.made_by().model)
     return made
 
 

@@ -20,7 +20,7 @@ from sfumato.ledger.read_off import ReadOff, shared_ends, table_ends
 from sfumato.ledger.roll import Roll
 from sfumato.mechanisms.phases import Given, Phase
 from sfumato.noise import Streams
-from sfumato.release.engines.release import Engine, Here, Work, drawn
+from sfumato.release.engines.release import Engine, Work, drawn
 from sfumato.release.noted import Account, Sanitized, of_ledger, recognise
 from sfumato.release.only_new import Remembered, remember
 from sfumato.release.release import Release
@@ -39,7 +39,6 @@ from sfumato.release.write_release import (
     InMemory,
     Landing,
     Layout,
-    check_in_memory,
     check_replaceable,
     learned_classes,
     make_card,
@@ -67,7 +66,10 @@ def sanitize(table: Any, out: Path | str, options: Options | None = None, progre
 def sanitize_in_memory(table: Any, options: Options | None = None, progress: Progress = silent) -> Release:
     """The same without a folder: the ledger counts the release, and its rows, trace and key stay on the object."""
     plan = (options or Options()).settle()
-    check_in_memory(plan.options)
+    if not plan.options.engine_can.hold_table:
+        raise UsageError(
+            f"--engine {plan.options.engine} writes to a folder as it goes. Say where, with --out, or use memory."
+        )
     kind, held = kind_of(table), InMemory()
     told = released(table, plan, lambda _: nullcontext(held), progress)
     return Release(told.card, held=held, kind=kind, told=told)
@@ -77,21 +79,17 @@ def released(
     table: Any, plan: Plan, place: Callable[[Table], AbstractContextManager[Landing]], progress: Progress
 ) -> Sanitized:
     """Release at a place: what must be taken back if that fails is, and what it needed ends when it is certain."""
+    engine = Engine()
+    if plan.options.engine_can.spread:
+        from sfumato.release.spark.engine import InSpark  # PySpark is an extra
+
+        engine = InSpark()
     with ExitStack() as until, ExitStack() as undo:
-        opened = until.enter_context(_engine(plan.options).opened(table, plan.options))
+        opened = until.enter_context(engine.opened(table, plan.options))
         with place(opened) as landing:
-            told = _Run(plan, opened, landing, until, undo, progress).release()
+            told = _Run(plan, engine, opened, landing, until, undo, progress).release()
         undo.pop_all()  # the release stands: nothing is taken back
     return told
-
-
-def _engine(options: Options) -> Engine:
-    """Who goes through the table."""
-    if not options.engine_can.spread:
-        return Here()
-    from sfumato.release.spark.engine import InSpark  # PySpark is an extra
-
-    return InSpark()
 
 
 class _Run:
@@ -100,6 +98,7 @@ class _Run:
     def __init__(
         self,
         plan: Plan,
+        engine: Engine,
         table: Table,
         landing: Landing,
         until: ExitStack,
@@ -109,7 +108,7 @@ class _Run:
         schema, plan = settled(plan, table)
         self.plan, self.options, self.mechanism = plan, plan.options, plan.mechanism
         self.table, self.landing, self.progress = table, landing, progress
-        self.until, self.undo, self.engine = until, undo, _engine(plan.options)
+        self.until, self.undo, self.engine = until, undo, engine
         self.schema, self.encoding = schema, Encoding(schema)
         check_table(plan, self.encoding, table.names)
         self.response = label_response(self.encoding, plan)

@@ -24,7 +24,6 @@ from sfumato.core.errors import UsageError
 from sfumato.core.files import write_whole
 from sfumato.guarantee import Key
 from sfumato.noise import Streams
-from sfumato.release.engines.shuffle import DiskShuffle
 from sfumato.release.sanitize_options import Options
 from sfumato.table import Table
 from sfumato.table.tables import FileMark
@@ -62,7 +61,9 @@ class Unfinished:
 
         The key of streams that are `given` is known elsewhere, and is not kept here.
         """
-        self._clear_debris()
+        for path in self.work.parent.iterdir():  # files that were being written when the run died
+            if path != self.work:
+                path.unlink()
         if not self.begun:
             streams = given or Streams()
             self.work.mkdir(mode=0o700, exist_ok=True)
@@ -119,12 +120,6 @@ class Unfinished:
             "instead of --resume."
         )
 
-    def _clear_debris(self) -> None:
-        """Files that were being written when the run died."""
-        for path in self.work.parent.iterdir():
-            if path != self.work:
-                path.unlink()
-
     def saved_sum(self) -> Any:
         """The sum of the pass that comes next, if the killed run finished it; None otherwise."""
         path = self._pass_file()
@@ -155,10 +150,6 @@ class Unfinished:
         if not path.exists():
             draw().save(path)
         return Key.load(path)
-
-    def shuffle(self, rows: int, width: int) -> DiskShuffle:
-        """Buckets that remember which blocks they hold."""
-        return DiskShuffle(self.work / "buckets", rows, width, lasting=True)
 
     def finish(self) -> None:
         """The release gets its name now. Spent comes first: a run that could end twice would be paid for once."""

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -194,35 +194,9 @@ Laid = tuple[pa.Table, Codes | None]
 """Released rows as they are written, and which source row each came from (private)."""
 
 
-class Landing(Protocol):
-    """Where the rows of one release go."""
-
-    unfinished: Unfinished | None
-    """Where a run keeps what it needs to go on after it was killed, if it can."""
-
-    @property
-    def target(self) -> Path | None:
-        """The folder that the release will be, if it is to be one."""
-
-    def shuffle(self, rows: int, width: int) -> Shuffle:
-        """Something that puts all rows in random order."""
-
-    def take(
-        self, card: Card, laid: Iterable[Laid], model: Mapping[str, Any] | None = None, counts: Codes | None = None
-    ) -> None:
-        """Keep the rows with their card. Beside them: what made-up rows were drawn from, and noisy counts that were
-        measured under a plan."""
-
-    def take_key(self, key: Key, *, is_new: bool, is_kept: bool) -> None:
-        """Keep the key: one that `is_new` has no file yet, unless the owner named one, in which it `is_kept`."""
-
-    def remembered(self, memory: RowMemory, note: Mapping[str, Any]) -> None:
-        """Tell the ledger's memory of rows where the release is."""
-
-
 @dataclass
 class InFolder:
-    """A folder that is written aside and will stand at `target`."""
+    """Where the rows of one release go: a folder that is written aside and will stand at `target`."""
 
     folder: Path
     target: Path
@@ -230,17 +204,21 @@ class InFolder:
     hold_rows: bool = False
     """Whether all rows fit into the memory."""
     unfinished: Unfinished | None = None
+    """Where a run keeps what it needs to go on after it was killed, if it can."""
     signer: Path | None = None
     """File of the key that signs what lands here."""
 
     def shuffle(self, rows: int, width: int) -> Shuffle:
-        if self.unfinished is not None and self.unfinished.begun:
-            return self.unfinished.shuffle(rows, width)
+        """Something that puts all rows in random order."""
+        if self.unfinished is not None and self.unfinished.begun:  # its buckets remember which blocks they hold
+            return DiskShuffle(self.unfinished.work / "buckets", rows, width, lasting=True)
         return MemoryShuffle() if self.hold_rows else DiskShuffle(self.folder / ".buckets", rows, width)
 
     def take(
         self, card: Card, laid: Iterable[Laid], model: Mapping[str, Any] | None = None, counts: Codes | None = None
     ) -> None:
+        """Keep the rows with their card. Beside them: what made-up rows were drawn from, and noisy counts that were
+        measured under a plan."""
         content = Content() if self.signer is not None and self.format == "parquet" else None
         write_release(self.folder, self.format, card, laid, content)
         if model is not None:
@@ -254,10 +232,12 @@ class InFolder:
             sign_release(self.folder, self.folder / f"release.{self.format}", self.signer, content)
 
     def take_key(self, key: Key, *, is_new: bool, is_kept: bool) -> None:
+        """Keep the key: one that `is_new` has no file yet, unless the owner named one, in which it `is_kept`."""
         if is_new and not is_kept:
             key.save(self.folder / "key.json")
 
     def remembered(self, memory: RowMemory, note: Mapping[str, Any]) -> None:
+        """Tell the ledger's memory of rows where the release is."""
         name = f"release.{self.format}"
         memory.announce(self.folder / name, self.target / name, note)
 
@@ -296,6 +276,9 @@ class InMemory:
         self.note = memory.keep(note)
 
 
+Landing = InFolder | InMemory
+
+
 @contextmanager
 def release_folder(out: Path, options: Options, table: Table) -> Iterator[InFolder]:
     """The folder in which a run works, which becomes `out`; no other run writes there meanwhile.
@@ -315,8 +298,15 @@ def release_folder(out: Path, options: Options, table: Table) -> Iterator[InFold
         unfinished = Unfinished(folder / WORK)
         if folder.exists() and options.resume:
             unfinished.check_owner()
-        elif folder.exists():
-            _remove(folder, unfinished, out, options.force)
+        elif folder.exists():  # what a killed run left goes only if the caller says so, or if nothing can be made of it
+            if unfinished.begun and not options.force:
+                raise OutputError(
+                    f"An earlier run into {out} was killed, and its work lies in {folder}. Go on with it: the same "
+                    "command with --resume. Or start again with --force."
+                )
+            with explained(folder):
+                unfinished.destroy()
+                shutil.rmtree(folder)
         try:
             with new_folder(
                 out, force=options.force, aside=folder, keep=lambda: options.resume and unfinished.begun
@@ -325,30 +315,13 @@ def release_folder(out: Path, options: Options, table: Table) -> Iterator[InFold
                 for file in folder.iterdir():
                     sync_file(file)
                 unfinished.finish()  # last, so that hardly a moment is left in which nobody can go on
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, OutputError) as error:
             if not folder.exists():
                 raise
-            raise InterruptedRunError(f"Interrupted. {_kept(folder)}") from None
-        except OutputError as error:
-            if not folder.exists():
-                raise
-            raise OutputError(f"{error} {_kept(folder)}") from error
-
-
-def _remove(folder: Path, unfinished: Unfinished, out: Path, force: bool) -> None:
-    """What a killed run left goes only if the caller says so, or if nothing can be made of it."""
-    if unfinished.begun and not force:
-        raise OutputError(
-            f"An earlier run into {out} was killed, and its work lies in {folder}. Go on with it: the same command "
-            "with --resume. Or start again with --force."
-        )
-    with explained(folder):
-        unfinished.destroy()
-        shutil.rmtree(folder)
-
-
-def _kept(folder: Path) -> str:
-    return f"What is finished is kept in {folder}, readable by you alone: go on with the same command."
+            kept = f"What is finished is kept in {folder}, readable by you alone: go on with the same command."
+            if isinstance(error, OutputError):
+                raise OutputError(f"{error} {kept}") from error
+            raise InterruptedRunError(f"Interrupted. {kept}") from None
 
 
 def check_resumable(options: Options, table: Table) -> None:
@@ -367,8 +340,11 @@ def check_resumable(options: Options, table: Table) -> None:
 def write_release(folder: Path, format: str, card: Card, laid: Iterable[Laid], content: Content | None = None) -> None:
     """release.parquet (or .csv) and card.json; where the source rows are known, trace.parquet for the owner alone.
     `content` takes in the rows as they are written."""
-    told = never_empty(card.made_by())
     check_rows_show(card, format)
+    recipe = card.made_by()  # a file that knows which of the written numbers every row has is written in half the time
+    numbers = (group.column for group in recipe.encoding.groups if not group.is_onehot)
+    names = [column.name for column in numbers if not column.missing] if recipe.is_columnwise else recipe.names()
+    told = frozenset(names) - recipe.left_out
     with ExitStack() as until:
         traces: list[Any] = []
 
@@ -401,14 +377,6 @@ def check_rows_show(card: Card, format: str) -> None:
             f"A row may come out without any cell, and in a .{format} file that is no row. Choose another format: "
             "--format parquet"
         )
-
-
-def never_empty(recipe: Recipe) -> frozenset[str]:
-    """Names of the written numbers that every row has. A file that knows this is written in half the time."""
-    if not recipe.is_columnwise:
-        return frozenset(recipe.names()) - recipe.left_out
-    numbers = (group.column for group in recipe.encoding.groups if not group.is_onehot)
-    return frozenset(column.name for column in numbers if not column.missing) - recipe.left_out
 
 
 def pipe_release(folder: Path, format: str, stream: IO[bytes]) -> None:
@@ -444,11 +412,3 @@ def check_apart(out: Path, table: Table) -> None:
     for file in table.files:
         if file.resolve().is_relative_to(place):
             raise OutputError(f"{out} holds the table itself ({file.name}). Choose another folder.")
-
-
-def check_in_memory(options: Options) -> None:
-    """A release in memory is made by the engine that holds the table there."""
-    if not options.engine_can.hold_table:
-        raise UsageError(
-            f"--engine {options.engine} writes to a folder as it goes. Say where, with --out, or use memory."
-        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from sfumato.channels import RandomizedResponse
 from sfumato.core.progress import Progress
@@ -32,44 +32,28 @@ class Work:
     progress: Progress
 
     @property
-    def mechanism(self) -> Mechanism:
-        return self.layout.mechanism
-
-    @property
     def released(self) -> int:
         """How many rows it will have."""
-        return self.mechanism.released(self.rows)
+        return self.layout.mechanism.released(self.rows)
 
 
-class Engine(Protocol):
-    """Who goes through a table."""
+class Engine:
+    """Who goes through a table: threads of this process, where nobody else is asked for."""
 
-    source: ClassVar[type[Source]]
+    source: ClassVar[type[Source]] = Source
     """The private table as encoded blocks."""
 
     def opened(self, table: Any, options: Options) -> AbstractContextManager[Table]:
         """The table as this engine sees it."""
-
-    def streams(self, streams: Streams) -> Streams:
-        """The run's streams, wherever they are needed."""
-
-    def perturbed(self, work: Work) -> Iterator[Laid]:
-        """Perturbed rows in random order, as they are written."""
-
-
-class Here:
-    """Threads of this process."""
-
-    source: ClassVar[type[Source]] = Source
-
-    def opened(self, table: Any, options: Options) -> AbstractContextManager[Table]:
         return nullcontext(open_table(options.table_for_comparison(table)))
 
     def streams(self, streams: Streams) -> Streams:
+        """The run's streams, wherever they are needed."""
         return streams
 
     def perturbed(self, work: Work) -> Iterator[Laid]:
-        layout, shuffle = work.layout, work.landing.shuffle(work.released, work.mechanism.recipe_.width)
+        """Perturbed rows in random order, as they are written."""
+        layout, shuffle = work.layout, work.landing.shuffle(work.released, work.layout.mechanism.recipe_.width)
         blocks = release_blocks(work, shuffle)
         return in_order(blocks, lambda block: (layout.table(block.X, block.y, overwrite=True), block.source), threads=1)
 
@@ -99,7 +83,7 @@ def perturber(
 def release_blocks(work: Work, shuffle: Shuffle) -> Iterator[Block]:
     """Released blocks in random order. Blocks that the shuffle has already are not perturbed again."""
     source, streams, progress = work.source, work.streams, work.progress
-    perturb = perturber(work.mechanism, streams, work.response)
+    perturb = perturber(work.layout.mechanism, streams, work.response)
 
     def deal(block: SourceBlock) -> tuple[int, Any]:
         released = perturb(block)
@@ -119,14 +103,13 @@ def release_blocks(work: Work, shuffle: Shuffle) -> Iterator[Block]:
 
 def drawn(layout: Layout, streams: Streams, rows: int, progress: Progress) -> Iterator[Laid]:
     """Rows of a fitted model: the source is not read again, and independent draws have no order to hide."""
-    blocks = _draw_blocks(layout.mechanism, streams, rows, progress)
-    return in_order(blocks, lambda block: (layout.table(block.X, block.y), None), threads=1)
+    mechanism = layout.mechanism
+    wanted, size = mechanism.released(rows), block_rows_for(mechanism.recipe_.width)
 
+    def blocks() -> Iterator[Block]:
+        for start in range(0, wanted, size):
+            count = min(size, wanted - start)
+            yield mechanism.draw_rows(count, streams.generator(start // size, b"", b"drawn rows"))
+            progress("Writing", start + count, wanted)
 
-def _draw_blocks(mechanism: Mechanism, streams: Streams, rows: int, progress: Progress) -> Iterator[Block]:
-    wanted, size, done = mechanism.released(rows), block_rows_for(mechanism.recipe_.width), 0
-    while done < wanted:
-        count = min(size, wanted - done)
-        yield mechanism.draw_rows(count, streams.generator(done // size, b"", b"drawn rows"))
-        done += count
-        progress("Writing", done, wanted)
+    return in_order(blocks(), lambda block: (layout.table(block.X, block.y), None), threads=1)

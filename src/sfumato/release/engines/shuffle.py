@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
 
 import numpy as np
 
@@ -91,38 +90,25 @@ TURNED_ROWS = 1 << 14
 """Rows of a bucket that are permuted and turned into columns at a time."""
 
 
-class Shuffle(Protocol):
-    """Takes released blocks in, gives them back in random order."""
-
-    def deal(self, block: Block, rng: np.random.Generator) -> Any:
-        """Make a block ready for `add`; changes nothing, so that several threads may deal."""
-
-    def add(self, dealt: Any) -> None:
-        """Take in what `deal` returned."""
-
-    @property
-    def finished(self) -> int:
-        """How many blocks, the first ones, an earlier run has added already."""
-
-    def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
-        """All rows, in random order."""
-
-
 class MemoryShuffle:
-    """All rows at once."""
+    """Takes released blocks in, gives them back in random order: all rows at once."""
 
     finished = 0
+    """How many blocks, the first ones, an earlier run has added already."""
 
     def __init__(self) -> None:
         self._blocks: list[Block] = []
 
     def deal(self, block: Block, rng: np.random.Generator) -> Block:  # noqa: ARG002 (the order is drawn at the end)
+        """Make a block ready for `add`; changes nothing, so that several threads may deal."""
         return block
 
     def add(self, dealt: Block) -> None:
+        """Take in what `deal` returned."""
         self._blocks.append(dealt)
 
     def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
+        """All rows, in random order."""
         X = np.concatenate([block.X for block in self._blocks])
         source = np.concatenate([block.source for block in self._blocks])
         labels = [block.y for block in self._blocks if block.y is not None]
@@ -171,7 +157,6 @@ class DiskShuffle:
 
     @property
     def finished(self) -> int:
-        """Blocks that lie here already."""
         return len(self._ends)
 
     def deal(self, block: Block, rng: np.random.Generator) -> Dealt:
@@ -183,7 +168,11 @@ class DiskShuffle:
         rows[:, : self._width] = block.X
         rows[:, -2] = -1.0 if block.y is None else block.y
         rows[:, -1] = block.source  # exact: no table has 2^53 rows
-        cells = self._spare_room(rows.shape)
+        try:  # memory of a block that was written, or new memory
+            cells = self._spare.popleft()
+        except IndexError:
+            cells = np.empty(rows.shape)
+        cells = cells if cells.shape == rows.shape else np.empty(rows.shape)
         np.take(rows, order, axis=0, out=cells, mode="clip")  # a permutation: nothing to clip, nothing to check
         digest = b"" if self._index is None else digest_of(cells.data.cast("B"))
         return Dealt(cells, ends.astype(np.int64), block.y is not None, digest)
@@ -195,14 +184,6 @@ class DiskShuffle:
             found = np.empty((rows, self._width + 2))
             setattr(self._rooms, name, found)
         return found[:rows]
-
-    def _spare_room(self, shape: tuple[int, ...]) -> Matrix:
-        """Memory of a block that was written, or new memory."""
-        try:
-            found = self._spare.popleft()
-        except IndexError:
-            return np.empty(shape)
-        return found if found.shape == shape else np.empty(shape)
 
     def add(self, dealt: Dealt) -> None:
         with open(self._path, "ab", opener=private_opener) as file:
@@ -251,3 +232,6 @@ class DiskShuffle:
             columns[:, first : first + len(some)] = rows.T
         codes = columns[-2].astype(np.int64) if self._labelled else None
         return Block(columns[: self._width].T, codes, columns[-1].astype(np.int64))
+
+
+Shuffle = MemoryShuffle | DiskShuffle

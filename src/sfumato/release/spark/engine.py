@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from importlib.util import find_spec
 from operator import add
 from pathlib import Path
@@ -28,7 +28,7 @@ from sfumato.core.files import write_whole
 from sfumato.core.wording import counted
 from sfumato.mechanisms import Block
 from sfumato.noise import Streams, content_hash
-from sfumato.release.engines.release import Work, perturber
+from sfumato.release.engines.release import Engine, Work, perturber
 from sfumato.release.sanitize_options import Options
 from sfumato.release.source import Piece, Source, SourceBlock, block_rows_for
 from sfumato.release.spark.spark_table import (
@@ -43,11 +43,8 @@ from sfumato.release.spark.spark_table import (
     tasks_errors,
 )
 from sfumato.release.write_release import InFolder, Laid
-from sfumato.table import Encoding, Table, open_table
+from sfumato.table import Table, open_table
 from sfumato.table.tables import resized
-
-# Perturb every partition where it lies, shuffle the rows by random keys, and lay them down in one file.
-
 
 # A private table in Spark's partitions as encoded blocks: every pass is made by the executors, and must see the same.
 #
@@ -68,52 +65,22 @@ PARTITION = 1 << 32
 class Look:
     """What one partition held: its rows, and a hash of its blocks in order."""
 
-    rows: int
-    digest: bytes
+    rows: int = 0
+    digest: bytes = b""
+
+    def then(self, block: SourceBlock) -> Look:
+        """With one more block."""
+        content = self.digest + content_hash(block.X.T, block.y)
+        return Look(self.rows + len(block.X), hashlib.sha256(content).digest())
 
 
-@dataclass(frozen=True)
-class Encoder:
-    """All that a task needs to encode rows; it travels."""
-
-    encoding: Encoding
-    out_of_bounds: str
-    labelled: bool
-    blind: bool = False
-
-    def blocks(self, number: int, batches: Iterator[pa.RecordBatch], first: int = 0) -> Iterator[SourceBlock]:
-        """The blocks of one partition, whose rows are counted from `first`."""
-        source = Source(_Nowhere(""), self.encoding, self.out_of_bounds, labelled=self.labelled, blind=self.blind)
-        row = 0
-        for place, batch in enumerate(resized(batches, block_rows_for(self.encoding.width))):
-            rows = np.arange(first + row, first + row + batch.num_rows)
-            yield source.encode(Piece(number * PARTITION + place, rows, batch, row))
-            row += batch.num_rows
-
-
-class _Nowhere(Table):
-    """An encoder is given its rows; it has no table."""
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        return pa.schema([])
-
-    def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:
-        raise TypeError(f"These {rows} rows lie elsewhere.")
-
-
-class Digest:
-    """A hash over the blocks of a partition as they pass."""
-
-    def __init__(self) -> None:
-        self._hash, self._rows = hashlib.sha256(), 0
-
-    def add(self, block: SourceBlock) -> None:
-        self._hash.update(content_hash(block.X.T, block.y))
-        self._rows += len(block.X)
-
-    def look(self) -> Look:
-        return Look(self._rows, self._hash.digest())
+def blocks_of(encoder: Source, number: int, batches: Iterator[pa.RecordBatch], first: int = 0) -> Iterator[SourceBlock]:
+    """The blocks of one partition, whose rows are counted from `first`."""
+    row = 0
+    for place, batch in enumerate(resized(batches, block_rows_for(encoder.encoding.width))):
+        rows = np.arange(first + row, first + row + batch.num_rows)
+        yield encoder.encode(Piece(number * PARTITION + place, rows, batch, row))
+        row += batch.num_rows
 
 
 @dataclass(frozen=True)
@@ -141,27 +108,20 @@ class SparkSource(Source):
         raise TypeError("The rows of this table stay with Spark's executors.")
 
     @property
-    def encoder(self) -> Encoder:
-        labelled = self.labelled and self.encoding.schema.label is not None
-        return Encoder(self.encoding, self.out_of_bounds, labelled, self.blind)
-
-    def starts(self) -> dict[int, int]:
-        """Number of the first row of every partition."""
-        starts, row = {}, 0
-        for number in sorted(self.looks):
-            starts[number] = row
-            row += self.looks[number].rows
-        return starts
+    def encoder(self) -> Source:
+        """All that a task needs to encode the rows that it is given; it travels."""
+        none = open_table(self.table.arrow_schema.empty_table())
+        return Source(none, self.encoding, self.out_of_bounds, labelled=self.labelled, blind=self.blind)
 
     def add_up(self, work: Callable[[SourceBlock], Any], seen: Callable[[Any], None]) -> Any:
         encoder = self.encoder
 
         def observe(number: int, batches: Iterator[pa.RecordBatch]) -> _Pass:
-            found, digest = _Pass(), Digest()
-            for block in encoder.blocks(number, batches):
+            found, look = _Pass(), Look()
+            for block in blocks_of(encoder, number, batches):
                 found += _Pass(work(block), block.clipped)
-                digest.add(block)
-            return replace(found, looks={number: digest.look()})
+                look = look.then(block)
+            return replace(found, looks={number: look})
 
         assert isinstance(self.table, SparkTable)
         found = self.table.run(observe, add, as_it_is)
@@ -184,16 +144,7 @@ class CarriedStreams(Streams):
     """Streams that tasks may take along. They travel sealed, and only so: see `sealed`."""
 
     def __reduce__(self) -> Any:
-        return _carried, (self.export_key(), self.reproducible)
-
-
-def _carried(key: bytes, reproducible: bool) -> CarriedStreams:
-    return CarriedStreams(key, reproducible=reproducible)
-
-
-def carried(streams: Streams) -> CarriedStreams:
-    """The same streams, able to travel."""
-    return CarriedStreams(streams.export_key(), reproducible=streams.reproducible)
+        return partial(CarriedStreams, reproducible=self.reproducible), (self.export_key(),)
 
 
 def release_in_spark(work: Work, perturb: Callable[[SourceBlock], Block], folder: Path) -> Iterator[Laid]:
@@ -210,10 +161,12 @@ def release_in_spark(work: Work, perturb: Callable[[SourceBlock], Block], folder
     labelled = source.labelled and source.encoding.schema.label is not None
     written = layout.table(np.empty((0, width)), np.empty(0, dtype=np.int64) if labelled else None).schema
     plain = pa.schema([pa.field(one.name, _plain(one.type)) for one in written])
-    sealed = table.seal.close(
-        (table.reader, source.encoder, source.starts(), source.looks, perturb, layout, work.streams, plain)
-    )
+    starts, row = {}, 0  # number of the first row of every partition
+    for number in sorted(source.looks):
+        starts[number] = row
+        row += source.looks[number].rows
     seal = table.seal
+    sealed = seal.close((table.reader, source.encoder, starts, source.looks, perturb, layout, work.streams, plain))
 
     def perturbed(batches: Batches) -> Batches:
         return perturb_partition(seal, sealed, partition_number(), batches)
@@ -239,17 +192,16 @@ def release_in_spark(work: Work, perturb: Callable[[SourceBlock], Block], folder
 def perturb_partition(seal: Seal, sealed: bytes, number: int, batches: Batches) -> Batches:
     """The released rows of one partition; fails where it does not hold what the fit saw."""
     read, encoder, starts, looks, perturb, layout, streams, schema = seal.open(sealed)
-    assert isinstance(encoder, Encoder)
-    digest = Digest()
-    for block in encoder.blocks(number, read(batches), starts.get(number, 0)):
-        digest.add(block)
+    look = Look()
+    for block in blocks_of(encoder, number, read(batches), starts.get(number, 0)):
+        look = look.then(block)
         released = perturb(block)
         rows = layout.table(released.X, released.y).cast(schema)
         # the keys are the block's own: another attempt deals its rows alike
         order = streams.generator(block.number, b"", b"spark order").integers(1 << 63, size=rows.num_rows)
         rows = rows.append_column(SOURCE, pa.array(released.source.astype(np.int64)))
         yield from rows.append_column(ORDER, pa.array(order.astype(np.int64))).combine_chunks().to_batches()
-    if digest.look() != looks.get(number, Digest().look()):
+    if look != looks.get(number, Look()):
         raise TableError(CHANGED)
 
 
@@ -369,11 +321,6 @@ def checked_secret(master: str, conf: dict[str, str]) -> str | None:
     return conf[SECRET]
 
 
-def settings_of(running: Any) -> dict[str, str]:
-    """What the session was started with."""
-    return dict(running.sparkContext.getConf().getAll())
-
-
 def _reason(error: Exception) -> str:
     """What Java says was wrong, or else the first line."""
     text = str(error).strip() or type(error).__name__
@@ -387,7 +334,7 @@ def _hint(error: Exception, master: str) -> str:
     return "" if master.startswith("local") else "Does a cluster run there, and can it be reached from here?"
 
 
-class InSpark:
+class InSpark(Engine):
     """Spark's executors."""
 
     source: ClassVar[type[Source]] = SparkSource
@@ -396,12 +343,13 @@ class InSpark:
         return table_in_spark(table, options.master)
 
     def streams(self, streams: Streams) -> Streams:
-        return carried(streams)
+        return CarriedStreams(streams.export_key(), reproducible=streams.reproducible)
 
     def perturbed(self, work: Work) -> Iterator[Laid]:
         if not isinstance(work.landing, InFolder):
             raise UsageError("--engine spark writes to a folder. Say where, with --out.")
-        return release_in_spark(work, perturber(work.mechanism, work.streams, work.response), work.landing.folder)
+        perturb = perturber(work.layout.mechanism, work.streams, work.response)
+        return release_in_spark(work, perturb, work.landing.folder)
 
 
 @contextmanager
@@ -426,5 +374,5 @@ def is_frame(table: Any) -> bool:
 @contextmanager
 def _sealed(running: Any) -> Iterator[Seal]:
     master = running.sparkContext.master
-    with seal_for(master, checked_secret(master, settings_of(running))) as seal:
+    with seal_for(master, checked_secret(master, dict(running.sparkContext.getConf().getAll()))) as seal:
         yield seal

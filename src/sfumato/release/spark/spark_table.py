@@ -127,14 +127,6 @@ class Failed:
     message: str
 
 
-@dataclass(frozen=True)
-class AsTheyAre:
-    """The rows that Spark hands over are the table's."""
-
-    def __call__(self, batches: Batches) -> Batches:
-        return batches
-
-
 class SparkTable(Table):
     """A data frame of Spark, or the files `of` a table that its executors read: `read` turns what a task is given into
     rows."""
@@ -150,7 +142,7 @@ class SparkTable(Table):
     ) -> None:
         super().__init__("The data frame" if of is None else of.where)
         self.frame, self.seal = frame, seal
-        self.reader = read or AsTheyAre()
+        self.reader: Callable[[Batches], Batches] = read or as_it_is
         self.files, self.folders = (of.files, of.folders) if of is not None else ((), ())
         self.partitions: int = frame.rdd.getNumPartitions()
         self._rows, self._schema = None if of is None else of.rows, bare(schema)
@@ -182,7 +174,11 @@ class SparkTable(Table):
 
     def rows_at(self, wanted: Codes) -> tuple[pa.Table, int]:
         """Rows by their numbers (sorted): every partition is counted, and those that hold any are asked for them."""
-        counts = self.run(_count_rows, _united, as_it_is)
+
+        def count(number: int, batches: Batches) -> dict[int, int]:
+            return {number: sum(batch.num_rows for batch in batches)}
+
+        counts = self.run(count, _united, as_it_is)
         starts, total = {}, 0
         for number in sorted(counts):
             starts[number] = total
@@ -241,10 +237,6 @@ def tasks_errors() -> Iterator[None]:
             raise
         kind = getattr(errors, found[1], TableError)
         raise kind(found[2].strip()) from None
-
-
-def _count_rows(number: int, batches: Batches) -> dict[int, int]:
-    return {number: sum(batch.num_rows for batch in batches)}
 
 
 def _united(one: dict[int, Found], other: dict[int, Found]) -> dict[int, Found]:
