@@ -347,4 +347,4 @@ def test_a_search_is_a_parameter_of_the_method_too():
         Options(mechanism="random-rotation", parameters=given, search=5)
     for wrong in (0, "many", True):
         with pytest.raises(UsageError, match="--search must be at least 1"):
-            Options(mechanism="random-rotation", parameters={"search": wrong}).strength()
+            Options(mechanism="random-rotation", parameters={"search": wrong}).settle()

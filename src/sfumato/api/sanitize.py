@@ -88,7 +88,7 @@ def sanitize(table: Any, options: Options) -> Release:
     if options.auditable is not None and options.answer is None:
         raise UsageError("Commit to the noise first, with `sfumato.commit`; then release with the answer to it.")
     if options.dry_run:  # what the release would be refused for, whoever would go through the rows
-        options.checked_mechanism(options.strength())
+        options.settle()
         if out is not None:
             check_replaceable(Path(out), options.force)
         tried = sanitize_in_memory(table, replace(options, engine="memory"), progress)

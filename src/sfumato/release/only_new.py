@@ -12,8 +12,9 @@ import shutil
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,27 +28,23 @@ from sfumato.ledger import Ledger
 from sfumato.ledger.ledger import EXPIRED
 from sfumato.ledger.roll import KeptRoll
 from sfumato.ledger.row_memory import HASH_BYTES, RowMemory, forget, memory_folder, was_released
+from sfumato.release.asked import SanitizeAsked
 from sfumato.release.release import release_file
-from sfumato.release.source import Piece, Source, SourceBlock
+from sfumato.release.source import MOST_BLOCK_ROWS, Piece, Source, SourceBlock
 
 BUCKETS = 64
 BUCKET_STARTS = np.array([bytes([256 // BUCKETS * j]) for j in range(BUCKETS)], dtype=f"S{HASH_BYTES}")
 
 
-@dataclass(frozen=True)
-class Remembered:
-    """Which rows are new, how many are not, and the memory that is told of them once they are released."""
+class Remembered(NamedTuple):
+    """The memory that is told of the new rows once they are released, and how many are not new."""
 
     memory: RowMemory
-    new: Flags
-
-    @property
-    def known(self) -> int:
-        return int(len(self.new) - self.new.sum())
+    known: int
 
 
 def remember(
-    ledger: Ledger, source: Source, *, only_new: bool, again: bool, until: ExitStack, progress: Progress
+    ledger: Ledger, source: Source, asked: SanitizeAsked, until: ExitStack, progress: Progress
 ) -> Remembered | None:
     """Compare the source with what the ledger remembers; with `only_new` the source then gives new rows alone, with
     `again` all of them.
@@ -55,8 +52,11 @@ def remember(
     Without `only_new` nothing is left out, but a ledger that remembers rows of this schema already goes on to. `until`
     ends when it is certain whether the release stands.
     """
-    series = series_of(source)
-    if not only_new and not memory_folder(ledger, series).exists():
+    schema = source.encoding.schema
+    labelled = source.labelled and schema.label is not None
+    unit = "person" if schema.person is not None else "labelled" if labelled else "row"
+    series = f"{unit}/{source.encoding.fingerprint()}"  # what makes hashes comparable
+    if not asked.only_new and not memory_folder(ledger, series).exists():
         return None
     if source.elsewhere:
         raise UsageError(
@@ -66,16 +66,16 @@ def remember(
     # The label's code is one more cell of a row.
     memory = until.enter_context(RowMemory.opened(ledger, series, source.encoding.width + 1))
     until.callback(memory.settle)
-    times = _times_noted(source, kept_rolls(ledger, source, memory), ledger, progress) if only_new else None
-    found = Remembered(memory, find_new(replace(source, keep_in_memory=False, roll=None), memory, progress, times))
-    if only_new and not again:
-        if not found.new.any():
+    times = _times_noted(source, kept_rolls(ledger, source, memory), ledger, progress) if asked.only_new else None
+    new = find_new(replace(source, keep_in_memory=False, roll=None), memory, progress, times)
+    if asked.only_new and not asked.again:
+        if not new.any():
             raise NothingNewError(
-                f"None of the {len(found.new):,} rows is new: all were released before. Nothing was written. "
+                f"None of the {len(new):,} rows is new: all were released before. Nothing was written. "
                 "To release them once more (what that reveals adds up), add --again."
             )
-        source.new = found.new
-    return found
+        source.new = new
+    return Remembered(memory, int(len(new) - new.sum()))
 
 
 def kept_rolls(ledger: Ledger, source: Source, memory: RowMemory) -> list[KeptRoll]:
@@ -155,33 +155,12 @@ def ledger_forget(folder: Path | str, *, ledger: Path | str | None = None) -> in
     return rows
 
 
-def series_of(source: Source) -> str:
-    """What makes hashes comparable: the encoding, and whether they are of people, of rows or of labelled rows."""
-    schema = source.encoding.schema
-    labelled = source.labelled and schema.label is not None
-    unit = "person" if schema.person is not None else "labelled" if labelled else "row"
-    return f"{unit}/{source.encoding.fingerprint()}"
-
-
-def find_new(source: Source, memory: RowMemory, progress: Progress, times: Codes | None = None) -> Flags:
+def find_new(source: Source, memory: RowMemory, progress: Progress, elsewhere: Codes | None) -> Flags:
     """Which rows (with a person column: rows of which people) the memory does not know; their hashes are left there,
-    pending. `times` says how often each row is known from elsewhere."""
-    buckets = memory.folder / ".dealt"
-    shutil.rmtree(buckets, ignore_errors=True)  # of a run that was killed
-    try:
-        with explained(buckets):
-            buckets.mkdir(mode=0o700)
-        return _find_new(source, memory, buckets, progress, times)
-    finally:
-        shutil.rmtree(buckets, ignore_errors=True)
+    pending. `elsewhere` says how often each row is known from elsewhere."""
+    people, buckets = source.encoding.schema.person is not None, memory.folder / ".dealt"
 
-
-def _find_new(source: Source, memory: RowMemory, buckets: Path, progress: Progress, elsewhere: Codes | None) -> Flags:
-    people = source.encoding.schema.person is not None
-    rows = _deal(source, memory, buckets, progress)
-    new = np.zeros(rows, dtype=np.bool_)
-
-    def fresh() -> Iterator[Hashes]:
+    def fresh(new: Flags) -> Iterator[Hashes]:
         for number in range(BUCKETS):
             path = buckets / f"{number}"
             found = np.fromfile(path, dtype=_RECORD) if path.exists() else np.empty(0, dtype=_RECORD)
@@ -197,7 +176,14 @@ def _find_new(source: Source, memory: RowMemory, buckets: Path, progress: Progre
             new[places] = is_new
             yield hashes[is_new & (np.arange(len(hashes)) == first)] if people else hashes[is_new]
 
-    memory.write_pending(fresh())
+    shutil.rmtree(buckets, ignore_errors=True)  # of a run that was killed
+    try:
+        with explained(buckets):
+            buckets.mkdir(mode=0o700)
+        new = np.zeros(_deal(source, memory, buckets, progress), dtype=np.bool_)
+        memory.write_pending(fresh(new))
+    finally:
+        shutil.rmtree(buckets, ignore_errors=True)
     return new
 
 
@@ -221,8 +207,11 @@ def _deal(source: Source, memory: RowMemory, buckets: Path, progress: Progress) 
 
 def _hashes(source: Source, memory: RowMemory) -> Iterator[tuple[Hashes, Hashes]]:
     """Of every row, and of people also as version 0.1.0 hashed them: what it remembered stays known."""
-    if source.encoding.schema.person is not None:
-        yield from source.person_hashes(memory.hasher.person_key)
+    if source.encoding.schema.person is not None:  # no other column is read
+        first = 0
+        for batch in source.table.blocks(MOST_BLOCK_ROWS):
+            yield source.encoding.person_hashes(batch, memory.hasher.person_key, first_row=first)
+            first += batch.num_rows
         return
 
     def work(block: SourceBlock) -> Hashes:

@@ -13,8 +13,8 @@ The kept rotation depends on the data. Its key says so, and no formal guarantee 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Generator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -228,33 +228,22 @@ MOST_ROWS = 10_000
 """Rows that ICA is tried on; more make it slower and hardly better."""
 
 
-class RotationSearch:
-    """A search as a phase: one pass for the table's covariance and a random part of its rows, then a key.
-
-    The table may exceed the memory. `key` and `result` are there when the phase has finished.
-    """
-
-    key: Key
-    result: SearchResult
-
-    def __init__(self, mechanism: Mechanism, encoding: Encoding, asked: SanitizeAsked) -> None:
-        self.mechanism, self.encoding, self.asked = mechanism, encoding, asked
-
-    def phase(self, progress: Progress = silent) -> Phase:
-        """What the search needs from the table, and the search itself."""
-        return Phase("Sampling", lambda rows: _Sampled.of(rows.X), partial(self._search, progress))
-
-    def _search(self, progress: Progress, found: _Sampled) -> None:
-        asked = self.asked
-        assert asked.search is not None
-        rotation, self.result = search_rotation(
-            sample_of(found.drawn.rows, found.moments, self.encoding),
-            iterations=asked.search,
-            goal=asked.search_goal,
-            scoring="published" if asked.published else asked.search_scoring,
-            progress=progress,
-        )
-        self.key = _key(self.mechanism, rotation, self.result, self.encoding)
+def searched_key(
+    mechanism: Mechanism, encoding: Encoding, asked: SanitizeAsked, progress: Progress
+) -> Generator[Phase, None, tuple[Key, SearchResult]]:
+    """A search of --search: one pass for the table's covariance and a random part of its rows, then a key. The table
+    may exceed the memory."""
+    assert asked.search is not None
+    found: list[_Sampled] = []
+    yield Phase("Sampling", lambda rows: _Sampled.of(rows.X), found.append)
+    rotation, result = search_rotation(
+        sample_of(found[0].rows, found[0].moments, encoding),
+        iterations=asked.search,
+        goal=asked.search_goal,
+        scoring="published" if asked.published else asked.search_scoring,
+        progress=progress,
+    )
+    return _key(mechanism, rotation, result, encoding), result
 
 
 def find_key(
@@ -278,44 +267,38 @@ def find_key(
 def _key(mechanism: Mechanism, rotation: Matrix, result: SearchResult, encoding: Encoding) -> Key:
     blurred = any(mechanism.get_params().get(name) is not None for name in ("noise", "epsilon_record"))
     if result.weak_columns and not blurred:
-        _warn(result)
+        warnings.warn(
+            f"Attackers miss {counted(len(result.weak_columns), 'column')} by a standard deviation below {ENOUGH} of "
+            "the range, and come nearer than the mean alone, whichever rotation is kept. Noise helps here, another "
+            "rotation does not: --param noise=laplace, or --epsilon-record.",
+            WeakRotationWarning,
+            stacklevel=3,
+        )
     return mechanism.key_around(rotation, encoding, searched=result.iterations)
 
 
 @dataclass(frozen=True)
-class _Drawn:
-    """Up to MOST_ROWS rows with the lowest of independent random marks: a uniform part of whatever was added up."""
+class _Sampled:
+    """What the pass adds up: moments of all rows, and up to MOST_ROWS rows with the lowest of independent random marks,
+    a uniform part of whatever was added up."""
 
+    moments: Moments
     rows: Matrix
     marks: Matrix
 
     @classmethod
-    def of(cls, X: Matrix) -> _Drawn:
-        return cls(X, secret_generator().random(len(X)))._lowest()
+    def of(cls, X: Matrix) -> _Sampled:
+        return cls(Moments.of(X), X, secret_generator().random(len(X)))._lowest()
 
-    def __add__(self, other: _Drawn) -> _Drawn:
-        return _Drawn(np.vstack([self.rows, other.rows]), np.concatenate([self.marks, other.marks]))._lowest()
+    def __add__(self, other: _Sampled) -> _Sampled:
+        rows, marks = np.vstack([self.rows, other.rows]), np.concatenate([self.marks, other.marks])
+        return _Sampled(self.moments + other.moments, rows, marks)._lowest()
 
-    def _lowest(self) -> _Drawn:
+    def _lowest(self) -> _Sampled:
         if len(self.marks) <= MOST_ROWS:
             return self
         lowest = np.argpartition(self.marks, MOST_ROWS)[:MOST_ROWS]
-        return _Drawn(self.rows[lowest], self.marks[lowest])
-
-
-@dataclass(frozen=True)
-class _Sampled:
-    """What the pass adds up."""
-
-    moments: Moments
-    drawn: _Drawn
-
-    @classmethod
-    def of(cls, X: Matrix) -> _Sampled:
-        return cls(Moments.of(X), _Drawn.of(X))
-
-    def __add__(self, other: _Sampled) -> _Sampled:
-        return _Sampled(self.moments + other.moments, self.drawn + other.drawn)
+        return _Sampled(self.moments, self.rows[lowest], self.marks[lowest])
 
 
 def sample_of(rows: Matrix, moments: Moments, encoding: Encoding) -> Sample:
@@ -408,16 +391,6 @@ class _Search:
             ),
             weak_columns=tuple(dict.fromkeys(np.array(self.sample.names, dtype=object)[weak].tolist())),
         )
-
-
-def _warn(result: SearchResult) -> None:
-    warnings.warn(
-        f"Attackers miss {counted(len(result.weak_columns), 'column')} by a standard deviation below {ENOUGH} of the "
-        "range, and come nearer than the mean alone, whichever rotation is kept. Noise helps here, another "
-        "rotation does not: --param noise=laplace, or --epsilon-record.",
-        WeakRotationWarning,
-        stacklevel=4,
-    )
 
 
 # Which row of a rotation stands for which column: the best order against naive inference [random-rotation, 4.3].

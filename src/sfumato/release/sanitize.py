@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato import __version__
 from sfumato.core.errors import PrivacyLeakWarning, SchemaError, UsageError
 from sfumato.core.progress import Progress, silent
 from sfumato.core.wording import counted
@@ -31,10 +32,10 @@ from sfumato.release.sanitize_checks import (
     with_person,
     with_target,
 )
-from sfumato.release.sanitize_options import Options, Plan
+from sfumato.release.sanitize_options import Options, Plan, PublicRows
 from sfumato.release.source import play
 from sfumato.release.strength import CHOSEN_ON_UNCHARGED
-from sfumato.release.unfinished import Unfinished, plan_of
+from sfumato.release.unfinished import Unfinished
 from sfumato.release.write_release import (
     InMemory,
     Landing,
@@ -47,6 +48,7 @@ from sfumato.release.write_release import (
 from sfumato.table import Column, Encoding, Schema, Table, open_table
 from sfumato.table.cell_sets import kind_of
 from sfumato.table.infer import check_column
+from sfumato.table.tables import FileMark
 
 if TYPE_CHECKING:  # what few releases need
     from sfumato.release.auditable import Opened
@@ -135,12 +137,14 @@ class _Run:
             from sfumato.release.auditable import opened
 
             self.committed = opened(self.table, self.plan, self.schema, self.landing.target)
-        roll = self._roll()
-        remembered = self._remembered()
+        roll, remembered = self._roll(), None
+        if not (self.mechanism.made_up or self.options.leaves_no_mark):
+            remembered = remember(self.ledger, self.source, self.options, self.until, self.progress)
         kept, self.streams = self._begin(may_go_on=remembered is None)
         fingerprint = self.ledger.fingerprint(self.encoding.width)
-        public = self.options.public_rows()
-        shaped_by = None if public is None else public.shape(self.mechanism, self.encoding, self.ledger)
+        public: PublicRows | None = None
+        if self.options.basis_from is not None:
+            public = PublicRows(self.options, self.mechanism, self.encoding, self.ledger)
         account = Account(self.ledger, self.options, fingerprint, roll, None if kept is None else kept.name)
         in_the_way = self._in_the_way()
 
@@ -148,7 +152,7 @@ class _Run:
             account.charge_fit(self.mechanism, proves=not (in_the_way or self.mechanism.in_the_way()))
 
         rows = play(self._phases(kept), self.source, fingerprint, self.progress, pay)
-        private = shaped_by is not None and shaped_by.holds_private_rows(fingerprint, roll, self.ledger)
+        private = public is not None and public.holds_private_rows(fingerprint, roll, self.ledger)
         if self.committed is not None:
             self.committed.check(self.mechanism)
         recognise(self.mechanism, self.ledger, rows, self.options, private=private)
@@ -166,7 +170,10 @@ class _Run:
             self.landing.remembered(remembered.memory, account.note)
         told = self._told(card, ends, remembered)
         if self.key is not None:  # last: a run that fails leaves no key behind
-            self._keep_key(self.key)
+            to = self.options.key if isinstance(self.options.key, Path) else None
+            if to is not None and not self.key_is_given and not self.options.writes_nothing:
+                self.key.save(to)
+            self.landing.take_key(self.key, is_new=not self.key_is_given, is_kept=to is not None)
         if self.committed is not None:  # and no seed lies beside a release that stands
             self.committed.forget()
         return told
@@ -180,13 +187,6 @@ class _Run:
             self.ledger.keep()  # the key that the fingerprints are made with must outlive this run
         self.source.roll = self.ledger.new_roll(self.source.known_by, people=self.schema.person is not None)
         return self.source.roll
-
-    def _remembered(self) -> Remembered | None:
-        """Which rows are new, where an option asks or the ledger remembers rows of this schema."""
-        if self.mechanism.made_up or self.options.leaves_no_mark:
-            return None
-        wanted = {"only_new": self.options.only_new, "again": self.options.again}
-        return remember(self.ledger, self.source, until=self.until, progress=self.progress, **wanted)
 
     def _begin(self, *, may_go_on: bool) -> tuple[Unfinished | None, Streams]:
         """The run's streams, and where it keeps what it needs to go on if it is killed; None where it cannot."""
@@ -214,11 +214,10 @@ class _Run:
     def _phases(self, kept: Unfinished | None) -> Iterator[Phase]:
         """All passes over the table before rows are released: a search for a key, if there is one, comes first."""
         if self.options.search is not None:
-            from sfumato.release.rotation_search import RotationSearch  # brings scikit-learn with it
+            from sfumato.release.rotation_search import searched_key  # brings scikit-learn with it
 
-            search = RotationSearch(self.mechanism, self.encoding, self.options)
-            yield search.phase(self.progress)
-            self.key, self.search = search.key, search.result
+            found = yield from searched_key(self.mechanism, self.encoding, self.options, self.progress)
+            self.key, self.search = found
         else:
             self.key = self._known_key(kept)
         yield from self.mechanism.phases(Given(self.encoding, self.key, self.streams, not self.options.unlabelled))
@@ -236,13 +235,6 @@ class _Run:
             return kept.secret(lambda: self.mechanism.draw_key(self.encoding))
         # A trial repeats, so that advice does; its key is never kept, as one from a seed that others know might be.
         return self.mechanism.draw_key(self.encoding, None if self.options.trial is None else self.streams)
-
-    def _keep_key(self, key: Key) -> None:
-        """A new key goes to --key if a place is named there, else beside the release."""
-        to = self.options.key if isinstance(self.options.key, Path) else None
-        if to is not None and not self.key_is_given and not self.options.writes_nothing:
-            key.save(to)
-        self.landing.take_key(key, is_new=not self.key_is_given, is_kept=to is not None)
 
     def _ends_read(self) -> Mapping[str, Column]:
         """Where the table's numbers end. That is remembered, so that it is known again if it is called public."""
@@ -322,13 +314,38 @@ class _Run:
         )
 
 
+def plan_of(options: Options, table: Table, **about: Any) -> dict[str, Any]:
+    """All that must be the same when a run goes on, under the words that a refusal uses."""
+    marks = [FileMark.of(path.absolute()) for path in table.files]
+    given = options.key if options.key is not None and options.key_is_given else None
+    key = given if given is None or isinstance(given, Key) else Key.load(given)
+    return {
+        "files": [[str(mark.path), mark.size, mark.changed, mark.node] for mark in marks],
+        "version of sfumato": __version__,
+        "type of a column": [f"{one.name}: {one.type}" for one in table.arrow_schema],
+        "--missing": list(table.missing),
+        "--format": options.format,
+        "--like-original": options.like_original,
+        "--out-of-bounds": options.out_of_bounds,
+        "--max-rows-per-person": options.max_rows_per_person,
+        "--unlabelled": options.unlabelled,
+        "--private-label": options.private_label,
+        "--seed": options.seed,
+        "--cohort": options.cohort,
+        "--key": None if key is None else key.commitment(),
+        **about,
+    }
+
+
 def settled(plan: Plan, table: Table) -> tuple[Schema, Plan]:
     """The schema with all that was asked for, and the plan where it follows from the table's values."""
     options = plan.options
     schema = schema_for(table, options.agreed_schema(), options.label, options.person, agreed=options.terms is not None)
     if options.target is not None:
         schema = schema.with_target(options.target)
-    schema = options.with_own_noise(schema)
+    if options.columns and options.terms is not None:
+        raise UsageError("The study settles how every column is blurred. Leave --column-param out.")
+    schema = schema.with_noise(options.columns)
     if options.privacy_loss is None:
         return schema, plan
     from sfumato.release.privacy_loss import with_privacy_loss  # brings scipy.stats with it

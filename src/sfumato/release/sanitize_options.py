@@ -5,10 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from operator import add
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -42,64 +40,36 @@ HARDLY_EVER = 1e-4
 THE_TABLE, RELEASED = "the table itself", "a table that your ledger knows as released"
 
 
-@dataclass(frozen=True)
 class PublicRows:
-    """A table that anybody may have, and why; `conditional` where no proof is wanted."""
+    """The rows of --basis-from, which anybody may have, as the ledger would know them again. They give the mechanism
+    their principal components."""
 
-    table: Any
-    reason: str | None
-    conditional: bool = False
-
-    def check(self, mechanism: Mechanism, parameters: Any) -> None:
-        """What can be refused before any table is read."""
-        if "basis" not in mechanism.get_params(deep=False):
-            raise UsageError(f"--basis-from gives principal-laplace its basis, but {mechanism.name} has none.")
-        for given in ("basis", "basis_reason"):
-            if given in parameters:
-                raise UsageError(f"The basis comes from --basis-from and the reason from --reason. Leave {given} out.")
-        if not self.conditional and not is_reason(self.reason):
-            raise UsageError(
-                "--basis-from needs a --reason: say in one sentence why these rows are public (who published them)."
-            )
-
-    def shape(self, mechanism: Mechanism, encoding: Encoding, ledger: Ledger) -> ShapedBy:
-        """Give the mechanism the principal components of the public rows; returns what they are known again by."""
+    def __init__(self, options: Options, mechanism: Mechanism, encoding: Encoding, ledger: Ledger) -> None:
         from sfumato.mechanisms.basis import principal_components
 
         only_private = Encoding(Schema(encoding.schema.private))
-        source = Source(open_table(self.table), only_private, labelled=False)
-        source.roll = roll = ledger.new_roll(source.known_by, people=False)
-        fingerprint = ledger.fingerprint(encoding.width)
-        parts = []
+        source = Source(open_table(options.basis_from), only_private, labelled=False)
+        source.roll = self.roll = ledger.new_roll(source.known_by, people=False)
+        fingerprint, moments = ledger.fingerprint(encoding.width), Moments.empty(encoding.width)
         try:
             for block in source.blocks():
-                parts.append(Moments.of(block.X))
+                moments += Moments.of(block.X)
                 fingerprint.add(block.X)
                 assert block.told is not None
-                roll.add(block.told)
+                self.roll.add(block.told)
         except (TableError, SchemaError) as error:
             raise type(error)(f"The public rows of --basis-from cannot be used: {error}") from None
-        moments = reduce(add, parts, Moments.empty(encoding.width))
         # A release that is to be conditional is so whatever is found: its card is no test for who is in a table.
-        reason = None if self.conditional else self.reason
+        reason = None if options.conditional else options.reason
         mechanism.set_params(basis=principal_components(moments), basis_reason=reason)
-        return ShapedBy(roll, fingerprint.hexdigest(), self.conditional)
-
-
-class ShapedBy(NamedTuple):
-    """The rows that shaped a basis, as the ledger would know them again."""
-
-    roll: Roll
-    fingerprint: str
-    conditional: bool
+        self.fingerprint, self.conditional = fingerprint.hexdigest(), options.conditional
 
     def holds_private_rows(self, fingerprint: Fingerprint, roll: Roll | None, ledger: Ledger) -> bool:
         """Whether there are rows of the table or of one released before: refused, unless no proof is wanted. How many
         they are is for the owner's eyes only."""
-        found = self._private(fingerprint, roll, ledger)
-        if found is None:
+        rows, whose = self._private(fingerprint, roll, ledger)
+        if not rows:
             return False
-        rows, whose = found
         told = (
             f"{rows:,} of the {len(self.roll):,} rows of --basis-from are rows of {whose}, more than chance explains. "
             "Those are private, and a basis made from them reveals something about the people in them."
@@ -109,8 +79,8 @@ class ShapedBy(NamedTuple):
         warnings.warn(f"{told} Nothing is proved, and the card does not tell why.", PrivacyLeakWarning, stacklevel=2)
         return True
 
-    def _private(self, fingerprint: Fingerprint, roll: Roll | None, ledger: Ledger) -> tuple[int, str] | None:
-        """How many of the rows are private ones, and whose; None where chance explains what there is."""
+    def _private(self, fingerprint: Fingerprint, roll: Roll | None, ledger: Ledger) -> tuple[int, str]:
+        """How many of the rows are private ones, and whose; 0 where chance explains what there is."""
         if self.fingerprint == fingerprint.hexdigest():
             return len(self.roll), THE_TABLE
         tags = self.roll.tags
@@ -126,7 +96,7 @@ class ShapedBy(NamedTuple):
             theirs = kept.rows() if tags == kept.tags else joined(kept.over(tags))
             if rows := shared_beyond_chance(joined(self.roll.over(tags)), theirs):
                 return rows, RELEASED
-        return None
+        return 0, ""
 
 
 def shared_beyond_chance(public: Prints, private: Prints) -> int:
@@ -229,22 +199,8 @@ class Options(Wanted):
             return Streams(self.run_key)
         return None if self.noise_seed is None else Streams.seeded(self.noise_seed)
 
-    def with_own_noise(self, schema: Schema) -> Schema:
-        """The schema with what the owner chose for single columns; a study has settled that for all."""
-        if self.columns and self.terms is not None:
-            raise UsageError("The study settles how every column is blurred. Leave --column-param out.")
-        return schema.with_noise(self.columns)
-
-    def public_rows(self) -> PublicRows | None:
-        """The rows that a basis is made from, where some were given."""
-        if self.basis_from is None and self.reason is not None:
-            raise UsageError("--reason says why the rows of --basis-from are public. Give both, or neither.")
-        if self.basis_from is None and self.conditional:
-            raise UsageError("--conditional goes on without a proof where rows of --basis-from are private. Give both.")
-        return None if self.basis_from is None else PublicRows(self.basis_from, self.reason, self.conditional)
-
-    def strength(self) -> Strength:
-        """How strong the noise is to be, under the terms of a study where there are any."""
+    def settle(self) -> Plan:
+        """Mechanism and strength, once everything that can be refused without a table was."""
         others = (self.epsilon, self.epsilon_record, self.max_posterior, self.terms)
         if self.privacy_loss is not None and any(one is not None for one in others):
             raise UsageError(
@@ -253,9 +209,11 @@ class Options(Wanted):
             )
         wanted = replace(self, parameters=self._parameters())
         if self.config is None:
-            return wanted.under(self.terms, self.schema)
-        config = self.config if isinstance(self.config, Config) else Config.load(self.config)
-        return config.settle(wanted, self.terms, self.schema)
+            strength = wanted.under(self.terms, self.schema)
+        else:
+            config = self.config if isinstance(self.config, Config) else Config.load(self.config)
+            strength = config.settle(wanted, self.terms, self.schema)
+        return Plan(self, strength, self._checked_mechanism(strength))
 
     def _parameters(self) -> Mapping[str, Any]:
         """The owner's own, with the paper's where it is to be as published."""
@@ -290,12 +248,7 @@ class Options(Wanted):
         """What the engine can do."""
         return ENGINES[self.engine]
 
-    def settle(self) -> Plan:
-        """Mechanism and strength, once everything that can be refused without a table was."""
-        strength = self.strength()
-        return Plan(self, strength, self.checked_mechanism(strength))
-
-    def checked_mechanism(self, strength: Strength) -> Mechanism:
+    def _checked_mechanism(self, strength: Strength) -> Mechanism:
         """The mechanism, once all that can be checked without a table was."""
         if self.cohort is not None and not (0 < len(self.cohort.strip()) <= 100 and self.cohort.isprintable()):
             raise UsageError("--cohort must be a name of at most 100 characters, on one line.")
@@ -304,8 +257,7 @@ class Options(Wanted):
         if mechanism.whole_table and not self.engine_can.hold_table:
             raise UsageError(f"{mechanism.name} needs the whole table at once. Use --engine memory.")
         self._check_search(mechanism)
-        if (public := self.public_rows()) is not None:
-            public.check(mechanism, strength.parameters)
+        self._check_public_rows(mechanism, strength.parameters)
         if self.auditable is not None or self.answer is not None:
             self._check_repeatable(mechanism)
         if self.again and not self.only_new:
@@ -321,6 +273,26 @@ class Options(Wanted):
                 "--resume counts a killed run once, and an experiment is not counted. Leave out one of them."
             )
         return mechanism
+
+    def _check_public_rows(self, mechanism: Mechanism, parameters: Mapping[str, Any]) -> None:
+        """What of --basis-from can be refused before any table is read."""
+        if self.basis_from is None:
+            if self.reason is not None:
+                raise UsageError("--reason says why the rows of --basis-from are public. Give both, or neither.")
+            if self.conditional:
+                raise UsageError(
+                    "--conditional goes on without a proof where rows of --basis-from are private. Give both."
+                )
+            return
+        if "basis" not in mechanism.get_params(deep=False):
+            raise UsageError(f"--basis-from gives principal-laplace its basis, but {mechanism.name} has none.")
+        for given in ("basis", "basis_reason"):
+            if given in parameters:
+                raise UsageError(f"The basis comes from --basis-from and the reason from --reason. Leave {given} out.")
+        if not self.conditional and not is_reason(self.reason):
+            raise UsageError(
+                "--basis-from needs a --reason: say in one sentence why these rows are public (who published them)."
+            )
 
     def _check_repeatable(self, mechanism: Mechanism) -> None:
         """Refuse, before a table is read, what an auditor could not recompute."""

@@ -8,20 +8,21 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from sfumato.core.array_types import Codes, Flags, Floats, Hashes
+from sfumato.core.array_types import Codes, Flags, Floats
 from sfumato.core.errors import TableError
 from sfumato.core.progress import Progress
 from sfumato.core.wording import counted
 from sfumato.guarantee.person_hash import Fingerprint
 from sfumato.ledger.roll import Roll, Told
 from sfumato.mechanisms.phases import Phase
+from sfumato.release.unfinished import Unfinished
 from sfumato.table import Encoding, Table
 from sfumato.table.cell_sets import cell_words
 from sfumato.table.filling import BLIND, REFUSE, column_of
@@ -110,20 +111,6 @@ class SourceBlock:
     ends: dict[str, tuple[float, float]] = field(default_factory=dict)
     """The smallest and the largest value of each column of numbers, for the owner alone."""
 
-    def without_rows(self) -> SourceBlock:
-        """What is left to note once the rows were worked through: their memory is free for the next block."""
-        return replace(self, X=np.empty((0, self.X.shape[1])), y=None, told=None)
-
-
-class KeptSums(Protocol):
-    """Sums of whole passes, kept for a run that is killed and goes on."""
-
-    def saved_sum(self) -> Any:
-        """The sum of the next pass, if an earlier run finished it."""
-
-    def save_sum(self, found: Any) -> None:
-        """Keep the sum of the pass that was just made."""
-
 
 @dataclass
 class Source:
@@ -152,7 +139,8 @@ class Source:
     ends: dict[str, tuple[float, float]] = field(default_factory=dict)
     """The smallest and the largest value of each column of numbers, once a fit has gone through the table."""
     most_rows_of_a_person: int = 0
-    kept: KeptSums | None = field(default=None, repr=False)
+    kept: Unfinished | None = field(default=None, repr=False)
+    """Where sums of whole passes are kept for a run that is killed and goes on."""
     _kept: list[SourceBlock] = field(default_factory=list, repr=False)
     _complete: bool = field(default=False, repr=False)
 
@@ -208,13 +196,6 @@ class Source:
                 rows, batch = rows[keep], batch.filter(pa.array(keep))
         return Piece(number, rows, batch, first)
 
-    def person_hashes(self, key: bytes) -> Iterator[tuple[Hashes, Hashes]]:
-        """Whom every row belongs to, block by block, now and as version 0.1.0 hashed it; no other column is read."""
-        first = 0
-        for batch in self.table.blocks(MOST_BLOCK_ROWS):
-            yield self.encoding.person_hashes(batch, key, first_row=first)
-            first += batch.num_rows
-
     def encode(self, piece: Piece | SourceBlock) -> SourceBlock:
         """The encoded rows of a piece; changes nothing, so that several threads may encode."""
         if isinstance(piece, SourceBlock):
@@ -230,16 +211,14 @@ class Source:
         encoded = self.encoding.encode(
             piece.batch, self.out_of_bounds, unknown=unknown, first_row=piece.first_row, out=room
         )
-        told_people = self.told(piece)
-        if not self.labelled or self.encoding.schema.label is None:
-            return SourceBlock(piece.number, piece.rows, encoded.X, None, encoded.clipped, told_people, encoded.ends)
-        codes = self.encoding.encode_label(
-            piece.batch, unknown=unknown, may_be_empty=self.blind, first_row=piece.first_row
-        )
-        if self.blind and not (told := codes >= 0).all():
-            rows, X, codes = piece.rows[told], encoded.X[told], codes[told]
-            return SourceBlock(piece.number, rows, X, codes, encoded.clipped, ends=encoded.ends)
-        return SourceBlock(piece.number, piece.rows, encoded.X, codes, encoded.clipped, told_people, encoded.ends)
+        rows, X, codes, told = piece.rows, encoded.X, None, self.told(piece)
+        if self.labelled and self.encoding.schema.label is not None:
+            codes = self.encoding.encode_label(
+                piece.batch, unknown=unknown, may_be_empty=self.blind, first_row=piece.first_row
+            )
+            if self.blind and not (there := codes >= 0).all():
+                rows, X, codes, told = rows[there], X[there], codes[there], None
+        return SourceBlock(piece.number, rows, X, codes, encoded.clipped, told, encoded.ends)
 
     @property
     def known_by(self) -> tuple[str, ...]:
@@ -277,7 +256,9 @@ class Source:
         def encode_and_work(piece: Piece | SourceBlock) -> tuple[SourceBlock, Out]:
             block = self.encode(piece)
             made = work(block)
-            return (block if self.keep_in_memory else block.without_rows()), made
+            if not self.keep_in_memory:  # what is left to note: the memory of the rows is free for the next block
+                block = replace(block, X=np.empty((0, block.X.shape[1])), y=None, told=None)
+            return block, made
 
         clipped = self.clipped  # a pass that leaves blocks out cannot count anew
         pieces = (piece for piece in self.pieces() if piece.number >= after)
@@ -388,7 +369,9 @@ def _add_up(phase: Phase, source: Source, progress: Progress, fingerprint: Finge
 
     total = source.add_up(work, seen)
     if source.roll is not None and total is not None and len(source.roll) != total.rows:
-        _tell(source)  # a killed run had made this pass, and kept the sums only
+        for told in source.each(lambda block: block.told):  # a killed run had made this pass, and kept the sums only
+            if told is not None:
+                source.roll.add(told)
     source.roll = None  # told once
     if total is None:
         return _Sum(0, phase.observe(source.no_rows()))
@@ -396,11 +379,3 @@ def _add_up(phase: Phase, source: Source, progress: Progress, fingerprint: Finge
     if fingerprint is not None and total.sums is not None:
         fingerprint.merge(total.sums, total.rows)
     return total
-
-
-def _tell(source: Source) -> None:
-    roll = source.roll
-    assert roll is not None
-    for told in source.each(lambda block: block.told):
-        if told is not None:
-            roll.add(told)

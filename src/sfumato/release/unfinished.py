@@ -19,14 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sfumato import __version__
 from sfumato.core.errors import UsageError
 from sfumato.core.files import write_whole
 from sfumato.guarantee import Key
 from sfumato.noise import Streams
-from sfumato.release.sanitize_options import Options
-from sfumato.table import Table
-from sfumato.table.tables import FileMark
 
 WORK, PLAN, KEY, SECRET = ".run", "plan.json", "noise.key", "key.json"
 
@@ -182,29 +178,6 @@ class _SumsOnly(pickle.Unpickler):
             if array or (isinstance(found, type) and found.__module__ == module):  # not what a module of ours imports
                 return found
         raise pickle.UnpicklingError("something that is no sum")
-
-
-def plan_of(options: Options, table: Table, **about: Any) -> dict[str, Any]:
-    """All that must be the same when a run goes on, under the words that a refusal uses."""
-    marks = [FileMark.of(path.absolute()) for path in table.files]
-    given = options.key if options.key is not None and options.key_is_given else None
-    key = given if given is None or isinstance(given, Key) else Key.load(given)
-    return {
-        "files": [[str(mark.path), mark.size, mark.changed, mark.node] for mark in marks],
-        "version of sfumato": __version__,
-        "type of a column": [f"{one.name}: {one.type}" for one in table.arrow_schema],
-        "--missing": list(table.missing),
-        "--format": options.format,
-        "--like-original": options.like_original,
-        "--out-of-bounds": options.out_of_bounds,
-        "--max-rows-per-person": options.max_rows_per_person,
-        "--unlabelled": options.unlabelled,
-        "--private-label": options.private_label,
-        "--seed": options.seed,
-        "--cohort": options.cohort,
-        "--key": None if key is None else key.commitment(),
-        **about,
-    }
 
 
 def _without_comments(value: Any) -> Any:
