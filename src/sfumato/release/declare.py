@@ -23,9 +23,15 @@ class CopiedError(UsageError):
     """A bound that is what was read off the table, or nearly: some person's value, or just what a form says. `ends` are
     those of the range."""
 
-    def __init__(self, sentence: str, ends: Sequence[str]) -> None:
-        super().__init__(sentence)
+    def __init__(self, path: Path, column: Column, ends: Sequence[str], why: str) -> None:
         self.ends = tuple(ends)
+        # Round numbers that stand in a form may well be where the table ends.
+        super().__init__(
+            f"Column {column.name!r}: its {' and '.join(END_NAMES[end] for end in ends)} bound {why}. Type what you "
+            f"know from elsewhere: {example(path, column)}. If your source says just these numbers, write them into "
+            f"{path} by hand, with `source: public` and a `reason:` that names the source. `sfumato show` then tells "
+            "readers that they rest on your word, and tells you that they end where the table does."
+        )
 
 
 @dataclass(frozen=True)
@@ -54,10 +60,15 @@ def declare(
     and are not typed again, and all columns at once where any was read.
     """
     typed = typed or Typed()
-    _check_typed(names, reason, typed)
+    if not reason.strip():
+        raise UsageError("--reason must say how the bounds are known without this table.")
+    if typed.given and (names is None or len(names) != 1):
+        raise UsageError("--low, --high and --categories are typed for one column at a time. Give one --column.")
     declaring = Declaring(path, ledger)
     schema = declaring.schema
-    wanted = names or _learned(schema)
+    wanted = names or [
+        one.name for one in schema.columns if one.role in ("private", "label") and one.source == "learned"
+    ]
     read = [name for name in wanted if declaring.was_read(name)]
     if names is None and read:
         raise UsageError(
@@ -87,25 +98,18 @@ class Declaring:
 
     def declare(self, name: str, reason: str, typed: Typed) -> None:
         """Take one column, or refuse it and leave the schema as it is."""
-        column = _with(self.schema[name], typed)
-        _check(column, typed, self.was_read(name), self._memory, self._path)
+        column, path = _with(self.schema[name], typed), self._path
+        if column.kind in NUMBERS:
+            _check_range(column, typed, self.was_read(name), self._memory, path)
+        elif typed.categories is None and self.was_read(name):
+            raise UsageError(
+                f"Column {name!r}: its categories were read off the table. Type them again from your source: "
+                f"{example(path, column)}"
+            )
         if name in self._marked and typed.given:
-            _check_against(self.schema[name], column, self._path)
+            _check_against(self.schema[name], column, path)
         domain = {key: getattr(column, key) for key in (*ENDS, "categories")}
         self.schema = self.schema.with_column(name, **domain, source="public", reason=reason.strip())
-
-
-def _check_typed(names: Sequence[str] | None, reason: str, typed: Typed) -> None:
-    """Refuse a declaration without a reason, and values that cannot be assigned to a column."""
-    if not reason.strip():
-        raise UsageError("--reason must say how the bounds are known without this table.")
-    if typed.given and (names is None or len(names) != 1):
-        raise UsageError("--low, --high and --categories are typed for one column at a time. Give one --column.")
-
-
-def _learned(schema: Schema) -> list[str]:
-    """Released columns whose ranges or categories have not been declared yet."""
-    return [one.name for one in schema.columns if one.role in ("private", "label") and one.source == "learned"]
 
 
 def in_words(column: Column) -> str:
@@ -117,18 +121,8 @@ def in_words(column: Column) -> str:
     return f"{said}, may be empty" if column.missing else said
 
 
-def _check(column: Column, typed: Typed, read: bool, memory: ReadOff, path: Path) -> None:
-    """Refuse a range that was read and not typed, or that is a copy of what was read."""
-    if column.kind in NUMBERS:
-        _check_range(column, typed, read, memory, path)
-    elif read and typed.categories is None:
-        raise UsageError(
-            f"Column {column.name!r}: its categories were read off the table. Type them again from your source: "
-            f"{example(path, column)}"
-        )
-
-
 def _check_range(column: Column, typed: Typed, read: bool, memory: ReadOff, path: Path) -> None:
+    """Refuse a range that was read and not typed, or that is a copy of what was read."""
     where = f"Column {column.name!r}"
     if column.low is None or column.high is None:
         raise SchemaError(f"{where} has no bounds to declare. Type them: {example(path, column)}")
@@ -137,18 +131,12 @@ def _check_range(column: Column, typed: Typed, read: bool, memory: ReadOff, path
             f"{where} was read off a table, but not under this ledger: its bounds cannot be compared with what was "
             f"read. Type those that you know: {example(path, column)}"
         )
-    is_code = _is_code(column)
-    copied = [
-        end for end in memory.copied_ends(column) if end not in typed.given or not (is_code or _is_plain(column, end))
-    ]
+    plain = ENDS if _is_code(column) else [end for end in ENDS if _is_plain(column, end)]
+    copied = [end for end in memory.copied_ends(column) if end not in typed.given or end not in plain]
     if copied:
-        ends = " and ".join(END_NAMES[end] for end in copied)
-        raise CopiedError(
-            f"{where}: its {ends} bound {'are' if len(copied) > 1 else 'is'} what was read off the table, or a "
-            "rounding of it, which is some person's value. Type what you know from elsewhere: "
-            f"{example(path, column)}{_by_hand(path)}",
-            copied,
-        )
+        many = "are" if len(copied) > 1 else "is"
+        why = f"{many} what was read off the table, or a rounding of it, which is some person's value"
+        raise CopiedError(path, column, copied, why)
 
 
 def _check_against(read: Column, column: Column, path: Path) -> None:
@@ -157,21 +145,7 @@ def _check_against(read: Column, column: Column, path: Path) -> None:
         return
     ends = [end for end in ENDS if about_equal(column, read, end) and not _is_plain(column, end)]
     if ends:
-        raise CopiedError(
-            f"Column {column.name!r}: its {' and '.join(END_NAMES[end] for end in ends)} bound is what the file says "
-            "was read off a table, or a thousandth from it. Type what you know from elsewhere: "
-            f"{example(path, column)}{_by_hand(path)}",
-            ends,
-        )
-
-
-def _by_hand(path: Path) -> str:
-    """Round numbers that stand in a form may well be where the table ends."""
-    return (
-        f". If your source says just these numbers, write them into {path} by hand, with `source: public` and a "
-        "`reason:` that names the source. `sfumato show` then tells readers that they rest on your word, and tells you "
-        "that they end where the table does."
-    )
+        raise CopiedError(path, column, ends, "is what the file says was read off a table, or a thousandth from it")
 
 
 def _is_code(column: Column) -> bool:

@@ -21,7 +21,6 @@ from sfumato.guarantee import Card, Key
 from sfumato.ledger.row_memory import name_release
 from sfumato.release.asked import RELEASE_FORMATS
 from sfumato.release.noted import Sanitized
-from sfumato.release.sanitize_checks import released_target
 from sfumato.release.signature import COUNTS, keep_signature
 from sfumato.release.write_release import CARD_METADATA, MODEL, InFolder, InMemory, check_replaceable
 from sfumato.table import Encoding, open_table
@@ -71,8 +70,18 @@ class Release:
     def public(cls, folder: Path | str) -> Release:
         """What anybody may read of a release; rows are read when they are asked for."""
         folder = Path(folder)
-        card = Card.load(folder)
-        check_embedded_card(folder, card)
+        card, rows = Card.load(folder), folder / "release.parquet"
+        if rows.is_file():  # it carries its card too: one that was edited only beside it is found out
+            try:
+                with pq.ParquetFile(rows) as file:
+                    embedded = card_inside(file)
+            except (pa.ArrowException, OSError):
+                told = f"{rows} cannot be read as Parquet: it is damaged, truncated or of another format."
+                raise TableError(told) from None
+            if embedded is not None and not card.says_the_same(embedded):
+                raise CardError(
+                    f"The card beside the release in {folder} is not the one inside it: one of them was edited."
+                )
         return cls(card, folder=folder, kind=kind_of(None))
 
     @classmethod
@@ -214,7 +223,15 @@ class Release:
     @cached_property
     def target(self) -> Floats:
         """The number to predict, as it was; refused where the card names none."""
-        return released_target(self.arrow, self.card)
+        name, rows = self.card.target, self.arrow
+        if name is None:
+            raise CardError("The release has no number to predict (sanitize --target).")
+        if name not in rows.column_names:
+            raise TableError(f"The release lacks the column {name!r} that its card names.")
+        found, empty = checked(numbers(rows[name], name), name)
+        if empty is not None and empty.any():
+            raise TableError(f"Column {name!r} of the release has empty cells: it was changed or damaged.")
+        return found
 
     @cached_property
     def _matrix(self) -> tuple[Matrix, Codes | None]:
@@ -310,20 +327,6 @@ def open_release(folder: Path | str, key: Path | str | None = None) -> Release:
     return Release.open(folder, None if key is None else Path(key))
 
 
-def check_embedded_card(folder: Path, card: Card) -> None:
-    """A Parquet release carries its card too: one that was edited only beside it is found out."""
-    path = folder / "release.parquet"
-    if not path.is_file():
-        return
-    try:
-        with pq.ParquetFile(path) as file:
-            embedded = card_inside(file)
-    except (pa.ArrowException, OSError):
-        raise TableError(f"{path} cannot be read as Parquet: it is damaged, truncated or of another format.") from None
-    if embedded is not None and not card.says_the_same(embedded):
-        raise CardError(f"The card beside the release in {folder} is not the one inside it: one of them was edited.")
-
-
 def card_inside(file: pq.ParquetFile) -> bytes | None:
     """The card that a release carries. A file holds such words twice, for Parquet and for Arrow: two cards are none."""
     card: bytes | None = (file.metadata.metadata or {}).get(CARD_METADATA)
@@ -363,15 +366,12 @@ def matrix_of(table: pa.Table, card: Card, first_row: int = 0) -> tuple[Matrix, 
     if card.is_columnwise:
         ranks = card.post_processing is None
         return recode(encoding, table, ranks=ranks, unreported=left_out, first_row=first_row), codes
-    columns = [_component(table[name], name, first_row, left_out=name in left_out) for name in names]
+    columns = []
+    for name in names:  # numbers all of them, but for those that are not reported
+        found, empty = checked(numbers(table[name], name, first_row), name, first_row)
+        if empty is not None and empty.any():
+            if name not in left_out:
+                raise unstated(name, first_row + int(empty.argmax()) + 1)
+            found = np.where(empty, np.nan, found)
+        columns.append(found)
     return np.column_stack(columns), codes
-
-
-def _component(cells: pa.ChunkedArray, name: str, first_row: int, *, left_out: bool) -> Matrix:
-    """A column of a mixing release: numbers all of them, but for those that are not reported."""
-    found, empty = checked(numbers(cells, name, first_row), name, first_row)
-    if empty is None or not empty.any():
-        return found
-    if not left_out:
-        raise unstated(name, first_row + int(empty.argmax()) + 1)
-    return np.where(empty, np.nan, found)

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from sfumato.channels import RandomizedResponse
 from sfumato.core.array_types import Floats
-from sfumato.core.errors import CardError, SchemaError, TableError, UsageError
+from sfumato.core.errors import SchemaError, TableError, UsageError
 from sfumato.core.wording import counted, first_names
-from sfumato.guarantee import Card, Guarantee
+from sfumato.guarantee import Guarantee
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.mechanisms import Mechanism
 from sfumato.release.sanitize_options import Options, Plan
@@ -32,17 +32,7 @@ def with_target(laid: Iterator[Laid], table: Table, target: Column | None) -> It
     if target is None:
         yield from laid
         return
-    values = target_values(table, target.name)
-    for rows, source in laid:
-        assert source is not None  # rows that belong to nobody were refused
-        here = values[source]
-        whole = pa.array(np.rint(here).astype(np.int64) if target.kind == "integer" else here)
-        yield rows.append_column(target.name, whole), source
-
-
-def target_values(table: Table, name: str) -> Floats:
-    """All of them; an empty cell cannot be predicted from."""
-    found, first, empty, where = [], 0, 0, 0
+    found, first, empty, where, name = [], 0, 0, 0, target.name
     for batch in table.blocks(BLOCK):
         cells, missing = checked(numbers(batch.column(name), name, first), name, first)
         if missing is not None and missing.any():
@@ -55,20 +45,12 @@ def target_values(table: Table, name: str) -> Floats:
             f"The target {name!r} is missing in {counted(empty, 'row')}, first in row {where}. Remove rows without it "
             "first."
         )
-    return np.concatenate(found)
-
-
-def released_target(rows: pa.Table, card: Card) -> Floats:
-    """The number to predict of released rows."""
-    name = card.target
-    if name is None:
-        raise CardError("The release has no number to predict (sanitize --target).")
-    if name not in rows.column_names:
-        raise TableError(f"The release lacks the column {name!r} that its card names.")
-    found, empty = checked(numbers(rows[name], name), name)
-    if empty is not None and empty.any():
-        raise TableError(f"Column {name!r} of the release has empty cells: it was changed or damaged.")
-    return found
+    values = np.concatenate(found)
+    for rows, source in laid:
+        assert source is not None  # rows that belong to nobody were refused
+        here = values[source]
+        whole = pa.array(np.rint(here).astype(np.int64) if target.kind == "integer" else here)
+        yield rows.append_column(name, whole), source
 
 
 def alone(values: Floats) -> int:
@@ -85,7 +67,16 @@ def check_table(plan: Plan, encoding: Encoding, names: Sequence[str]) -> None:
         raise UsageError(
             "--max-rows-per-person needs a column that says whose row each one is. Give one the role person."
         )
-    check_label(schema, names, options)
+    # Rows that are to be classified have no label, and are released into the space of rows that have one.
+    if options.unlabelled and options.private_label:
+        raise UsageError(
+            "--unlabelled leaves the column to predict out, so there is none to keep private. Leave out one of the two."
+        )
+    if schema.label is not None and schema.label.name not in names and not options.unlabelled:
+        raise TableError(
+            f"The table has no column {schema.label.name!r}, which the schema names as the one to predict. "
+            "If these are rows to be classified, add --unlabelled."
+        )
     check_target(schema, names, mechanism, options)
     if options.engine_can.spread and schema.person is not None:
         raise UsageError("--engine spark cannot count the rows of one person yet. Use --engine stream.")
@@ -147,20 +138,6 @@ def read_off(schema: Schema) -> list[str]:
     """Columns whose ranges or categories were read off the table: no proof can rest on them."""
     released = (*schema.private, *([schema.label] if schema.label else []))
     return [column.name for column in released if column.source == "learned"]
-
-
-def check_label(schema: Schema, names: Sequence[str], options: Options) -> None:
-    """Rows that are to be classified have no label, and are released into the space of rows that have one."""
-    label = schema.label
-    if options.unlabelled and options.private_label:
-        raise UsageError(
-            "--unlabelled leaves the column to predict out, so there is none to keep private. Leave out one of the two."
-        )
-    if label is not None and label.name not in names and not options.unlabelled:
-        raise TableError(
-            f"The table has no column {label.name!r}, which the schema names as the one to predict. "
-            "If these are rows to be classified, add --unlabelled."
-        )
 
 
 def check_target(schema: Schema, names: Sequence[str], mechanism: Mechanism, options: Options) -> None:
