@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 import skops.io
@@ -194,3 +196,14 @@ def test_wrong_arguments_are_named(parameters, fit, words):
 def test_wrong_summaries_are_refused(wrong):
     with pytest.raises(ValueError, match="of a NoiseSummary"):
         NoiseSummary(**({"noise_variance": [1.0], "noise_fourth_moment": [6.0]} | wrong))
+
+
+def test_what_was_laid_out_for_queries_is_made_anew_from_a_copy():
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(300, 3)), rng.integers(2, size=300)
+    model = RadiusVote(prior_correction=False, radius=1.0).fit(X, y)
+    first, again = model.predict_proba(X + 0.1), model.predict_proba(X + 0.1)
+    packed = pickle.dumps(model)
+    assert (first == again).all()
+    assert (pickle.loads(packed).predict_proba(X + 0.1) == first).all()
+    assert len(packed) < 3 * X.nbytes

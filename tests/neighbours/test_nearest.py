@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
 from sfumato.table.neighbours.nearest import nearest, nearest_without
+from sfumato.table.neighbours.tiles import Placed
 
 
 def brute_force(queries, rows, k, exclude_self=False):
@@ -31,6 +32,17 @@ def test_nearest_is_brute_force(k, exclude_self, workers):
     expected, index = brute_force(queries, rows, k, exclude_self)
     assert (indices == index).all()
     np.testing.assert_allclose(distances, expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_rows_that_were_laid_out_in_another_order_have_the_same_nearest(k):
+    """Many rows lie on each query, so that the order in which they are met would show; asked twice, and further out."""
+    rng = np.random.default_rng(1)
+    rows, order = rng.integers(0, 3, (3_000, 4)) / 10, rng.permutation(3_000)
+    placed = Placed(rows, order=order, keep=True)
+    for queries in (rows[:50], rows[:50] + 0.05, 100 * rows[:50]):
+        for mine, plain in zip(nearest(queries, rows, k, placed=placed), nearest(queries, rows, k), strict=True):
+            assert (mine == plain).all()
 
 
 @pytest.mark.parametrize("k", [1, 3])

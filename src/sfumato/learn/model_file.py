@@ -443,12 +443,12 @@ def _network(part: Any) -> None:
 
 
 def _voters(part: Any) -> None:
-    rows, features = part.rows_.shape
+    rows = len(part.rows_)
     parts = len(part.squared_radius_)
     shapes = (
         _shaped(part.rows_, (rows, part.n_features_in_)) and rows >= 1,
         _shaped(part.codes_, (rows,), "i") and _shaped(part.part_, (rows,), "i"),
-        _shaped(part.centre_, (features,)) and _shaped(part.row_noise_, (rows,)),
+        _shaped(part.row_noise_, (rows,)),
         _shaped(part.mean_noise_, (parts,)) and _shaped(part.class_prior_, (len(part.classes_),)),
         _whole(part.fallback_neighbours, 1, 1_000_000),
     )

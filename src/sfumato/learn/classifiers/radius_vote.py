@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +21,8 @@ from sfumato.core.array_types import Codes, Floats
 from sfumato.learn.classifiers.distortion import Heard, NoiseSummary, VoteEvidence, worse_than_prior
 from sfumato.learn.classifiers.reads_noise import GivesProbabilities, matrix_of_rows, rows_and_targets
 from sfumato.table.neighbours.nearest import nearest
-from sfumato.table.neighbours.tiles import Frame, pair_squares
-from sfumato.table.neighbours.votes import Circle, Votes, radius_votes
+from sfumato.table.neighbours.tiles import Placed, pair_squares
+from sfumato.table.neighbours.votes import Circle, Votes, by_class, radius_votes
 
 # The rows that vote, part by part, and what a query hears from them.
 
@@ -37,6 +37,8 @@ LEAST = 0.1
 class Voters:
     """Released rows with classes and parts; `squared_radius` and `mean_noise` of every part, `row_noise` of every row.
 
+    `placed`: all rows, laid out class by class, where they vote in one part.
+
     With `prior` (the share of every class) the votes of a circle are divided by it; None as published.
     """
 
@@ -49,7 +51,7 @@ class Voters:
     classes: int
     prior: Floats | None
     neighbours: int
-    frame: Frame
+    placed: Placed | None
     workers: int | None = None
 
     def shares(self, queries: Floats, own: Codes | None = None) -> tuple[Floats, int]:
@@ -103,7 +105,7 @@ class Voters:
             return Votes(np.zeros((len(queries), self.classes)), np.zeros((len(queries), self.classes), dtype=np.int64))
         if mean == 0.0:
             return radius_votes(
-                queries, rows, codes, self.classes, squared_radius, frame=self.frame, workers=self.workers
+                queries, rows, codes, self.classes, squared_radius, placed=self.placed, workers=self.workers
             )
         # d^2 - own + mean is a squared distance less a constant: in one more column, at 0 for queries and at
         # sqrt(most - own) for rows, it is d^2 + most - own.
@@ -116,7 +118,7 @@ class Voters:
 
     def _nearest_votes(self, queries: Floats, own: Codes | None = None) -> Floats:
         k = min(self.neighbours + (own is not None), len(self.rows))
-        distances, indices = nearest(queries, self.rows, k, frame=self.frame, workers=self.workers)
+        distances, indices = nearest(queries, self.rows, k, placed=self.placed, workers=self.workers)
         if own is not None:  # the own row, or where it is not among them the furthest, goes
             last = np.argsort(indices == own[:, None], axis=1, kind="stable")
             distances = np.take_along_axis(distances, last, axis=1)[:, : max(k - 1, 1)]
@@ -229,10 +231,9 @@ class RadiusVote(GivesProbabilities):
             if self.radius is None and summary is not None and summary.factors is not None and mine.any():
                 self.row_noise_[mine] = summary.factors.of_rows(self.rows_[mine])
                 self.mean_noise_[number] = self.row_noise_[mine].mean()
-        frame = Frame.of(self.rows_)
-        self.centre_, self.reach_ = frame.centre, frame.reach
         # Counted in place: a prediction must not change which attributes an estimator has.
         self._fallback_count = [0, 0]
+        self._lay_out()
         self._weigh_evidence(summaries)
         return self
 
@@ -268,7 +269,18 @@ class RadiusVote(GivesProbabilities):
         """Whether class priors are divided out of the probabilities, and not put back."""
         return bool(self.prior_correction and not self.answers_prior_ and self.evidence_ is None)
 
+    def _lay_out(self) -> None:
+        """Rows of one part, whose distances are taken as they are, are laid out for products once for all queries."""
+        one = len(self.squared_radius_) == 1 and not self.mean_noise_.any()
+        self._placed = by_class(self.rows_, self.codes_, keep=True) if one else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What was laid out is no part of a model's file."""
+        return {name: value for name, value in super().__getstate__().items() if name != "_placed"}
+
     def _voters(self) -> Voters:
+        if not isinstance(vars(self).get("_placed"), Placed):  # read from a file, or rows of several parts
+            self._lay_out()
         return Voters(
             self.rows_,
             self.codes_,
@@ -279,7 +291,7 @@ class RadiusVote(GivesProbabilities):
             len(self.classes_),
             self.class_prior_ if self.prior_correction else None,
             self.fallback_neighbours,
-            Frame(self.centre_, self.reach_),
+            self._placed,
             self.workers,
         )
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from sfumato.core.array_types import Codes, Flags, Floats
 from sfumato.table.neighbours.arrays import GROUP, Arrays, arrays_for
-from sfumato.table.neighbours.tiles import Frame, QueryBlock, Real, RowChunk, error_bound, pair_squares, walk
+from sfumato.table.neighbours.tiles import Frame, Placed, QueryBlock, Real, RowChunk, error_bound, pair_squares, walk
 
 CROWDED = 0.01
 """Share of a tile that may survive the single-precision screen before the tile is screened again in double."""
@@ -26,7 +26,7 @@ def nearest(
     k: int = 1,
     exclude_self: bool = False,
     *,
-    frame: Frame | None = None,
+    placed: Placed | None = None,
     workers: int | None = None,
 ) -> tuple[Floats, Codes]:
     """Euclidean distances to the k nearest rows and their indices, both (queries x k), nearest first.
@@ -36,7 +36,8 @@ def nearest(
     measured by differences in double precision, so the answer is that of direct computation, whatever the blocks
     or threads. Of equally distant rows the one with the lowest index comes first.
 
-    With `exclude_self`, query i never finds row i (queries and rows are then the same table).
+    With `exclude_self`, query i never finds row i (queries and rows are then the same table). `placed`: the rows, laid
+    out before; in another order only for queries that are other rows.
 
     >>> distances, indices = nearest([[0.0], [9.0]], [[1.0], [-1.0], [7.0]], k=2)
     >>> indices.tolist(), distances.tolist()
@@ -48,29 +49,27 @@ def nearest(
         raise ValueError(f"'exclude_self' needs one query per row. Got {len(a)} queries for {len(b)} rows.")
     if not 1 <= k <= len(b) - exclude_self:
         raise ValueError(f"The 'k' parameter must be between 1 and {len(b) - exclude_self}, the rows. Got {k} instead.")
-    device = chosen()
+    placed, device = placed or Placed(b), chosen()
     if device is not None and workers is None and len(a):
-        best, index, settled = nearest_on_device(device, a, b, k, exclude_self=exclude_self, frame=frame)
+        best, index, settled = nearest_on_device(device, a, b, k, exclude_self=exclude_self, frame=placed.frame)
         if not settled.all():
-            best[~settled], index[~settled] = _by_processor(a, b, k, np.flatnonzero(~settled), exclude_self, frame)
+            best[~settled], index[~settled] = _by_processor(a, b, k, np.flatnonzero(~settled), exclude_self, placed)
         return np.sqrt(best), index
-    found = _Found(a, b, k, exclude_self)
+    found = _Found(a, b, k, exclude_self, order=placed.order)
 
     def visit(block: QueryBlock, chunk: RowChunk, scale: float) -> None:
         for tile in chunk.tiles():
             if not found.looked(block, chunk, tile, scale, partial(block.squares, chunk, tile)):
                 return
 
-    walk(a, b, visit, frame=frame, workers=workers)
+    walk(a, placed, visit, workers=workers)
     return np.sqrt(found.best), found.index
 
 
-def _by_processor(
-    a: Floats, b: Floats, k: int, who: Codes, exclude_self: bool, frame: Frame | None
-) -> tuple[Floats, Codes]:
+def _by_processor(a: Floats, b: Floats, k: int, who: Codes, exclude_self: bool, placed: Placed) -> tuple[Floats, Codes]:
     """The same for some queries; a query's own row is found among the first and taken out."""
     with on_device(None):
-        distance, index = nearest(a[who], b, min(k + exclude_self, len(b)), frame=frame)
+        distance, index = nearest(a[who], b, min(k + exclude_self, len(b)), placed=placed)
     if exclude_self:
         own = index == who[:, None]
         own[~own.any(axis=1), -1] = True  # k others lie exactly there as well, before it
@@ -87,7 +86,11 @@ def nearest_without(
     frame, every = Frame.of(b), np.arange(b.shape[1])
     held = [np.delete(every, group) for group in left_out]
     if chosen() is not None:
-        return [nearest(a[:, some], b[:, some], k, frame=Frame(frame.centre[some], frame.reach)) for some in held]
+        parts = [(b[:, some], Frame(frame.centre[some], frame.reach)) for some in held]
+        return [
+            nearest(a[:, some], rows, k, placed=Placed(rows, frame))
+            for some, (rows, frame) in zip(held, parts, strict=True)
+        ]
     found = [_Found(a, b, k, columns=some) for some in held]
 
     def visit(block: QueryBlock, chunk: RowChunk, scale: float) -> None:
@@ -104,15 +107,23 @@ def nearest_without(
             for search, part in zip(found, parts, strict=True):
                 search.looked(block, chunk, tile, scale, partial(less, part))
 
-    walk(a, b, visit, frame=frame)
+    walk(a, Placed(b, frame), visit)
     return [(np.sqrt(search.best), search.index) for search in found]
 
 
 class _Found:
     """The k nearest rows of every query so far, by some of the columns (None: all)."""
 
-    def __init__(self, a: Floats, b: Floats, k: int, exclude_self: bool = False, columns: Codes | None = None) -> None:
-        self.a, self.b, self.k, self.exclude_self, self.columns = a, b, k, exclude_self, columns
+    def __init__(
+        self,
+        a: Floats,
+        b: Floats,
+        k: int,
+        exclude_self: bool = False,
+        columns: Codes | None = None,
+        order: Codes | None = None,
+    ) -> None:
+        self.a, self.b, self.k, self.exclude_self, self.columns, self.order = a, b, k, exclude_self, columns, order
         self.best = np.full((len(a), k), np.inf)
         self.index = np.full((len(a), k), len(b), dtype=np.int64)
 
@@ -130,11 +141,11 @@ class _Found:
         """
         best, first = self.best[block.where], chunk.start + tile.start
         limit = best[:, -1] * scale**2
-        if not limit.any():
+        if self.order is None and not limit.any():
             return False
         query_at, row_at = self._screen(block, first, limit, squares)
         if len(query_at):
-            row_at = row_at + first
+            row_at = row_at + first if self.order is None else self.order[row_at + first]
             measured = pair_squares(self.a[block.where], self.b, query_at, row_at, self.columns)
             _merge(best, self.index[block.where], query_at, measured, row_at)
         return True
@@ -152,7 +163,7 @@ class _Found:
                 product[here, row_at[here]] = np.inf
             # The tile's own k-th smallest product, less than `bound` from the truth, can only tighten the limit.
             tightened = np.minimum(limit, _kth_smallest(product, self.k, limit) + bound)
-            ceiling = np.where(limit > 0, tightened + bound, -np.inf)[:, None]
+            ceiling = np.where((limit > 0) | (self.order is not None), tightened + bound, -np.inf)[:, None]
             # Rounding a ceiling down to single precision could lose a row: step up once.
             ceiling = np.nextafter(ceiling.astype(product.dtype), product.dtype.type(np.inf)) if single else ceiling
             hopeful = block.at_most(product, ceiling, "hopeful")

@@ -281,43 +281,74 @@ class QueryBlock:
         return np.less_equal(product, ceiling, out=self.room.take(name, product.shape, np.bool_))
 
 
+MOST_KEPT = 1 << 28
+"""Bytes of operands that are kept for the next question."""
+Run = Callable[[Callable[[slice], None], list[slice]], None]
+
+
+class Placed:
+    """Rows in a frame, laid out for products; with `keep` once, however often they are asked.
+
+    `order` takes the rows in another order than stored; positions in a chunk then mean positions in `order`.
+    """
+
+    def __init__(
+        self, rows: Floats, frame: Frame | None = None, *, order: Codes | None = None, keep: bool = False
+    ) -> None:
+        self.rows, self.order, self.frame = rows, order, frame or Frame.of(rows)
+        n, d = rows.shape
+        self.keep = keep and 12 * n * (d + 2) <= MOST_KEPT
+        self._kept: tuple[float, list[RowChunk]] = 0.0, []
+
+    def chunks(self, scale: float, run: Run) -> Iterator[RowChunk]:
+        """All rows, in whole tiles, so that none is cut short in the middle of a walk."""
+        kept_at, kept = self._kept
+        if kept_at == scale:
+            yield from kept
+            return
+        n, d = self.rows.shape
+        length = max(1, CHUNK_BYTES // (8 * (d + 2) * ROW_TILE)) * ROW_TILE
+        double = np.empty((n if self.keep else min(length, n), d + 2))
+        single = np.empty(double.shape, dtype=np.float32)
+        made = []
+        for part in slices(n, length):
+            first, count = part.start, part.stop - part.start
+            here = slice(first, part.stop) if self.keep else slice(count)
+
+            def prepare(block: slice, first: int = first, here: slice = here) -> None:
+                at = slice(first + block.start, first + block.stop)
+                rows = self.rows[at] if self.order is None else self.rows[self.order[at]]
+                self.frame.operand(rows, scale, out=double[here][block])
+                single[here][block] = double[here][block]
+
+            run(prepare, slices(count, ROW_TILE))
+            made.append(RowChunk(first, double[here], single[here], float(double[here, d].max())))
+            yield made[-1]
+        if self.keep:
+            self._kept = scale, made
+
+
 def walk(
     queries: Floats,
-    rows: Floats,
+    placed: Placed,
     visit: Callable[[QueryBlock, RowChunk, float], None],
     *,
-    order: Codes | None = None,
-    frame: Frame | None = None,
     workers: int | None = None,
 ) -> None:
     """Call `visit(block, chunk, scale)` for every block of queries and every chunk of rows, chunks in order.
 
-    `order` takes the rows in another order than stored; positions in a chunk then mean positions in `order`.
     Products are in units scaled by `scale`: a squared distance is scale^2 times the true one.
     """
-    if queries.ndim != 2 or queries.shape[1] != rows.shape[1]:
-        raise ValueError(f"Queries must have the {rows.shape[1]} columns of the rows. Got shape {queries.shape}.")
-    frame = frame or Frame.of(rows)
+    n, d = placed.rows.shape
+    if queries.ndim != 2 or queries.shape[1] != d:
+        raise ValueError(f"Queries must have the {d} columns of the rows. Got shape {queries.shape}.")
+    frame = placed.frame
     scale = frame.scale_for(queries)
-    n, d = rows.shape
     threads = worker_count(workers, float(len(queries)) * n * d)
     size = max(1, min(QUERY_BLOCK, -(-len(queries) // threads)))
-    # Whole tiles per chunk, so that no tile is cut short in the middle of a walk.
-    length = max(1, CHUNK_BYTES // (8 * (d + 2) * ROW_TILE)) * ROW_TILE
-    double = np.empty((min(length, n), d + 2))
-    single = np.empty(double.shape, dtype=np.float32)
     own = threading.local()
     with crew(threads) as run:
-        for part in slices(n, length):
-            count = part.stop - part.start
-
-            def prepare(block: slice, first: int = part.start) -> None:
-                at = slice(first + block.start, first + block.stop)
-                frame.operand(rows[at] if order is None else rows[order[at]], scale, out=double[block])
-                single[block] = double[block]
-
-            run(prepare, slices(count, ROW_TILE))
-            chunk = RowChunk(part.start, double[:count], single[:count], float(double[:count, d].max()))
+        for chunk in placed.chunks(scale, run):
 
             def work(block: slice, chunk: RowChunk = chunk) -> None:
                 if not hasattr(own, "room"):

@@ -14,6 +14,7 @@ from sfumato.table.neighbours.nearest import chosen, in_blocks
 from sfumato.table.neighbours.tiles import (
     NEAR,
     Frame,
+    Placed,
     QueryBlock,
     RowChunk,
     as_query,
@@ -132,13 +133,14 @@ def radius_votes(
     n_classes: int,
     circle: Circle | float,
     *,
-    frame: Frame | None = None,
+    placed: Placed | None = None,
     workers: int | None = None,
 ) -> Votes:
     """Sum of 1 / d^2 over the rows within a circle, by class (`codes` in 0 .. n_classes - 1).
 
     `circle`: its squared radius, or a `Circle` that has other weights. Rows at distance zero have no finite weight:
-    they are counted apart, in `exact`, and do not vote, unless the circle has a `least`.
+    they are counted apart, in `exact`, and do not vote, unless the circle has a `least`. `placed`: the rows, laid out
+    before (`by_class`).
     Membership in the circle is decided as by direct computation: products within their proven error bound of the
     radius are measured again by differences, and so are those too small to be accurate (`tiles.NEAR`). Rows are
     taken class by class, so that whole tiles lie outside the circle and are passed over after one product in
@@ -158,15 +160,22 @@ def radius_votes(
     circle = circle if isinstance(circle, Circle) else Circle(float(circle))
     if circle.squared_radius < 0 or not len(a):
         return heard
+    placed = placed or by_class(b, classes)
     if chosen() is not None and workers is None and len(b):
-        votes_on_device(a, b, classes, circle, frame or Frame.of(b), heard)
+        votes_on_device(a, b, classes, circle, placed.frame, heard)
         return heard
-    order = np.argsort(classes, kind="stable")
+    order = placed.order
+    assert order is not None
     likely = _likely_classes(a, b, classes, n_classes) if len(b) else np.arange(len(a))
     count = _Count(a[likely], b, order, classes[order], circle, heard)
-    walk(count.queries, b, count.visit, order=order, frame=frame, workers=workers)
+    walk(count.queries, placed, count.visit, workers=workers)
     back = np.argsort(likely)
     return Votes(heard.votes[back], heard.exact[back])
+
+
+def by_class(rows: Floats, codes: Codes, *, keep: bool = False) -> Placed:
+    """Rows laid out class by class, as `radius_votes` takes them."""
+    return Placed(rows, order=np.argsort(codes, kind="stable"), keep=keep)
 
 
 def _likely_classes(queries: Floats, rows: Floats, codes: Codes, n_classes: int) -> Codes:
