@@ -15,7 +15,7 @@ from sfumato.api.cli.blocks import keywords
 from sfumato.api.cli.console import Console, Force
 from sfumato.api.cli.tables import Tables
 from sfumato.auditing.asked import WHAT, AuditAsked
-from sfumato.core.asked import RARE
+from sfumato.core.asked import RARE, REQUIRED, asked
 from sfumato.core.errors import OutputError, UsageError
 from sfumato.core.files import check_free
 from sfumato.core.wording import NO_BETTER, WORSE, counted
@@ -178,18 +178,10 @@ TOGETHER = ("Two releases, attacked together", "Differencing", "Everybody audite
 class OfAnyTool:
     """A release without a card."""
 
-    release: Annotated[
-        str | None,
-        typer.Option(metavar="TABLE", help="A release made by any tool, instead of DIR.", rich_help_panel=WHAT),
-    ] = None
-    release_encoding: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Encoding of the release, where it is not that of the others.",
-            rich_help_panel=RARE,
-        ),
-    ] = None
+    release: str | None = asked(None, "A release made by any tool, instead of DIR.", metavar="TABLE", group=WHAT)
+    release_encoding: str | None = asked(
+        None, "Encoding of the release, where it is not that of the others.", metavar="NAME", group=RARE
+    )
 
 
 def audit(
@@ -243,18 +235,14 @@ def audit(
 
 
 def find_person(
-    tables: Tables,
-    console: Console,
     release: Annotated[
         str, typer.Argument(metavar="RELEASE", help="Folder that `sfumato sanitize` wrote, or a table of any tool.")
     ],
-    original: Annotated[str, typer.Option(metavar="TABLE", help="The private table.")],
-    holdout: Annotated[
-        str | None, typer.Option(metavar="TABLE", help="Similar people who are not in the table.")
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option(metavar="COL", help="The column to predict, for a release without a card.")
-    ] = None,
+    tables: Tables,
+    console: Console,
+    original: str = asked(REQUIRED, "The private table.", metavar="TABLE"),
+    holdout: str | None = asked(None, "Similar people who are not in the table.", metavar="TABLE"),
+    label: str | None = asked(None, "The column to predict, for a release without a card.", metavar="COL"),
 ) -> None:
     """Let attackers look for one person, whose values are read from standard input as JSON. Nothing is written.
 

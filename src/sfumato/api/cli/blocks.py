@@ -1,7 +1,7 @@
 """Options written once: a command takes a dataclass as one parameter, and its fields become options.
 
-A field is annotated as a command's parameter would be, or says with `core.asked` what it is: that is how the options of
-a job in Python are those of its command too.
+Options say with `core.asked` what they are, as fields of a block or as a command's own parameters: that is how those of
+a job in Python are those of its command too. What has a form of its own is annotated as the parser reads it.
 """
 
 from __future__ import annotations
@@ -112,13 +112,9 @@ READ_AS: dict[Any, str] = {Read.TABLE: "TABLE", Read.PARAMETERS: "NAME=VALUE"}
 
 def with_blocks(command: Command) -> Command:
     """The command with each parameter that is a dataclass taken apart into its options, which come last."""
-    blocks: dict[str, type] = {}
-    own: list[inspect.Parameter] = []
-    for parameter in inspect.signature(command, eval_str=True).parameters.values():
-        if isinstance(parameter.annotation, type) and is_dataclass(parameter.annotation):
-            blocks[parameter.name] = parameter.annotation
-        else:
-            own.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+    taken = inspect.signature(command, eval_str=True).parameters.values()
+    blocks = {one.name: one.annotation for one in taken if is_dataclass(one.annotation)}
+    own = [_own(one) for one in taken if one.name not in blocks]
     options = {name: _options(block) for name, block in blocks.items()}
 
     @functools.wraps(command)
@@ -135,16 +131,25 @@ def with_blocks(command: Command) -> Command:
     return run  # type: ignore[return-value]
 
 
+def _own(parameter: inspect.Parameter) -> inspect.Parameter:
+    """A parameter of the command itself."""
+    if isinstance(one := parameter.default, Field):
+        one.name, says = parameter.name, one.metadata["asked"]
+        option = Annotated[parameter.annotation, _option(one, says, says.help, parameter.annotation)]
+        parameter = parameter.replace(default=default_of(one), annotation=option)
+    return parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+
+
 def _options(block: Any) -> list[inspect.Parameter]:
     says: dict[str, Any] = {one.name: one.metadata.get("asked") for one in fields(block)}
-    hints = {} if any(says.values()) else get_type_hints(block, include_extras=True)
+    hints = {} if all(says.values()) else get_type_hints(block, include_extras=True)
     grouped = any(one is not None and one.group not in ("", RARE) for one in says.values())
     return [
         inspect.Parameter(
             one.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=_default_typed(one, says[one.name]),
-            annotation=hints.get(one.name) or _asked_for(block, one, says[one.name], grouped),
+            annotation=_asked_for(block, one, says[one.name], grouped) if says[one.name] else hints[one.name],
         )
         for one in fields(block)
         if one.init and not (says[one.name] and says[one.name].typed is NOT_TYPED)
@@ -154,28 +159,26 @@ def _options(block: Any) -> list[inspect.Parameter]:
 def _asked_for(block: Any, one: Field[Any], says: Asked, grouped: bool) -> Any:
     """The annotation of an option that a job declares."""
     typed = says.typed or _typed(one, says)
-    option = typer.Option(
-        flag_of(one, says),
-        help=short_help(block, says),
-        metavar=says.metavar or "|".join(says.choices) or READ_AS.get(says.read),
-        show_default=typed is not bool,
-        hidden=says.parameter,
-        callback=_check(one, says),
-        rich_help_panel=says.group or (RARE if grouped else None),
-    )
+    option = _option(one, says, short_help(block, says), typed, RARE if grouped else None)
     return Annotated[typed if default_of(one) is not None else typed | None, option]
 
 
-def _check(one: Field[Any], says: Asked) -> Callable[[Any], Any] | None:
-    """What refuses a value before the command begins, where the field says what may be given."""
-    if not says.choices and says.at_least is says.at_most is None:
-        return None
+def _option(one: Field[Any], says: Asked, help: str, typed: Any, otherwise: str | None = None) -> Any:
+    """The option as the parser takes it. What the field does not allow is refused before the command begins."""
 
     def check(value: Any) -> Any:
         check_given(one, says, value)
         return value
 
-    return check
+    return typer.Option(
+        flag_of(one, says),
+        help=help,
+        metavar=says.metavar or "|".join(says.choices) or READ_AS.get(says.read),
+        show_default=typed is not bool,
+        hidden=says.parameter,
+        callback=check if says.choices or not says.at_least is says.at_most is None else None,
+        rich_help_panel=says.group or otherwise,
+    )
 
 
 def _say_old_options(block: Any) -> None:

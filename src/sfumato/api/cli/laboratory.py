@@ -13,6 +13,7 @@ from sfumato.api.cli.blocks import keywords
 from sfumato.api.cli.console import Console, Force, parse_parameters
 from sfumato.api.cli.tables import Query, TableArgument, Tables
 from sfumato.auditing.asked import CanaryAsked, CondensationAsked, FilteringAsked, InvarianceAsked, ItemAsked
+from sfumato.core.asked import asked
 from sfumato.core.errors import UsageError
 from sfumato.core.files import check_free, write_whole
 from sfumato.core.wording import counted
@@ -29,14 +30,10 @@ def law(
         str, typer.Argument(metavar="NAME|EXPRESSION", help="A law, a distribution of scipy.stats, or a density in x.")
     ],
     console: Console,
-    width: Annotated[float, typer.Option(help="Range of what is hidden: how far two values can lie apart.")] = 1.0,
-    param: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter of a law by name; repeatable.")
-    ] = None,
-    log: Annotated[bool, typer.Option("--log", help="The expression is the logarithm of a density.")] = False,
-    prior: Annotated[
-        list[float] | None, typer.Option(metavar="P", help="How likely a fact was before; repeatable.")
-    ] = None,
+    width: float = asked(1.0, "Range of what is hidden: how far two values can lie apart."),
+    param: list[str] | None = asked(None, "Parameter of a law by name; repeatable.", metavar="NAME=VALUE"),
+    log: bool = asked(False, "The expression is the logarithm of a density.", flag="--log"),
+    prior: list[float] | None = asked(None, "How likely a fact was before; repeatable.", metavar="P"),
 ) -> None:
     """Say whether additive noise of a law bounds what an attacker can learn, with the bound, or why there is none.
 
@@ -160,8 +157,8 @@ def one_item(
         str | None, typer.Argument(metavar="PAPER/ITEM", help="As the paper numbers it; without one, all are listed.")
     ] = None,
     table: Annotated[str | None, typer.Argument(metavar="TABLE", help="A table of your own.")] = None,
-    listed: Annotated[bool, typer.Option("--list", help="List all items with what each shows.")] = False,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the picture, an SVG, too.")] = None,
+    listed: bool = asked(False, "List all items with what each shows.", flag="--list"),
+    out: Path | None = asked(None, "Write the picture, an SVG, too.", metavar="FILE"),
     force: Force = False,
 ) -> None:
     """Compute a numbered table or figure of a paper, on a table of yours or on one of the paper's.

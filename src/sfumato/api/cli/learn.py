@@ -12,6 +12,7 @@ import typer
 from sfumato.api.cli.blocks import keywords
 from sfumato.api.cli.console import Console, Force
 from sfumato.api.cli.tables import Folders, Tables
+from sfumato.core.asked import REQUIRED, asked
 from sfumato.core.errors import UsageError
 from sfumato.core.files import check_free
 from sfumato.core.wording import commonest_words, counted, right_of_100
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 class Into:
     """Where the findings go."""
 
-    out: Annotated[Path, typer.Option(metavar="OUT", help="Folder to write.")]
+    out: Path = asked(REQUIRED, "Folder to write.", metavar="OUT")
     force: Force = False
 
 
@@ -101,12 +102,10 @@ def rules(folders: Folders, into: Into, options: RulesAsked, console: Console) -
 
 def regress(
     folders: Folders,
-    target: Annotated[
-        str, typer.Option(metavar="COL", help="A released number, or the one that `sanitize --target` kept.")
-    ],
     into: Into,
     options: RegressAsked,
     console: Console,
+    target: str = asked(REQUIRED, "A released number, or the one that `sanitize --target` kept.", metavar="COL"),
 ) -> None:
     """Fit a linear model between plain columns, with the noise on the cards taken out of both sides.
 
@@ -147,9 +146,7 @@ class Rows:
     source: Annotated[
         str, typer.Argument(metavar="TABLE_OR_DIR", help="Plain rows, or the folder of a release of them.")
     ]
-    survey: Annotated[
-        Path | None, typer.Option(metavar="SURVEY_FILE", help="For a survey's model: TABLE contains plain answers.")
-    ] = None
+    survey: Path | None = asked(None, "For a survey's model: TABLE contains plain answers.", metavar="SURVEY_FILE")
 
     def open(self, tables: Tables) -> Any:
         """The table as it is, or as answers in the words of a survey: numbers become the intervals that they fall
@@ -167,7 +164,7 @@ class Rows:
 class Predictions:
     """Where answers go."""
 
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Predictions to write: .csv or .parquet.")]
+    out: Path = asked(REQUIRED, "Predictions to write: .csv or .parquet.", metavar="FILE")
     force: Force = False
 
 
@@ -175,15 +172,15 @@ class Predictions:
 class Findings:
     """Where figures go."""
 
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="JSON file to write, readable by you alone.")] = None
+    out: Path | None = asked(None, "JSON file to write, readable by you alone.", metavar="FILE")
     force: Force = False
 
 
 def train(
     folders: Folders,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Model file to write, for example model.skops.")],
     options: TrainAsked,
     console: Console,
+    out: Path = asked(REQUIRED, "Model file to write, for example model.skops.", metavar="FILE"),
     force: Force = False,
 ) -> None:
     """Pool releases of one space and train a classifier that knows their noise.
@@ -315,19 +312,12 @@ def evaluate(
 class Wished:
     """Which distributions, and what else is to be said of them."""
 
-    column: Annotated[
-        list[str] | None, typer.Option(metavar="COL", help="A column of the release; may be repeated.")
-    ] = None
-    joint: Annotated[
-        list[str] | None,
-        typer.Option(metavar="A,B", help="Two columns together (more with --independent); may be repeated."),
-    ] = None
-    along: Annotated[
-        list[str] | None, typer.Option(metavar="SUM", help='A weighted sum, such as "a - 2 * b"; may be repeated.')
-    ] = None
-    original: Annotated[
-        str | None, typer.Option(metavar="TABLE", help="Owner only: measure how far the density is from this table.")
-    ] = None
+    column: list[str] | None = asked(None, "A column of the release; may be repeated.", metavar="COL")
+    joint: list[str] | None = asked(
+        None, "Two columns together (more with --independent); may be repeated.", metavar="A,B"
+    )
+    along: list[str] | None = asked(None, 'A weighted sum, such as "a - 2 * b"; may be repeated.', metavar="SUM")
+    original: str | None = asked(None, "Owner only: measure how far the density is from this table.", metavar="TABLE")
     trade_off: Annotated[
         bool, typer.Option(help="Owner only, with --original: what privacy costs, for noise of several strengths.")
     ] = False

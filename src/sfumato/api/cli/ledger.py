@@ -9,6 +9,7 @@ import typer
 
 from sfumato.api.cli.console import Console, Force, LedgerPath, Yes
 from sfumato.api.cli.tables import AtCoordinator
+from sfumato.core.asked import REQUIRED, asked
 from sfumato.core.errors import UsageError
 from sfumato.core.wording import counted
 
@@ -22,9 +23,7 @@ app = typer.Typer(no_args_is_help=True, help="The private ledger: what was relea
 def show(
     console: Console,
     ledger: LedgerPath = None,
-    people: Annotated[
-        bool, typer.Option("--people", help="Also what all releases come to for the people in each.")
-    ] = False,
+    people: bool = asked(False, "Also what all releases come to for the people in each.", flag="--people"),
 ) -> None:
     """List the releases that were made, oldest first. For their owner alone.
 
@@ -45,11 +44,9 @@ def show(
 @app.command()
 def budget(
     console: Console,
-    epsilon: Annotated[
-        float | None, typer.Option(help="What all releases may come to for anybody; beyond it none is made.")
-    ] = None,
-    delta: Annotated[float | None, typer.Option(help="Largest delta of made-up rows.")] = None,
-    none: Annotated[bool, typer.Option("--none", help="Remove the budget.")] = False,
+    epsilon: float | None = asked(None, "What all releases may come to for anybody; beyond it none is made."),
+    delta: float | None = asked(None, "Largest delta of made-up rows."),
+    none: bool = asked(False, "Remove the budget.", flag="--none"),
     ledger: LedgerPath = None,
 ) -> None:
     """Set a budget that `sfumato sanitize` keeps: a release that would exceed it is refused with exit code 10.
@@ -77,8 +74,8 @@ def budget(
 @app.command()
 def keep(
     console: Console,
-    days: Annotated[int | None, typer.Option(metavar="N", help="Days that fingerprints of people are kept.")] = None,
-    always: Annotated[bool, typer.Option("--always", help="Keep them for good, as is usual.")] = False,
+    days: int | None = asked(None, "Days that fingerprints of people are kept.", metavar="N"),
+    always: bool = asked(False, "Keep them for good, as is usual.", flag="--always"),
     ledger: LedgerPath = None,
 ) -> None:
     """Choose how long fingerprints of people are kept. Older ones are deleted now, and with every release.
@@ -98,8 +95,8 @@ def keep(
 
 @app.command()
 def export(
-    out: Annotated[Path, typer.Option(metavar="FILE", help="JSON file to write, readable by its owner only.")],
     console: Console,
+    out: Path = asked(REQUIRED, "JSON file to write, readable by its owner only.", metavar="FILE"),
     ledger: LedgerPath = None,
     force: Force = False,
 ) -> None:
@@ -122,10 +119,9 @@ def publish(
     ],
     at: AtCoordinator,
     console: Console,
-    population: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Who these people are, in the same words for each of their releases."),
-    ] = None,
+    population: str | None = asked(
+        None, "Who these people are, in the same words for each of their releases.", metavar="NAME"
+    ),
     ledger: LedgerPath = None,
 ) -> None:
     """Commit to a release in a coordinator's public log: its guarantee, and of whom it is, signed with your key.

@@ -14,6 +14,7 @@ from sfumato.api.cli.blocks import keywords
 from sfumato.api.cli.console import Console, Force, Yes
 from sfumato.api.cli.study import StudyId, app
 from sfumato.api.cli.tables import AtCoordinator, InsecureHttp, IntoFolder, TableArgument, Tables, TokenFile
+from sfumato.core.asked import REQUIRED, asked
 from sfumato.core.errors import CoordinatorError, UsageError
 from sfumato.core.files import check_free, write_whole
 from sfumato.core.wording import counted
@@ -30,18 +31,16 @@ class How:
 
     dry_run: Annotated[bool, typer.Option(help="Show what would leave, and whether the study would accept it.")] = False
     yes: Yes = False
-    study_hash: Annotated[
-        str | None, typer.Option(metavar="HASH", help="The study's hash, agreed by other means: sha256:...")
-    ] = None
+    study_hash: str | None = asked(None, "The study's hash, agreed by other means: sha256:...", metavar="HASH")
 
 
 def push(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that `sfumato sanitize` wrote.")],
-    study: Annotated[str, typer.Option(metavar="ID", help="Id of the study.")],
     how: How,
     at: AtCoordinator,
     console: Console,
-    purpose: Annotated[str, typer.Option(help="train, or test (rows for testing models).")] = "train",
+    study: str = asked(REQUIRED, "Id of the study.", metavar="ID"),
+    purpose: str = asked("train", "train, or test (rows for testing models)."),
 ) -> None:
     """Send a release to a study: one file, DIR/release.parquet, with its card inside. Nothing else leaves. Of a study
     with a plan it is DIR/counts.parquet: noisy counts, and no row.
@@ -101,9 +100,9 @@ def withdraw(
     release: Annotated[
         str, typer.Argument(metavar="DIR_OR_SHA256", help="Folder that was pushed, or the sha256 on its receipt.")
     ],
-    study: Annotated[str, typer.Option(metavar="ID", help="Id of the study.")],
     at: AtCoordinator,
     console: Console,
+    study: str = asked(REQUIRED, "Id of the study.", metavar="ID"),
     yes: Yes = False,
 ) -> None:
     """Take a pushed release back: its rows are deleted at the coordinator, and models that used it are marked.
@@ -142,9 +141,9 @@ def check_hash(study_hash: str | None) -> None:
 class Densities:
     """What is reconstructed, and where to it is written."""
 
-    column: Annotated[list[str], typer.Option(metavar="COL", help="A column of the releases; may be repeated.")]
-    method: Annotated[str, typer.Option(help="parzen-program or expectation-maximization.")] = "parzen-program"
-    out: Annotated[Path | None, typer.Option(metavar="OUT", help="Folder to write the densities into.")] = None
+    column: list[str] = asked(REQUIRED, "A column of the releases; may be repeated.", metavar="COL")
+    method: str = asked("parzen-program", "parzen-program or expectation-maximization.")
+    out: Path | None = asked(None, "Folder to write the densities into.", metavar="OUT")
     wait: Annotated[bool, typer.Option(help="Wait for the densities; else they appear on the owner's page.")] = True
     force: Force = False
 
@@ -207,8 +206,8 @@ def _write(densities: list[Any], out: Path, *, force: bool) -> None:
 class Figures:
     """Where the figures of a rehearsal go."""
 
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the figures: .csv or .parquet.")] = None
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw them: .svg.")] = None
+    out: Path | None = asked(None, "Also write the figures: .csv or .parquet.", metavar="FILE")
+    plot: Path | None = asked(None, "Also draw them: .svg.", metavar="FILE")
     force: Force = False
 
     def check(self) -> None:
@@ -222,7 +221,7 @@ def rehearse(
     figures: Figures,
     tables: Tables,
     console: Console,
-    sites: Annotated[str, typer.Option(metavar="L,L,...", help="Numbers of sites to try.")] = "1,2,4,8",
+    sites: str = asked("1,2,4,8", "Numbers of sites to try.", metavar="L,L,..."),
 ) -> None:
     """Deal TABLE to L sites, let each blur its rows, and measure loss and exposure against L.
 
@@ -276,7 +275,7 @@ def _counts(given: str) -> list[int]:
 class IntoStudyFile:
     """Where the study with its plan goes."""
 
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Study file to write, with the plan, as JSON.")]
+    out: Path = asked(REQUIRED, "Study file to write, with the plan, as JSON.", metavar="FILE")
     force: Force = False
 
 
@@ -284,10 +283,8 @@ class IntoStudyFile:
 class FirstRound:
     """Where the sum of a first round is asked for, where a coordinator made it."""
 
-    scored_in: Annotated[
-        str | None, typer.Option(metavar="ID", help="Id of the first round's study at the coordinator.")
-    ] = None
-    to: Annotated[str | None, typer.Option(metavar="URL", help="With --scored-in: the coordinator's address.")] = None
+    scored_in: str | None = asked(None, "Id of the first round's study at the coordinator.", metavar="ID")
+    to: str | None = asked(None, "With --scored-in: the coordinator's address.", metavar="URL")
     token_file: TokenFile = None
     insecure_http: InsecureHttp = False
 
@@ -307,9 +304,7 @@ def plan(
     options: CountsAsked,
     first: FirstRound,
     console: Console,
-    release: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="One site's release: its noisy model becomes the plan.")
-    ] = None,
+    release: Path | None = asked(None, "One site's release: its noisy model becomes the plan.", metavar="DIR"),
 ) -> None:
     """Plan which tables all sites count, so that they push noisy counts instead of rows.
 
@@ -351,8 +346,8 @@ def draw(
     into: IntoFolder,
     at: AtCoordinator,
     console: Console,
-    rows: Annotated[int | None, typer.Option(metavar="N", help="Rows to draw; the noisy count if not given.")] = None,
-    format: Annotated[str, typer.Option(help="parquet or csv.")] = "parquet",
+    rows: int | None = asked(None, "Rows to draw; the noisy count if not given.", metavar="N"),
+    format: str = asked("parquet", "parquet or csv."),
 ) -> None:
     """Draw rows from the sum of all sites' noisy counts; for the owner of a study with a plan.
 

@@ -19,6 +19,7 @@ from sfumato.api.asked import DEMO_FOLDER, DemoAsked
 from sfumato.api.cli.blocks import keywords, typed_again
 from sfumato.api.cli.console import Console, Force, Json
 from sfumato.api.cli.tables import Query, TableArgument, Tables
+from sfumato.core.asked import REQUIRED, asked
 from sfumato.core.errors import UnmetWishError, UsageError
 from sfumato.core.files import check_free
 from sfumato.core.wording import MEASURED, PROVED, counted, first_names, right_of_100, to_type
@@ -135,10 +136,10 @@ def _say_what_was_tried(console: Console, found: Recommendation) -> None:
 
 def compare(
     table: TableArgument,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write, or to go on in.")],
     options: CompareAsked,
     tables: Tables,
     console: Console,
+    out: Path = asked(REQUIRED, "Folder to write, or to go on in.", metavar="DIR"),
     query: Query = None,
 ) -> None:
     """The long form of recommend: try every method at several strengths against every attacker on your own rows.
@@ -215,7 +216,7 @@ def demo(
     tables: Tables,
     console: Console,
     consortium: Annotated[bool, typer.Option(help="Four sites and a coordinator instead; writes nothing.")] = False,
-    sites: Annotated[int | None, typer.Option(metavar="L", help="With --consortium: L sites of equal size.")] = None,
+    sites: int | None = asked(None, "With --consortium: L sites of equal size.", metavar="L"),
 ) -> None:
     """Release and audit a table that ships with scikit-learn, show it before and after, and write the report.
 

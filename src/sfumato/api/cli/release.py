@@ -14,7 +14,7 @@ import typer
 from sfumato.api.cli.blocks import keywords, say_old
 from sfumato.api.cli.console import Console, Force, LedgerPath, Quiet
 from sfumato.api.cli.tables import Query, Tables, TablesArgument
-from sfumato.core.asked import RARE
+from sfumato.core.asked import RARE, REQUIRED, asked
 from sfumato.core.errors import UsageError
 from sfumato.core.files import check_free
 from sfumato.core.wording import counted
@@ -34,7 +34,7 @@ class IntoSchema:
     """What is read off a table, and where that goes."""
 
     label: Label = None
-    out: Annotated[Path | None, typer.Option(help="File to write; the default is standard output.")] = None
+    out: Path | None = asked(None, "File to write; the default is standard output.")
     ledger: LedgerPath = None
     force: Force = False
 
@@ -43,14 +43,9 @@ class IntoSchema:
 class Beside:
     """What `sanitize` takes on the command line alone."""
 
-    stdout: Annotated[
-        bool,
-        typer.Option(
-            "--stdout",
-            help="When done, write the released rows to standard output too, as Arrow.",
-            rich_help_panel=RARE,
-        ),
-    ] = False
+    stdout: bool = asked(
+        False, "When done, write the released rows to standard output too, as Arrow.", group=RARE, flag="--stdout"
+    )
     rows: Annotated[int | None, typer.Option(metavar="N", help="The same as --param rows=N.", hidden=True)] = None
 
 
@@ -294,7 +289,7 @@ def show(
 def certificate(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a release.")],
     console: Console,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="File to write, if not in the folder.")] = None,
+    out: Path | None = asked(None, "File to write, if not in the folder.", metavar="FILE"),
     with_audit: Annotated[bool, typer.Option(help="Show what the audit in DIR measured, too.")] = False,
     force: Force = False,
 ) -> None:
@@ -324,22 +319,18 @@ MOST_SHOWN = 20
 class Which:
     """The columns that are public."""
 
-    column: Annotated[list[str] | None, typer.Option(metavar="COL", help="Column to declare; repeatable.")] = None
-    all_columns: Annotated[
-        bool, typer.Option("--all", help="Every column of a schema of which nothing was read off a table.")
-    ] = False
+    column: list[str] | None = asked(None, "Column to declare; repeatable.", metavar="COL")
+    all_columns: bool = asked(False, "Every column of a schema of which nothing was read off a table.", flag="--all")
 
 
 @dataclass(frozen=True)
 class KnownOfIt:
     """What is known of them without the table, and how."""
 
-    reason: Annotated[str, typer.Option(help="How you know them without looking at this table.")]
-    low: Annotated[str | None, typer.Option(metavar="VALUE", help="The column's lower bound, as you know it.")] = None
-    high: Annotated[str | None, typer.Option(metavar="VALUE", help="The column's upper bound, as you know it.")] = None
-    categories: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="The column's categories, as your source lists them.")
-    ] = None
+    reason: str = asked(REQUIRED, "How you know them without looking at this table.")
+    low: str | None = asked(None, "The column's lower bound, as you know it.", metavar="VALUE")
+    high: str | None = asked(None, "The column's upper bound, as you know it.", metavar="VALUE")
+    categories: str | None = asked(None, "The column's categories, as your source lists them.", metavar="A,B,...")
 
     def typed(self) -> Typed:
         """As the job takes it; categories are read as a line of a CSV file."""
@@ -355,9 +346,7 @@ def declare(
     known: KnownOfIt,
     console: Console,
     ledger: LedgerPath = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File to write; the default is SCHEMA itself.")
-    ] = None,
+    out: Path | None = asked(None, "File to write; the default is SCHEMA itself.", metavar="FILE"),
 ) -> None:
     """Declare that ranges in SCHEMA are public: known from a form, a law or a code book.
 

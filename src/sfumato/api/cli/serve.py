@@ -11,6 +11,7 @@ import typer
 
 from sfumato.api.cli.console import Console, Quiet
 from sfumato.api.cli.tables import AtServer, InsecureHttp, TokenFile
+from sfumato.core.asked import asked
 from sfumato.core.errors import OutputError, UsageError
 from sfumato.study import server_part
 
@@ -22,17 +23,13 @@ if TYPE_CHECKING:
 class Encryption:
     """How the server speaks TLS, where no proxy does it."""
 
-    certificate: Annotated[Path | None, typer.Option(metavar="FILE", help="Speak TLS with this certificate (PEM).")] = (
-        None
+    certificate: Path | None = asked(None, "Speak TLS with this certificate (PEM).", metavar="FILE")
+    certificate_key: Path | None = asked(None, "The certificate's key (PEM).", metavar="FILE")
+    self_made: bool = asked(
+        False,
+        "Speak TLS with a certificate of its own; its fingerprint is in the address.",
+        flag="--self-made-certificate",
     )
-    certificate_key: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate's key (PEM).")] = None
-    self_made: Annotated[
-        bool,
-        typer.Option(
-            "--self-made-certificate",
-            help="Speak TLS with a certificate of its own; its fingerprint is in the address.",
-        ),
-    ] = False
 
     def given(self) -> dict[str, Any]:
         """What was typed, as settings; None where nothing was."""
@@ -49,8 +46,8 @@ PLAIN = (
 def serve(
     server: AtServer,
     encryption: Encryption,
-    host: Annotated[str, typer.Option(help="Address to listen on; behind a proxy, keep the default.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.")] = 8000,
+    host: str = asked("127.0.0.1", "Address to listen on; behind a proxy, keep the default."),
+    port: int = asked(8000, "Port to listen on; 0 picks a free one."),
     quiet: Quiet = False,
 ) -> None:
     """Serve studies until interrupted; requests in progress are finished first.
@@ -95,11 +92,11 @@ def serve(
 class OfSite:
     """For a site of a consortium: what its release is made for, and where it is pushed to in a sixth step."""
 
-    study: Annotated[str | None, typer.Option(metavar="ID", help="For a consortium's site: id of the study.")] = None
-    study_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The site's own copy of the study file, which settles the rest.")
-    ] = None
-    to: Annotated[str | None, typer.Option(metavar="URL", help="The coordinator's address, https://...")] = None
+    study: str | None = asked(None, "For a consortium's site: id of the study.", metavar="ID")
+    study_file: Path | None = asked(
+        None, "The site's own copy of the study file, which settles the rest.", metavar="FILE"
+    )
+    to: str | None = asked(None, "The coordinator's address, https://...", metavar="URL")
     token_file: TokenFile = None
     insecure_http: InsecureHttp = False
 
@@ -119,7 +116,7 @@ def open_desk(
     of_site: OfSite,
     table: Annotated[Path | None, typer.Argument(metavar="[TABLE]", help="Table to begin with.")] = None,
     browser: Annotated[bool, typer.Option(help="Show the desk in a browser; without, only print its address.")] = True,
-    port: Annotated[int, typer.Option(metavar="N", help="Port on this computer; 0 takes a free one.")] = 0,
+    port: int = asked(0, "Port on this computer; 0 takes a free one.", metavar="N"),
 ) -> None:
     """Open the desk: a page on this computer alone, from a dropped table to a release and its certificate.
 

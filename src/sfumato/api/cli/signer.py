@@ -9,6 +9,7 @@ import typer
 
 from sfumato.api.cli.blocks import keywords
 from sfumato.api.cli.console import Console, Force, LedgerPath
+from sfumato.core.asked import REQUIRED, asked
 from sfumato.core.errors import CardError, SfumatoError, UsageError
 from sfumato.core.files import check_free, write_whole
 from sfumato.release.asked import VerifyAsked
@@ -56,8 +57,8 @@ def rotate(console: Console, ledger: LedgerPath = None, out: Out = None, force: 
 
 @app.command()
 def revoke(
-    out: Annotated[Path, typer.Option(metavar="FILE", help="File for the statement, to be handed on.")],
     console: Console,
+    out: Path = asked(REQUIRED, "File for the statement, to be handed on.", metavar="FILE"),
     fingerprint: Annotated[
         str | None, typer.Argument(metavar="[FINGERPRINT]", help="Of a key that was replaced; else the present one.")
     ] = None,
@@ -115,8 +116,8 @@ def verify(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="Folder of a release.")],
     console: Console,
     options: VerifyAsked,
-    page: Annotated[Path | None, typer.Option(metavar="FILE", help="Write what was found as one page, too.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is at --page.")] = False,
+    page: Path | None = asked(None, "Write what was found as one page, too.", metavar="FILE"),
+    force: bool = asked(False, "Replace what is at --page.", flag="--force"),
 ) -> None:
     """Check a release that you received: signature, guarantee, files and rows against its card.
 
@@ -182,8 +183,8 @@ def key(
 @auditors.command()
 def answer(
     commitment: Annotated[Path, typer.Argument(metavar="FILE", help="Commitment that an owner sent you.")],
-    key: Annotated[Path, typer.Option(metavar="FILE", help="Your key.")],
     console: Console,
+    key: Path = asked(REQUIRED, "Your key.", metavar="FILE"),
 ) -> None:
     """Answer a commitment: the owner releases with that value, which was not known before. Ask for every such release.
 

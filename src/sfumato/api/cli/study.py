@@ -12,6 +12,7 @@ import typer
 
 from sfumato.api.cli.console import AsPublished, Console, Force, Yes, parse_parameters
 from sfumato.api.cli.tables import AtCoordinator, AtServer, InsecureHttp, To
+from sfumato.core.asked import REQUIRED, asked
 from sfumato.core.errors import CoordinatorError, OutputError, UsageError
 from sfumato.core.files import check_free, write_whole
 from sfumato.core.wording import counted, to_type
@@ -129,13 +130,11 @@ def renew_owner_token(study: StudyId, server: AtServer, console: Console) -> Non
 @app.command()
 def invite(
     study: StudyId,
-    site: Annotated[str, typer.Option(metavar="NAME", help="Name of the site.")],
     at: AtCoordinator,
     console: Console,
-    days: Annotated[int, typer.Option(help="How long the token is valid.")] = 365,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the token to this file; otherwise it is printed.")
-    ] = None,
+    site: str = asked(REQUIRED, "Name of the site.", metavar="NAME"),
+    days: int = asked(365, "How long the token is valid."),
+    out: Path | None = asked(None, "Write the token to this file; otherwise it is printed.", metavar="FILE"),
     force: Force = False,
 ) -> None:
     """Invite a site. Its token is shown only once; inviting the site again replaces its token.
@@ -165,13 +164,9 @@ def keys(
     study: StudyId,
     server: AtServer,
     console: Console,
-    site: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the site.")] = None,
-    enroll: Annotated[
-        str | None, typer.Option(metavar="FINGERPRINT", help="Take what this key signs, and nothing unsigned any more.")
-    ] = None,
-    remove: Annotated[
-        str | None, typer.Option(metavar="FINGERPRINT", help="Take what this key signs no longer.")
-    ] = None,
+    site: str | None = asked(None, "Name of the site.", metavar="NAME"),
+    enroll: str | None = asked(None, "Take what this key signs, and nothing unsigned any more.", metavar="FINGERPRINT"),
+    remove: str | None = asked(None, "Take what this key signs no longer.", metavar="FINGERPRINT"),
 ) -> None:
     """List, enroll or remove the keys that sign a site's pushes. Run it on the server.
 
@@ -200,9 +195,9 @@ def keys(
 @app.command()
 def revoke(
     study: StudyId,
-    site: Annotated[str, typer.Option(metavar="NAME", help="Name of the site.")],
     at: AtCoordinator,
     console: Console,
+    site: str = asked(REQUIRED, "Name of the site.", metavar="NAME"),
 ) -> None:
     """End a site's token. What it pushed stays until it is withdrawn.
 
@@ -285,17 +280,13 @@ def give_test_table(
 class Trainings:
     """What is trained, on which sites."""
 
-    classifier: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Repeatable, with optional parameters ('knn k=5'); the default is those that the study names.",
-        ),
-    ] = None
-    param: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter of every classifier named; repeatable.")
-    ] = None
-    sites: Annotated[str, typer.Option(help="all, or agreeing: the sites that agree with most others.")] = "all"
+    classifier: list[str] | None = asked(
+        None,
+        "Repeatable, with optional parameters ('knn k=5'); the default is those that the study names.",
+        metavar="NAME",
+    )
+    param: list[str] | None = asked(None, "Parameter of every classifier named; repeatable.", metavar="NAME=VALUE")
+    sites: str = asked("all", "all, or agreeing: the sites that agree with most others.")
     as_published: AsPublished = False
 
 
@@ -343,13 +334,11 @@ def train(
 @app.command("log")
 def follow_log(
     to: To,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the copy; one that is there is continued.")],
     console: Console,
+    out: Path = asked(REQUIRED, "Folder of the copy; one that is there is continued.", metavar="DIR"),
     insecure_http: InsecureHttp = False,
-    key: Annotated[str | None, typer.Option(metavar="KEY", help="Key that the log must be signed by.")] = None,
-    cosign: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="As a witness, sign what was seen; the key is made in FILE.")
-    ] = None,
+    key: str | None = asked(None, "Key that the log must be signed by.", metavar="KEY"),
+    cosign: Path | None = asked(None, "As a witness, sign what was seen; the key is made in FILE.", metavar="FILE"),
 ) -> None:
     """Follow a coordinator's public log: read what is new, and refuse a log that does not continue the copy.
 
@@ -398,9 +387,9 @@ def models(study: StudyId, at: AtCoordinator, console: Console) -> None:
 def download(
     study: StudyId,
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Id of the model, from `study models`.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Model file to write, for example model.skops.")],
     at: AtCoordinator,
     console: Console,
+    out: Path = asked(REQUIRED, "Model file to write, for example model.skops.", metavar="FILE"),
     force: Force = False,
 ) -> None:
     """Download a trained model. One that contains released rows is for the owner alone.

@@ -17,6 +17,7 @@ import typer
 from sfumato.api.cli.console import AsPublished, Console, Force, Quiet, Yes
 from sfumato.api.cli.study import PublicStartUp, StudyId, make_study, respondents_link
 from sfumato.api.cli.tables import AtCoordinator, AtServer, InsecureHttp, IntoFolder
+from sfumato.core.asked import REQUIRED, asked
 from sfumato.core.errors import NothingNewError, UsageError
 from sfumato.core.files import check_free, write_whole
 from sfumato.core.wording import counted
@@ -58,7 +59,7 @@ def new(
 @app.command()
 def preview(
     file: SurveyFile,
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.")] = 0,
+    port: int = asked(0, "Port to listen on; 0 picks a free one."),
     quiet: Quiet = False,
 ) -> None:
     """Show the survey in a browser on this machine until Ctrl-C; no answer is kept.
@@ -86,12 +87,10 @@ def preview(
 @app.command()
 def codes(
     study: StudyId,
-    number: Annotated[int, typer.Option(help="How many single-use codes.")],
-    out: Annotated[
-        Path, typer.Option(metavar="FILE", help="File to write them to, one per line; only you can read it.")
-    ],
     at: AtCoordinator,
     console: Console,
+    number: int = asked(REQUIRED, "How many single-use codes."),
+    out: Path = asked(REQUIRED, "File to write them to, one per line; only you can read it.", metavar="FILE"),
     force: Force = False,
 ) -> None:
     """Create invitation codes for a survey that requires them; the server cannot tell which answer used which code.
@@ -212,7 +211,7 @@ class AtSurvey:
 def verify(
     at: AtSurvey,
     console: Console,
-    last: Annotated[int, typer.Option(help="Recompute this many of the newest versions; 0 for all.")] = 0,
+    last: int = asked(0, "Recompute this many of the newest versions; 0 for all."),
     witnesses: Witnesses = None,
 ) -> None:
     """Follow a survey's public log from its beginning, and recompute the guidance from the published counts.
@@ -237,8 +236,8 @@ def verify(
 @app.command()
 def witness(
     at: AtSurvey,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="File to publish where respondents can read it.")],
     console: Console,
+    out: Path = asked(REQUIRED, "File to publish where respondents can read it.", metavar="FILE"),
 ) -> None:
     """Be a witness: check that the log continues what FILE says, and write its newest entry there for others to see.
 
@@ -258,8 +257,8 @@ def witness(
 @app.command()
 def page(
     console: Console,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder to write, for anybody to serve.")] = None,
-    show_hash: Annotated[bool, typer.Option("--hash", help="Only print the hash of the page's files.")] = False,
+    out: Path | None = asked(None, "Folder to write, for anybody to serve.", metavar="DIR"),
+    show_hash: bool = asked(False, "Only print the hash of the page's files.", flag="--hash"),
     force: Force = False,
 ) -> None:
     """Write the respondents' page to a folder, for a host other than the survey's server, or print its hash.
@@ -307,13 +306,11 @@ class Sending:
 
 def respond(
     at: AtSurvey,
-    answers: Annotated[Path, typer.Option(metavar="FILE", help="Your answers, name: answer, as YAML or JSON.")],
     accepts: RespondAsked,
     sending: Sending,
     console: Console,
-    code_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help=f"Your invitation; otherwise the variable {CODE_VARIABLE}.")
-    ] = None,
+    answers: Path = asked(REQUIRED, "Your answers, name: answer, as YAML or JSON.", metavar="FILE"),
+    code_file: Path | None = asked(None, f"Your invitation; otherwise the variable {CODE_VARIABLE}.", metavar="FILE"),
 ) -> None:
     """Answer a survey: ask for the level, recompute the guidance, blur the answers here, show the bits, send them.
 

@@ -13,6 +13,7 @@ from sfumato.api.cli.blocks import keywords
 from sfumato.api.cli.console import Console, Force
 from sfumato.api.cli.survey import SurveyFile, app
 from sfumato.auditing.asked import SurveyAuditAsked
+from sfumato.core.asked import REQUIRED, asked
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.core.files import check_free
 from sfumato.study.asked import EdgesAsked, SurveyPlanAsked
@@ -33,9 +34,9 @@ def _waiting(kind: Kind) -> str:
 @app.command()
 def plan(
     file: SurveyFile,
-    accuracy: Annotated[float, typer.Option(metavar="SHARE", help="Accuracy that the classifier should reach.")],
     options: SurveyPlanAsked,
     console: Console,
+    accuracy: float = asked(REQUIRED, "Accuracy that the classifier should reach.", metavar="SHARE"),
 ) -> None:
     """Simulate how many respondents an accuracy needs, at several floors; no person is asked.
 
@@ -83,12 +84,10 @@ def plan(
 @app.command("audit")
 def audit_survey(
     file: SurveyFile,
-    population: Annotated[Path, typer.Option(metavar="TABLE", help="Plain answers of people who play respondents.")],
     options: SurveyAuditAsked,
     console: Console,
-    part: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="A part that `survey export` wrote: its guidance is audited.")
-    ] = None,
+    population: Path = asked(REQUIRED, "Plain answers of people who play respondents.", metavar="TABLE"),
+    part: Path | None = asked(None, "A part that `survey export` wrote: its guidance is audited.", metavar="DIR"),
 ) -> None:
     """Try every attacker on simulated answers, and let malicious collectors make up the guidance.
 
@@ -147,13 +146,10 @@ def audit_survey(
 class CutInto:
     """The survey file or schema that gets the edges."""
 
-    survey: Annotated[Path | None, typer.Option(metavar="FILE", help="Survey file whose numbers are cut.")] = None
-    schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema whose columns are cut.")] = None
-    reason: Annotated[
-        str | None,
-        typer.Option(help="With --schema: why everybody may know these edges. Without one they are learned."),
-    ] = None
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="File to write, with --survey or --schema.")] = None
+    survey: Path | None = asked(None, "Survey file whose numbers are cut.", metavar="FILE")
+    schema: Path | None = asked(None, "Schema whose columns are cut.", metavar="FILE")
+    reason: str | None = asked(None, "With --schema: why everybody may know these edges. Without one they are learned.")
+    out: Path | None = asked(None, "File to write, with --survey or --schema.", metavar="FILE")
     force: Force = False
 
     def check(self) -> None:
@@ -211,7 +207,7 @@ def edges(
     options: EdgesAsked,
     into: CutInto,
     console: Console,
-    column: Annotated[list[str] | None, typer.Option(help="Column to cut; repeatable. All numbers, if none.")] = None,
+    column: list[str] | None = asked(None, "Column to cut; repeatable. All numbers, if none."),
 ) -> None:
     """Find where numbers are cut into intervals, and write it into a survey file or a schema.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.api.cli.console import Console, Force
+from sfumato.core.asked import REQUIRED, asked
 from sfumato.core.errors import UsageError
 from sfumato.study import server_part
 
@@ -27,11 +28,10 @@ if TYPE_CHECKING:
 class AtServer:
     """Commands that work on this machine's server itself."""
 
-    data: Annotated[Path, typer.Option(metavar="DIR", help="The server's data folder.")]
-    database: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="PostgreSQL URL; otherwise SQLite in --data (or SFUMATO_DATABASE)."),
-    ] = None
+    data: Path = asked(REQUIRED, "The server's data folder.", metavar="DIR")
+    database: str | None = asked(
+        None, "PostgreSQL URL; otherwise SQLite in --data (or SFUMATO_DATABASE).", metavar="URL"
+    )
 
     def settings(self, **given: Any) -> Any:
         """The server's settings; the folder is made."""
@@ -78,7 +78,7 @@ class AtCoordinator:
 class IntoFolder:
     """Where a folder is written."""
 
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")]
+    out: Path = asked(REQUIRED, "Folder to write.", metavar="DIR")
     force: Force = False
 
 
