@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import Field, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -98,110 +98,101 @@ class GroupedCommand(TyperCommand):
             formatter.write_text(f"{len(rare)} more options, rarely needed: {ctx.command_path} --help-all")
 
 
-Command = TypeVar("Command", bound=Callable[..., None])
-TYPED = {"str": str, "int": int, "float": float, "bool": bool, "Path": Path, "Sequence[str]": list[str]}
+TYPED = {
+    "str": str,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "Path": Path,
+    "Sequence[str]": list[str],
+    "list[str]": list[str],
+}
 """What is typed for an annotation, unless the field says otherwise; a path where a path will do."""
-READ: dict[Read, tuple[Any, Callable[[Any], Any]]] = {
+READ: dict[Any, tuple[Any, Callable[[Any], Any]]] = {
     Read.PARAMETERS: (list[str], parse_parameters),
     Read.COLUMN_PARAMETERS: (list[str], parse_column_parameters),
     Read.PAIRS: (list[str], parse_pairs),
 }
 READ_AS: dict[Any, str] = {Read.TABLE: "TABLE", Read.PARAMETERS: "NAME=VALUE"}
 """What stands for the value in help."""
+KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
-def with_blocks(command: Command) -> Command:
+def with_blocks(command: Callable[..., None]) -> Callable[..., None]:
     """The command with each parameter that is a dataclass taken apart into its options, which come last."""
     taken = inspect.signature(command, eval_str=True).parameters.values()
-    blocks = {one.name: one.annotation for one in taken if is_dataclass(one.annotation)}
-    own = [_own(one) for one in taken if one.name not in blocks]
+    blocks: dict[str, Any] = {one.name: one.annotation for one in taken if is_dataclass(one.annotation)}
     options = {name: _options(block) for name, block in blocks.items()}
+    shared = [_own(one) for one in taken if one.name not in blocks]
+    shared += [one for block in options.values() for one in block]
+    told = (said for option in shared for said in getattr(option.annotation, "__metadata__", ()))
+    if any(getattr(said, "rich_help_panel", None) == RARE for said in told):
+        shown = typer.Option("--help-all", is_eager=True, callback=_show_all, help="Show every option and exit.")
+        shared.append(inspect.Parameter(SHOW_ALL, KEYWORD, default=False, annotation=Annotated[bool, shown]))
 
     @functools.wraps(command)
     def run(**words: Any) -> None:
         words.pop(SHOW_ALL, None)
         whole = {name: blocks[name](**{one.name: words.pop(one.name) for one in options[name]}) for name in blocks}
         if not any(getattr(block, "quiet", False) for block in whole.values()):
-            for block in whole.values():
-                _say_old_options(block)
+            for typed, one, says in ((block, *asked) for block in whole.values() for asked in asked_fields(block)):
+                if says.parameter and getattr(typed, one.name) != default_of(one):  # of one method: its parameter now
+                    say_old(flag_of(one, says), f"--param {one.name.replace('_', '-')}=...")
         command(**words, **whole)
 
-    shared = [*own, *(one for block in options.values() for one in block)]
-    run.__signature__ = inspect.Signature([*shared, *_help_all(shared)])  # type: ignore[attr-defined]
-    return run  # type: ignore[return-value]
+    run.__signature__ = inspect.Signature(shared)  # type: ignore[attr-defined]
+    return run
 
 
 def _own(parameter: inspect.Parameter) -> inspect.Parameter:
     """A parameter of the command itself."""
     if isinstance(one := parameter.default, Field):
-        one.name, says = parameter.name, one.metadata["asked"]
-        option = Annotated[parameter.annotation, _option(one, says, says.help, parameter.annotation)]
-        parameter = parameter.replace(default=default_of(one), annotation=option)
-    return parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        one.name, typed = parameter.name, parameter.annotation
+        return _option(one, typed, one.metadata["asked"].help)
+    return parameter.replace(kind=KEYWORD)
 
 
 def _options(block: Any) -> list[inspect.Parameter]:
     says: dict[str, Any] = {one.name: one.metadata.get("asked") for one in fields(block)}
     hints = {} if all(says.values()) else get_type_hints(block, include_extras=True)
     grouped = any(one is not None and one.group not in ("", RARE) for one in says.values())
-    return [
-        inspect.Parameter(
-            one.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=_default_typed(one, says[one.name]),
-            annotation=_asked_for(block, one, says[one.name], grouped) if says[one.name] else hints[one.name],
-        )
-        for one in fields(block)
-        if one.init and not (says[one.name] and says[one.name].typed is NOT_TYPED)
-    ]
+    found = []
+    for one in fields(block):
+        if (asked := says[one.name]) is None and one.init:
+            found.append(inspect.Parameter(one.name, KEYWORD, default=default_of(one), annotation=hints[one.name]))
+        elif asked is not None and asked.typed is not NOT_TYPED:
+            named = [TYPED[name] for name in str(one.type).split(" | ") if name in TYPED]
+            read = READ[asked.read][0] if asked.read in READ else str if isinstance(asked.read, Read) else None
+            typed = asked.typed or read or (Path if Path in named else named[0])
+            typed = typed if default_of(one) is not None else typed | None
+            found.append(_option(one, typed, short_help(block, asked), RARE if grouped else None))
+    return found
 
 
-def _asked_for(block: Any, one: Field[Any], says: Asked, grouped: bool) -> Any:
-    """The annotation of an option that a job declares."""
-    typed = says.typed or _typed(one, says)
-    option = _option(one, says, short_help(block, says), typed, RARE if grouped else None)
-    return Annotated[typed if default_of(one) is not None else typed | None, option]
-
-
-def _option(one: Field[Any], says: Asked, help: str, typed: Any, otherwise: str | None = None) -> Any:
-    """The option as the parser takes it. What the field does not allow is refused before the command begins."""
+def _option(one: Field[Any], typed: Any, help: str, group: str | None = None) -> inspect.Parameter:
+    """The option that a field declares. What it does not allow is refused before the command begins."""
+    says: Asked = one.metadata["asked"]
 
     def check(value: Any) -> Any:
         check_given(one, says, value)
         return value
 
-    return typer.Option(
+    option = typer.Option(
         flag_of(one, says),
         help=help,
         metavar=says.metavar or "|".join(says.choices) or READ_AS.get(says.read),
-        show_default=typed is not bool,
+        show_default=bool not in (typed, *get_args(typed)),
         hidden=says.parameter,
         callback=check if says.choices or not says.at_least is says.at_most is None else None,
-        rich_help_panel=says.group or otherwise,
+        rich_help_panel=says.group or group,
     )
+    return inspect.Parameter(one.name, KEYWORD, default=_default_typed(one, says), annotation=Annotated[typed, option])
 
 
-def _say_old_options(block: Any) -> None:
-    """Options of one method are its parameters now."""
-    for one, says in asked_fields(block):
-        if says.parameter and getattr(block, one.name) != default_of(one):
-            say_old(flag_of(one, says), f"--param {one.name.replace('_', '-')}=...")
-
-
-def _typed(one: Field[Any], says: Asked) -> Any:
-    """The type on the command line, as the annotation or the way of reading has it."""
-    if isinstance(says.read, Read):
-        return READ[says.read][0] if says.read in READ else str
-    known = [TYPED[name] for name in str(one.type).split(" | ") if name in TYPED]
-    return Path if Path in known else known[0]
-
-
-def _default_typed(one: Field[Any], says: Asked | None) -> Any:
+def _default_typed(one: Field[Any], says: Asked) -> Any:
     """The default as it would be typed, where several values are typed as one word."""
     default = default_of(one)
-    if says is None or says.typed is not str or not isinstance(default, tuple):
-        return default
-    return ",".join(map(str, default))
+    return ",".join(map(str, default)) if says.typed is str and isinstance(default, tuple) else default
 
 
 def keywords(options: Any, tables: Any = None) -> dict[str, Any]:
@@ -214,10 +205,8 @@ def keywords(options: Any, tables: Any = None) -> dict[str, Any]:
             continue
         if says.read is Read.TABLE:
             value = tables.open(value)
-        elif isinstance(says.read, Read):
-            value = READ[says.read][1](value)
-        elif says.read is not None:
-            value = says.read(value)
+        elif (read := READ[says.read][1] if isinstance(says.read, Read) else says.read) is not None:
+            value = read(value)
         given[one.name] = value
     return given
 
@@ -230,16 +219,6 @@ def typed_again(options: Any) -> dict[str, Any]:
         if says.typed is not NOT_TYPED and value is not None and value != default_of(one):
             given[flag_of(one, says).partition("/")[0].removeprefix("--")] = value
     return given
-
-
-def _help_all(options: list[inspect.Parameter]) -> list[inspect.Parameter]:
-    """The option that shows what the first screen leaves out, where it leaves something out."""
-    given = (one for option in options for one in getattr(option.annotation, "__metadata__", ()))
-    if not any(getattr(one, "rich_help_panel", None) == RARE for one in given):
-        return []
-    shown = typer.Option("--help-all", is_eager=True, callback=_show_all, help="Show every option and exit.")
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    return [inspect.Parameter(SHOW_ALL, keyword, default=False, annotation=Annotated[bool, shown])]
 
 
 def _show_all(context: typer.Context, wanted: bool) -> None:
