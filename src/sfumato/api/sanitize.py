@@ -24,8 +24,6 @@ from sfumato.table.cell_sets import kind_of
 if TYPE_CHECKING:
     from sfumato.release.auditable import Committed
 
-# What a study file settles for a site that sanitizes: read from the site's own copy, never from a server.
-
 
 def study_terms(file: Path | str) -> Terms:
     """Schema, mechanism, parameters and the weakest guarantee of the study in a file."""
@@ -186,9 +184,6 @@ def certificate(
     from sfumato.auditing.report.page import write_certificate
 
     return write_certificate(Path(folder), None if out is None else Path(out), with_audit=with_audit, force=force)
-
-
-# redraw: more rows from the model of a release, without the table.
 
 
 @asks(RedrawAsked)

@@ -20,9 +20,6 @@ from sfumato.core.errors import OutputError, UsageError
 from sfumato.core.files import check_free
 from sfumato.core.wording import NO_BETTER, WORSE, counted
 
-# The figures of an audit for a terminal, below its bottom line: nothing is wider than it.
-
-
 HEAD = f"{'attacker':<25}{'right of 100':>12}{'without':>9}{'not in table':>14}{'extra':>8}"
 
 

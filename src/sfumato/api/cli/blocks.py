@@ -20,9 +20,6 @@ from typer.core import TyperCommand, TyperGroup
 from sfumato.api.cli.console import parse_column_parameters, parse_pairs, parse_parameters
 from sfumato.core.asked import NOT_TYPED, RARE, Asked, Read, asked_fields, check_given, default_of, flag_of, short_help
 
-# Help in groups: commands by who needs them, options by what they settle; and how old spellings find the new ones.
-
-
 SHOW_ALL = "help_all"
 """Whether `--help-all` was typed, among what a context knows."""
 OLD_COMMANDS = {

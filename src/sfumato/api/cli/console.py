@@ -24,9 +24,6 @@ import typer
 from sfumato.core.errors import OutputError, SchemaError, SfumatoError, UsageError
 from sfumato.core.progress import Progress, silent
 
-# How fast a long job goes, and when it will be done.
-
-
 ROW_STEPS = ("Reading", "Measuring", "Counting", "Guiding", "Comparing", "Perturbing", "Writing")
 """Steps that count rows; what others count is their own."""
 
@@ -49,14 +46,11 @@ class Pace:
         if done == before or now <= at:
             return ""
         rate = (done - before) / (now - at)
-        left = "" if total is None else f", {_clock_time((total - done) / rate)} left"
-        return f"{rate:,.0f} rows/s{left}"
-
-
-def _clock_time(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+        if total is None:
+            return f"{rate:,.0f} rows/s"
+        minutes, rest = divmod(round((total - done) / rate), 60)
+        left = f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"
+        return f"{rate:,.0f} rows/s, {left} left"
 
 
 INTERRUPTED = 130
@@ -124,11 +118,11 @@ NOT_PUBLISHED = {
 def _wrongly_typed(error: Any) -> str:
     """What the parser says of it; of --as-published why it is not there."""
     message = str(error.format_message())
-    if getattr(error, "option_name", None) != "--as-published" or error.ctx is None:
-        return message
-    asked = error.ctx.command_path
-    why = [f"{message.partition(' (')[0]}: {one}." for name, one in NOT_PUBLISHED.items() if f" {name}" in asked]
-    return why[0] if why else message
+    if getattr(error, "option_name", None) == "--as-published" and error.ctx is not None:
+        for name, why in NOT_PUBLISHED.items():
+            if f" {name}" in error.ctx.command_path:
+                return f"{message.partition(' (')[0]}: {why}."
+    return message
 
 
 def complain(message: str, code: int) -> int:
@@ -186,10 +180,7 @@ class Console:
         stream = self.stream or sys.stdout
         on_terminal = stream is not None and stream.isatty()  # None where standard output is closed
         for line in text.splitlines():
-            if on_terminal:
-                self.tell(line)
-            else:
-                self.say(line)
+            (self.tell if on_terminal else self.say)(line)
 
     def result(self, data: dict[str, Any]) -> None:
         """The object of `--json`; null is infinite, as on a card."""
@@ -208,7 +199,19 @@ class Console:
             if self.as_json or not sys.stderr.isatty():
                 yield ProgressLines()
                 return
-            with _bar() as progress:
+            from rich.console import Console as RichConsole
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+            from rich.progress import Progress as RichProgress
+
+            shown = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            speed, tasks, pace = TextColumn("{task.fields[pace]}"), dict[str, Any](), Pace()
+            with RichProgress(*shown, speed, console=RichConsole(stderr=True), transient=True) as bar:
+
+                def progress(step: str, done: int, total: int | None) -> None:
+                    if step not in tasks:
+                        tasks[step] = bar.add_task(step, total=total, pace="")
+                    bar.update(tasks[step], completed=done, total=total, pace=pace(step, done, total))
+
                 yield progress
 
     def _warn(self, message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
@@ -236,31 +239,6 @@ class ProgressLines:
         self.said = now
         of = f" {done:,} of {total:,}" if total else (f" {done:,}" if done else "")
         print(f"{step}{of}{pace and f', {pace}'} ...", file=sys.stderr, flush=True)
-
-
-@contextlib.contextmanager
-def _bar() -> Iterator[Progress]:
-    from rich.console import Console as RichConsole
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as RichProgress
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[pace]}"),
-    )
-    with RichProgress(*columns, console=RichConsole(stderr=True), transient=True) as bar:
-        tasks: dict[str, Any] = {}
-        pace = Pace()
-
-        def progress(step: str, done: int, total: int | None) -> None:
-            if step not in tasks:
-                tasks[step] = bar.add_task(step, total=total, pace="")
-            bar.update(tasks[step], completed=done, total=total, pace=pace(step, done, total))
-
-        yield progress
 
 
 def parse_parameters(pairs: list[str]) -> dict[str, Any]:

@@ -22,8 +22,6 @@ from sfumato.release.asked import RedrawAsked
 if TYPE_CHECKING:
     from sfumato.auditing.figures.item import Reached
 
-# law: does noise of a law bound what an attacker can learn?
-
 
 def law(
     text: Annotated[
@@ -64,9 +62,6 @@ def law(
     console.result({**found.to_dict(), "beliefs": {f"{one:g}": found.posterior(one) for one in priors}})
 
 
-# invariance: which learners answer the same after a rotation of a table.
-
-
 def invariance(table: TableArgument, tables: Tables, options: InvarianceAsked, console: Console) -> None:
     """Say which learners answer the same after a rotation of TABLE, and why. Nothing is released or written.
 
@@ -98,9 +93,6 @@ def invariance(table: TableArgument, tables: Tables, options: InvarianceAsked, c
     console.result(found.to_dict())
 
 
-# redraw: more rows from the model of a release, without the table.
-
-
 def redraw(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="Folder of a release with model.json.")],
     options: RedrawAsked,
@@ -124,9 +116,6 @@ def redraw(
     console.say(f"Drew {counted(card.rows, 'row')} into {out}, at no further cost. {card.guarantee['words']}")
     console.say(f"To share: release.{options.format}, card.json, model.json. Nothing in the folder is private.")
     console.result({"folder": str(out), "rows": card.rows, "guarantee": dict(card.guarantee)})
-
-
-# figure: the papers' tables and figures, on a table of one's own too.
 
 
 class ItemOrCommand(TyperGroup):

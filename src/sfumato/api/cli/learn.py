@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,10 +28,6 @@ from sfumato.learn.asked import (
 
 if TYPE_CHECKING:
     from sfumato.learn.reconstruct import Reconstructed, Wish
-    from sfumato.release.release import Release
-
-
-# cluster, rules, regress: what else is behind noise.
 
 
 @dataclass(frozen=True)
@@ -139,41 +135,22 @@ def regress(
     )
 
 
-@dataclass(frozen=True)
-class Rows:
-    """The rows that a model is asked about."""
-
-    source: Annotated[
-        str, typer.Argument(metavar="TABLE_OR_DIR", help="Plain rows, or the folder of a release of them.")
-    ]
-    survey: Path | None = asked(None, "For a survey's model: TABLE contains plain answers.", metavar="SURVEY_FILE")
-
-    def open(self, tables: Tables) -> Any:
-        """The table as it is, or as answers in the words of a survey: numbers become the intervals that they fall
-        into."""
-        found = tables.open_or_folder(self.source)
-        if self.survey is None or isinstance(found, Path):
-            return found
-        from sfumato.study.protocol.study_file import load_survey
-        from sfumato.study.protocol.survey_guidance import answers_in_words
-
-        return answers_in_words(load_survey(self.survey), found.read())
+Source = Annotated[str, typer.Argument(metavar="TABLE_OR_DIR", help="Plain rows, or the folder of a release of them.")]
+OfSurvey = Annotated[
+    Path | None,
+    typer.Option("--survey", metavar="SURVEY_FILE", help="For a survey's model: TABLE contains plain answers."),
+]
 
 
-@dataclass(frozen=True)
-class Predictions:
-    """Where answers go."""
+def _rows(source: str, survey: Path | None, tables: Tables) -> Any:
+    """The table as it is, or as answers in the words of a survey: numbers become the intervals that they fall into."""
+    found = tables.open_or_folder(source)
+    if survey is None or isinstance(found, Path):
+        return found
+    from sfumato.study.protocol.study_file import load_survey
+    from sfumato.study.protocol.survey_guidance import answers_in_words
 
-    out: Path = asked(REQUIRED, "Predictions to write: .csv or .parquet.", metavar="FILE")
-    force: Force = False
-
-
-@dataclass(frozen=True)
-class Findings:
-    """Where figures go."""
-
-    out: Path | None = asked(None, "JSON file to write, readable by you alone.", metavar="FILE")
-    force: Force = False
+    return answers_in_words(load_survey(survey), found.read())
 
 
 def train(
@@ -210,7 +187,12 @@ def train(
         if about["parameters"].get(name) == "cross-validation":
             console.say(f"Cross-validation on the released rows chose {name} = {value:.4g}.")
     if about["classifier"] == "auto":
-        console.say(_choice_in_words(about["chosen"]))
+        first = f"auto chose {about['chosen']['classifier']}"
+        losses = sorted(about["chosen"]["held_out_loss"].items(), key=lambda one: one[1])
+        if told := ", ".join(f"{name} {loss:.4f}" for name, loss in losses):
+            console.say(f"{first}: it predicts labels of held-out released rows best (loss: {told}).")
+        else:
+            console.say(f"{first}, which needs no choice: the rows have no noise of their own.")
     if about["answers_one_class"]:
         console.say(
             "The model gives the same class for every released row, so it is no better than that. "
@@ -220,22 +202,15 @@ def train(
     console.result({"model": str(out), "about": dict(about)})
 
 
-def _choice_in_words(chosen: Mapping[str, Any]) -> str:
-    losses = ", ".join(
-        f"{name} {loss:.4f}" for name, loss in sorted(chosen["held_out_loss"].items(), key=lambda one: one[1])
-    )
-    if not losses:
-        return f"auto chose {chosen['classifier']}, which needs no choice: the rows have no noise of their own."
-    return f"auto chose {chosen['classifier']}: it predicts labels of held-out released rows best (loss: {losses})."
-
-
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file that `sfumato train` wrote.")],
-    rows: Rows,
-    file: Predictions,
+    source: Source,
     options: PredictAsked,
     tables: Tables,
     console: Console,
+    survey: OfSurvey = None,
+    out: Path = asked(REQUIRED, "Predictions to write: .csv or .parquet.", metavar="FILE"),
+    force: Force = False,
 ) -> None:
     """Classify plain rows (embedded with the card or the key) or rows that are already blurred.
 
@@ -247,19 +222,19 @@ def predict(
     from sfumato.learn.model import load_model
 
     with console.listening():
-        check_free(file.out, force=file.force)
-        predicted = load_model(model).classify(rows.open(tables), **keywords(options))
-        predicted.save(file.out)
+        check_free(out, force=force)
+        predicted = load_model(model).classify(_rows(source, survey, tables), **keywords(options))
+        predicted.save(out)
     met = ""
     if predicted.accuracy is not None:
         on = f"the {counted(predicted.told, 'row')} that tell the answer"
         met = f" {right_of_100(predicted.accuracy, 'this model', on, predicted.commonest)}."
-    console.say(f"Classified {counted(predicted.rows, 'row')}: {file.out}.{met}")
+    console.say(f"Classified {counted(predicted.rows, 'row')}: {out}.{met}")
     if predicted.than_commonest is not None and (words := commonest_words(predicted.than_commonest)):
         console.say(words)
     console.result(
         {
-            "predictions": str(file.out),
+            "predictions": str(out),
             "rows": predicted.rows,
             "accuracy": predicted.accuracy,
             "commonest": predicted.commonest,
@@ -271,11 +246,13 @@ def predict(
 
 def evaluate(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, trained here or by a coordinator.")],
-    rows: Rows,
-    file: Findings,
+    source: Source,
     options: PredictAsked,
     tables: Tables,
     console: Console,
+    survey: OfSurvey = None,
+    out: Path | None = asked(None, "JSON file to write, readable by you alone.", metavar="FILE"),
+    force: Force = False,
 ) -> None:
     """Say how often MODEL errs on rows whose answer is known. Nothing is sent, and nothing is written without --out.
 
@@ -284,10 +261,10 @@ def evaluate(
     from sfumato.learn.model import evaluate as run
 
     with console.listening():
-        check_free(file.out, force=file.force)
-        found = run(model, rows.open(tables), **keywords(options))
-        if file.out is not None:
-            found.save(file.out)
+        check_free(out, force=force)
+        found = run(model, _rows(source, survey, tables), **keywords(options))
+        if out is not None:
+            found.save(out)
     low, high = found.interval
     console.say(
         f"Error {found.error:.3f} (95% interval {low:.3f} to {high:.3f}) on {counted(found.rows, 'row')}; "
@@ -302,10 +279,7 @@ def evaluate(
     for name, counts in zip(names, found.confusion.tolist(), strict=True):
         cells = (f"{count:>{max(8, len(other))},}" for other, count in zip(names, counts, strict=True))
         console.say(f"  {name:{width}}  " + "  ".join(cells))
-    console.result({"model": str(model), "out": None if file.out is None else str(file.out), **found.to_dict()})
-
-
-# reconstruct: from a release to the distributions behind its columns.
+    console.result({"model": str(model), "out": out and str(out), **found.to_dict()})
 
 
 @dataclass(frozen=True)
@@ -344,7 +318,7 @@ def reconstruct(
       sfumato reconstruct site-a site-b --column age --method expectation-maximization --param rounds=50 --out density
     """
     from sfumato.core.files import new_folder
-    from sfumato.learn.reconstruct import reconstruct_each, save_each
+    from sfumato.learn.reconstruct import reconstruct_each, save_each, strength_of
     from sfumato.learn.trade_off import ITERATION, trade_off_of
     from sfumato.release.release import opened
 
@@ -365,8 +339,11 @@ def reconstruct(
         for line in _told(one, summary, into.out):
             console.say(line)
     if wished.estimate_noise:
-        for line in _strengths(releases, wished.column or [], summaries):
-            console.say(line)
+        states = "The card states" if len(releases) == 1 else "Each of the cards states"
+        for summary, name in zip(summaries, wished.column or [], strict=False):
+            strength = strength_of(releases, name)
+            summary["noise_strength"] = asdict(strength)
+            console.say(f"{name}: {strength.in_words()} {states} 1.")
     if costs is not None:
         console.say(f"What privacy costs: {into.out / 'trade-off.svg'}. It is made from private values: keep it.")
         if costs.left_out:
@@ -379,7 +356,12 @@ def _wishes(wished: Wished, releases: int) -> list[Wish]:
     """What is to be reconstructed: columns, pairs and sums, in this order."""
     from sfumato.learn.reconstruct import Wish
 
-    wishes = [Wish((name,)) for name in wished.column or ()] + [Wish(_together(one)) for one in wished.joint or ()]
+    wishes = [Wish((name,)) for name in wished.column or ()]
+    for given in wished.joint or ():
+        names = tuple(name.strip() for name in given.split(","))
+        if len(names) < 2 or not all(names):
+            raise UsageError(f"--joint takes columns with commas between them, such as income,age. Got {given!r}.")
+        wishes.append(Wish(names))
     wishes += [Wish(along=one) for one in wished.along or ()]
     one_column = releases == len(wishes) == len(wished.column or ()) == 1
     if wished.trade_off and (wished.original is None or not one_column):
@@ -397,7 +379,14 @@ def _told(one: Reconstructed, summary: dict[str, Any], out: Path) -> Iterator[st
     """A distribution in sentences; how far it is from the original is added to its summary."""
     where = (out / summary["files"][0]).parent
     rows, name = counted(summary["rows"], "released row"), summary.get("column") or " and ".join(summary["columns"])
-    yield f"Reconstructed {name} from {rows} into {where}: {_figure(summary)}."
+    if "mean" in summary:
+        figure = f"mean {summary['mean']:.5g}"
+    elif "shares" in summary:
+        figure = f"{len(summary['shares'])} categories"
+    else:
+        correlation = f"correlation {summary['correlation']:.2f}, " if "correlation" in summary else ""
+        figure = f"{correlation}{summary['mutual_information']:.2f} bits in common"
+    yield f"Reconstructed {name} from {rows} into {where}: {figure}."
     if "residual" in summary:
         yield f"The programme is solved: its conditions (Eq. 18) hold to within {summary['residual']:.1g}."
     for atom in summary.get("atoms", ()):
@@ -408,33 +397,6 @@ def _told(one: Reconstructed, summary: dict[str, Any], out: Path) -> Iterator[st
     if one.information_loss is not None:
         summary["information_loss"] = one.information_loss
         yield f"Information loss against the original: {one.information_loss:.4f} (0 is perfect, 1 is disjoint)."
-
-
-def _strengths(releases: list[Release], columns: list[str], summaries: list[dict[str, Any]]) -> Iterator[str]:
-    """How strong the noise of each column was; added to its summary."""
-    from sfumato.learn.reconstruct import strength_of
-
-    states = "The card states" if len(releases) == 1 else "Each of the cards states"
-    for summary, name in zip(summaries, columns, strict=False):
-        strength = strength_of(releases, name)
-        summary["noise_strength"] = asdict(strength)
-        yield f"{name}: {strength.in_words()} {states} 1."
-
-
-def _figure(summary: dict[str, Any]) -> str:
-    if "mean" in summary:
-        return f"mean {summary['mean']:.5g}"
-    if "shares" in summary:
-        return f"{len(summary['shares'])} categories"
-    correlation = f"correlation {summary['correlation']:.2f}, " if "correlation" in summary else ""
-    return f"{correlation}{summary['mutual_information']:.2f} bits in common"
-
-
-def _together(given: str) -> tuple[str, ...]:
-    found = tuple(name.strip() for name in given.split(","))
-    if len(found) < 2 or not all(found):
-        raise UsageError(f"--joint takes columns with commas between them, such as income,age. Got {given!r}.")
-    return found
 
 
 mine = typer.Typer(no_args_is_help=True, help="What else is behind noise: clusters, rules, linear models.")

@@ -134,9 +134,6 @@ def check_hash(study_hash: str | None) -> None:
         raise UsageError("--study-hash must be sha256: and 64 hexadecimal digits, as `sfumato study new` printed them.")
 
 
-# study reconstruct: the coordinator recovers how a column was spread behind the noise of all sites.
-
-
 @dataclass(frozen=True)
 class Densities:
     """What is reconstructed, and where to it is written."""
@@ -197,9 +194,6 @@ def _write(densities: list[Any], out: Path, *, force: bool) -> None:
 
     with new_folder(out, force=force) as folder:
         save_each([(one.column, from_plain(one.found or {})) for one in densities], folder)
-
-
-# study rehearse: what sharing one's own table between sites would cost and hide.
 
 
 @dataclass(frozen=True)
@@ -266,9 +260,6 @@ def _counts(given: str) -> list[int]:
         return [int(one) for one in given.split(",")]
     except ValueError:
         raise UsageError(f"--sites takes numbers with commas between them, such as 1,2,4,8. Got {given!r}.") from None
-
-
-# study plan, study draw: sites push noisy counts, the coordinator adds them, and rows are drawn from the sum.
 
 
 @dataclass(frozen=True)

@@ -131,9 +131,6 @@ def _say_what_was_tried(console: Console, found: Recommendation) -> None:
         console.tell(f"  not tried {name}: {why}")
 
 
-# compare: methods x strengths x attackers x learners on one's own table.
-
-
 def compare(
     table: TableArgument,
     options: CompareAsked,
@@ -203,9 +200,6 @@ def _apart(one: Mapping[str, Any]) -> str:
 
 def _right(one: Mapping[str, Any]) -> str:
     return right_of_100(one["accuracy"], one["best_learner"], "rows left out")
-
-
-# demo: the first ten minutes, on a table that ships with scikit-learn or on one's own; list: what can be chosen.
 
 
 WIDTH = 80
@@ -357,9 +351,6 @@ def _consortium(console: Console, sites: int | None) -> None:
     console.say()
     console.say(f"Noisy counts that add up (a study without a mechanism): {shown.proof}")
     console.result(shown.to_dict())
-
-
-# list: what there is to choose from, one line each.
 
 
 class Catalogue(StrEnum):

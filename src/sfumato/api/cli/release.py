@@ -283,9 +283,6 @@ def show(
     console.result({"card": card.to_dict()})
 
 
-# certificate: a release on one page to print.
-
-
 def certificate(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a release.")],
     console: Console,
@@ -307,9 +304,6 @@ def certificate(
     written = run(folder, out=out, with_audit=with_audit, force=force)
     console.say(f"Wrote {written}. Open it in a browser, and print it.")
     console.result({"certificate": str(written)})
-
-
-# declare: say of which columns the ranges are public, and how that is known.
 
 
 MOST_SHOWN = 20

@@ -156,9 +156,6 @@ def verify(
         raise typer.Exit(CardError.exit_code)
 
 
-# auditor: for those who recompute the noise of releases, with the table: their key, and answers to commitments.
-
-
 auditors = typer.Typer(no_args_is_help=True, help="Recompute the noise of a release: the auditor's key and answers.")
 
 

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from sfumato.study.protocol.survey_file import SurveyStudy
 
 
-# What holds for a survey when it is made: the link that respondents get, and who reads its start-up rows.
-
-
 PublicStartUp = Annotated[
     bool, typer.Option(help="Accept that a survey's few start-up rows can be read from their public counts.")
 ]

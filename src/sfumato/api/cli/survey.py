@@ -177,9 +177,6 @@ def export(study: StudyId, into: IntoFolder, at: AtCoordinator, console: Console
     console.result({"folder": str(into.out), "parts": len(parts), "rows": rows})
 
 
-# For those who watch a survey, and for those who host its page.
-
-
 Link = Annotated[
     str, typer.Argument(metavar="URL", help="The survey's link: https://host/survey/#survey=ID&hash=HASH.")
 ]
@@ -287,9 +284,6 @@ def page(
             part.write_page(folder)
     console.say(f"{digest}  {f'page of version {version}' if version else 'page of no released version'}")
     console.result({"hash": digest, "version": version, "folder": None if out is None else str(out)})
-
-
-# respond: answer a survey from a program, with the same checks as the page.
 
 
 CODE_VARIABLE = "SFUMATO_CODE"

@@ -139,9 +139,6 @@ def audit_survey(
     )
 
 
-# survey edges: where to cut numbers, from an earlier or public table.
-
-
 @dataclass(frozen=True)
 class CutInto:
     """The survey file or schema that gets the edges."""

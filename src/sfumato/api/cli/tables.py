@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from sfumato.table import Table
 
 
-# How commands are told which server of this machine they work on: one block of options.
-
-
 @dataclass(frozen=True)
 class AtServer:
     """Commands that work on this machine's server itself."""
@@ -42,9 +39,6 @@ class AtServer:
     def store(self) -> Any:
         """The server's store, for a `with` block."""
         return closing(server_part("store").Store.open(self.settings()))
-
-
-# How commands are told which coordinator to talk to: one block of options.
 
 
 To = Annotated[

@@ -87,9 +87,6 @@ def _bound_state(work: Work, language: str) -> str:
     return say("state_no_bound", language) if chances is None else say("state_chances", language, chances=chances)
 
 
-# 1
-
-
 def _said(work: Work, column: Column) -> dict[str, str]:
     """What stands in the fields of a column: what is declared, or what was typed and refused."""
     names = ("low", "high", "words", "known", "why")
@@ -152,9 +149,6 @@ def columns(work: Work, language: str) -> dict[str, Any]:
     }
 
 
-# 2
-
-
 def strength(work: Work, language: str) -> dict[str, Any]:
     if work.site is not None:
         return _spelled(work)
@@ -204,9 +198,6 @@ def _unproved(work: Work, language: str) -> str:
         return say("unproved_looked", language)
     learned = len(work.read_off)
     return say("unproved_read", language, count=learned) if learned else ""
-
-
-# 3
 
 
 def trials(work: Work, language: str) -> dict[str, Any]:
@@ -289,9 +280,6 @@ def _references(work: Work, known: Mapping[str, Advice], language: str) -> list[
     return [(say("originals", language), first.originals), (say("commonest", language), first.majority)]
 
 
-# 4
-
-
 def release(work: Work, language: str) -> dict[str, Any]:
     advice = work.advice()
     files = sorted(file.name for file in work.out.iterdir()) if work.out and work.out.is_dir() else []
@@ -366,9 +354,6 @@ def _named(work: Work) -> str:
 
 def _is_dropped(work: Work) -> bool:
     return work.private.parent in work.table.parents
-
-
-# 5
 
 
 ASKED = {
@@ -462,9 +447,6 @@ def audit_asked(work: Work) -> tuple[Any, dict[str, Any], str]:
         given = {"original": work.as_asked(), "label": work.label, "match": work.match} | outside
         return {"path": str(work.foreign), **asdict(work.foreign_written)}, given, str(work.private)
     return str(work.out), {"original": work.as_asked()} | outside, str(work.out)
-
-
-# 6
 
 
 def push(work: Work, language: str) -> dict[str, Any]:  # noqa: ARG001
