@@ -7,10 +7,9 @@ import shutil
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -27,7 +26,6 @@ from sfumato.core.wording import MEASURED, PROVED, counted, first_names, right_o
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sfumato.advising.recommendation import Recommendation
     from sfumato.api.demo import Demonstration
 
 
@@ -56,10 +54,13 @@ def recommend(
     """
     from sfumato.advising.advice import Advice
     from sfumato.advising.recommend import recommend as run
+    from sfumato.advising.recommendation import by_extra, in_points, in_short
 
     check_free(options.out, force=force)
     released = (Path(table) / "card.json").is_file()
-    if console.can_ask and not released and not _wished(options):
+    about = {name: getattr(options, name) for name in ("label", "person", "schema", "ledger", "out", "seed")}
+    wished = options != RecommendAsked(**about, progress=options.progress)  # besides these, which wish for nothing
+    if console.can_ask and not released and not wished:
         options = replace(options, **_asked())
         console.say(f"The same without questions:\n  {to_type('recommend', table, **typed_again(options))}\n")
     with console.listening() as progress:
@@ -68,19 +69,24 @@ def recommend(
     out = options.out if found.met else None
     names = {"schema": options.schema, "config": out}
     command = found.command(table, **{name: str(file) for name, file in names.items() if file is not None})
-    if not isinstance(found, Advice):
-        _say_what_was_tried(console, found)
     console.say()
+    if not isinstance(found, Advice):
+        console.tell("Extra: how many more of 100 each attacker gets right with the release than without, as measured:")
+        for name, points in by_extra(found.forecast):
+            console.say(f"  {name:<24} {in_points(points)}")
+        console.say()
+        console.tell("Settings that were tried, the best of each method; measured on the rows that choose:")
+        for setting in found.nearest:
+            mark = "keeps it" if setting.keeps(found.wish) else "apart" if setting.outcome.apart else "does not"
+            line = in_short(setting.candidate.mechanism, setting.parameters, setting.outcome)
+            console.tell(f"  {mark:<9} {line}")
+        for name, why in found.left_out.items():
+            console.tell(f"  not tried {name}: {why}")
+        console.say()
     console.say(f"{'To release' if found.met else 'The nearest, all the same'}:\n  {command}")
     console.result({**found.to_dict(), "command": command, "written": None if out is None else str(out)})
     if not found.met:
         raise UnmetWishError(found.why_not())
-
-
-def _wished(options: RecommendAsked) -> bool:
-    """Whether anything was asked for, besides which table it is and where the answer goes."""
-    about = {name: getattr(options, name) for name in ("label", "person", "schema", "ledger", "out", "seed")}
-    return options != RecommendAsked(**about, progress=options.progress)
 
 
 HOLDERS = {"we": "owner", "nobody": "nobody", "people": "people"}
@@ -112,23 +118,6 @@ def _ask_number(question: str, usual: int, least: float, most: float) -> float:
     while not least <= (said := float(typer.prompt(question, default=usual, type=float))) <= most:
         typer.echo(f"Please type a number from {least:g} to {most:g}.")
     return said
-
-
-def _say_what_was_tried(console: Console, found: Recommendation) -> None:
-    from sfumato.advising.recommendation import by_extra, in_points, in_short
-
-    console.say()
-    console.tell("Extra: how many more of 100 each attacker gets right with the release than without, as measured:")
-    for name, points in by_extra(found.forecast):
-        console.say(f"  {name:<24} {in_points(points)}")
-    console.say()
-    console.tell("Settings that were tried, the best of each method; measured on the rows that choose:")
-    for setting in found.nearest:
-        mark = "keeps it" if setting.keeps(found.wish) else "apart" if setting.outcome.apart else "does not"
-        line = in_short(setting.candidate.mechanism, setting.parameters, setting.outcome)
-        console.tell(f"  {mark:<9} {line}")
-    for name, why in found.left_out.items():
-        console.tell(f"  not tried {name}: {why}")
 
 
 def compare(
@@ -168,7 +157,11 @@ def compare(
 
 def _lines(data: Mapping[str, Any]) -> list[str]:
     """Settings worth a look, the least extra first, as on the page; then those against which a risk was not tried."""
-    from sfumato.auditing.report.comparison import in_order, within
+    from sfumato.auditing.report.comparison import FORMAL, gained, in_order, within
+
+    def told(one: Mapping[str, Any]) -> str:
+        right = "" if one["accuracy"] is None else right_of_100(one["accuracy"], one["best_learner"], "rows left out")
+        return f"{right}{right and ', '}{gained(one)}"
 
     limit, measured = data["limit"], [one for one in data["settings"] if one["refused"] is None]
     worth = [measured[i] for i in in_order(measured) if measured[i]["worth"]]
@@ -179,27 +172,12 @@ def _lines(data: Mapping[str, Any]) -> list[str]:
         lines.append("Extra: how many more of 100 an attacker gets right with the release than without.")
         lines.append(f"Originals: {ceiling:.0f} of 100 right; commonest class: {majority:.0f}.")
     for number, one in enumerate(worth, start=1):
-        lines += [f"{number:>3} {one['mechanism']}, {one['setting']}", f"    {_worth(one, limit)}"]
-    return lines + [_apart(one) for one in measured if one["untried"] or one["extra"] is None]
-
-
-def _worth(one: Mapping[str, Any], limit: float | None) -> str:
-    from sfumato.auditing.report.comparison import FORMAL, gained, within
-
-    proof = PROVED if one["kind"] in FORMAL else MEASURED
-    return f"{_right(one)}, {gained(one)}; {proof}{'; within your limit' if within(one, limit) else ''}"
-
-
-def _apart(one: Mapping[str, Any]) -> str:
-    """A setting against which a risk was not tried; its extra is the least that is known."""
-    from sfumato.auditing.report.comparison import gained
-
-    right = "" if one["accuracy"] is None else f"{_right(one)}, "
-    return f"  ? {one['mechanism']}, {one['setting']}: {right}{gained(one)}"
-
-
-def _right(one: Mapping[str, Any]) -> str:
-    return right_of_100(one["accuracy"], one["best_learner"], "rows left out")
+        proof = PROVED if one["kind"] in FORMAL else MEASURED
+        kept = "; within your limit" if within(one, limit) else ""
+        lines += [f"{number:>3} {one['mechanism']}, {one['setting']}", f"    {told(one)}; {proof}{kept}"]
+    # Where a risk was not tried, the extra is the least that is known.
+    apart = [one for one in measured if one["untried"] or one["extra"] is None]
+    return lines + [f"  ? {one['mechanism']}, {one['setting']}: {told(one)}" for one in apart]
 
 
 WIDTH = 80
@@ -256,11 +234,16 @@ def demo(
 def _told(done: Demonstration, options: DemoAsked) -> Iterator[str]:
     """What was done, what it gives away, rows before and after, and what to type next."""
     from sfumato.auditing.report.bottom_line import bottom_line
+    from sfumato.release.declare import example
 
     table, release = options.table, options.out / "release"
     yield from textwrap.wrap(_first_sentence(done, table), WIDTH)
-    if table is not None and done.read:
-        yield from (f"  {command}" for command in _to_prove(done, options))
+    if table is not None and done.read:  # what to type for a proof, each on a line of its own, which is never broken
+        file = done.folder / "schema.yaml"
+        folder = None if done.folder == DEMO_FOLDER else done.folder
+        again = {"max_rows_per_person": options.max_rows_per_person, "out": folder, "force": True}
+        yield f"  {example(file, done.schema[done.read[0]])}"
+        yield f"  {to_type('demo', table=table, schema=file, **again)}"
     told = bottom_line(done.audit.data, str(release), width=WIDTH)
     yield from (line for line in told if not line.startswith("Next"))
     yield ""
@@ -290,16 +273,6 @@ def _first_sentence(done: Demonstration, table: str | None) -> str:
         f"Nothing is proved, because the {ranges} ({first_names(read, 3)}) {'was' if len(read) == 1 else 'were'} read "
         "off your table. Say of each what you know without it, and try again:"
     )
-
-
-def _to_prove(done: Demonstration, options: DemoAsked) -> list[str]:
-    """What to type, for a proof: each on a line of its own, which is never broken."""
-    from sfumato.release.declare import example
-
-    file = done.folder / "schema.yaml"
-    out = None if done.folder == DEMO_FOLDER else done.folder
-    more = {"max_rows_per_person": options.max_rows_per_person, "out": out, "force": True}
-    return [example(file, done.schema[done.read[0]]), to_type("demo", table=options.table, schema=file, **more)]
 
 
 def side_by_side(before: pa.Table, after: pa.Table) -> list[str]:
@@ -353,24 +326,19 @@ def _consortium(console: Console, sites: int | None) -> None:
     console.result(shown.to_dict())
 
 
-class Catalogue(StrEnum):
-    """What can be listed."""
-
-    mechanisms = "mechanisms"
-    attacks = "attacks"
-    classifiers = "classifiers"
-
-
 def list_entries(
-    what: Annotated[Catalogue, typer.Argument(metavar="mechanisms|attacks|classifiers", help="What to list.")],
+    what: Annotated[
+        Literal["mechanisms", "attacks", "classifiers"],
+        typer.Argument(metavar="mechanisms|attacks|classifiers", help="What to list."),
+    ],
     as_json: Json = False,
 ) -> None:
     """List every method, attacker or classifier with one line about it.
 
     Example: sfumato list mechanisms
     """
-    where = "learn.classifiers" if what is Catalogue.classifiers else what.value
-    registered: Mapping[str, Any] = getattr(import_module(f"sfumato.{where}"), what.value.upper())
+    where = "learn.classifiers" if what == "classifiers" else what
+    registered: Mapping[str, Any] = getattr(import_module(f"sfumato.{where}"), what.upper())
     summaries = {name: (inspect.getdoc(entry) or "").split("\n\n")[0] for name, entry in sorted(registered.items())}
     entries = {name: " ".join(text.replace("``", "").split()) for name, text in summaries.items()}
     console = Console(quiet=False, as_json=as_json)
@@ -378,4 +346,4 @@ def list_entries(
     room = max(40, shutil.get_terminal_size((120, 24)).columns) - width
     for name, line in entries.items():
         console.say(f"{name:<{width}}{line if len(line) <= room else line[: room - 3] + '...'}")
-    console.result({what.value: entries})
+    console.result({what: entries})

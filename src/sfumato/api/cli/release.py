@@ -21,19 +21,15 @@ from sfumato.core.wording import counted
 from sfumato.release.asked import SanitizeAsked
 
 if TYPE_CHECKING:
-    from sfumato.release.declare import Typed
     from sfumato.release.noted import Sanitized
     from sfumato.release.release import Release
-
-
-Label = Annotated[str | None, typer.Option(metavar="COL", help="The column that classifiers are to predict.")]
 
 
 @dataclass(frozen=True)
 class IntoSchema:
     """What is read off a table, and where that goes."""
 
-    label: Label = None
+    label: str | None = asked(None, "The column that classifiers are to predict.", metavar="COL")
     out: Path | None = asked(None, "File to write; the default is standard output.")
     ledger: LedgerPath = None
     force: Force = False
@@ -112,7 +108,13 @@ def sanitize(
     from sfumato.api.sanitize import sanitize as run
     from sfumato.api.sanitize import study_terms
 
-    _check_output(options, console, beside)
+    if beside.stdout and (options.dry_run or console.as_json):
+        other = "--dry-run" if options.dry_run else "--json"
+        raise UsageError(
+            f"--stdout writes rows to standard output, which {other} has no use for. Leave out one of them."
+        )
+    if options.out is None and not options.dry_run:
+        raise UsageError("Say where the release is to be written: --out DIR. To try without a release: --dry-run.")
     if beside.stdout:
         console.stream = sys.stderr
     terms = None if options.study is None else study_terms(Path(str(options.study)))
@@ -157,23 +159,6 @@ def _commit(table: Any, words: Mapping[str, Any], console: Console) -> None:
     console.result({"commitment": found.commitment.to_dict(), **paths})
 
 
-def _check_output(options: SanitizeAsked, console: Console, beside: Beside) -> None:
-    """Refuse what leaves the release nowhere, or two things in one place."""
-    if beside.stdout and (options.dry_run or console.as_json):
-        other = "--dry-run" if options.dry_run else "--json"
-        raise UsageError(
-            f"--stdout writes rows to standard output, which {other} has no use for. Leave out one of them."
-        )
-    if options.out is None and not options.dry_run:
-        raise UsageError("Say where the release is to be written: --out DIR. To try without a release: --dry-run.")
-
-
-def _made(options: SanitizeAsked) -> str:
-    if options.experiment:
-        return "An experiment, not for release and counted in no ledger:"
-    return "Dry run: nothing was released. It would be" if options.dry_run else "Released"
-
-
 def _tell(release: Release, options: SanitizeAsked, out: Path | None, console: Console) -> None:
     """Say what was made, in words or as JSON."""
     done = release.told
@@ -190,7 +175,7 @@ def _tell(release: Release, options: SanitizeAsked, out: Path | None, console: C
         console.say(
             "The seed was erased here. Seed and release together are the table: only the auditor may have both."
         )
-    for line in (*_of_the_ledger(done, options), *_of_the_table(release, done, options), *_of_the_run(done)):
+    for line in _found(release, done, options):
         console.say(line)
     about: dict[str, Any] = {"folder": None, "dry_run": options.dry_run, "files": [], "private_files": []}
     if out is not None:
@@ -199,22 +184,42 @@ def _tell(release: Release, options: SanitizeAsked, out: Path | None, console: C
         about |= {"folder": str(out), "files": files, "private_files": private}
         if files and not options.experiment:
             console.say(_who_may_see(files, private))
-    console.result({**about, **_told(done)})
+    about |= {
+        "rows": done.card.rows,
+        "released_before": done.known,
+        "new_ledger": done.new_ledger,
+        "guarantee": dict(done.card.guarantee),
+        "earlier_releases": dict(done.card.earlier_releases),
+        "clipped": done.clipped,
+        "dropped": list(done.dropped),
+        "notes": dict(done.notes),
+        "search": None if done.search is None else done.search.to_dict(),
+    }
+    console.result(about)
 
 
-def _of_the_ledger(done: Sanitized, options: SanitizeAsked) -> Iterator[str]:
-    """What is known of earlier releases."""
+def _made(options: SanitizeAsked) -> str:
+    if options.experiment:
+        return "An experiment, not for release and counted in no ledger:"
+    return "Dry run: nothing was released. It would be" if options.dry_run else "Released"
+
+
+def _who_may_see(files: list[str], private: list[str]) -> str:
+    kept = f"Private, never upload: {', '.join(private)}." if private else "Nothing in the folder is private."
+    shared = [next(name for name in files if name.startswith("release.")), "card.json"]
+    beside = ("model.json", "counts.parquet", "signed.txt", "signed.txt.sig", "signer.json")
+    return f"To share: {', '.join([*shared, *(name for name in beside if name in files)])}. {kept}"
+
+
+def _found(release: Release, done: Sanitized, options: SanitizeAsked) -> Iterator[str]:
+    """What is known of earlier releases, what became of the table's columns and cells, what the method met."""
+    from sfumato.ledger.read_off import ends_in_words
+
     if done.new_ledger is not None:
         yield f"New ledger begun at {done.new_ledger}: it adds up what is released of whom. Keep it, and use it again."
     if done.known is not None:
         what = "Released again, which counts" if options.again else "Left out because they were released before"
         yield f"{what}: {counted(done.known, 'row')}."
-
-
-def _of_the_table(release: Release, done: Sanitized, options: SanitizeAsked) -> Iterator[str]:
-    """What became of the table's columns and cells."""
-    from sfumato.ledger.read_off import ends_in_words
-
     if done.card.target is not None and not options.dry_run:
         from sfumato.release.sanitize_checks import alone
 
@@ -230,37 +235,10 @@ def _of_the_table(release: Release, done: Sanitized, options: SanitizeAsked) -> 
         yield f"Clipped to their bounds: {clipped}."
     if done.dropped:
         yield f"Not released: {', '.join(done.dropped)}."
-
-
-def _of_the_run(done: Sanitized) -> Iterator[str]:
-    """What the method found on its way."""
     if done.search is not None:
         yield done.search.in_words()
     for name, figure in done.notes.items():
         yield f"{name.replace('_', ' ').capitalize()}: {figure}."
-
-
-def _who_may_see(files: list[str], private: list[str]) -> str:
-    kept = f"Private, never upload: {', '.join(private)}." if private else "Nothing in the folder is private."
-    release = next(name for name in files if name.startswith("release."))
-    beside = ("model.json", "counts.parquet", "signed.txt", "signed.txt.sig", "signer.json")
-    more = "".join(f", {name}" for name in beside if name in files)
-    return f"To share: {release}, card.json{more}. {kept}"
-
-
-def _told(done: Sanitized) -> dict[str, Any]:
-    """The same, for `--json`."""
-    return {
-        "rows": done.card.rows,
-        "released_before": done.known,
-        "new_ledger": None if done.new_ledger is None else str(done.new_ledger),
-        "guarantee": dict(done.card.guarantee),
-        "earlier_releases": dict(done.card.earlier_releases),
-        "clipped": done.clipped,
-        "dropped": list(done.dropped),
-        "notes": dict(done.notes),
-        "search": None if done.search is None else done.search.to_dict(),
-    }
 
 
 def show(
@@ -309,38 +287,17 @@ def certificate(
 MOST_SHOWN = 20
 
 
-@dataclass(frozen=True)
-class Which:
-    """The columns that are public."""
-
-    column: list[str] | None = asked(None, "Column to declare; repeatable.", metavar="COL")
-    all_columns: bool = asked(False, "Every column of a schema of which nothing was read off a table.", flag="--all")
-
-
-@dataclass(frozen=True)
-class KnownOfIt:
-    """What is known of them without the table, and how."""
-
-    reason: str = asked(REQUIRED, "How you know them without looking at this table.")
-    low: str | None = asked(None, "The column's lower bound, as you know it.", metavar="VALUE")
-    high: str | None = asked(None, "The column's upper bound, as you know it.", metavar="VALUE")
-    categories: str | None = asked(None, "The column's categories, as your source lists them.", metavar="A,B,...")
-
-    def typed(self) -> Typed:
-        """As the job takes it; categories are read as a line of a CSV file."""
-        from sfumato.release.declare import Typed
-
-        lists = None if self.categories is None else next(csv.reader([self.categories], skipinitialspace=True), [])
-        return Typed(self.low, self.high, None if lists is None else tuple(lists))
-
-
 def declare(
     schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file that `sfumato schema` wrote.")],
-    which: Which,
-    known: KnownOfIt,
     console: Console,
     ledger: LedgerPath = None,
     out: Path | None = asked(None, "File to write; the default is SCHEMA itself.", metavar="FILE"),
+    column: list[str] | None = asked(None, "Column to declare; repeatable.", metavar="COL"),
+    all_columns: bool = asked(False, "Every column of a schema of which nothing was read off a table.", flag="--all"),
+    reason: str = asked(REQUIRED, "How you know them without looking at this table."),
+    low: str | None = asked(None, "The column's lower bound, as you know it.", metavar="VALUE"),
+    high: str | None = asked(None, "The column's upper bound, as you know it.", metavar="VALUE"),
+    categories: str | None = asked(None, "The column's categories, as your source lists them.", metavar="A,B,..."),
 ) -> None:
     """Declare that ranges in SCHEMA are public: known from a form, a law or a code book.
 
@@ -354,12 +311,13 @@ def declare(
       sfumato schema declare schema.yaml --column sex --categories "f,m" --reason "the form's two boxes"
       sfumato schema declare schema.yaml --column bmi --column glucose --reason "code book 2024, page 3"
     """
+    from sfumato.release.declare import Typed, in_words
     from sfumato.release.declare import declare as declared_in
-    from sfumato.release.declare import in_words
 
-    if bool(which.column) == which.all_columns:
+    if bool(column) == all_columns:
         raise UsageError("Say which columns are public: --column COL (repeatable), or --all.")
-    found, names = declared_in(schema, which.column or None, known.reason, known.typed(), ledger)
+    words = None if categories is None else tuple(next(csv.reader([categories], skipinitialspace=True), []))
+    found, names = declared_in(schema, column or None, reason, Typed(low, high, words), ledger)
     target = out or schema
     found.save(target)
     shown = [in_words(found[name]) for name in names[:MOST_SHOWN]]
