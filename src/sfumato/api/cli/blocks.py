@@ -152,18 +152,24 @@ def _own(parameter: inspect.Parameter) -> inspect.Parameter:
 def _options(block: Any) -> list[inspect.Parameter]:
     says: dict[str, Any] = {one.name: one.metadata.get("asked") for one in fields(block)}
     hints = {} if all(says.values()) else get_type_hints(block, include_extras=True)
-    grouped = any(one is not None and one.group not in ("", RARE) for one in says.values())
+    rare = RARE if any(one is not None and one.group not in ("", RARE) for one in says.values()) else None
     found = []
     for one in fields(block):
-        if (asked := says[one.name]) is None and one.init:
+        if says[one.name] is not None:
+            if says[one.name].typed is not NOT_TYPED:
+                found.append(_option(one, _typed(one, says[one.name]), short_help(block, says[one.name]), rare))
+        elif one.init:
             found.append(inspect.Parameter(one.name, KEYWORD, default=default_of(one), annotation=hints[one.name]))
-        elif asked is not None and asked.typed is not NOT_TYPED:
-            named = [TYPED[name] for name in str(one.type).split(" | ") if name in TYPED]
-            read = READ[asked.read][0] if asked.read in READ else str if isinstance(asked.read, Read) else None
-            typed = asked.typed or read or (Path if Path in named else named[0])
-            typed = typed if default_of(one) is not None else typed | None
-            found.append(_option(one, typed, short_help(block, asked), RARE if grouped else None))
     return found
+
+
+def _typed(one: Field[Any], says: Asked) -> Any:
+    """The type on the command line, as the annotation or the way of reading has it."""
+    named = [TYPED[name] for name in str(one.type).split(" | ") if name in TYPED]
+    typed = says.typed or (Path if Path in named else named[0] if named else str)
+    if isinstance(says.read, Read):
+        typed = says.typed or (READ[says.read][0] if says.read in READ else str)
+    return typed if default_of(one) is not None else typed | None
 
 
 def _option(one: Field[Any], typed: Any, help: str, group: str | None = None) -> inspect.Parameter:

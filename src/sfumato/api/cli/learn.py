@@ -356,14 +356,15 @@ def _wishes(wished: Wished, releases: int) -> list[Wish]:
     """What is to be reconstructed: columns, pairs and sums, in this order."""
     from sfumato.learn.reconstruct import Wish
 
-    wishes = [Wish((name,)) for name in wished.column or ()]
+    columns = wished.column or []
+    wishes = [Wish((name,)) for name in columns]
     for given in wished.joint or ():
         names = tuple(name.strip() for name in given.split(","))
         if len(names) < 2 or not all(names):
             raise UsageError(f"--joint takes columns with commas between them, such as income,age. Got {given!r}.")
         wishes.append(Wish(names))
     wishes += [Wish(along=one) for one in wished.along or ()]
-    one_column = releases == len(wishes) == len(wished.column or ()) == 1
+    one_column = releases == len(wishes) == len(columns) == 1
     if wished.trade_off and (wished.original is None or not one_column):
         raise UsageError(
             "--trade-off takes one release, one --column of numbers, and the owner's table with --original."

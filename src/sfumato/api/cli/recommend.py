@@ -26,6 +26,7 @@ from sfumato.core.wording import MEASURED, PROVED, counted, first_names, right_o
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sfumato.advising.recommendation import Recommendation
     from sfumato.api.demo import Demonstration
 
 
@@ -54,7 +55,6 @@ def recommend(
     """
     from sfumato.advising.advice import Advice
     from sfumato.advising.recommend import recommend as run
-    from sfumato.advising.recommendation import by_extra, in_points, in_short
 
     check_free(options.out, force=force)
     released = (Path(table) / "card.json").is_file()
@@ -71,18 +71,7 @@ def recommend(
     command = found.command(table, **{name: str(file) for name, file in names.items() if file is not None})
     console.say()
     if not isinstance(found, Advice):
-        console.tell("Extra: how many more of 100 each attacker gets right with the release than without, as measured:")
-        for name, points in by_extra(found.forecast):
-            console.say(f"  {name:<24} {in_points(points)}")
-        console.say()
-        console.tell("Settings that were tried, the best of each method; measured on the rows that choose:")
-        for setting in found.nearest:
-            mark = "keeps it" if setting.keeps(found.wish) else "apart" if setting.outcome.apart else "does not"
-            line = in_short(setting.candidate.mechanism, setting.parameters, setting.outcome)
-            console.tell(f"  {mark:<9} {line}")
-        for name, why in found.left_out.items():
-            console.tell(f"  not tried {name}: {why}")
-        console.say()
+        _say_what_was_tried(console, found)
     console.say(f"{'To release' if found.met else 'The nearest, all the same'}:\n  {command}")
     console.result({**found.to_dict(), "command": command, "written": None if out is None else str(out)})
     if not found.met:
@@ -118,6 +107,23 @@ def _ask_number(question: str, usual: int, least: float, most: float) -> float:
     while not least <= (said := float(typer.prompt(question, default=usual, type=float))) <= most:
         typer.echo(f"Please type a number from {least:g} to {most:g}.")
     return said
+
+
+def _say_what_was_tried(console: Console, found: Recommendation) -> None:
+    from sfumato.advising.recommendation import by_extra, in_points, in_short
+
+    console.tell("Extra: how many more of 100 each attacker gets right with the release than without, as measured:")
+    for name, points in by_extra(found.forecast):
+        console.say(f"  {name:<24} {in_points(points)}")
+    console.say()
+    console.tell("Settings that were tried, the best of each method; measured on the rows that choose:")
+    for setting in found.nearest:
+        mark = "keeps it" if setting.keeps(found.wish) else "apart" if setting.outcome.apart else "does not"
+        line = in_short(setting.candidate.mechanism, setting.parameters, setting.outcome)
+        console.tell(f"  {mark:<9} {line}")
+    for name, why in found.left_out.items():
+        console.tell(f"  not tried {name}: {why}")
+    console.say()
 
 
 def compare(
@@ -176,8 +182,10 @@ def _lines(data: Mapping[str, Any]) -> list[str]:
         kept = "; within your limit" if within(one, limit) else ""
         lines += [f"{number:>3} {one['mechanism']}, {one['setting']}", f"    {told(one)}; {proof}{kept}"]
     # Where a risk was not tried, the extra is the least that is known.
-    apart = [one for one in measured if one["untried"] or one["extra"] is None]
-    return lines + [f"  ? {one['mechanism']}, {one['setting']}: {told(one)}" for one in apart]
+    for one in measured:
+        if one["untried"] or one["extra"] is None:
+            lines.append(f"  ? {one['mechanism']}, {one['setting']}: {told(one)}")
+    return lines
 
 
 WIDTH = 80

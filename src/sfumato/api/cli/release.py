@@ -108,13 +108,7 @@ def sanitize(
     from sfumato.api.sanitize import sanitize as run
     from sfumato.api.sanitize import study_terms
 
-    if beside.stdout and (options.dry_run or console.as_json):
-        other = "--dry-run" if options.dry_run else "--json"
-        raise UsageError(
-            f"--stdout writes rows to standard output, which {other} has no use for. Leave out one of them."
-        )
-    if options.out is None and not options.dry_run:
-        raise UsageError("Say where the release is to be written: --out DIR. To try without a release: --dry-run.")
+    _check_output(options, console, beside)
     if beside.stdout:
         console.stream = sys.stderr
     terms = None if options.study is None else study_terms(Path(str(options.study)))
@@ -196,6 +190,17 @@ def _tell(release: Release, options: SanitizeAsked, out: Path | None, console: C
         "search": None if done.search is None else done.search.to_dict(),
     }
     console.result(about)
+
+
+def _check_output(options: SanitizeAsked, console: Console, beside: Beside) -> None:
+    """Refuse what leaves the release nowhere, or two things in one place."""
+    if beside.stdout and (options.dry_run or console.as_json):
+        other = "--dry-run" if options.dry_run else "--json"
+        raise UsageError(
+            f"--stdout writes rows to standard output, which {other} has no use for. Leave out one of them."
+        )
+    if options.out is None and not options.dry_run:
+        raise UsageError("Say where the release is to be written: --out DIR. To try without a release: --dry-run.")
 
 
 def _made(options: SanitizeAsked) -> str:
