@@ -359,7 +359,7 @@ def _wishes(wished: Wished, releases: int) -> list[Wish]:
     columns = wished.column or []
     wishes = [Wish((name,)) for name in columns]
     for given in wished.joint or ():
-        names = tuple(name.strip() for name in given.split(","))
+        names = tuple(map(str.strip, given.split(",")))
         if len(names) < 2 or not all(names):
             raise UsageError(f"--joint takes columns with commas between them, such as income,age. Got {given!r}.")
         wishes.append(Wish(names))

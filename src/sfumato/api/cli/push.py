@@ -16,31 +16,25 @@ from sfumato.api.cli.study import StudyId, app
 from sfumato.api.cli.tables import AtCoordinator, InsecureHttp, IntoFolder, TableArgument, Tables, TokenFile
 from sfumato.core.asked import REQUIRED, asked
 from sfumato.core.errors import CoordinatorError, UsageError
-from sfumato.core.files import check_free, write_whole
+from sfumato.core.files import check_free, new_folder, write_whole
 from sfumato.core.wording import counted
 from sfumato.study.asked import CountsAsked, RehearseAsked
 
 if TYPE_CHECKING:
-    from sfumato.study.client import Plan
-    from sfumato.study.protocol.messages import DensityInfo
-
-
-@dataclass(frozen=True)
-class How:
-    """What is asked before a push, and of whom."""
-
-    dry_run: Annotated[bool, typer.Option(help="Show what would leave, and whether the study would accept it.")] = False
-    yes: Yes = False
-    study_hash: str | None = asked(None, "The study's hash, agreed by other means: sha256:...", metavar="HASH")
+    pass
 
 
 def push(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that `sfumato sanitize` wrote.")],
-    how: How,
     at: AtCoordinator,
     console: Console,
     study: str = asked(REQUIRED, "Id of the study.", metavar="ID"),
     purpose: str = asked("train", "train, or test (rows for testing models)."),
+    dry_run: Annotated[
+        bool, typer.Option(help="Show what would leave, and whether the study would accept it.")
+    ] = False,
+    yes: Yes = False,
+    study_hash: str | None = asked(None, "The study's hash, agreed by other means: sha256:...", metavar="HASH"),
 ) -> None:
     """Send a release to a study: one file, DIR/release.parquet, with its card inside. Nothing else leaves. Of a study
     with a plan it is DIR/counts.parquet: noisy counts, and no row.
@@ -57,13 +51,18 @@ def push(
     from sfumato.study.client.connection import plain
     from sfumato.study.client.coordinator import site_signer
 
-    check_hash(how.study_hash)
+    if study_hash is not None and not re.fullmatch(r"sha256:[0-9a-f]{64}", study_hash):
+        raise UsageError("--study-hash must be sha256: and 64 hexadecimal digits, as `sfumato study new` printed them.")
     with at.connected(console) as connected:
-        plan = plan_push(connected, folder, study, purpose=purpose, study_hash=how.study_hash)
-        if how.dry_run:
-            _show_dry(console, plan)
+        plan = plan_push(connected, folder, study, purpose=purpose, study_hash=study_hash)
+        if dry_run:
+            console.say(f"{plan.in_words()}\n")
+            console.say(f"The study would {'not accept it:' if plan.objections else 'accept it. Nothing was sent.'}")
+            for line in plan.objections:
+                console.say(f"  - {line}")
+            console.result({**plan.to_dict(), "receipt": None})
             return
-        if not plan.objections and not plan.agreed and not how.yes:
+        if not plan.objections and not plan.agreed and not yes:
             console.confirm(
                 "Is this the study that you agreed to, and may this leave?",
                 unasked="This is the first push to this study, and no person is here to ask. Look at it with "
@@ -76,24 +75,11 @@ def push(
     rows = counted(receipt.rows, "row")
     what = f"{rows if plan.study.plan is None else f'noisy counts of about {rows}'} ({receipt.bytes:,} bytes)"
     console.say(f"Pushed {what} to {study} at {plan.address} as {plain(receipt.site)}. Receipt: {done.receipt_file}")
-    signer = site_signer()
-    signed_by = None if signer is None else signer.fingerprint
-    if signed_by is not None:
-        console.say(f"Signed with your key {signed_by}.")
-    told = {"receipt": receipt.to_dict(), "receipt_file": str(done.receipt_file), "signed_by": signed_by}
+    told: dict[str, Any] = {"receipt": receipt.to_dict(), "receipt_file": str(done.receipt_file), "signed_by": None}
+    if (signer := site_signer()) is not None:
+        told["signed_by"] = signer.fingerprint
+        console.say(f"Signed with your key {signer.fingerprint}.")
     console.result({**plan.to_dict(), **told})
-
-
-def _show_dry(console: Console, plan: Plan) -> None:
-    console.say(plan.in_words())
-    console.say()
-    if plan.objections:
-        console.say("The study would not accept it:")
-        for line in plan.objections:
-            console.say(f"  - {line}")
-    else:
-        console.say("The study would accept it. Nothing was sent.")
-    console.result({**plan.to_dict(), "receipt": None})
 
 
 def withdraw(
@@ -129,30 +115,16 @@ def withdraw(
     console.result({"study": study, "sha256": sha256, "withdrawn": True})
 
 
-def check_hash(study_hash: str | None) -> None:
-    if study_hash is not None and not re.fullmatch(r"sha256:[0-9a-f]{64}", study_hash):
-        raise UsageError("--study-hash must be sha256: and 64 hexadecimal digits, as `sfumato study new` printed them.")
-
-
-@dataclass(frozen=True)
-class Densities:
-    """What is reconstructed, and where to it is written."""
-
-    column: list[str] = asked(REQUIRED, "A column of the releases; may be repeated.", metavar="COL")
-    method: str = asked("parzen-program", "parzen-program or expectation-maximization.")
-    out: Path | None = asked(None, "Folder to write the densities into.", metavar="OUT")
-    wait: Annotated[bool, typer.Option(help="Wait for the densities; else they appear on the owner's page.")] = True
-    force: Force = False
-
-    def check(self) -> None:
-        if self.out is not None and not self.wait:
-            raise UsageError(
-                "--out needs the densities, and --no-wait does not wait for them. Leave out one of the two."
-            )
-        check_free(self.out, force=self.force)
-
-
-def reconstruct(study: StudyId, wanted: Densities, at: AtCoordinator, console: Console) -> None:
+def reconstruct(
+    study: StudyId,
+    at: AtCoordinator,
+    console: Console,
+    column: list[str] = asked(REQUIRED, "A column of the releases; may be repeated.", metavar="COL"),
+    method: str = asked("parzen-program", "parzen-program or expectation-maximization."),
+    out: Path | None = asked(None, "Folder to write the densities into.", metavar="OUT"),
+    wait: Annotated[bool, typer.Option(help="Wait for the densities; else they appear on the owner's page.")] = True,
+    force: Force = False,
+) -> None:
     """Have the server reconstruct the distribution of columns from all releases; for the study's owner.
 
     Every release counts with the noise of its own card. The owner's page shows the densities with their band. With
@@ -160,40 +132,32 @@ def reconstruct(study: StudyId, wanted: Densities, at: AtCoordinator, console: C
 
     Example: sfumato study reconstruct k3f9abcd2345 --column income --out density --to https://study.example
     """
+    from sfumato.study.client.connection import plain
     from sfumato.study.client.coordinator import until_done
 
-    wanted.check()
+    if out is not None and not wait:
+        raise UsageError("--out needs the densities, and --no-wait does not wait for them. Leave out one of the two.")
+    check_free(out, force=force)
     with at.connected(console) as connected:
-        asked = [connected.reconstruct(study, name, wanted.method) for name in dict.fromkeys(wanted.column)]
-        if wanted.wait:
-            names = [one.id for one in asked]
+        found = [connected.reconstruct(study, name, method) for name in dict.fromkeys(column)]
+        if wait:
+            names = [one.id for one in found]
             with console.listening() as progress:
-                asked = until_done(lambda: [connected.density(study, one) for one in names], "Reconstructing", progress)
-    if wanted.out is not None and all(one.state == "done" for one in asked):
-        _write(asked, wanted.out, force=wanted.force)
-        console.say(f"Wrote {wanted.out}.")
-    for one in asked:
-        console.say(_density_line(one))
-    console.result({"densities": [one.to_dict() for one in asked]})
-    if failed := [one for one in asked if one.state == "failed"]:
-        raise CoordinatorError(f"{len(failed)} of {counted(len(asked), 'column')} could not be reconstructed.")
+                found = until_done(lambda: [connected.density(study, one) for one in names], "Reconstructing", progress)
+    if out is not None and all(one.state == "done" for one in found):
+        from sfumato.learn.reconstruct import save_each
+        from sfumato.reconstruction.density import from_plain
 
-
-def _density_line(one: DensityInfo) -> str:
-    from sfumato.study.client.connection import plain
-
-    rows = (one.found or {}).get("rows")
-    of = f" from {counted(int(rows), 'released row')} of {counted(len(one.sites), 'site')}" if rows else ""
-    return f"{plain(one.id)}  {plain(one.column)}  {plain(one.failure or one.state)}{of}"
-
-
-def _write(densities: list[Any], out: Path, *, force: bool) -> None:
-    from sfumato.core.files import new_folder
-    from sfumato.learn.reconstruct import save_each
-    from sfumato.reconstruction.density import from_plain
-
-    with new_folder(out, force=force) as folder:
-        save_each([(one.column, from_plain(one.found or {})) for one in densities], folder)
+        with new_folder(out, force=force) as folder:
+            save_each([(one.column, from_plain(one.found or {})) for one in found], folder)
+        console.say(f"Wrote {out}.")
+    for one in found:
+        rows = (one.found or {}).get("rows")
+        of = f" from {counted(int(rows), 'released row')} of {counted(len(one.sites), 'site')}" if rows else ""
+        console.say(f"{plain(one.id)}  {plain(one.column)}  {plain(one.failure or one.state)}{of}")
+    console.result({"densities": [one.to_dict() for one in found]})
+    if failed := [one for one in found if one.state == "failed"]:
+        raise CoordinatorError(f"{len(failed)} of {counted(len(found), 'column')} could not be reconstructed.")
 
 
 @dataclass(frozen=True)
@@ -203,10 +167,6 @@ class Figures:
     out: Path | None = asked(None, "Also write the figures: .csv or .parquet.", metavar="FILE")
     plot: Path | None = asked(None, "Also draw them: .svg.", metavar="FILE")
     force: Force = False
-
-    def check(self) -> None:
-        for file in (self.out, self.plot):
-            check_free(file, force=self.force)
 
 
 def rehearse(
@@ -231,9 +191,14 @@ def rehearse(
     from sfumato.study.rehearse_sites import rehearse as run
     from sfumato.table import write_table
 
-    figures.check()
+    check_free(figures.out, force=figures.force)
+    check_free(figures.plot, force=figures.force)
+    try:
+        numbers = [int(one) for one in sites.split(",")]
+    except ValueError:
+        raise UsageError(f"--sites takes numbers with commas between them, such as 1,2,4,8. Got {sites!r}.") from None
     with console.listening() as progress:
-        rehearsal = run(tables.open(table), _counts(sites), **keywords(options), progress=progress)
+        rehearsal = run(tables.open(table), numbers, **keywords(options), progress=progress)
     found = rehearsal.found
     console.say(f"{'sites':>5}  original  pooled  alone     lost           gap   hits  membership")
     for one in found:
@@ -253,21 +218,6 @@ def rehearse(
         console.say(f"Picture (private): {figures.plot}")
     about = {"classifier": options.classifier, "repeats": options.repeats}
     console.result({"sites": [one.to_dict() for one in found], **about})
-
-
-def _counts(given: str) -> list[int]:
-    try:
-        return [int(one) for one in given.split(",")]
-    except ValueError:
-        raise UsageError(f"--sites takes numbers with commas between them, such as 1,2,4,8. Got {given!r}.") from None
-
-
-@dataclass(frozen=True)
-class IntoStudyFile:
-    """Where the study with its plan goes."""
-
-    out: Path = asked(REQUIRED, "Study file to write, with the plan, as JSON.", metavar="FILE")
-    force: Force = False
 
 
 @dataclass(frozen=True)
@@ -291,11 +241,12 @@ class FirstRound:
 
 def plan(
     study: Annotated[Path, typer.Argument(metavar="STUDY_FILE", help="Study that names no method.")],
-    into: IntoStudyFile,
     options: CountsAsked,
     first: FirstRound,
     console: Console,
     release: Path | None = asked(None, "One site's release: its noisy model becomes the plan.", metavar="DIR"),
+    out: Path = asked(REQUIRED, "Study file to write, with the plan, as JSON.", metavar="FILE"),
+    force: Force = False,
 ) -> None:
     """Plan which tables all sites count, so that they push noisy counts instead of rows.
 
@@ -316,7 +267,7 @@ def plan(
 
     scored = first.scored(options.scored, console)
     wanted = {**keywords(options), "scored": scored}
-    read = PoolStudy.from_dict(plan_counts(study, release, **wanted, out=into.out, force=into.force))
+    read = PoolStudy.from_dict(plan_counts(study, release, **wanted, out=out, force=force))
     agreed = read.plan
     assert agreed is not None
     counts = agreed.cells(max(1, len(read.encoding.classes)))
@@ -325,11 +276,11 @@ def plan(
         if isinstance(agreed, PlanOfCounts)
         else f"{counts:,} measurements of pairs and quantiles from every site, in a first round"
     )
-    console.say(f"Wrote {into.out}: {what}, by {agreed.chosen_by}.")
+    console.say(f"Wrote {out}: {what}, by {agreed.chosen_by}.")
     if read.presence is not None and (options.scores or scored):
         console.say(f"  epsilon {rounded_up(read.presence.epsilon)} of everybody at delta {read.presence.delta:g}")
     console.say(f"  plan  {agreed.digest}\n  hash  {read.hash}")
-    console.result({"study": str(into.out), "hash": read.hash, "plan": agreed.digest, "counts": counts})
+    console.result({"study": str(out), "hash": read.hash, "plan": agreed.digest, "counts": counts})
 
 
 def draw(
