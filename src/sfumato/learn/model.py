@@ -155,23 +155,6 @@ def interval_of(errors: int, rows: int) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def classifier_for(classifier: Any, about: Mapping[str, Any], source: Any) -> Any:
-    """What answers for these rows: learners that answer for plain rows must be told when the rows are not."""
-    if not isinstance(source, Release) or not about.get("answers_plain_rows"):
-        return classifier
-    card = source.card
-    if card.post_processing is None and all(channel.is_exact for channel in card.made_by().channels):
-        return classifier
-    if not hasattr(classifier, "predict_released"):
-        other = "knn or svm" if card.transform["kind"] == "secret" else "reconstructed-naive-bayes"
-        raise UsageError(
-            f"{about['classifier']} learned the distribution of plain rows and would misjudge blurred ones. "
-            f"Give the plain rows, or train {other}, which can classify both."
-        )
-    answers = {name: partial(getattr(classifier, f"{name}_released"), source=card) for name in ANSWERS}
-    return SimpleNamespace(**answers)
-
-
 class Rows(NamedTuple):
     """Rows in the model's space with their true classes: `NOT_TOLD` where the cell is empty, `UNLISTED` where training
     saw no such class, None where no row tells. `unfit`: cells per column whose category training did not see.
@@ -266,14 +249,10 @@ class Model:
 
         checked = ModelFile(file, _check_version)
         model = cls(skops.io.load(checked.readable(file), trusted=checked.types())["classifier"], checked.about)
-        model._check()
-        return model
-
-    def _check(self) -> None:
-        """The description describes a space, and the classifier fits into it."""
-        encoding, public = self.encoding(), self.affine()
+        # The description describes a space, and the classifier fits into it.
+        encoding, public, about = model.encoding(), model.affine(), model.about
         label = encoding.schema.label
-        if label is None or label.name != self.about["label"] or list(label.categories or ()) != self.about["classes"]:
+        if label is None or label.name != about["label"] or list(label.categories or ()) != about["classes"]:
             raise UnsoundModelError("its classes are not those of its schema")
         if public is not None and (
             public[0].ndim != 2
@@ -282,7 +261,8 @@ class Model:
             or not (np.isfinite(public[0]).all() and np.isfinite(public[1]).all())
         ):
             raise UnsoundModelError("its map of rows is not a valid map")
-        check_structure(self.classifier, len(self.about["classes"]))
+        check_structure(model.classifier, len(about["classes"]))
+        return model
 
     def predict(
         self, table: Any, *, key: Key | Path | str | None = None, unknown: str = MISSING_INSTEAD
@@ -301,11 +281,9 @@ class Model:
 
     def classify(self, table: Any, *, key: Key | Path | str | None = None, unknown: str = MISSING_INSTEAD) -> Predicted:
         """Classes, probabilities and, where the rows tell their class, how often it was met."""
-        source = _opened(table)
-        Z, truth, unfit, like = self._rows(source, key, unknown)
+        classifier, (Z, truth, unfit, like) = self._asked(table, key, unknown)
         if not len(Z):
             raise TableError("The table contains no rows, so there is nothing to classify.")
-        classifier = classifier_for(self.classifier, self.about, source)
         probabilities = None
         with self._answering():
             codes = np.asarray(classifier.predict(Z), dtype=np.int64)
@@ -324,8 +302,7 @@ class Model:
         self, table: Any, *, key: Key | Path | str | None = None, unknown: str = MISSING_INSTEAD
     ) -> Evaluation:
         """How often the model errs on rows with their label; see `sfumato.evaluate`."""
-        source = _opened(table)
-        Z, truth, unfit, like = self._rows(source, key, unknown)
+        classifier, (Z, truth, unfit, like) = self._asked(table, key, unknown)
         if truth is None or not len(truth):
             raise TableError(
                 f"The table has no rows with the column to predict ({self.about['label']!r}), so there is nothing to "
@@ -336,7 +313,6 @@ class Model:
                 f"The column to predict {self.about['label']!r} is empty in {left} of {len(truth)} rows. "
                 "Fill it in, or leave these rows out."
             )
-        classifier = classifier_for(self.classifier, self.about, source)
         classes = tuple(self.encoding().decode_label(range(len(self.classes)), like).to_pylist())
         confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
         seen = truth != UNLISTED
@@ -366,24 +342,40 @@ class Model:
                 "made by another version. Train it again."
             ) from error
 
-    def _rows(self, source: Any, key: Key | Path | str | None, unknown: str) -> Rows:
-        """The rows of a plain table or of a release in the model's space, and their true classes."""
+    def _asked(self, table: Any, key: Key | Path | str | None, unknown: str) -> tuple[Any, Rows]:
+        """Rows of a plain table or of a release in the model's space, their true classes, and what answers for them."""
         if unknown not in UNKNOWN_WAYS:
             raise UsageError(f"--unknown must be {' or '.join(UNKNOWN_WAYS)}. Got {unknown!r} instead.")
+        source = Release.public(table) if isinstance(table, str | Path) and Path(table).is_dir() else table
         if not isinstance(source, Release):
-            return self._embedded(source, key, unknown)
-        if source.card.space != self.about["space"]:
+            return self.classifier, self._embedded(source, key, unknown)
+        card = source.card
+        if card.space != self.about["space"]:
             raise CardError(
                 f"The release {source.where} does not fit together with the releases that the model learned from."
             )
-        return Rows(source.Z, source.y if source.card.label in ("exact", "drawn") else None, {})
+        rows = Rows(source.Z, source.y if card.label in ("exact", "drawn") else None, {})
+        exact = card.post_processing is None and all(channel.is_exact for channel in card.made_by().channels)
+        if exact or not self.about.get("answers_plain_rows"):
+            return self.classifier, rows
+        # Learners that answer for plain rows must be told when the rows are not.
+        if not hasattr(self.classifier, "predict_released"):
+            other = "knn or svm" if card.transform["kind"] == "secret" else "reconstructed-naive-bayes"
+            raise UsageError(
+                f"{self.about['classifier']} learned the distribution of plain rows and would misjudge blurred ones. "
+                f"Give the plain rows, or train {other}, which can classify both."
+            )
+        answers = {name: partial(getattr(self.classifier, f"{name}_released"), source=card) for name in ANSWERS}
+        return SimpleNamespace(**answers), rows
 
     def _embedded(self, source: Any, key: Key | Path | str | None, unknown: str) -> Rows:
-        encoding = self.encoding()
-        table = open_table(source).read()
+        """Plain rows where the releases lie, with their true classes; without these where no row tells one."""
+        encoding, name = self.encoding(), self.about["label"]
+        table, truth = open_table(source).read(), None
         try:
             X, _, unfit, _ = encoding.encode(table, unknown=unknown)
-            truth = _classes(encoding, table, unknown)
+            if name in table.column_names:
+                truth = encoding.encode_label(table, unknown=unknown, may_be_empty=True)
         except (TableError, SchemaError) as error:
             if "schema" not in str(error):
                 raise
@@ -393,44 +385,26 @@ class Model:
             )
             raise type(error)(f"{error} {whose}") from None
         warn_of_unfit(unfit, "the training data")
-        name = self.about["label"]
         like = table.schema.field(name).type if name in table.column_names else None
-        if self.about["transform"]["kind"] == "identity":
+        truth = None if truth is None or (truth == NOT_TOLD).all() else truth
+        transform, public = self.about["transform"], self.affine()
+        if transform["kind"] == "identity":
             return Rows(X, truth, unfit, like)
-        matrix, offset = self._map(key)
+        if transform["kind"] == "unknown":
+            raise UsageError(transform["why"])
+        if public is None:
+            if key is None:
+                raise CardError(
+                    "Plain rows can be embedded only with the key of the releases. Give --key key.json, "
+                    "or classify rows that were released with it (give their folder)."
+                )
+            loaded = key if isinstance(key, Key) else Key.load(Path(key))
+            if loaded.commitment() != transform.get("commitment"):
+                which = "given" if isinstance(key, Key) else str(key)
+                raise CardError(f"The key {which} is not the one used for the training releases.")
+            public = loaded.affine()
+        matrix, offset = public
         return Rows(X @ matrix.T + offset, truth, unfit, like)
-
-    def _map(self, key: Key | Path | str | None) -> tuple[Matrix, Matrix]:
-        """What takes plain rows to where the releases lie."""
-        public = self.affine()
-        if public is not None:
-            return public
-        if self.about["transform"]["kind"] == "unknown":
-            raise UsageError(self.about["transform"]["why"])
-        if key is None:
-            raise CardError(
-                "Plain rows can be embedded only with the key of the releases. Give --key key.json, "
-                "or classify rows that were released with it (give their folder)."
-            )
-        loaded = key if isinstance(key, Key) else Key.load(Path(key))
-        if loaded.commitment() != self.about["transform"].get("commitment"):
-            which = "given" if isinstance(key, Key) else str(key)
-            raise CardError(f"The key {which} is not the one used for the training releases.")
-        return loaded.affine()
-
-
-def _opened(source: Any) -> Any:
-    """A release where a folder is given; anything else is a table, or a release already."""
-    return Release.public(source) if isinstance(source, str | Path) and Path(source).is_dir() else source
-
-
-def _classes(encoding: Encoding, table: pa.Table, unknown: str) -> Codes | None:
-    """True classes; None where no row tells one."""
-    label = encoding.schema.label
-    if label is None or label.name not in table.column_names:
-        return None
-    truth = encoding.encode_label(table, unknown=unknown, may_be_empty=True)
-    return truth if (truth != NOT_TOLD).any() else None
 
 
 def _check_version(about: Mapping[str, Any]) -> None:

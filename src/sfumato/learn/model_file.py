@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
@@ -70,13 +71,25 @@ class ModelFile:
     def __init__(self, file: BinaryIO, check: Callable[[Mapping[str, Any]], None]) -> None:
         self._zip = zipfile.ZipFile(file)
         self._check_sizes(file.seek(0, 2))
-        self.schema = self._read_schema()
+        self.schema = json.loads(self._zip.read(SCHEMA))
+        if not isinstance(self.schema, dict):
+            raise UnsoundModelError("its description is not an object")
         self.about = self._about()
         check(self.about)
         nodes = list(_nodes(self.schema))
-        self._moved = _name_as_now(nodes)
-        _check_types(nodes)
-        _check_names(nodes)
+        # a description of 0.2 names our classes where they were then
+        old = [node for node in nodes if module_now(str(node.get("__module__"))) != node.get("__module__")]
+        for node in old:
+            node["__module__"] = module_now(str(node["__module__"]))
+        self._moved = bool(old)
+        for node in nodes:
+            if _type_of(node) not in TRUSTED.get(str(node["__loader__"]), ()):
+                raise ForeignTypeError(f"holds an object of type {_type_of(node)[:200]}, which our models never do")
+        known: dict[Any, dict[str, Any]] = {}
+        for node in nodes:  # skops takes objects of one id for one object, and reads only the first
+            name = node.get("__id__")
+            if name is not None and not _same(known.setdefault(name, node), node):
+                raise UnsoundModelError("two different objects in it have the same id")
         self._check_arrays(nodes)
         for node in nodes:
             if node["__loader__"] == "TreeNode":
@@ -99,8 +112,6 @@ class ModelFile:
         copy.seek(0)
         return copy
 
-    # Sizes
-
     def _check_sizes(self, size: int) -> None:
         """Nothing is compressed, as skops writes it: then the archive cannot grow when it is read."""
         members = self._zip.infolist()
@@ -110,42 +121,30 @@ class ModelFile:
             raise UnsoundModelError("its archive is compressed, but our models never are")
         if sum(member.file_size for member in members) > size:
             raise UnsoundModelError("its archive claims to contain more than the file does")
-
-    def _read_schema(self) -> dict[str, Any]:
         if self._zip.getinfo(SCHEMA).file_size > MOST_SCHEMA_BYTES:
             raise UnsoundModelError(f"its description has more than {MOST_SCHEMA_BYTES} bytes")
-        schema = json.loads(self._zip.read(SCHEMA))
-        if not isinstance(schema, dict):
-            raise UnsoundModelError("its description is not an object")
-        return schema
 
     def _check_arrays(self, nodes: list[dict[str, Any]]) -> None:
         """Every array is as large as its header says, and no array is read again and again."""
         used = 0
         for node in nodes:
-            if node["__loader__"] == "NdArrayNode":
-                if node.get("type") != "numpy":
-                    raise UnsoundModelError("an array in it contains objects")
-                used += self._check_array(node["file"])
+            if node["__loader__"] != "NdArrayNode":
+                continue
+            if node.get("type") != "numpy":
+                raise UnsoundModelError("an array in it contains objects")
+            size = self._zip.getinfo(node["file"]).file_size
+            used += size
+            with self._zip.open(node["file"]) as file:
+                version = npy.read_magic(file)
+                if version not in ((1, 0), (2, 0)):
+                    raise UnsoundModelError("an array in it has an unknown format")
+                read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+                shape, _, dtype = read(file)
+                states = math.prod(shape) * dtype.itemsize
+                if dtype.hasobject or min(shape, default=0) < 0 or file.tell() + states != size:
+                    raise UnsoundModelError("an array in it does not have the size it states")
         if used > 2 * sum(member.file_size for member in self._zip.infolist()):
             raise UnsoundModelError("its arrays are used more often than they are stored")
-
-    def _check_array(self, name: str) -> int:
-        size = self._zip.getinfo(name).file_size
-        with self._zip.open(name) as file:
-            version = npy.read_magic(file)
-            if version not in ((1, 0), (2, 0)):
-                raise UnsoundModelError("an array in it has an unknown format")
-            read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-            shape, _, dtype = read(file)
-            cells = 1
-            for length in shape:
-                cells *= length
-            if dtype.hasobject or min(shape, default=0) < 0 or file.tell() + cells * dtype.itemsize != size:
-                raise UnsoundModelError("an array in it does not have the size it states")
-        return size
-
-    # Content that is read here
 
     def _about(self) -> dict[str, Any]:
         root = self.schema.get("content")
@@ -168,14 +167,14 @@ class ModelFile:
             return npy.read_array(file, allow_pickle=False)
 
     def _check_tree(self, node: dict[str, Any]) -> None:
-        arguments, state = node["__reduce__"]["args"], node["content"]
-        if arguments["__loader__"] != "TupleNode" or state["__loader__"] != "DictNode":
+        arguments, content = node["__reduce__"]["args"], node["content"]
+        if arguments["__loader__"] != "TupleNode" or content["__loader__"] != "DictNode":
             raise UnsoundModelError("a tree in it is something else")
         features, classes, outputs = (self._value(part) for part in arguments["content"])
-        known = {name: self._value(part) for name, part in state["content"].items()}
-        if set(known) != {"max_depth", "node_count", "nodes", "values"}:
+        state = {name: self._value(part) for name, part in content["content"].items()}
+        if set(state) != {"max_depth", "node_count", "nodes", "values"}:
             raise UnsoundModelError("a tree in it has parts that trees do not have")
-        check_tree(features, classes, outputs, known)
+        check_tree(features, classes, outputs, state)
 
 
 def check_tree(features: Any, classes: Any, outputs: Any, state: Mapping[str, Any]) -> None:
@@ -222,31 +221,8 @@ def _nodes(part: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
             yield from _nodes(inner, depth + 1)
 
 
-def _name_as_now(nodes: list[dict[str, Any]]) -> bool:
-    """Let a description of 0.2 name our classes where they are now; False where it does already."""
-    old = [node for node in nodes if module_now(str(node.get("__module__"))) != node.get("__module__")]
-    for node in old:
-        node["__module__"] = module_now(str(node["__module__"]))
-    return bool(old)
-
-
 def _type_of(node: Mapping[str, Any]) -> str:
     return f"{node['__module__']}.{node['__class__']}"
-
-
-def _check_types(nodes: list[dict[str, Any]]) -> None:
-    for node in nodes:
-        if _type_of(node) not in TRUSTED.get(str(node["__loader__"]), ()):
-            raise ForeignTypeError(f"holds an object of type {_type_of(node)[:200]}, which our models never do")
-
-
-def _check_names(nodes: list[dict[str, Any]]) -> None:
-    """skops takes objects of one id for one object, and reads only the first: so they must say the same."""
-    known: dict[Any, dict[str, Any]] = {}
-    for node in nodes:
-        name = node.get("__id__")
-        if name is not None and not _same(known.setdefault(name, node), node):
-            raise UnsoundModelError("two different objects in it have the same id")
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -274,13 +250,26 @@ MOST_UNITS = 10_000
 def check_structure(classifier: Any, classes: int) -> None:
     """Every part of a classifier of at most `classes` classes; classes are codes from 0."""
     for part in _objects(classifier):
-        _check_attributes(part)
-        if not any(name.endswith("_") for name in vars(part)):
+        kind, own = type(part), vars(part)
+        # No attribute takes the place of a method or of a fixed property, and nothing is asked of many threads.
+        parameters = getattr(kind, "__dataclass_fields__", {})
+        hidden = [name for name in own if (hasattr(kind, name) and name not in parameters) or name == "_in_fit"]
+        threads = [own[name] for name in ("n_jobs", "workers") if name in own]
+        _require(not hidden and all(number is None for number in threads), f"a {kind.__name__}")
+        if not any(name.endswith("_") for name in own):
             continue
-        if "classes_" in vars(part):
+        if "classes_" in own:
             _check_classes(part.classes_, classes)
-        if (check := _CHECKS.get(type(part).__name__)) is not None:
-            check(part)
+        if kind.__name__ in _CHECKS:
+            what, checks = _CHECKS[kind.__name__]
+            for sound in checks(part):
+                _require(sound, what)
+
+
+def _check_classes(found: Any, most: int) -> None:
+    codes = np.asarray(found)  # of trees in a forest they are whole floats
+    _require(codes.ndim == 1 and codes.dtype.kind in "iuf" and 1 <= len(codes) <= most, "a classifier")
+    _require(np.isin(codes, np.arange(most)).all() and len(np.unique(codes)) == len(codes), "a classifier")
 
 
 def _objects(part: Any, seen: set[int] | None = None) -> Iterator[Any]:
@@ -302,20 +291,6 @@ def _require(sound: Any, what: str) -> None:
         raise UnsoundModelError(f"{what} in it does not fit together")
 
 
-def _check_attributes(part: Any) -> None:
-    """No attribute takes the place of a method or of a fixed property, and nothing is asked of many threads."""
-    own, parameters = vars(part), getattr(type(part), "__dataclass_fields__", {})
-    hidden = [name for name in own if (hasattr(type(part), name) and name not in parameters) or name == "_in_fit"]
-    threads = [own[name] for name in ("n_jobs", "workers") if name in own]
-    _require(not hidden and all(number is None for number in threads), f"a {type(part).__name__}")
-
-
-def _check_classes(found: Any, most: int) -> None:
-    codes = np.asarray(found)  # of trees in a forest they are whole floats
-    _require(codes.ndim == 1 and codes.dtype.kind in "iuf" and 1 <= len(codes) <= most, "a classifier")
-    _require(np.isin(codes, np.arange(most)).all() and len(np.unique(codes)) == len(codes), "a classifier")
-
-
 def _shaped(array: Any, shape: tuple[int, ...], kind: str = "f") -> bool:
     return isinstance(array, np.ndarray) and array.shape == shape and array.dtype.kind in kind
 
@@ -324,149 +299,122 @@ def _whole(number: Any, least: int, most: int) -> bool:
     return isinstance(number, int | np.integer) and not isinstance(number, bool) and least <= int(number) <= most
 
 
-# One function a type
+def _below(codes: NDArray[Any], count: int) -> bool:
+    return bool(codes.min() >= 0 and codes.max() < count)
 
 
-def _tree(part: Any) -> None:
+# One function a type: what must hold, one after the other.
+
+
+def _tree(part: Any) -> Iterator[Any]:
     tree = part.tree_
-    _require(type(tree).__name__ == "Tree" and type(tree).__module__ == "sklearn.tree._tree", "a tree")
-    _require(
-        (
-            part.n_outputs_ == tree.n_outputs == 1,
-            part.n_features_in_ == tree.n_features,
-            part.n_classes_ == len(part.classes_) == int(tree.n_classes[0]),
-        ),
-        "a tree",
-    )
+    yield type(tree).__name__ == "Tree" and type(tree).__module__ == "sklearn.tree._tree"
+    yield part.n_outputs_ == tree.n_outputs == 1 and part.n_features_in_ == tree.n_features
+    yield part.n_classes_ == len(part.classes_) == int(tree.n_classes[0])
 
 
-def _forest(part: Any) -> None:
+def _forest(part: Any) -> Iterator[Any]:
     trees = part.estimators_
-    _require(isinstance(trees, list) and trees, "a forest")
+    yield isinstance(trees, list) and trees
     for tree in trees:
-        _require(type(tree).__name__ == "DecisionTreeClassifier" and "tree_" in vars(tree), "a forest")
-        fits = tree.n_features_in_ == part.n_features_in_ and tree.n_classes_ == part.n_classes_
-        _require(fits and part.n_classes_ == len(part.classes_) and part.n_outputs_ == 1, "a forest")
+        yield type(tree).__name__ == "DecisionTreeClassifier" and "tree_" in vars(tree)
+        yield tree.n_features_in_ == part.n_features_in_ and tree.n_classes_ == part.n_classes_
+        yield part.n_classes_ == len(part.classes_) and part.n_outputs_ == 1
 
 
-def _boosting(part: Any) -> None:
+def _boosting(part: Any) -> Iterator[Any]:
+    from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
+
     classes, features = len(part.classes_), part.n_features_in_
     trees = 1 if classes <= 2 else classes
     known = part._bin_mapper.is_categorical_
-    _require(_shaped(known, (features,), "bu") and not known.any(), "a boosting")
-    _require(part.n_trees_per_iteration_ == trees and part._preprocessor is None, "a boosting")
-    _require(_shaped(part._baseline_prediction, (1, trees)), "a boosting")
+    yield _shaped(known, (features,), "bu") and not known.any()
+    yield part.n_trees_per_iteration_ == trees and part._preprocessor is None
+    yield _shaped(part._baseline_prediction, (1, trees))
     for round_ in part._predictors:
-        _require(isinstance(round_, list) and len(round_) == trees, "a boosting")
+        yield isinstance(round_, list) and len(round_) == trees
         for predictor in round_:
-            _require(type(predictor).__name__ == "TreePredictor", "a boosting")
-            _predictor_nodes(predictor.nodes, features)
+            yield type(predictor).__name__ == "TreePredictor"
+            nodes = predictor.nodes
+            yield nodes.ndim == 1 and len(nodes) and nodes.dtype == PREDICTOR_RECORD_DTYPE
+            yield (nodes["is_leaf"] <= 1) & (nodes["is_categorical"] == 0)
+            check_branches(nodes["left"], nodes["right"], nodes["feature_idx"], nodes["is_leaf"] == 1, features)
 
 
-def _predictor_nodes(nodes: NDArray[Any], features: int) -> None:
-    from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
-
-    _require(nodes.ndim == 1 and len(nodes) and nodes.dtype == PREDICTOR_RECORD_DTYPE, "a tree")
-    _require((nodes["is_leaf"] <= 1, nodes["is_categorical"] == 0), "a tree")
-    check_branches(nodes["left"], nodes["right"], nodes["feature_idx"], nodes["is_leaf"] == 1, features)
-
-
-def _support_vectors(part: Any) -> None:
+def _support_vectors(part: Any) -> Iterator[Any]:
     vectors, classes, features = part.support_vectors_, len(part.classes_), part.n_features_in_
-    count = len(vectors)
-    rows = part.shape_fit_[0]
-    pairs = classes * (classes - 1) // 2
-    kernel = part.kernel in ("rbf", "poly", "sigmoid") and _whole(part.degree, 1, 10)
-    settled = (kernel, part._sparse is False, part._effective_probability is False, classes >= 2)
-    shapes = (
-        _shaped(vectors, (count, features)),
-        _shaped(part.support_, (count,), "i"),
-        _shaped(part._n_support, (classes,), "i"),
-        _shaped(part._dual_coef_, (classes - 1, count)),
-        _shaped(part._intercept_, (pairs,)),
-        part._probA.size == part._probB.size == 0,
-        part.shape_fit_ == (rows, features),
-    )
-    _require(settled, "a support vector machine")
-    _require(shapes, "a support vector machine")
+    count, rows = len(vectors), part.shape_fit_[0]
+    yield part.kernel in ("rbf", "poly", "sigmoid") and _whole(part.degree, 1, 10)
+    yield part._sparse is False and part._effective_probability is False and classes >= 2
+    yield _shaped(vectors, (count, features)) and _shaped(part.support_, (count,), "i")
+    yield _shaped(part._n_support, (classes,), "i") and _shaped(part._dual_coef_, (classes - 1, count))
+    yield _shaped(part._intercept_, (classes * (classes - 1) // 2,)) and part.shape_fit_ == (rows, features)
+    yield part._probA.size == part._probB.size == 0
     counts, support = part._n_support.astype(np.int64), part.support_.astype(np.int64)
-    _require((counts >= 0).all() and counts.sum() == count, "a support vector machine")
-    _require((support >= 0).all() and (support < rows).all(), "a support vector machine")
+    yield (counts >= 0).all() and counts.sum() == count
+    yield (support >= 0) & (support < rows)
 
 
-def _neighbours(part: Any) -> None:
+def _neighbours(part: Any) -> Iterator[Any]:
     rows, features = part._fit_X.shape
-    settled = (
-        part._fit_method == "brute" and part._tree is None,
-        part.effective_metric_ == "euclidean" and part.effective_metric_params_ == {},
-        part.weights in ("uniform", "distance"),
-        part.outputs_2d_ is False,
-        _shaped(part._fit_X, (part.n_samples_fit_, part.n_features_in_)) and features >= 1,
-        _shaped(part._y, (rows,), "iu"),
-        _whole(part.n_neighbors, 1, rows),
-    )
-    _require(settled, "a table of neighbours")
-    _require(part._y.min() >= 0 and part._y.max() < len(part.classes_), "a table of neighbours")
+    yield part._fit_method == "brute" and part._tree is None
+    yield part.effective_metric_ == "euclidean" and part.effective_metric_params_ == {}
+    yield part.weights in ("uniform", "distance") and part.outputs_2d_ is False
+    yield _shaped(part._fit_X, (part.n_samples_fit_, part.n_features_in_)) and features >= 1
+    yield _shaped(part._y, (rows,), "iu") and _whole(part.n_neighbors, 1, rows)
+    yield _below(part._y, len(part.classes_))
 
 
-def _nearest_vote(part: Any) -> None:
+def _nearest_vote(part: Any) -> Iterator[Any]:
     rows = len(part.rows_)
-    shapes = (
-        _shaped(part.rows_, (rows, part.n_features_in_)) and _shaped(part.codes_, (rows,), "i"),
-        _whole(part.k_, 1, rows) and part.weights in ("1", "1/d", "1/d^2"),
-    )
-    _require(shapes, "a table of neighbours")
-    _require(part.codes_.min() >= 0 and part.codes_.max() < len(part.classes_), "a table of neighbours")
+    yield _shaped(part.rows_, (rows, part.n_features_in_)) and _shaped(part.codes_, (rows,), "i")
+    yield _whole(part.k_, 1, rows) and part.weights in ("1", "1/d", "1/d^2")
+    yield _below(part.codes_, len(part.classes_))
 
 
-def _smoother(part: Any) -> None:
+def _smoother(part: Any) -> Iterator[Any]:
     rows = len(part.rows_)
-    wide = len(part.classes_) if "classes_" in vars(part) else 1
-    shapes = (
-        _shaped(part.rows_, (rows, part.n_features_in_)) and rows >= 1,
-        _shaped(part.values_, (rows, wide)) and isinstance(part.width_, float) and part.width_ > 0,
-    )
-    _require(shapes, "a kernel smoother")
+    yield _shaped(part.rows_, (rows, part.n_features_in_)) and rows >= 1
+    yield _shaped(part.values_, (rows, len(part.classes_) if "classes_" in vars(part) else 1))
+    yield isinstance(part.width_, float) and part.width_ > 0
 
 
-def _planes(part: Any) -> None:
+def _planes(part: Any) -> Iterator[Any]:
     count = 1 if len(part.classes_) == 2 else len(part.classes_)
-    shapes = (_shaped(part.weights_, (count, part.n_features_in_)), _shaped(part.intercepts_, (count,)))
-    _require(shapes, "a hyperplane")
+    yield _shaped(part.weights_, (count, part.n_features_in_)) and _shaped(part.intercepts_, (count,))
 
 
-def _network(part: Any) -> None:
+def _network(part: Any) -> Iterator[Any]:
     sizes = [part.n_features_in_, *(len(layer) for layer in part.intercepts_)]
-    _require(len(part.coefs_) == len(part.intercepts_) == part.n_layers_ - 1, "a network")
+    yield len(part.coefs_) == len(part.intercepts_) == part.n_layers_ - 1
     for layer, (before, after) in zip(part.coefs_, pairwise(sizes), strict=True):
-        _require(_shaped(layer, (before, after)) and after <= MOST_UNITS, "a network")
+        yield _shaped(layer, (before, after)) and after <= MOST_UNITS
 
 
-def _voters(part: Any) -> None:
-    rows = len(part.rows_)
-    parts = len(part.squared_radius_)
-    shapes = (
-        _shaped(part.rows_, (rows, part.n_features_in_)) and rows >= 1,
-        _shaped(part.codes_, (rows,), "i") and _shaped(part.part_, (rows,), "i"),
-        _shaped(part.row_noise_, (rows,)),
-        _shaped(part.mean_noise_, (parts,)) and _shaped(part.class_prior_, (len(part.classes_),)),
-        _whole(part.fallback_neighbours, 1, 1_000_000),
-    )
-    _require(shapes, "a table of votes")
-    _require(part.codes_.min() >= 0 and part.codes_.max() < len(part.classes_), "a table of votes")
-    _require(part.part_.min() >= 0 and part.part_.max() < parts, "a table of votes")
+def _voters(part: Any) -> Iterator[Any]:
+    rows, parts = len(part.rows_), len(part.squared_radius_)
+    yield _shaped(part.rows_, (rows, part.n_features_in_)) and rows >= 1
+    yield _shaped(part.codes_, (rows,), "i") and _shaped(part.part_, (rows,), "i")
+    yield _shaped(part.row_noise_, (rows,)) and _shaped(part.mean_noise_, (parts,))
+    yield _shaped(part.class_prior_, (len(part.classes_),))
+    yield _whole(part.fallback_neighbours, 1, 1_000_000)
+    yield _below(part.codes_, len(part.classes_)) and _below(part.part_, parts)
 
 
-_CHECKS: dict[str, Callable[[Any], None]] = {
-    "DecisionTreeClassifier": _tree,
-    "RandomForestClassifier": _forest,
-    "HistGradientBoostingClassifier": _boosting,
-    "SVC": _support_vectors,
-    "KNeighborsClassifier": _neighbours,
-    "NearestVote": _nearest_vote,
-    "KernelSmoother": _smoother,
-    "Hyperplanes": _planes,
-    "MLPClassifier": _network,
-    "RadiusVote": _voters,
-    "SurveyClassifier": lambda part: _require(_whole(part.draws, 1, 10_000), "a survey's classifier"),
+def _survey(part: Any) -> Iterator[Any]:
+    yield _whole(part.draws, 1, 10_000)
+
+
+_CHECKS: dict[str, tuple[str, Callable[[Any], Iterator[Any]]]] = {
+    "DecisionTreeClassifier": ("a tree", _tree),
+    "RandomForestClassifier": ("a forest", _forest),
+    "HistGradientBoostingClassifier": ("a boosting", _boosting),
+    "SVC": ("a support vector machine", _support_vectors),
+    "KNeighborsClassifier": ("a table of neighbours", _neighbours),
+    "NearestVote": ("a table of neighbours", _nearest_vote),
+    "KernelSmoother": ("a kernel smoother", _smoother),
+    "Hyperplanes": ("a hyperplane", _planes),
+    "MLPClassifier": ("a network", _network),
+    "RadiusVote": ("a table of votes", _voters),
+    "SurveyClassifier": ("a survey's classifier", _survey),
 }

@@ -19,7 +19,7 @@ from sfumato.learn.mining.linear import WEAK, Linear, Unbiased, fit_linear, unbi
 from sfumato.learn.mining.seen import Mined, file_order, parts_of
 from sfumato.learn.releases import pooled
 from sfumato.release.release import Release, Releases
-from sfumato.table import Encoding, Group
+from sfumato.table import Group
 
 # How well learners predict a released number from the other released columns: kernel smoother, linear models, a tree.
 #
@@ -33,22 +33,12 @@ MOST_ROWS = 5_000
 FEWEST_ROWS = 20
 
 
-def held_out_errors(
-    releases: Sequence[Release], target: int, explaining: Codes, unit: float, seed: int
-) -> dict[str, Any]:
+def errors_of(X: Matrix, y: Matrix, unit: float, seed: int) -> dict[str, Any]:
     """Root mean square error of each learner in raw units, and of always answering the mean; lower is better.
 
-    `target` and `explaining` are places in the encoded matrix, `unit` is the raw width of the target's range. Empty
-    where a release does not hold the source's columns, leaves cells out, or has too few rows.
+    Of rows X and the number y beside each; `unit` is how many raw units one of y's is. Empty where cells are left out,
+    or there are too few rows.
     """
-    if not all(release.card.is_columnwise for release in releases):
-        return {}
-    Z = np.concatenate([release.Z for release in releases])
-    return errors_of(Z[:, explaining], Z[:, target], unit, seed)
-
-
-def errors_of(X: Matrix, y: Matrix, unit: float, seed: int) -> dict[str, Any]:
-    """The same of rows X and the number y beside each; `unit` is how many raw units one of y's is."""
     some = np.random.default_rng(seed).permutation(len(X))[:MOST_ROWS]
     X, y = X[some], y[some]
     if len(X) < FEWEST_ROWS or np.isnan(X).any() or np.isnan(y).any():
@@ -126,14 +116,6 @@ class Terms:
         reference = {group.column.name: group.slots[0] for group in chosen if group.is_onehot}
         return cls(np.array(places), names, np.array(scales), np.array(lows), reference)
 
-    @classmethod
-    def of_components(cls, known: Sequence[str], wanted: Sequence[str]) -> Terms:
-        """Of components as they are released."""
-        if unknown := [name for name in wanted if name not in known]:
-            raise UsageError(f"The release has no component {unknown[0]!r}. It has: {', '.join(known)}.")
-        names = list(wanted or known)
-        return cls(np.array([known.index(name) for name in names]), names, np.ones(len(names)), np.zeros(len(names)))
-
     def in_raw_units(self, found: Linear, bounds: tuple[float, float]) -> pa.Table:
         """`bounds` of the target, in whose units it was fitted."""
         low, high = bounds
@@ -186,16 +168,22 @@ def regress(releases: Releases, target: str, options: RegressAsked) -> Regressio
     releases = pooled(releases, public=True)
     if releases[0].card.target == target:
         return regress_target(releases, target, columns, confidence, seed)
-    encoding = releases[0].card.source_encoding()
-    groups = {group.column.name: group for group in encoding.groups}
-    goal = _goal(groups, target)
+    groups = {group.column.name: group for group in releases[0].card.source_encoding().groups}
+    if target not in groups:
+        raise UsageError(f"The release has no column {target!r}. It has: {', '.join(groups)}.")
+    goal = groups[target]
+    if goal.is_onehot or goal.is_constant:
+        raise UsageError(f"Column {target!r} is no number that varies. For classes use `sfumato train`.")
     terms = Terms.of(_chosen(groups, target, columns))
     parts = [unbiased(part) for release in releases for part in parts_of(release)]
     found = fit_linear(parts, terms.places, goal.start, confidence=confidence, seed=seed)
     low, high = goal.column.bounds
     about = _about(found, releases, target, confidence, terms)
-    about["as_released"] = held_out_errors(releases, goal.start, terms.places, high - low, seed)
-    about["warnings"] = _warnings(found, releases, encoding)
+    about["as_released"] = {}
+    if all(release.card.is_columnwise for release in releases):
+        Z = np.concatenate([release.Z for release in releases])
+        about["as_released"] = errors_of(Z[:, terms.places], Z[:, goal.start], high - low, seed)
+    about["warnings"] = _warnings(found, releases)
     return Regression(terms.in_raw_units(found, (low, high)), about)
 
 
@@ -206,7 +194,7 @@ def regress_target(
 
     By the source's columns, where these can be told; behind a key, by the components as they are released.
     """
-    recipe, encoding = releases[0].card.made_by(), releases[0].card.source_encoding()
+    recipe = releases[0].card.made_by()
     terms, own_space = _explaining(recipe, target, columns)
     values = np.concatenate([release.target for release in releases])
     bounds = float(values.min()), float(values.max())
@@ -227,21 +215,25 @@ def regress_target(
         rows, why = sum(len(release) for release in releases), _why_none(parts, error)
         told |= {"target": target, "rows": rows, "confidence": confidence, "explained": None, "warnings": [why]}
         return Regression(NO_TERMS, told)
-    told |= _about(found, releases, target, confidence, terms) | {"warnings": _warnings(found, releases, encoding)}
+    told |= _about(found, releases, target, confidence, terms) | {"warnings": _warnings(found, releases)}
     return Regression(terms.in_raw_units(found, bounds), told)
 
 
 def _explaining(recipe: Recipe, target: str, columns: Sequence[str]) -> tuple[Terms, bool]:
     """The chosen columns of the source; or of the release, where the source's cannot be told from them, and that so."""
-    affine, encoding = recipe.map.affine(), recipe.encoding
-    if affine is None or np.linalg.matrix_rank(affine[0], tol=1e-9) < encoding.width:
-        return Terms.of_components(recipe.names(), columns), True
-    return Terms.of(_chosen({group.column.name: group for group in encoding.groups}, target, columns)), False
+    affine, encoding, known = recipe.map.affine(), recipe.encoding, recipe.names()
+    if affine is not None and np.linalg.matrix_rank(affine[0], tol=1e-9) >= encoding.width:
+        return Terms.of(_chosen({group.column.name: group for group in encoding.groups}, target, columns)), False
+    if unknown := [name for name in columns if name not in known]:
+        raise UsageError(f"The release has no component {unknown[0]!r}. It has: {', '.join(known)}.")
+    names = list(columns or known)
+    places = np.array([known.index(name) for name in names])
+    return Terms(places, names, np.ones(len(names)), np.zeros(len(names))), True
 
 
 def _why_none(parts: Sequence[Unbiased], error: UsageError) -> str:
     """Why there is no linear model: the columns themselves, or what is left of them without the noise."""
-    noisy = any(part.has_noise for part in parts)
+    noisy = any(part.diagonal.any() or part.together.any() for part in parts)
     return f"No linear model with the noise taken out. {error}" if noisy else DEPENDENT
 
 
@@ -278,14 +270,6 @@ def _about(found: Linear, releases: Sequence[Release], target: str, confidence: 
     }
 
 
-def _goal(groups: dict[str, Group], target: str) -> Group:
-    if target not in groups:
-        raise UsageError(f"The release has no column {target!r}. It has: {', '.join(groups)}.")
-    if groups[target].is_onehot or groups[target].is_constant:
-        raise UsageError(f"Column {target!r} is no number that varies. For classes use `sfumato train`.")
-    return groups[target]
-
-
 def _chosen(groups: dict[str, Group], target: str, columns: Sequence[str]) -> list[Group]:
     if unknown := [name for name in columns if name not in groups or name == target]:
         raise UsageError(f"Column {unknown[0]!r} cannot explain {target!r}: it is not there, or is the same.")
@@ -296,7 +280,7 @@ def _chosen(groups: dict[str, Group], target: str, columns: Sequence[str]) -> li
     return found
 
 
-def _warnings(found: Linear, releases: Sequence[Release], encoding: Encoding) -> list[str]:
+def _warnings(found: Linear, releases: Sequence[Release]) -> list[str]:
     told = []
     if found.firmness < WEAK:
         told.append(
@@ -305,7 +289,7 @@ def _warnings(found: Linear, releases: Sequence[Release], encoding: Encoding) ->
         )
     if any(release.card.made_by().rows != "perturbed" for release in releases):
         told.append("Released rows were drawn, so several can come from one person: intervals are too narrow.")
-    if encoding.learned:
+    if releases[0].card.source_encoding().learned:
         told.append(
             "Bounds were learned from the table; cells outside them would have been clipped, which bends a line."
         )

@@ -109,9 +109,16 @@ def answers_of(
     for part, label in zip(parts, labels, strict=True):
         blocks, numbers = _blocks(part, label, columns)
         left_out |= dict.fromkeys(numbers)
-        found = {item: told for block in blocks for item, told in _unbiased(*block)}
-        entries.append({item: entry for item, (entry, _) in found.items()})
-        gains.append({item: gain for item, (_, gain) in found.items()})
+        entries.append({})
+        gains.append({})
+        for name, slots, Z, keep in blocks:
+            if len(slots) < 2:
+                continue
+            other = (1.0 - keep) / (len(slots) - 1)
+            if abs(keep - other) < 1e-9:
+                raise UsageError(f"The answers of column {name!r} tell nothing of the truth. Leave it out.")
+            for place, slot in enumerate(slots):
+                entries[-1][name, slot], gains[-1][name, slot] = (Z[:, place] - other) / (keep - other), keep - other
     answers = Answers(tuple(entries), tuple(gains), tuple(left_out), whole)
     _check_columns(columns, {name for name, _ in answers.items})
     return answers
@@ -126,17 +133,6 @@ def _check_columns(columns: Sequence[str], known: Collection[str]) -> None:
             "Rules need two categorical columns at least (the column to predict counts). Give numbers bins in "
             "the schema."
         )
-
-
-def _unbiased(name: str, slots: Sequence[str], Z: Floats, keep: float) -> Iterator[tuple[Item, tuple[Floats, float]]]:
-    """Of one column's items: the entries, and p - q."""
-    if len(slots) < 2:
-        return
-    other = (1.0 - keep) / (len(slots) - 1)
-    if abs(keep - other) < 1e-9:
-        raise UsageError(f"The answers of column {name!r} tell nothing of the truth. Leave it out.")
-    for place, slot in enumerate(slots):
-        yield (name, slot), ((Z[:, place] - other) / (keep - other), keep - other)
 
 
 def _holds_bits(part: Part) -> bool:
@@ -160,18 +156,15 @@ def _blocks(
         if not piece.is_category or piece.group is None:
             numbers.append(piece.name)
             continue
-        blocks.append((piece.name, piece.group.slots, part.Z[:, piece.place], _kept(piece.name, piece.channel)))
+        try:
+            keep = float(piece.channel.kept)
+        except NotApplicableError as error:
+            raise UsageError(f"Not applicable: column {piece.name!r}: {error}.") from None
+        blocks.append((piece.name, piece.group.slots, part.Z[:, piece.place], keep))
     if label is not None and (not columns or label[0] in columns):
         name, classes, codes, keep = label
         blocks.append((name, classes, np.eye(len(classes))[codes], keep))
     return blocks, numbers
-
-
-def _kept(name: str, channel: object) -> float:
-    try:
-        return float(channel.kept)  # type: ignore[attr-defined]
-    except NotApplicableError as error:
-        raise UsageError(f"Not applicable: column {name!r}: {error}.") from None
 
 
 def frequency(answers: Answers, items: Sequence[Item], confidence: float) -> Estimate:
@@ -364,7 +357,13 @@ def rules(releases: Releases, options: RulesAsked) -> Rules:
     if any(release.card.made_by().by_class for release in releases):
         raise UsageError("Not applicable: the noise of these releases differs by class, and holds numbers only.")
     parts = [part for release in releases for part in parts_of(release)]
-    answers = answers_of(parts, [_label(release) for release in releases], options.columns)
+    labels = [
+        None
+        if release.y is None
+        else (release.card.release_schema["label"]["name"], release.card.classes, release.y, release.card.label_keep)
+        for release in releases
+    ]
+    answers = answers_of(parts, labels, options.columns)
     sets, untold = frequent(answers, options.longest, options.min_support, options.confidence)
     found, looked_at = sure_rules(answers, sets, options.min_support, options.min_confidence, options.confidence)
     about: dict[str, Any] = {
@@ -376,13 +375,7 @@ def rules(releases: Releases, options: RulesAsked) -> Rules:
         "left_out": list(answers.left_out),
     } | ({"untold": untold} if answers.whole else {})
     about["warnings"] = _warnings(about, releases)
-    return Rules(_pairs(sets), _rules(found), about)
-
-
-def _label(release: Release) -> tuple[str, tuple[str, ...], Codes, float] | None:
-    if release.y is None:
-        return None
-    return release.card.release_schema["label"]["name"], release.card.classes, release.y, release.card.label_keep
+    return Rules(*_tables(sets, found), about)
 
 
 def _warnings(about: dict[str, Any], releases: Sequence[Release]) -> list[str]:
@@ -407,16 +400,13 @@ def _words(items: Sequence[Item]) -> str:
     return " and ".join(f"{name}={slot}" for name, slot in items)
 
 
-def _pairs(sets: dict[tuple[Item, ...], Estimate]) -> pa.Table:
+def _tables(sets: dict[tuple[Item, ...], Estimate], found: Sequence[Rule]) -> tuple[pa.Table, pa.Table]:
+    """Pairs and rules; an empty table has the same columns."""
     pairs = [
         {"first": _words(items[:1]), "second": _words(items[1:]), "share": one.value, "low": one.low, "high": one.high}
         for items, one in sets.items()
         if len(items) == 2
     ]
-    return pa.Table.from_pylist(pairs, _fields(("first", "second"), ("share", "low", "high")))
-
-
-def _rules(found: Sequence[Rule]) -> pa.Table:
     rows = [
         {"when": _words(rule.when), "then": _words([rule.then])}
         | rule.support.told("support")
@@ -424,10 +414,10 @@ def _rules(found: Sequence[Rule]) -> pa.Table:
         | {"lift": rule.lift, "chance": rule.chance}
         for rule in found
     ]
-    figures = [f"{name}{end}" for name in ("support", "confidence") for end in ("", "_low", "_high")]
-    return pa.Table.from_pylist(rows, _fields(("when", "then"), (*figures, "lift", "chance")))
-
-
-def _fields(words: Sequence[str], figures: Sequence[str]) -> pa.Schema:
-    """Of an empty table too."""
-    return pa.schema([*((name, pa.string()) for name in words), *((name, pa.float64()) for name in figures)])
+    of_pair = ["first", "second", "share", "low", "high"]
+    of_rule = ["when", "then", *(f"{name}{end}" for name in ("support", "confidence") for end in ("", "_low", "_high"))]
+    tables = []
+    for lines, names in ((pairs, of_pair), (rows, [*of_rule, "lift", "chance"])):
+        fields = [(name, pa.string() if place < 2 else pa.float64()) for place, name in enumerate(names)]
+        tables.append(pa.Table.from_pylist(lines, pa.schema(fields)))
+    return tables[0], tables[1]

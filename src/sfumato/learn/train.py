@@ -20,7 +20,6 @@ from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts,
 from sfumato.learn.model import FORMAT, VERSION, Model
 from sfumato.learn.releases import pooled
 from sfumato.release.release import Release, Releases
-from sfumato.table import Encoding
 
 MOST_TRIED = 1_000
 """Rows of the release that a trained model is tried on."""
@@ -63,28 +62,24 @@ def train(releases: Releases, options: TrainAsked) -> Model:
     fitted = fit_on_parts(unfitted, parts)
     about = about_model(chosen, [release.card for release in releases], options.reconstruction) | settled(fitted)
     about |= {"as_published": True} if options.published else {}
-    about |= {"commonest": commonest_share(parts), "answers_one_class": answers_one_class(fitted, parts)}
-    return Model(fitted, about)
+    return Model(fitted, about | _beside(fitted, parts))
 
 
-def commonest_share(parts: Sequence[Part]) -> float:
-    """The share of the commonest class, before randomization where labels were randomized: the figure to beat."""
+def _beside(fitted: Any, parts: Sequence[Part]) -> dict[str, Any]:
+    """What a model's answers are held against: the share of the commonest class, before randomization where labels were
+    randomized; and whether everybody gets the same answer, of some of the rows it was trained on or by its own account.
+    """
     counts = np.bincount(np.concatenate([part.y for part in parts]))
     keep, shares = mean_keep(parts), counts / counts.sum()
     if keep < 1.0:
         k = max(len(counts), 2)
         shares = corrected_priors(np.pad(counts, (0, k - len(counts))), keep, k)
-    return float(shares.max())
-
-
-def answers_one_class(fitted: Any, parts: Sequence[Part]) -> bool:
-    """Whether the same class is answered to everybody: of some of the rows it was trained on, or by its own account."""
-    inner = getattr(fitted, "classifier_", fitted)
-    if getattr(inner, "answers_prior_", False):
-        return True
-    stages = bool(getattr(fitted, "reads_stages", False))
-    rows = np.concatenate([_to_try(part, stages) for part in parts])[:MOST_TRIED]
-    return len(np.unique(fitted.predict(rows))) == 1
+    alike = bool(getattr(getattr(fitted, "classifier_", fitted), "answers_prior_", False))
+    if not alike:
+        stages = bool(getattr(fitted, "reads_stages", False))
+        rows = np.concatenate([_to_try(part, stages) for part in parts])[:MOST_TRIED]
+        alike = len(np.unique(fitted.predict(rows))) == 1
+    return {"commonest": float(shares.max()), "answers_one_class": alike}
 
 
 def _to_try(part: Part, stages: bool) -> Matrix:
@@ -102,16 +97,12 @@ def _to_try(part: Part, stages: bool) -> Matrix:
         there = np.flatnonzero(~np.isnan(part.Z[:, place.start]))
         if len(absent):
             whole[absent, place] = part.Z[np.resize(there, len(absent)), place] if len(there) else 0.5
-    if stages and isinstance(part.source.map, Staged):
-        return _first_stage(part.source.map, whole, part.source.encoding)
-    return whole
-
-
-def _first_stage(staged: Staged, rows: Matrix, encoding: Encoding) -> Matrix:
-    """What a release in stages shows of the source's own columns."""
-    plain, start = np.full((len(rows), encoding.width), 0.5), 0
-    for group in staged.groups:
-        plain[:, group.slice] = rows[:, start : start + group.width]
+    if not (stages and isinstance(part.source.map, Staged)):
+        return whole
+    # What a release in stages shows of the source's own columns.
+    plain, start = np.full((len(whole), part.source.encoding.width), 0.5), 0
+    for group in part.source.map.groups:
+        plain[:, group.slice] = whole[:, start : start + group.width]
         start += group.width
     return plain
 

@@ -39,11 +39,6 @@ class Unbiased:
     """Constant, d x d: of maps that mix columns, whose noise is mixed with them. 0 elsewhere."""
     onehot: tuple[slice, ...]
 
-    @property
-    def has_noise(self) -> bool:
-        """Whether anything is to be taken off."""
-        return bool(self.diagonal.any() or self.together.any())
-
 
 def unbiased(part: Part, *, own_space: bool = False) -> Unbiased:
     """Of one part; refused where a card does not say enough. `own_space`: components stay as they are."""
