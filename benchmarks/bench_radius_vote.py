@@ -18,7 +18,7 @@ import time
 import numpy as np
 from sklearn.neighbors import RadiusNeighborsClassifier
 
-from sfumato.learn.classifiers.radius_vote import NoiseSummary, RadiusVote
+from sfumato.learn.classifiers import NoiseSummary, RadiusVote
 
 COLUMNS, CLUSTERS, QUERIES, SCALE = 50, 10, 1_000, 2.2
 

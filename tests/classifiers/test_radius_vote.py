@@ -9,7 +9,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.neighbors import KNeighborsClassifier, RadiusNeighborsClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sfumato.learn.classifiers.radius_vote import NoiseSummary, RadiusVote
+from sfumato.learn.classifiers import NoiseSummary, RadiusVote
 
 
 @parametrize_with_checks([RadiusVote(), RadiusVote(radius=2.0, prior_correction=False)])

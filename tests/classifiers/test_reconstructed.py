@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sfumato.core.errors import CardError, TableError
 from sfumato.learn.classifiers import OnReconstruction, ReconstructedNaiveBayes, ReconstructedTree
-from sfumato.learn.classifiers.class_densities import Slice, UnsettledWarning, class_densities, intervals_for, slices
+from sfumato.learn.classifiers.class_densities import Slice, UnsettledWarning, class_densities, slices
 from sfumato.learn.classifiers.on_reconstruction import Assignment, by_rank, moved_codes
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.release_columns import columns_of
@@ -224,8 +224,10 @@ def test_categories_move_as_little_as_their_shares_allow():
 
 
 def test_intervals_follow_the_rows():
-    assert [intervals_for(n) for n in (50, 1000, 10**6)] == [10, 20, 60]
-    assert intervals_for(50, 33) == 33
+    for rows, wanted, cells in ((50, None, 10), (1000, None, 20), (60_000, None, 60), (50, 33, 33)):
+        X, y = normals(rows)
+        mechanism, Z = noisy(X, y)
+        assert class_densities(slices([Part(Z, y, mechanism)])[0], 2, intervals=wanted).cells.count == cells
 
 
 def test_mistakes_are_named():

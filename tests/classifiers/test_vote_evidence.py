@@ -113,7 +113,7 @@ def test_a_row_that_is_left_out_does_not_vote_nor_count(published):
     model = RadiusVote(prior_correction=not published).fit(rows, codes, noise=summaries, part=part)
     asked = np.array([3, 7, 12, 33, 40, 59])
     places = rows[asked] + np.array([0, 0, 0.1, 0.2, 0, 0.3])[:, None]
-    found, _ = model._voters().shares(places, asked)
+    found, _ = model._shares(places, asked)
     for place, own, votes in zip(places, asked, found, strict=True):
         others = np.arange(60) != own
         mean, noise = model.mean_noise_[part], model.row_noise_
@@ -132,7 +132,7 @@ def test_a_row_that_is_left_out_does_not_vote_nor_count(published):
 def test_the_nearest_of_a_row_that_is_left_out_are_others():
     rows, codes = np.array([[0.0], [1.0], [1.1], [5.0]]), np.array([0, 1, 1, 0])
     model = RadiusVote(fallback_neighbours=2).fit(rows, codes)
-    found, empty = model._voters().shares(rows, np.arange(4))
+    found, empty = model._shares(rows, np.arange(4))
     np.testing.assert_allclose(found[0], [0, 1])
     np.testing.assert_allclose(found[3], [0, 1])
     assert empty == 4

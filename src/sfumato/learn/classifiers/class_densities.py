@@ -70,11 +70,6 @@ class Grouped:
         """How many rows show a value."""
         return int(np.count_nonzero(~np.isnan(self.values)))
 
-    @property
-    def can_be_reconstructed(self) -> bool:
-        """Whether there are enough values, and not all the same."""
-        return self.shown >= FEWEST and bool(np.nanmin(self.values) < np.nanmax(self.values))
-
     def of_class(self, code: int) -> Grouped:
         mine = self.y == code
         return Grouped(self.values[mine], self.y[mine], self.described)
@@ -164,7 +159,12 @@ def iterate(parts: Sequence[_Counts], cells: int, total: Matrix) -> tuple[Matrix
         settled = np.abs(second - first).sum(axis=0) < _TOLERANCE
         if settled.all():
             return second, settled
-        mass = _step(parts, _jump(mass, first, second))
+        move = first - mass
+        bend = second - first - move
+        length, curve = np.sqrt((move**2).sum(axis=0)), np.sqrt((bend**2).sum(axis=0))
+        size = np.maximum(length / np.maximum(curve, 1e-300), 1.0)
+        reached = mass + 2.0 * size * move + size**2 * bend
+        mass = _step(parts, np.where((reached >= 0.0).all(axis=0), reached, second))
     return np.where(settled, mass, mass[:, :1]), settled
 
 
@@ -178,16 +178,6 @@ def warn_unsettled(column: str, settled: Flags) -> None:
         UnsettledWarning,
         stacklevel=2,
     )
-
-
-def _jump(start: Matrix, first: Matrix, second: Matrix) -> Matrix:
-    """Where the three points lead to, for every group; the last of them where that is no distribution."""
-    move = first - start
-    bend = second - first - move
-    length, curve = np.sqrt((move**2).sum(axis=0)), np.sqrt((bend**2).sum(axis=0))
-    size = np.maximum(length / np.maximum(curve, 1e-300), 1.0)
-    reached = start + 2.0 * size * move + size**2 * bend
-    return np.where((reached >= 0.0).all(axis=0), reached, second)
 
 
 def _step(parts: Sequence[_Counts], mass: Matrix) -> Matrix:
@@ -263,13 +253,6 @@ class ClassDensities:
         return ClassDensities(mass, missing, self.overall, self.overall_missing, self.cells)
 
 
-def intervals_for(rows: int, wanted: int | None = None) -> int:
-    """Cells of a numeric column: about 2 n^(1/3), between 10 and 60, unless so many are wanted."""
-    if wanted is not None:
-        return wanted
-    return int(np.clip(np.ceil(2.0 * rows ** (1 / 3)), FEW_INTERVALS, MANY_INTERVALS))
-
-
 def class_densities(
     parts: Sequence[Slice], classes: int, *, method: Method | None = None, intervals: int | None = None
 ) -> ClassDensities | None:
@@ -284,7 +267,10 @@ def class_densities(
     parts = [part.reported() for part in parts]
     if parts[0].column.is_categorical:
         return _shares(parts, classes)
-    return _numbers(parts, classes, method, intervals_for(sum(len(part.Z) for part in parts), intervals))
+    if intervals is None:  # about 2 n^(1/3) cells
+        rows = sum(len(part.Z) for part in parts)
+        intervals = int(np.clip(np.ceil(2.0 * rows ** (1 / 3)), FEW_INTERVALS, MANY_INTERVALS))
+    return _numbers(parts, classes, method, intervals)
 
 
 def _shares(parts: Sequence[Slice], classes: int) -> ClassDensities | None:
@@ -371,7 +357,8 @@ def one_by_one(
     for group in range(classes + 1):
         mine = [part if group == 0 else part.of_class(group - 1) for part in parts]
         shown[group], rows[group] = sum(one.shown for one in mine), sum(len(one.y) for one in mine)
-        usable = [one for one in mine if one.can_be_reconstructed]
+        # those with enough values, that are not all the same
+        usable = [one for one in mine if one.shown >= FEWEST and np.nanmin(one.values) < np.nanmax(one.values)]
         if group and usable:
             try:
                 one = _alone(usable, method, options)

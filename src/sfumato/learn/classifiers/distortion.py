@@ -12,10 +12,9 @@ Random factors are treated apart (`factor_noise`): their noise depends on X.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 
 from sfumato.channels import Affine, Recipe
@@ -124,12 +123,6 @@ class NoiseSummary:
                 )
             object.__setattr__(self, name, values)
 
-    @classmethod
-    def laplace(cls, scales: npt.ArrayLike) -> Self:
-        """Laplace noise of scales b_i: E[delta^2] = 2 b^2, E[delta^4] = 24 b^4 (A.1)."""
-        b = np.atleast_1d(np.asarray(scales, dtype=np.float64))
-        return cls(2 * b**2, 24 * b**4)
-
     def with_variances_of(self, release: Floats) -> Self:
         """The same with retained variances, if unknown, estimated from the release: max(var(Z_i) - var(noise_i), 0)."""
         if self.retained_variances is not None:
@@ -211,17 +204,11 @@ def noise_summary(recipe: Recipe | None, width: int) -> NoiseSummary:
         retained_variances=None if known is None else known[:kept],
         neglected_variances=None if known is None else known[kept:],
         factors=FactorNoise.of(recipe) if recipe.is_columnwise else None,
-        answers=_answers(recipe),
-    )
-
-
-def _answers(recipe: Recipe) -> tuple[tuple[int, int, float], ...]:
-    """Categories that were answered at random: first slot, the one after the last, how often answers are true."""
-    pairs = zip(recipe.places, recipe.channels, strict=True) if recipe.is_columnwise else ()
-    return tuple(
-        (place.start, place.stop, channel.kept)
-        for place, channel in pairs
-        if channel.width > 1 and not channel.numbers and not channel.is_exact
+        answers=tuple(
+            (place.start, place.stop, channel.kept)
+            for place, channel in zip(recipe.places, recipe.channels, strict=True)
+            if recipe.is_columnwise and channel.width > 1 and not channel.numbers and not channel.is_exact
+        ),
     )
 
 
@@ -235,7 +222,7 @@ def _answers(recipe: Recipe) -> tuple[tuple[int, int, float], ...]:
 # classified are not. Noise leaves the mean votes of a class about where they are, and adds to their variance; how much,
 # is found by noising the released rows again (simulation, as in Cook & Stefanski 1994), and taken off. What remains is
 # a difference of estimates and can come out negative: what is used is its mean given that it is not, if its error is
-# normal, and no less than rows show without any widening (see `Heard`). Votes are then taken as normal in every class
+# normal, and no less than rows show without any widening. Votes are then taken as normal in every class
 # with these means and this variance, density f_c, and the shares of the classes are the prior p_c. That a class differs
 # at all from the commonest one, m, is believed with probability h_c:
 #
@@ -251,33 +238,7 @@ SCEPTICISM = 19.0
 """Odds against votes that say anything, before rows were asked; on generated sets 9 to 49 serve alike."""
 
 
-@dataclass(frozen=True)
-class Heard:
-    """Votes that left-out rows heard, as released and noised again, twice.
-
-    `widening`: rows asked from places so many times nearer the middle, and what votes differed from their mean was
-    multiplied by it.
-    """
-
-    votes: Floats
-    first: Floats
-    second: Floats
-    widening: Floats
-
-    def by_noise(self, squares: Floats, codes: Codes) -> Floats:
-        """What noise adds to the `squares` of every row's votes.
-
-        Two noisings of one row differ by noise, and by how rough votes are from place to place. Plain rows hear
-        the roughness too, but it is not widened for them. What a further noising adds to the squares is noise alone.
-        """
-        differ = 0.5 * np.sum((self.first - self.second) ** 2, axis=1)
-        added = 0.5 * (_within(self.first, codes)[1] + _within(self.second, codes)[1]) - squares
-        rough = 1.0 / self.widening**2
-        return np.asarray(rough * added + (1.0 - rough) * differ)
-
-
-@dataclass(frozen=True)
-class VoteEvidence:
+class VoteEvidence(NamedTuple):
     """Mean votes and variance (of one direction) of plain rows in every class, and `beliefs`: h of every class."""
 
     means: Floats
@@ -285,21 +246,41 @@ class VoteEvidence:
     beliefs: Floats
 
     @classmethod
-    def of(cls, heard: Heard, codes: Codes, prior: Floats, share_asked: float) -> VoteEvidence:
-        """From the votes that left-out rows heard.
+    def of(
+        cls,
+        heard: tuple[Floats, Floats, Floats],
+        widening: Floats,
+        codes: Codes,
+        prior: Floats,
+        share_asked: float,
+    ) -> VoteEvidence:
+        """From the votes that left-out rows `heard`, as released and noised again, twice.
 
-        `share_asked` of the rows were asked. Rows that vote for each other are right or wrong together, so that the
-        variance of their mean is 1 + share_asked times that of independent ones.
+        `widening`: rows asked from places so many times nearer the middle, and what votes differed from their mean was
+        multiplied by it. `share_asked` of the rows were asked. Rows that vote for each other are right or wrong
+        together, so that the variance of their mean is 1 + share_asked times that of independent ones.
         """
-        rows, k = heard.votes.shape
+        votes, first, second = heard
+        rows, k = votes.shape
         counts = np.bincount(codes, minlength=k)
         if rows <= np.count_nonzero(counts):
             return cls(np.zeros((k, k)), np.ones(k), np.zeros(k))
-        means, squares = _within(heard.votes, codes)
+        means, squares = _within(votes, codes)
         of_means = (1.0 + share_asked) * float(squares.mean()) / np.maximum(counts, 1)
-        clean = squares - heard.by_noise(squares, codes)
-        variance = _mean_if_positive(float(clean.mean()), float(clean.std()) / np.sqrt(rows))
-        variance = max(variance, float(np.mean(squares / heard.widening**2)))
+        # What noise adds to the squares: two noisings of one row differ by noise, and by how rough votes are from place
+        # to place. Plain rows hear the roughness too, but it is not widened for them. What a further noising adds to
+        # the squares is noise alone.
+        differ = 0.5 * np.sum((first - second) ** 2, axis=1)
+        added = 0.5 * (_within(first, codes)[1] + _within(second, codes)[1]) - squares
+        rough = 1.0 / widening**2
+        clean = squares - (rough * added + (1.0 - rough) * differ)
+        # The mean of a normal law with the mean of these and its error, cut off below 0.
+        estimate, error = float(clean.mean()), float(clean.std()) / np.sqrt(rows)
+        variance = max(estimate, 0.0)
+        if error > 0.0:
+            ratio = max(estimate / error, -20.0)
+            variance = error * (ratio + float(np.exp(stats.norm.logpdf(ratio) - stats.norm.logcdf(ratio))))
+        variance = max(variance, float(np.mean(squares / widening**2)))
         # Of one direction, as votes sum to one; and means are not exactly known.
         variances = np.maximum((variance + of_means) / (k - 1), np.finfo(np.float64).eps)
         return cls(means, variances, _beliefs(means, of_means / (k - 1), counts, int(prior.argmax())))
@@ -337,14 +318,6 @@ def _beliefs(means: Floats, of_means: Floats, counts: Codes, commonest: int) -> 
     p = stats.norm.sf(found / np.maximum(error, np.finfo(np.float64).tiny))
     factor = np.where(p < 1.0 / np.e, -np.e * p * np.log(np.maximum(p, np.finfo(np.float64).tiny)), 1.0)
     return np.where((found > 0.0) & (counts > 0), 1.0 / (1.0 + SCEPTICISM * factor), 0.0)
-
-
-def _mean_if_positive(estimate: float, error: float) -> float:
-    """The mean of a normal law with this mean and standard deviation, cut off below 0."""
-    if error <= 0.0:
-        return max(estimate, 0.0)
-    ratio = max(estimate / error, -20.0)
-    return error * (ratio + float(np.exp(stats.norm.logpdf(ratio) - stats.norm.logcdf(ratio))))
 
 
 def worse_than_prior(votes: Floats, codes: Codes, prior: Floats) -> bool:

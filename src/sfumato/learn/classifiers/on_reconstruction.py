@@ -29,7 +29,6 @@ from sfumato.learn.classifiers.class_densities import ClassDensities, Slice, cla
 from sfumato.learn.classifiers.reads_noise import AnswersForReleased, Part, ReadsNoise, recipe_of, softmax
 from sfumato.learn.classifiers.release_columns import ReleaseColumn, columns_of
 from sfumato.mechanisms import Mechanism
-from sfumato.noise import NumberNoise
 from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.evidence import Cells, Method, cell_probabilities
 from sfumato.reconstruction.reconstruct import make_method
@@ -92,7 +91,14 @@ def _move_numbers(
             empty[rows] = moved_codes(empty[rows].astype(np.int64), shares, rng).astype(bool)
         shown = rows[~empty[rows]]
         if len(shown):
-            raw[shown] = by_rank(_filled(values[shown], rng), cells, found.mass[code], middles)
+            here = values[shown]
+            hidden = np.isnan(here)
+            if (
+                hidden.any()
+            ):  # reported missing, and now to have a value: they take the rank of another row's, at random
+                known = here[~hidden]
+                here[hidden] = rng.choice(known, int(hidden.sum())) if len(known) else 0.0
+            raw[shown] = by_rank(here, cells, found.mass[code], middles)
     there = column.reported(one.Z)
     Z[there, column.start] = column.encoded(raw[there])
     if column.has_indicator:
@@ -110,17 +116,6 @@ def by_rank(values: Floats, cells: Cells, mass: Floats, middles: bool = False) -
     else:
         found[order] = Density("", cells, mass).quantiles(share)
     return found
-
-
-def _filled(values: Floats, rng: np.random.Generator) -> Floats:
-    """Cells reported missing that are to have a value take the rank of another row's, at random."""
-    hidden = np.isnan(values)
-    if not hidden.any():
-        return values
-    known = values[~hidden]
-    filled = values.copy()
-    filled[hidden] = rng.choice(known, int(hidden.sum())) if len(known) else 0.0
-    return filled
 
 
 def moved_codes(codes: Codes, shares: Floats, rng: np.random.Generator) -> Codes:
@@ -162,14 +157,12 @@ class _OnAssignedRows(ReadsNoise):
     def _train(self, parts: list[Part]) -> None:
         """Assign reconstructed values to the released rows and train on them."""
         codes = np.concatenate([rows.y for rows in parts])
-        self.classifier_ = self._unfitted(len(codes)).fit(self._assigned(parts), self.classes_[codes])
-
-    def _assigned(self, parts: list[Part]) -> Floats:
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         method = None if self.method is None else make_method(self.method)
+        how = Assignment(self.reconstruction, method, self.intervals, self.middles)
         with threadpool_limits(1, user_api="blas"):  # many small products: threads would only wait for each other
-            how = Assignment(self.reconstruction, method, self.intervals, self.middles)
-            return how.rows(parts, len(self.classes_), rng)
+            assigned = how.rows(parts, len(self.classes_), rng)
+        self.classifier_ = self._unfitted(len(codes)).fit(assigned, self.classes_[codes])
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """Classes of plain rows."""
@@ -248,10 +241,9 @@ class OnReconstruction(MetaEstimatorMixin, _OnAssignedRows):  # type: ignore[mis
         """Where the classifier itself does: cells that are left out stay so."""
         return bool(get_tags(self._unfitted(0)).input_tags.allow_nan)
 
-    def _probabilities(self) -> bool:
-        return hasattr(getattr(self, "classifier_", self._unfitted(0)), "predict_proba")
-
-    @available_if(_probabilities)  # type: ignore[untyped-decorator]
+    @available_if(  # type: ignore[untyped-decorator]
+        lambda model: hasattr(getattr(model, "classifier_", model._unfitted(0)), "predict_proba")
+    )
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         """Probabilities of the classes of plain rows, where the classifier has them."""
         rows = self._queries(X)
@@ -396,16 +388,9 @@ def _blurred(column: ReleaseColumn, Z: Floats, cells: Cells, mass: Floats, missi
     density = cell_probabilities(noise, edges, cells)[1:-1] @ mass.T
     keep = column.described.missing_keep
     if keep is not None and keep < 1.0 and len(missing):
-        density = _with_stand_ins(density, noise, edges, column, keep, missing)
+        # Some shown values stand in for missing ones, at the middle of the range.
+        middle = column.low + 0.5 * column.width
+        alone = Cells(np.array([middle - 0.5, middle + 0.5]), atoms=True)
+        hidden = (1 - keep) * missing / ((1 - keep) * missing + keep * (1 - missing))
+        density = (1 - hidden) * density + hidden * cell_probabilities(noise, edges, alone)[1:-1]
     return np.asarray(density[place])
-
-
-def _with_stand_ins(
-    density: Floats, noise: NumberNoise, edges: Floats, column: ReleaseColumn, keep: float, missing: Floats
-) -> Floats:
-    """Some shown values stand in for missing ones, at the middle of the range."""
-    middle = column.low + 0.5 * column.width
-    alone = Cells(np.array([middle - 0.5, middle + 0.5]), atoms=True)
-    stand_in = cell_probabilities(noise, edges, alone)[1:-1]
-    hidden = (1 - keep) * missing / ((1 - keep) * missing + keep * (1 - missing))
-    return np.asarray((1 - hidden) * density + hidden * stand_in)

@@ -18,123 +18,16 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from sfumato.core.array_types import Codes, Floats
-from sfumato.learn.classifiers.distortion import Heard, NoiseSummary, VoteEvidence, worse_than_prior
+from sfumato.learn.classifiers.distortion import NoiseSummary, VoteEvidence, worse_than_prior
 from sfumato.learn.classifiers.reads_noise import GivesProbabilities, matrix_of_rows, rows_and_targets
 from sfumato.table.neighbours.nearest import nearest
 from sfumato.table.neighbours.tiles import Placed, pair_squares
 from sfumato.table.neighbours.votes import Circle, Votes, by_class, radius_votes
 
-# The rows that vote, part by part, and what a query hears from them.
-
-
 ROUNDING = 1e-9
 """Of a vote that was taken back: what is left below this is not told from none."""
 LEAST = 0.1
 """Of 0 to 1, .1 served best over six tables and five laws of factors; .01 to .5 nearly as well."""
-
-
-@dataclass(frozen=True)
-class Voters:
-    """Released rows with classes and parts; `squared_radius` and `mean_noise` of every part, `row_noise` of every row.
-
-    `placed`: all rows, laid out class by class, where they vote in one part.
-
-    With `prior` (the share of every class) the votes of a circle are divided by it; None as published.
-    """
-
-    rows: Floats
-    codes: Codes
-    part: Codes
-    squared_radius: Floats
-    mean_noise: Floats
-    row_noise: Floats
-    classes: int
-    prior: Floats | None
-    neighbours: int
-    placed: Placed | None
-    workers: int | None = None
-
-    def shares(self, queries: Floats, own: Codes | None = None) -> tuple[Floats, int]:
-        """Votes of every class, normalised to one, and how many queries were left to the nearest rows.
-
-        `own` names for every query a row that does not vote for it, nor count in the shares of the classes.
-        """
-        votes = np.zeros((len(queries), self.classes))
-        exact = np.zeros(votes.shape, dtype=np.int64)
-        for number, squared_radius in enumerate(self.squared_radius):
-            if squared_radius > 0:
-                heard = self._heard(queries, number, float(squared_radius))
-                votes += heard.votes
-                exact += heard.exact
-        if own is not None:
-            self._take_back(votes, exact, queries, own)
-        if self.prior is not None:
-            votes /= self.prior if own is None else self._prior_without(own)
-        hit = exact.any(axis=1)
-        votes[hit] = exact[hit]
-        empty = ~votes.any(axis=1)
-        if empty.any():
-            votes[empty] = self._nearest_votes(queries[empty], None if own is None else own[empty])
-        return np.asarray(votes / votes.sum(axis=1, keepdims=True)), int(empty.sum())
-
-    def _take_back(self, votes: Floats, exact: Codes, queries: Floats, own: Codes) -> None:
-        """The vote of its own row from every query."""
-        every = np.arange(len(own))
-        squares = pair_squares(queries, self.rows, every, own)
-        mean, radius = self.mean_noise[self.part[own]], self.squared_radius[self.part[own]]
-        equal = (squares < np.finfo(np.float64).tiny) & (mean == 0.0) & (radius > 0)
-        exact[every[equal], self.codes[own[equal]]] -= 1
-        squares = np.where(mean > 0.0, squares - self.row_noise[own] + mean, squares)
-        voted = (radius > 0) & (squares <= radius) & ~equal
-        weight = 1.0 / np.maximum(squares[voted], np.maximum(LEAST * mean[voted], np.finfo(np.float64).tiny))
-        who, what = every[voted], self.codes[own[voted]]
-        left = votes[who, what] - weight
-        votes[who, what] = np.where(left > ROUNDING * weight, left, 0.0)
-
-    def _prior_without(self, own: Codes) -> Floats:
-        """Shares of the classes among the others, for every query; with its own row a class would be voted down."""
-        counts = np.tile(np.bincount(self.codes, minlength=self.classes).astype(np.float64), (len(own), 1))
-        counts[np.arange(len(own)), self.codes[own]] -= 1.0
-        return np.maximum(counts, 1.0) / max(len(self.codes) - 1, 1)
-
-    def _heard(self, queries: Floats, number: int, squared_radius: float) -> Votes:
-        """Votes of one part."""
-        mine = slice(None) if len(self.squared_radius) == 1 else self.part == number
-        rows, codes, mean, own = self.rows[mine], self.codes[mine], self.mean_noise[number], self.row_noise[mine]
-        if not len(rows):
-            return Votes(np.zeros((len(queries), self.classes)), np.zeros((len(queries), self.classes), dtype=np.int64))
-        if mean == 0.0:
-            return radius_votes(
-                queries, rows, codes, self.classes, squared_radius, placed=self.placed, workers=self.workers
-            )
-        # d^2 - own + mean is a squared distance less a constant: in one more column, at 0 for queries and at
-        # sqrt(most - own) for rows, it is d^2 + most - own.
-        most = own.max()
-        rows = np.column_stack([rows, np.sqrt(most - own)])
-        queries = np.column_stack([queries, np.zeros(len(queries))])
-        less = float(most - mean)
-        circle = Circle(squared_radius + less, less, LEAST * mean)
-        return radius_votes(queries, rows, codes, self.classes, circle, workers=self.workers)
-
-    def _nearest_votes(self, queries: Floats, own: Codes | None = None) -> Floats:
-        k = min(self.neighbours + (own is not None), len(self.rows))
-        distances, indices = nearest(queries, self.rows, k, placed=self.placed, workers=self.workers)
-        if own is not None:  # the own row, or where it is not among them the furthest, goes
-            last = np.argsort(indices == own[:, None], axis=1, kind="stable")
-            distances = np.take_along_axis(distances, last, axis=1)[:, : max(k - 1, 1)]
-            indices = np.take_along_axis(indices, last, axis=1)[:, : max(k - 1, 1)]
-        equal = distances == 0
-        # Divided by the nearest distance first, so that no weight is infinite however small the distances.
-        closest = np.maximum(distances[:, :1], np.finfo(np.float64).tiny)
-        weights = (closest / np.maximum(distances, closest)) ** 2
-        weights = np.where(equal.any(axis=1, keepdims=True), equal, weights)
-        votes = np.zeros((len(queries), self.classes))
-        np.add.at(votes, (np.arange(len(queries))[:, None], self.codes[indices]), weights)
-        return votes
-
-
-__all__ = ["NoiseSummary", "RadiusVote"]
-
 
 MOST = 2_000
 """Released rows that are asked how much votes say."""
@@ -250,7 +143,7 @@ class RadiusVote(GivesProbabilities):
         """The votes themselves, normalised to one (with `prior_correction`, divided by class priors first)."""
         check_is_fitted(self)
         queries = np.ascontiguousarray(matrix_of_rows(self, X))
-        shares, empty = self._voters().shares(queries)
+        shares, empty = self._shares(queries)
         self._fallback_count[:] = empty, len(queries)
         return shares
 
@@ -278,22 +171,82 @@ class RadiusVote(GivesProbabilities):
         """What was laid out is no part of a model's file."""
         return {name: value for name, value in super().__getstate__().items() if name != "_placed"}
 
-    def _voters(self) -> Voters:
+    def _shares(self, queries: Floats, own: Codes | None = None) -> tuple[Floats, int]:
+        """Votes of every class, normalised to one, and how many queries were left to the nearest rows.
+
+        `own` names for every query a row that does not vote for it, nor count in the shares of the classes.
+        """
         if not isinstance(vars(self).get("_placed"), Placed):  # read from a file, or rows of several parts
             self._lay_out()
-        return Voters(
-            self.rows_,
-            self.codes_,
-            self.part_,
-            self.squared_radius_,
-            self.mean_noise_,
-            self.row_noise_,
-            len(self.classes_),
-            self.class_prior_ if self.prior_correction else None,
-            self.fallback_neighbours,
-            self._placed,
-            self.workers,
-        )
+        votes = np.zeros((len(queries), len(self.classes_)))
+        exact = np.zeros(votes.shape, dtype=np.int64)
+        for number, squared_radius in enumerate(self.squared_radius_):
+            if squared_radius > 0 and (self.part_ == number).any():
+                heard = self._heard(queries, number, float(squared_radius))
+                votes += heard.votes
+                exact += heard.exact
+        prior = self.class_prior_
+        if own is not None:
+            self._take_back(votes, exact, queries, own)
+            # Shares of the classes among the others: with its own row a class would be voted down.
+            counts = np.tile(np.bincount(self.codes_, minlength=votes.shape[1]).astype(np.float64), (len(own), 1))
+            counts[np.arange(len(own)), self.codes_[own]] -= 1.0
+            prior = np.maximum(counts, 1.0) / max(len(self.codes_) - 1, 1)
+        if self.prior_correction:
+            votes /= prior
+        hit = exact.any(axis=1)
+        votes[hit] = exact[hit]
+        empty = ~votes.any(axis=1)
+        if empty.any():
+            votes[empty] = self._nearest_votes(queries[empty], None if own is None else own[empty])
+        return np.asarray(votes / votes.sum(axis=1, keepdims=True)), int(empty.sum())
+
+    def _take_back(self, votes: Floats, exact: Codes, queries: Floats, own: Codes) -> None:
+        """The vote of its own row from every query."""
+        every = np.arange(len(own))
+        squares = pair_squares(queries, self.rows_, every, own)
+        mean, radius = self.mean_noise_[self.part_[own]], self.squared_radius_[self.part_[own]]
+        equal = (squares < np.finfo(np.float64).tiny) & (mean == 0.0) & (radius > 0)
+        exact[every[equal], self.codes_[own[equal]]] -= 1
+        squares = np.where(mean > 0.0, squares - self.row_noise_[own] + mean, squares)
+        voted = (radius > 0) & (squares <= radius) & ~equal
+        weight = 1.0 / np.maximum(squares[voted], np.maximum(LEAST * mean[voted], np.finfo(np.float64).tiny))
+        who, what = every[voted], self.codes_[own[voted]]
+        left = votes[who, what] - weight
+        votes[who, what] = np.where(left > ROUNDING * weight, left, 0.0)
+
+    def _heard(self, queries: Floats, number: int, squared_radius: float) -> Votes:
+        """Votes of one part."""
+        mine = slice(None) if len(self.squared_radius_) == 1 else self.part_ == number
+        rows, codes, mean, own = self.rows_[mine], self.codes_[mine], self.mean_noise_[number], self.row_noise_[mine]
+        classes = len(self.classes_)
+        if mean == 0.0:
+            placed = self._placed
+            return radius_votes(queries, rows, codes, classes, squared_radius, placed=placed, workers=self.workers)
+        # d^2 - own + mean is a squared distance less a constant: in one more column, at 0 for queries and at
+        # sqrt(most - own) for rows, it is d^2 + most - own.
+        most = own.max()
+        rows = np.column_stack([rows, np.sqrt(most - own)])
+        queries = np.column_stack([queries, np.zeros(len(queries))])
+        less = float(most - mean)
+        circle = Circle(squared_radius + less, less, LEAST * mean)
+        return radius_votes(queries, rows, codes, classes, circle, workers=self.workers)
+
+    def _nearest_votes(self, queries: Floats, own: Codes | None = None) -> Floats:
+        k = min(self.fallback_neighbours + (own is not None), len(self.rows_))
+        distances, indices = nearest(queries, self.rows_, k, placed=self._placed, workers=self.workers)
+        if own is not None:  # the own row, or where it is not among them the furthest, goes
+            last = np.argsort(indices == own[:, None], axis=1, kind="stable")
+            distances = np.take_along_axis(distances, last, axis=1)[:, : max(k - 1, 1)]
+            indices = np.take_along_axis(indices, last, axis=1)[:, : max(k - 1, 1)]
+        equal = distances == 0
+        # Divided by the nearest distance first, so that no weight is infinite however small the distances.
+        closest = np.maximum(distances[:, :1], np.finfo(np.float64).tiny)
+        weights = (closest / np.maximum(distances, closest)) ** 2
+        weights = np.where(equal.any(axis=1, keepdims=True), equal, weights)
+        votes = np.zeros((len(queries), len(self.classes_)))
+        np.add.at(votes, (np.arange(len(queries))[:, None], self.codes_[indices]), weights)
+        return votes
 
     def _weigh_evidence(self, summaries: list[NoiseSummary | None]) -> None:
         """Ask some of the released rows, each left out of the vote, as released and noised again."""
@@ -303,17 +256,19 @@ class RadiusVote(GivesProbabilities):
             return
         rng = np.random.default_rng(0)
         asked = rng.permutation(len(self.rows_))[:MOST]
-        codes, voters = self.codes_[asked], self._voters()
+        codes = self.codes_[asked]
         if not known:
-            self.answers_prior_ = worse_than_prior(voters.shares(self.rows_[asked], asked)[0], codes, self.class_prior_)
+            self.answers_prior_ = worse_than_prior(self._shares(self.rows_[asked], asked)[0], codes, self.class_prior_)
             return
-        heard = self._ask(asked, summaries, rng)
-        found = VoteEvidence.of(heard, codes, self.class_prior_, len(asked) / len(self.rows_))
-        self.evidence_ = (found.means, found.variances, found.beliefs)
+        heard, widening = self._ask(asked, summaries, rng)
+        found = VoteEvidence.of(heard, widening, codes, self.class_prior_, len(asked) / len(self.rows_))
+        self.evidence_ = tuple(found)
         self.answers_prior_ = not found.beliefs.any()
 
-    def _ask(self, asked: Codes, summaries: list[NoiseSummary | None], rng: np.random.Generator) -> Heard:
-        """What rows hear, as released and noised again, twice.
+    def _ask(
+        self, asked: Codes, summaries: list[NoiseSummary | None], rng: np.random.Generator
+    ) -> tuple[tuple[Floats, Floats, Floats], Floats]:
+        """What rows hear, as released and noised again, twice, and how much it was widened.
 
         They ask from where they would lie had noise not spread them: from further out they would hear hardly anybody.
         Votes are nearly linear there, and what differs from the mean is widened again.
@@ -331,11 +286,10 @@ class RadiusVote(GivesProbabilities):
                 rows[mine] = summary.again(rows[mine], rng)
             for rows in places:
                 rows[mine] = middle + (rows[mine] - middle) / wider
-        voters = self._voters()
-        heard = [voters.shares(rows, asked)[0] for rows in places]
+        heard = [self._shares(rows, asked)[0] for rows in places]
         mean = heard[0].mean(axis=0)
         votes, first, second = (mean + widening[:, None] * (one - mean) for one in heard)
-        return Heard(votes, first, second, widening)
+        return (votes, first, second), widening
 
     def _squared_radius(self, noise: NoiseSummary | None, rows: Floats) -> float:
         if self.radius is not None:
