@@ -34,7 +34,6 @@ from sfumato.reconstruction.noise_strength import NoiseStrength, estimate_common
 from sfumato.reconstruction.reconstruct import (
     BINS,
     Described,
-    check_published,
     check_same_column,
     describe,
     make_method,
@@ -292,8 +291,11 @@ class Wish:
         """What cannot be had is said before the work, not after."""
         for column in self.columns:
             one = describe(release.card, column)
-            if published:
-                check_published(one)
+            if published and one.is_categorical:  # the operators and programmes of papers are for numbers
+                raise UsageError(
+                    f"No paper reconstructs categories, and column {one.name!r} has them. Leave it or --as-published "
+                    "out."
+                )
 
     def found(self, releases: Sequence[Release], method: Method, options: ReconstructAsked) -> Found:
         """The distribution, by what can be asked of it."""

@@ -19,7 +19,7 @@ from sfumato.learn.classifiers.reads_noise import Part, corrected_priors, mean_k
 from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts, public_map
 from sfumato.learn.model import FORMAT, VERSION, Model
 from sfumato.learn.releases import pooled
-from sfumato.release.release import Release, Releases
+from sfumato.release.release import Releases
 
 MOST_TRIED = 1_000
 """Rows of the release that a trained model is tried on."""
@@ -58,7 +58,16 @@ def train(releases: Releases, options: TrainAsked) -> Model:
         papers = sorted({paper for release in releases for paper in release.card.papers})
         chosen = choose_classifier(options.classifier, options.parameters, published=papers)
     unfitted = make_classifier(chosen, options.reconstruction)
-    parts = [_part(release) for release in releases]
+    parts = []
+    for release in releases:
+        if release.y is None and release.card.target is not None:
+            instead = to_type("mine regress", target=release.card.target)
+            raise SchemaError(
+                f"The release {release.where} has a number to predict, and classifiers learn classes. Use `{instead}`."
+            )
+        if release.y is None:
+            raise SchemaError(f"The release {release.where} has no column to predict. Release with --label.")
+        parts.append(Part.of_card(release.Z, release.y, release.card))
     fitted = fit_on_parts(unfitted, parts)
     about = about_model(chosen, [release.card for release in releases], options.reconstruction) | settled(fitted)
     about |= {"as_published": True} if options.published else {}
@@ -105,17 +114,6 @@ def _to_try(part: Part, stages: bool) -> Matrix:
         plain[:, group.slice] = whole[:, start : start + group.width]
         start += group.width
     return plain
-
-
-def _part(release: Release) -> Part:
-    if release.y is None:
-        if release.card.target is not None:
-            instead = to_type("mine regress", target=release.card.target)
-            raise SchemaError(
-                f"The release {release.where} has a number to predict, and classifiers learn classes. Use `{instead}`."
-            )
-        raise SchemaError(f"The release {release.where} has no column to predict. Release with --label.")
-    return Part.of_card(release.Z, release.y, release.card)
 
 
 STAGED = (

@@ -79,16 +79,12 @@ class LogDensity:
 
     def likelihood(self, mass: Floats) -> tuple[Floats, Floats]:
         """Log-likelihood, and its derivative by the heights of the curve."""
-        ratio, expected = self._ratio(mass)
-        pull = self.G.T @ ratio
-        pull -= (mass * pull).sum(axis=0)
-        return np.asarray(self.counts[self._met] @ np.log(expected[self._met])), np.asarray(mass * pull)
-
-    def _ratio(self, mass: Floats) -> tuple[Floats, Floats]:
         background = self.background if mass.ndim == 1 else self.background[:, None]
         counts = self.counts if mass.ndim == 1 else self.counts[:, None]
         expected = np.maximum(self.G @ mass + background, 1e-300)
-        return np.asarray(counts / expected), expected
+        pull = self.G.T @ (counts / expected)
+        pull -= (mass * pull).sum(axis=0)
+        return np.asarray(self.counts[self._met] @ np.log(expected[self._met])), np.asarray(mass * pull)
 
     def expected(self, mass: Floats) -> Floats:
         """Probabilities of the cells of z, part below part."""
@@ -101,7 +97,9 @@ class LogDensity:
         for _ in range(_ROUNDS):
             mass = self.masses(theta)
             slope = self.design.T @ self.likelihood(mass)[1] - precision @ theta
-            triangle = cho_factor(self._information(mass) + precision)
+            change = self.changes(mass)
+            information = (change.T * (self.rows / np.maximum(self.expected(mass), 1e-300))) @ change  # Fisher's
+            triangle = cho_factor(information + precision)
             step = cho_solve(triangle, slope)
             gain = float(slope @ step)
             if gain < 1e-4:
@@ -135,11 +133,6 @@ class LogDensity:
 
     def _posterior(self, theta: Floats, precision: Floats) -> float:
         return float(self.likelihood(self.masses(theta))[0]) - 0.5 * float(theta @ precision @ theta)
-
-    def _information(self, mass: Floats) -> Floats:
-        """Fisher's, of the curve's parameters."""
-        change = self.changes(mass)
-        return np.asarray((change.T * (self.rows / np.maximum(self.expected(mass), 1e-300))) @ change)
 
     def changes(self, mass: Floats) -> Floats:
         """Derivatives of the cells of z by the curve's parameters."""

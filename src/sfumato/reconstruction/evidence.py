@@ -320,10 +320,10 @@ class Evidence:
         hidden = self.part.hidden
         return np.asarray((1.0 - hidden) * (self.spread @ mass) + hidden * self.background)
 
-    def resampled(self, rng: np.random.Generator, probabilities: Floats | None = None) -> Evidence:
-        """As many values drawn again: from the counts themselves (bootstrap), or from given probabilities."""
-        p = self.counts / self.n if probabilities is None else probabilities / probabilities.sum()
-        return replace(self, counts=rng.multinomial(self.n, p).astype(np.int64))
+    def resampled(self, rng: np.random.Generator, mass: Floats) -> Evidence:
+        """As many values drawn again, as if x had these probabilities."""
+        chances = self.expected(mass)
+        return replace(self, counts=rng.multinomial(self.n, chances / chances.sum()).astype(np.int64))
 
 
 def z_cells(wanted: int, cells: Cells) -> int:

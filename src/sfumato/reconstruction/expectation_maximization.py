@@ -147,7 +147,7 @@ def best_rounds(solver: EmSolver) -> int:
     """The number of iterations that serves best if the pilot is the truth; draws have a fixed seed."""
     rng = np.random.default_rng(0)
     pilot = solver.solve(solver.evidence)
-    samples = ([part.resampled(rng, part.expected(pilot)) for part in solver.evidence] for _ in range(_TRIALS))
+    samples = ([part.resampled(rng, pilot) for part in solver.evidence] for _ in range(_TRIALS))
     return max(1, least_loss(map(solver.path, samples), pilot))
 
 

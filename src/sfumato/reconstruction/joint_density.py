@@ -79,7 +79,7 @@ class JointDensity:
     @property
     def mutual_information(self) -> float:
         """In bits: what the columns tell of each other; 0 where they are independent."""
-        apart = outer(self.marginals())
+        apart = reduce(np.multiply.outer, self.marginals())
         shown = self.mass > 0
         return float(np.sum(self.mass[shown] * np.log2(self.mass[shown] / apart[shown])))
 
@@ -128,12 +128,9 @@ class JointDensity:
 
     def plot(self) -> str:
         """The probabilities as an SVG picture: the darker a cell, the more people. Of more than two, each column."""
-        if len(self.axes) > 2:
-            return self._each_column()
-        names = [axis.categories or axis.cells.edges for axis in self.axes]
-        return heat_picture(f"Density of {self.name}", [axis.name for axis in self.axes], names, self.mass)
-
-    def _each_column(self) -> str:
+        if len(self.axes) == 2:
+            names = [axis.categories or axis.cells.edges for axis in self.axes]
+            return heat_picture(f"Density of {self.name}", [axis.name for axis in self.axes], names, self.mass)
         shapes = []
         for place, (axis, share) in enumerate(zip(self.axes, self.marginals(), strict=True)):
             words = axis.categories or [plain(middle) for middle in axis.cells.middles]
@@ -251,11 +248,6 @@ def reconstruct_pairs(
     return JointDensity(axes, mass, rows, about)
 
 
-def outer(shares: Sequence[Floats]) -> Floats:
-    """The product of shares, one axis each."""
-    return np.asarray(reduce(np.multiply.outer, shares))
-
-
 def product_of(axes: Sequence[Axis], marginals: Sequence[Density | Shares]) -> Floats:
     """As published: the columns taken as independent."""
     found = []
@@ -267,7 +259,7 @@ def product_of(axes: Sequence[Axis], marginals: Sequence[Density | Shares]) -> F
             found.append(share / share.sum())
         if len(found[-1]) != axis.count:
             raise UsageError(f"The marginal of {axis.name!r} does not have the joint density's categories.")
-    return outer(found)
+    return np.asarray(reduce(np.multiply.outer, found))
 
 
 def path(parts: Sequence[Pairs], start: Floats) -> Iterator[Floats]:

@@ -333,7 +333,7 @@ def best_penalty(solver: ParzenSolver) -> float:
     """
     rng = np.random.default_rng(0)
     pilot = solver.solve_with(solver.evidence, PENALTIES[_PILOT])
-    samples = [[part.resampled(rng, part.expected(pilot)) for part in solver.evidence] for _ in range(_TRIALS)]
+    samples = [[part.resampled(rng, pilot) for part in solver.evidence] for _ in range(_TRIALS)]
     losses: dict[int, float] = {}
 
     def loss(place: int) -> float:

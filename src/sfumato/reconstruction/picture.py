@@ -223,7 +223,7 @@ _LONGEST_MARK = 11
 def heat_picture(title: str, names: Sequence[str], places: Sequence[Sequence[str] | Floats], mass: Floats) -> str:
     """The first column across, the second upwards; `places` are edges of cells, or categories."""
     width, height = SQUARE.width - LEFT - RIGHT, SQUARE.height - TOP - BOTTOM
-    area = np.outer(_sizes(places[0]), _sizes(places[1]))
+    area = np.outer(np.diff(_ends(places[0])), np.diff(_ends(places[1])))
     density = mass / area
     shade = np.sqrt(density / (density.max() or 1.0))  # the eye tells small shares apart better so
     x, y = LEFT + width * _ends(places[0]), TOP + height * (1.0 - _ends(places[1]))
@@ -242,26 +242,17 @@ def heat_picture(title: str, names: Sequence[str], places: Sequence[Sequence[str
     return framed(title, fitting(names[1], _LONGEST_MARK), shapes, SQUARE.height - BOTTOM, SQUARE)
 
 
-def _is_words(places: Sequence[str] | Floats) -> bool:
-    return not isinstance(places, np.ndarray)
-
-
 def _ends(places: Sequence[str] | Floats) -> Floats:
     """Ends of the cells between 0 and 1."""
-    if _is_words(places):
-        return np.asarray(np.linspace(0.0, 1.0, len(places) + 1))
-    edges = np.asarray(places, dtype=np.float64)
-    return np.asarray((edges - edges[0]) / (edges[-1] - edges[0]))
-
-
-def _sizes(places: Sequence[str] | Floats) -> Floats:
-    return np.diff(_ends(places))
+    if isinstance(places, np.ndarray):
+        return np.asarray((places - places[0]) / (places[-1] - places[0]))
+    return np.asarray(np.linspace(0.0, 1.0, len(places) + 1))
 
 
 def _marks(places: Sequence[str] | Floats) -> list[tuple[float, str]]:
-    if _is_words(places):
-        every = 1 + len(places) // 12  # names of hundreds of categories: the table has them all
-        shown = [(number, str(name)) for number, name in enumerate(places) if number % every == 0]
-        return [((number + 0.5) / len(places), fitting(name, _LONGEST_MARK)) for number, name in shown]
-    low, high = float(places[0]), float(places[-1])
-    return [((mark - low) / (high - low), words) for mark, words in ticks(low, high, SQUARE.marks)]
+    if isinstance(places, np.ndarray):
+        low, high = float(places[0]), float(places[-1])
+        return [((mark - low) / (high - low), words) for mark, words in ticks(low, high, SQUARE.marks)]
+    every = 1 + len(places) // 12  # names of hundreds of categories: the table has them all
+    shown = [(number, str(name)) for number, name in enumerate(places) if number % every == 0]
+    return [((number + 0.5) / len(places), fitting(name, _LONGEST_MARK)) for number, name in shown]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from sfumato.channels import Channel, NotApplicableError, Recipe, Staged
+from sfumato.channels import NotApplicableError, Recipe, Staged
 from sfumato.core.accepted import as_published, check_accepted
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import CardError, TableError, UsageError
@@ -22,7 +22,6 @@ from sfumato.reconstruction.evidence import FEWEST, TAIL, Bins, Cells, Evidence,
 from sfumato.reconstruction.expectation_maximization import ExpectationMaximization
 from sfumato.reconstruction.parzen_program import ParzenProgram
 from sfumato.reconstruction.shares import Resampling, Shares, band_of, counts_of, reconstruct_shares
-from sfumato.table import Group
 
 METHODS: dict[str, type[ParzenProgram] | type[ExpectationMaximization]] = {
     method.name: method for method in (ParzenProgram, ExpectationMaximization)
@@ -100,7 +99,6 @@ def reconstruct(
     column: str | None = None,
     method: str | Method = "parzen-program",
     operator: Operator | None = None,
-    noise: OperatorNoise | None = None,
     **options: Any,
 ) -> Density | Shares:
     """The distribution behind a released column.
@@ -108,8 +106,7 @@ def reconstruct(
     `values` are the released values (raw units, NaN or None for empty cells), or an iterator over blocks of them, which
     is read once in constant memory. `card` is the release's card, or the noise itself (then give
     `support=(low, high)`, the range of the original values). Lists of both: parts with different noise, for one joint
-    estimate. `operator` is the owner's own one, where the card says "custom". `noise` may be given to be checked
-    against the card. Further `options` are those of `Options`.
+    estimate. `operator` is the owner's own one, where the card says "custom". Further `options` are those of `Options`.
     """
     chosen = Options(**options)
     cards = card if isinstance(card, Sequence) else [card]
@@ -117,10 +114,16 @@ def reconstruct(
     if not isinstance(given, Sequence) or len(given) != len(cards) or not cards:
         raise UsageError("Give the values of every part and its card: two lists of the same length.")
     parts = list(zip(given, cards, strict=True))
-    described = [_described(source, column, operator, noise, chosen) for _, source in parts]
+    described = [_described(source, column, operator, chosen) for _, source in parts]
     check_same_column(described)
-    if described[0].is_categorical:
-        return _shares(parts, described, chosen)
+    first = described[0]
+    if first.is_categorical:
+        counts = [
+            counts_of(values, first.categories, left_out=one.left_out)
+            for (values, _), one in zip(parts, described, strict=True)
+        ]
+        _check_enough(int(np.sum(counts)))
+        return reconstruct_shares(first.name, counts, first.categories, [one.keep for one in described], chosen.band)
     with threadpool_limits(1, user_api="blas"):  # many small products: threads would only wait for each other
         return reconstruct_numbers([value for value, _ in parts], described, make_method(method), chosen)
 
@@ -131,18 +134,16 @@ def check_same_column(described: Sequence[Described]) -> None:
         raise CardError("The parts describe different columns, so there is no joint estimate.")
 
 
+def _check_enough(values: int) -> None:
+    if values < FEWEST:
+        raise TableError(f"There are {values} released values; at least {FEWEST} are needed.")
+
+
 def _described(
-    source: Card | OperatorNoise,
-    column: str | None,
-    operator: Operator | None,
-    noise: OperatorNoise | None,
-    options: Options,
+    source: Card | OperatorNoise, column: str | None, operator: Operator | None, options: Options
 ) -> Described:
     if isinstance(source, Card):
-        found = describe(source, column, operator)
-        if noise is not None:
-            check_noise(found.noise, noise)
-        return found
+        return describe(source, column, operator)
     if options.support is None:
         raise UsageError("Without a card, give the range of the original values: support=(low, high).")
     return Described(column or "x", "numeric", source, *options.support)
@@ -188,10 +189,16 @@ def _counted(values: Sequence[Any], described: Sequence[Described], low: float, 
     for one in described:
         if one.noise is not None:
             one.noise.check(low, high, where=f"Column {one.name!r} (range {low:g} to {high:g})")
-    counted = [count_values(value, one, low, high) for value, one in zip(values, described, strict=True)]
-    for bins, one in zip(counted, described, strict=True):
-        check_empty(bins, one)
-    return counted
+    told = [count_values(value, one, low, high) for value, one in zip(values, described, strict=True)]
+    for bins, one in zip(told, described, strict=True):
+        # Empty cells are a kind of answer only where something says so; else they were made by whoever changed it.
+        if bins.empty and one.missing_keep is None and not one.left_out:
+            raise TableError(
+                f"Column {one.name!r} of the release has {counted(bins.empty, 'empty cell')}, and its card does "
+                "not say that cells can be missing there: the release was changed or damaged. Get it again from "
+                "whoever made it."
+            )
+    return told
 
 
 def _estimate(
@@ -230,8 +237,7 @@ def _estimate(
 def _as_released(counted: Sequence[Bins], described: Sequence[Described], cells: Cells) -> Density:
     """A column without noise: its own histogram."""
     total = sum(bins.n for bins in counted)
-    if total < FEWEST:
-        raise TableError(f"There are {total} released values; at least {FEWEST} are needed.")
+    _check_enough(total)
     mass = np.zeros(cells.count)
     for bins in counted:
         centres = bins.low + bins.step * (np.arange(len(bins.counts)) + 0.5)
@@ -251,19 +257,6 @@ def _as_released(counted: Sequence[Bins], described: Sequence[Described], cells:
 
 def _unit(one: Described) -> dict[str, str]:
     return {"unit": "days since 1970-01-01"} if one.kind == "date" else {}
-
-
-def _shares(parts: Sequence[tuple[Any, Any]], described: Sequence[Described], options: Options) -> Shares:
-    one = described[0]
-    counts = [
-        counts_of(values, one.categories, left_out=other.left_out)
-        for (values, _), other in zip(parts, described, strict=True)
-    ]
-    total = int(np.sum(counts))
-    if total < FEWEST:
-        raise TableError(f"There are {total} released values; at least {FEWEST} are needed.")
-    keeps = [other.keep for other in described]
-    return reconstruct_shares(one.name, counts, one.categories, keeps, options.band)
 
 
 # From released values and what the card says of them to the parts and cells that a method works on.
@@ -297,16 +290,6 @@ def count_values(values: Any, one: Described, low: float, high: float) -> Bins:
         middle = np.clip([shown.min(), shown.max()], first, last)
         first, last = (float(middle[0]), float(middle[1])) if middle[0] < middle[1] else (first, last)
     return Bins.over(first, last).of(array)
-
-
-def check_empty(bins: Bins, one: Described) -> None:
-    """Empty cells are a kind of answer only where something says so; else they were made by whoever changed it."""
-    if bins.empty and one.missing_keep is None and not one.left_out:
-        raise TableError(
-            f"Column {one.name!r} of the release has {counted(bins.empty, 'empty cell')}, and its card does not "
-            "say that cells can be missing there: the release was changed or damaged. Get it again from whoever made "
-            "it."
-        )
 
 
 def part_of(bins: Bins, one: Described) -> Part:
@@ -415,7 +398,18 @@ def described(recipe: Recipe, place: int) -> Described | None:
     try:
         if recipe.is_columnwise:
             _, (group,) = recipe.of_columns()[place]
-            return _of_group(group, channel)
+            name, kind = group.column.name, group.column.kind
+            if group.is_onehot:
+                # where "missing" is hidden, it counts as every category alike
+                slots = group.slots[:-1] if channel.hides_missing else group.slots
+                return Described(name, kind, categories=slots, keep=channel.kept, left_out=channel.leaves_out)
+            low, high = (float(bound) for bound in group.column.bounds)
+            if low == high:
+                return None
+            keep = channel.kept if group.has_indicator and not channel.hides_missing else None
+            whole, noise = kind in ("ordinal", "integer"), channel.raw_noise(high - low, low)
+            grid = channel.step * (high - low)
+            return Described(name, kind, noise, low, high, whole, keep, grid, left_out=channel.leaves_out)
         if isinstance(recipe.map, Staged):
             raise CardError(
                 f"The rows were released in stages, so {name!r} is no column of the table. "
@@ -429,40 +423,3 @@ def described(recipe: Recipe, place: int) -> Described | None:
         return Described(name, "numeric", channel.raw_noise(1.0), low, high, left_out=channel.leaves_out)
     except NotApplicableError as error:
         raise CardError(f"Nothing can be reconstructed from column {name!r}: {error}.") from None
-
-
-def _of_group(group: Group, channel: Channel) -> Described | None:
-    name, kind = group.column.name, group.column.kind
-    if group.is_onehot:
-        # where "missing" is hidden, it counts as every category alike
-        slots = group.slots[:-1] if channel.hides_missing else group.slots
-        return Described(name, kind, categories=slots, keep=channel.kept, left_out=channel.leaves_out)
-    low, high = (float(bound) for bound in group.column.bounds)
-    if low == high:
-        return None
-    keep = channel.kept if group.has_indicator and not channel.hides_missing else None
-    whole, noise = kind in ("ordinal", "integer"), channel.raw_noise(high - low, low)
-    grid = channel.step * (high - low)
-    return Described(name, kind, noise, low, high, whole, keep, grid, left_out=channel.leaves_out)
-
-
-def check_published(one: Described) -> None:
-    """Refuse what no paper reconstructs: its operators and programmes are for numbers."""
-    if one.is_categorical:
-        raise UsageError(
-            f"No paper reconstructs categories, and column {one.name!r} has them. Leave it or --as-published out."
-        )
-
-
-def check_noise(stated: NumberNoise | None, given: OperatorNoise) -> None:
-    """A law that the analyst gives beside the card must be the card's."""
-    if stated is None or stated.to_dict().keys() != given.to_dict().keys():
-        raise CardError("The noise law that was given is not the one on the card. Leave it out: the card states it.")
-    for key, value in stated.to_dict().items():
-        other = given.to_dict()[key]
-        same = np.isclose(value, other) if isinstance(value, float) and isinstance(other, float) else value == other
-        if not same:
-            raise CardError(
-                f"The noise law that was given is not the one on the card: {key} differs. "
-                "Leave it out: the card states it."
-            )

@@ -163,18 +163,10 @@ def learners_for(parts: Sequence[Part]) -> tuple[str, ...]:
     kinds = {rows.source.map.kind for rows in parts if rows.source is not None} & OF_KIND.keys()
     if kinds:
         return OF_KIND[min(kinds)]
-    if any(reads_noise(rows) for rows in parts):
+    moved = [rows.source for rows in parts if rows.source is not None and rows.source.rows == "perturbed"]
+    if any(not channel.is_exact and channel.is_stated for recipe in moved for channel in recipe.channels):
         return THROUGH_NOISE
-    moved = any(rows.source is not None and rows.source.rows == "perturbed" for rows in parts)
     return AS_THEY_ARE if moved else (BLEND,)
-
-
-def reads_noise(rows: Part) -> bool:
-    """Whether a part has noise of a known law that a learner should read."""
-    recipe = rows.source
-    if recipe is None or recipe.rows != "perturbed":
-        return False
-    return any(not channel.is_exact and channel.is_stated for channel in recipe.channels)
 
 
 def _fitted(name: str, parts: Sequence[Part], classes: npt.NDArray[Any]) -> Any:

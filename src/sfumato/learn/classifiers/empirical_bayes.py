@@ -198,18 +198,6 @@ def states_of_group(group: Group) -> States:
     return States(group.start, group.width, STATES)
 
 
-def readings(recipes: Sequence[Recipe]) -> tuple[list[States], list[list[Outcomes]]]:
-    """States of the columns, and for every recipe the outcomes of each; all must have the same columns."""
-    states = states_of(recipes[0])
-    found = []
-    for recipe in recipes:
-        if states_of(recipe) != states:
-            raise UsageError("The releases have different columns or ranges, so they cannot be learned from together.")
-        pairs = zip(recipe.channels, recipe.places, states, strict=True)
-        found.append([outcomes_of(channel, place, state) for channel, place, state in pairs])
-    return states, found
-
-
 SPREADS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 DECAYS = (0.1, 0.3, 1.0)
 SHARES = (0.1, 0.3, 1.0)
@@ -417,16 +405,20 @@ class EmpiricalBayesNaiveBayes(AnswersForReleased):
     def _readings(self, parts: list[Part]) -> tuple[list[States], list[list[Outcomes]]]:
         recipes = [rows.source for rows in parts if rows.source is not None]
         if not recipes:
-            states = [States(j, 1, STATES, *_range(parts, j)) for j in range(parts[0].Z.shape[1])]
-            plain = [outcomes_of(Exact(), slice(j, j + 1), one) for j, one in enumerate(states)]
-            return states, [plain for _ in parts]
+            low = np.min([rows.Z.min(axis=0) for rows in parts], axis=0)
+            high = np.maximum(np.max([rows.Z.max(axis=0) for rows in parts], axis=0), low + 1e-12)
+            ranges = zip(low.tolist(), high.tolist(), strict=True)
+            states = [States(place, 1, STATES, *ends) for place, ends in enumerate(ranges)]
+            return states, [_outcomes(None, states)] * len(parts)
         try:
-            states, found = readings(recipes)
+            states = states_of(recipes[0])
+            if any(states_of(recipe) != states for recipe in recipes):
+                raise UsageError(
+                    "The releases have different columns or ranges, so they cannot be learned from together."
+                )
+            return states, [_outcomes(rows.source, states) for rows in parts]
         except NotApplicableError as error:
             raise UsageError(f"empirical-bayes-naive-bayes cannot read this release: {error}.") from None
-        told = iter(found)
-        exact = [outcomes_of(Exact(one.width), slice(one.start, one.start + one.width), one) for one in states]
-        return states, [exact if rows.source is None else next(told) for rows in parts]
 
     def _columns_of(
         self, parts: list[Part], states: list[States], outcomes: list[list[Outcomes]], classes: int
@@ -438,7 +430,10 @@ class EmpiricalBayesNaiveBayes(AnswersForReleased):
             ]
             for place in range(len(states))
         ]
-        flat = [_flat(one) for one in states]
+        flat = [
+            np.append(np.full(one.parts, PSEUDO_ROWS / max(one.parts, 1)), np.full(one.count - one.parts, 0.5))
+            for one in states
+        ]
         pools = [pooled(column, weight) for column, weight in zip(seen, flat, strict=True)]
         usual = [pool[: one.parts] for pool, one in zip(pools, states, strict=True) if one.parts == STATES]
         average = np.mean(usual, axis=0) if usual else np.ones(STATES) / STATES
@@ -478,16 +473,11 @@ class EmpiricalBayesNaiveBayes(AnswersForReleased):
         return [States(*one) for one in told]
 
 
-def _flat(states: States) -> Floats:
-    if not states.parts:
-        return np.full(states.count, 0.5)
-    return np.append(np.full(states.parts, PSEUDO_ROWS / states.parts), np.full(states.count - states.parts, 0.5))
-
-
-def _range(parts: list[Part], column: int) -> tuple[float, float]:
-    low = min(float(rows.Z[:, column].min()) for rows in parts)
-    high = max(float(rows.Z[:, column].max()) for rows in parts)
-    return low, max(high, low + 1e-12)
+def _outcomes(recipe: Recipe | None, states: Sequence[States]) -> list[Outcomes]:
+    """What channels make of every column; without a recipe, of rows as they are."""
+    if recipe is None:
+        return [outcomes_of(Exact(one.width), slice(one.start, one.start + one.width), one) for one in states]
+    return [outcomes_of(*one) for one in zip(recipe.channels, recipe.places, states, strict=True)]
 
 
 def _unmixed(found: Matrix, seen: Floats, true: Floats, response: Matrix) -> Matrix:

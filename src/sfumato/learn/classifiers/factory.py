@@ -141,7 +141,14 @@ def choose_classifier(
     wanted = {key.replace("-", "_"): value for key, value in {**stated, **(parameters or {})}.items()}
     if published is not None:
         among = [other for other, one in CLASSIFIERS.items() if one.published]
-        wanted = as_published(name, _variant(name, published), wanted, among)
+        variants, found = CLASSIFIERS[name].published, CLASSIFIERS[name].variant(published)
+        if found is None and variants:
+            differ = "; ".join(f"{paper}: {_listed(one)}" for paper, one in variants.items())
+            raise UsageError(
+                f"Papers differ in {name}, and the method of the releases is of none or of several of them ({differ}). "
+                "Leave --as-published out, and give the parameters."
+            )
+        wanted = as_published(name, found, wanted, among)
     known = CLASSIFIERS[name].defaults()
     for key in wanted:
         if key not in known:
@@ -150,19 +157,6 @@ def choose_classifier(
     chosen = CLASSIFIERS[name](**wanted)
     chosen.check()
     return chosen
-
-
-def _variant(name: str, papers: Sequence[str]) -> Mapping[str, Any] | None:
-    """The published one; refused where papers differ in it."""
-    known = CLASSIFIERS[name]
-    found = known.variant(papers)
-    if found is None and known.published:
-        differ = "; ".join(f"{paper}: {_listed(one)}" for paper, one in known.published.items())
-        raise UsageError(
-            f"Papers differ in {name}, and the method of the releases is of none or of several of them ({differ}). "
-            "Leave --as-published out, and give the parameters."
-        )
-    return found
 
 
 def read_choice(text: str) -> tuple[str, dict[str, Any]]:

@@ -115,7 +115,11 @@ class NearestVote(GivesProbabilities):
         X, y = rows_and_targets(self, X, y)
         self.classes_, self.codes_ = np.unique(y, return_inverse=True)
         self.rows_ = np.ascontiguousarray(X)
-        self.k_ = min(int(self.k), len(self.rows_)) if self.k != BY_VALIDATION else self._best_k()
+        if self.k != BY_VALIDATION:
+            self.k_ = min(int(self.k), len(self.rows_))
+        else:  # of equally good ones the smallest
+            tried = NeighbourLadder(self.rows_, self.codes_, POWERS[self.weights])
+            self.k_ = tried.ladder[int(tried.held_out(np.random.default_rng(0)).argmax())] if tried.ladder else 1
         return self
 
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
@@ -126,11 +130,6 @@ class NearestVote(GivesProbabilities):
         votes, weight = np.zeros((len(distance), len(self.classes_))), vote_weights(distance, POWERS[self.weights])
         np.add.at(votes, (np.arange(len(distance))[:, None], self.codes_[index]), weight)
         return np.asarray(votes / votes.sum(axis=1, keepdims=True))
-
-    def _best_k(self) -> int:
-        """With the fewest errors on rows that are left out; of equal ones the smallest."""
-        tried = NeighbourLadder(self.rows_, self.codes_, POWERS[self.weights])
-        return tried.ladder[int(tried.held_out(np.random.default_rng(0)).argmax())] if tried.ladder else 1
 
 
 # Regressions by name: learners of a number, with what a rotation does to them.

@@ -50,36 +50,30 @@ class MixedNaiveBayes(GivesProbabilities):
         self.classes_, codes = np.unique(y, return_inverse=True)
         counts = np.bincount(codes).astype(np.float64)
         self.class_prior_ = counts / counts.sum()
-        groups, numbers = one_hot_groups(X)
-        self.numbers_ = numbers
-        self._fit_numbers(X[:, numbers], codes, counts)
-        self._fit_categories(X, codes, counts, groups)
-        return self
-
-    def _fit_numbers(self, X: Floats, codes: Codes, counts: Floats) -> None:
+        groups, self.numbers_ = one_hot_groups(X)
+        numbers, each = X[:, self.numbers_], range(len(counts))
         weight = self.pseudo_rows / (counts + self.pseudo_rows)
-        middle, spread = X.mean(axis=0), X.var(axis=0)
-        self.means_ = np.array([X[codes == c].mean(axis=0) for c in range(len(counts))])
-        own = np.array([X[codes == c].var(axis=0) for c in range(len(counts))])
+        middle, spread = numbers.mean(axis=0), numbers.var(axis=0)
+        self.means_ = np.array([numbers[codes == code].mean(axis=0) for code in each])
+        own = np.array([numbers[codes == code].var(axis=0) for code in each])
         # At least what the pseudo-rows alone would make of a class that shows one value only.
         least = weight[:, None] * (spread + (middle - self.means_) ** 2)
         ridge = RIDGE * float(spread.max(initial=0.0)) or RIDGE
         self.variances_ = np.maximum(own, least) + ridge
-
-    def _fit_categories(self, X: Floats, codes: Codes, counts: Floats, groups: list[Codes]) -> None:
         self.slots_ = np.concatenate([*groups, np.zeros(0, dtype=np.int64)])
         self.log_shares_, self.log_absent_ = np.zeros((len(counts), len(self.slots_))), np.zeros(len(counts))
         start = 0
         for slots in groups:
             part = slice(start, start + len(slots))
             start += len(slots)
-            seen = np.array([X[codes == c][:, slots].sum(axis=0) for c in range(len(counts))])
+            seen = np.array([X[codes == code][:, slots].sum(axis=0) for code in each])
             overall = (seen.sum(axis=0) + 1.0) / (counts.sum() + max(len(slots), 2))
             shares = (seen + self.pseudo_rows * overall) / (counts[:, None] + self.pseudo_rows)
             self.log_shares_[:, part] = np.log(shares)
             if len(slots) == 1:  # no is an answer too
                 self.log_absent_ += np.log1p(-shares[:, 0])
                 self.log_shares_[:, part] -= np.log1p(-shares)
+        return self
 
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         """Probabilities of the classes."""

@@ -42,11 +42,6 @@ def as_frame(X: Any) -> pa.Table | None:
     return as_arrow(X) if named else None
 
 
-def is_mixed(frame: pa.Table) -> bool:
-    """Whether some column holds no numbers: text, categories, truth values, dates."""
-    return not all(is_number(field.type) for field in frame.schema)
-
-
 def encoding_of(frame: pa.Table, schema: Schema | None, bounds: Any) -> Encoding:
     """Public where a schema or bounds say so; what is learned from the rows is warned of."""
     if schema is not None:
@@ -165,11 +160,18 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         by_name = self.schema is not None or isinstance(self.bounds, Mapping)
         if frame is None and by_name:
             raise UsageError("A schema, or bounds by name, needs a DataFrame, whose columns have names.")
-        self.takes_frames_ = frame is not None and (by_name or is_mixed(frame))
+        mixed = frame is not None and not all(is_number(field.type) for field in frame.schema)
+        self.takes_frames_ = frame is not None and (by_name or mixed)
         if frame is None or not self.takes_frames_:
             matrix, targets = rows_and_targets(self, X, y, accept_sparse=True)
             low, high = self._domain(matrix)
-            self.encoding_ = self._encoding(low, high)
+            source, reason = ("learned", None) if self.bounds is None else ("public", GIVEN)
+            ends = enumerate(zip(low.tolist(), high.tolist(), strict=True))
+            columns = (
+                Column(f"x{j}", "numeric", low=least, high=most, source=source, reason=reason)
+                for j, (least, most) in ends
+            )
+            self.encoding_ = Encoding(Schema(tuple(columns)))
             self._look_at(matrix, low, high)
             return self._encode(matrix), targets
         check_columns(self, X, reset=True)
@@ -208,35 +210,24 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise UsageError("The 'bounds' parameter of PerturbedClassifier must be (low, high) with low <= high.")
         return low, high
 
-    def _encoding(self, low: Matrix, high: Matrix) -> Encoding:
-        source, reason = ("learned", None) if self.bounds is None else ("public", GIVEN)
-        columns = (
-            Column(f"x{j}", "numeric", low=float(low[j]), high=float(high[j]), source=source, reason=reason)
-            for j in range(len(low))
-        )
-        return Encoding(Schema(tuple(columns)))
-
     def _encode(self, X: Matrix) -> Matrix:
         low = np.array([group.column.bounds[0] for group in self.encoding_.groups])
         span = self.encoding_.scale
         encoded = np.where(span > 0, (X - low) / np.where(span > 0, span, 1.0), 0.5)
         return np.clip(encoded, 0.0, 1.0)
 
-    def _plain_rows(self, X: Any) -> Matrix:
-        """Encoded rows to classify."""
-        if not self.takes_frames_:
-            return self._encode(matrix_of_rows(self, X, accept_sparse=True))
-        frame = as_frame(X)
-        if frame is None:
-            raise UsageError("The classifier was trained on a DataFrame, so it answers for DataFrames only.")
-        check_columns(self, X)
-        encoded = self.encoding_.encode(frame, unknown=MISSING_INSTEAD)
-        warn_of_unfit(encoded.unfit, "the training data", "", stacklevel=5)
-        return encoded.X
-
     def _embed(self, X: Any) -> Matrix:
         check_is_fitted(self)
-        encoded = self._plain_rows(X)
+        if self.takes_frames_:
+            frame = as_frame(X)
+            if frame is None:
+                raise UsageError("The classifier was trained on a DataFrame, so it answers for DataFrames only.")
+            check_columns(self, X)
+            found = self.encoding_.encode(frame, unknown=MISSING_INSTEAD)
+            warn_of_unfit(found.unfit, "the training data", "", stacklevel=4)
+            encoded = found.X
+        else:
+            encoded = self._encode(matrix_of_rows(self, X, accept_sparse=True))
         if not self.embeds_:
             return encoded
         placed = public_map(self.mechanism_.recipe_) if self.mechanism_.recipe_.is_columnwise else None

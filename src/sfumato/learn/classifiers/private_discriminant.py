@@ -114,8 +114,8 @@ def moments_of(rows: Part, classes: int) -> tuple[FeatureSpace, FeatureMoments]:
     if not readers:
         raise NotApplicableError("no column tells anything")
     groups = tuple(recipe.encoding.groups[place] for place, _, _ in readers)
-    pools = (_cells(_pool(out, state, rows, classes), recipe.encoding.groups[p]) for p, state, out in readers)
-    space = FeatureSpace(groups, Marginals(tuple(pools)))
+    shares = (_cells(out, state, rows, classes, recipe.encoding.groups[p]) for p, state, out in readers)
+    space = FeatureSpace(groups, Marginals(tuple(shares)))
     scores = [
         _Scores.of(outcomes, at_states(space, place, state), rows, classes)
         for place, (_, state, outcomes) in enumerate(readers)
@@ -123,13 +123,10 @@ def moments_of(rows: Part, classes: int) -> tuple[FeatureSpace, FeatureMoments]:
     return space, _joined(space, scores, classes)
 
 
-def _pool(outcomes: Outcomes, states: States, rows: Part, classes: int) -> Floats:
-    flat = np.full(states.count, PSEUDO_ROWS / states.count if states.parts else 0.5)
-    return pooled([Seen(outcomes.counts(rows.Z, rows.y, classes), outcomes.transition)], flat)
-
-
-def _cells(shares: Floats, group: Group) -> Floats:
+def _cells(outcomes: Outcomes, states: States, rows: Part, classes: int, group: Group) -> Floats:
     """Shares over even cells of the range, or over the categories: without what is missing."""
+    flat = np.full(states.count, PSEUDO_ROWS / states.count if states.parts else 0.5)
+    shares = pooled([Seen(outcomes.counts(rows.Z, rows.y, classes), outcomes.transition)], flat)
     count = len(group.column.categories or ()) if group.is_onehot else len(shares) - group.has_indicator
     kept = np.maximum(shares[:count], 1e-6)
     return np.asarray(kept / kept.sum())
@@ -164,7 +161,10 @@ class _Scores:
     def of(cls, outcomes: Outcomes, phi: Matrix, rows: Part, classes: int) -> _Scores:
         counts = outcomes.counts(rows.Z, rows.y, classes)
         pool = pooled([Seen(counts, outcomes.transition)], np.full(len(phi), 0.5))
-        psi, information = scores_of(outcomes, pool, phi)
+        # psi (outcomes x features) and R, their second moments under the pooled distribution
+        q = np.maximum(outcomes.transition @ pool, _TINY)
+        psi = (outcomes.transition @ (pool[:, None] * (phi - pool @ phi))) / q[:, None]
+        information = np.einsum("o,ok,ol->kl", q, psi, psi)
         inverse = np.asarray(np.linalg.pinv(information + 1e-9 * np.eye(len(information))), dtype=np.float64)
         n = np.maximum(counts.sum(axis=1), _TINY)
         means = (counts @ psi) / n[:, None] @ inverse
@@ -172,14 +172,6 @@ class _Scores:
         found = outcomes.of(rows.Z)
         told = np.where(found[:, None] >= 0, psi[np.maximum(found, 0)], np.nan)
         return cls(told, inverse, means, np.where(counts.sum(axis=1)[:, None] > 0, variances, LARGE))
-
-
-def scores_of(outcomes: Outcomes, pool: Floats, phi: Matrix) -> tuple[Matrix, Matrix]:
-    """psi (outcomes x features) and R, their second moments under the pooled distribution."""
-    q = np.maximum(outcomes.transition @ pool, _TINY)
-    centred = phi - pool @ phi
-    psi = (outcomes.transition @ (pool[:, None] * centred)) / q[:, None]
-    return psi, np.einsum("o,ok,ol->kl", q, psi, psi)
 
 
 def _joined(space: FeatureSpace, scores: Sequence[_Scores], classes: int) -> FeatureMoments:
@@ -314,7 +306,13 @@ class PrivateDiscriminant(GivesProbabilities, ReadsNoise):
             raise UsageError(f"private-discriminant cannot read this release: {error}.") from None
 
     def _add_up(self, parts: Sequence[Part], read: Sequence[tuple[FeatureSpace, FeatureMoments]]) -> None:
-        together, spread = _covariances_of_all([found for _, found in read])
+        # How ranks go together is hardly a matter of whose ranks they are: by precision.
+        every = [found for _, found in read]
+        if len({one.together.shape for one in every}) > 1:
+            raise NotApplicableError("its releases tell of different columns")
+        precisions = np.array([1.0 / np.maximum(one.variances_together, 1e-12) for one in every])
+        total = precisions.sum(axis=0)
+        together, spread = (precisions * np.array([one.together for one in every])).sum(axis=0) / total, 1.0 / total
         for rows, (space, found), weight in zip(parts, read, self.weights_, strict=True):
             member = PrivateDiscriminant()
             member.classes_, member.members_, member.weights_ = self.classes_, [], np.ones(1)
@@ -337,11 +335,6 @@ class PrivateDiscriminant(GivesProbabilities, ReadsNoise):
         if response is not None:
             shares, found = _unmixed(shares, found, response)
         self.class_prior_ = shares
-        self._discriminate(found, together)
-
-    # What is estimated
-
-    def _discriminate(self, found: FeatureMoments, together: float) -> None:
         total, self.trust_ = _shrunk_covariance(found)
         values, vectors = np.linalg.eigh(total)
         values = np.maximum(values, LEAST_WITHIN)
@@ -363,8 +356,6 @@ class PrivateDiscriminant(GivesProbabilities, ReadsNoise):
             for code in range(len(deviations)):
                 seen = found.by_class[code] - np.outer(found.means[code], found.means[code])
                 self.quadratic_.append(_own_covariance(seen, found.own_variances[code], self.within_, root))
-
-    # Prediction
 
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         """Probabilities of the classes of plain rows."""
@@ -423,15 +414,6 @@ class PrivateDiscriminant(GivesProbabilities, ReadsNoise):
         for group, start in zip(Encoding(schema).groups, self.starts_, strict=True):
             groups.append(replace(group, start=start, stop=start + group.width))
         return FeatureSpace(tuple(groups), Marginals(tuple(self.shares_)), self.radius_, tuple(self.stretch_))
-
-
-def _covariances_of_all(found: Sequence[FeatureMoments]) -> tuple[Matrix, Matrix]:
-    """By precision: how ranks go together is hardly a matter of whose ranks they are."""
-    if len({one.together.shape for one in found}) > 1:
-        raise NotApplicableError("its releases tell of different columns")
-    precisions = np.array([1.0 / np.maximum(one.variances_together, 1e-12) for one in found])
-    together = (precisions * np.array([one.together for one in found])).sum(axis=0) / precisions.sum(axis=0)
-    return np.asarray(together), np.asarray(1.0 / precisions.sum(axis=0))
 
 
 def _shrunk_covariance(found: FeatureMoments) -> tuple[Matrix, float]:

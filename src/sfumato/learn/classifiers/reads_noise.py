@@ -122,8 +122,12 @@ def no_cells_in_errors(X: Any) -> Iterator[None]:
 def _reworded(X: Any) -> str:
     """Which columns are no numbers, as far as that can be told."""
     try:
-        cells = np.asarray(X, dtype=object)
-        wrong = [place for place in range(cells.shape[1]) if not _are_numbers(cells[:, place])]
+        cells, wrong = np.asarray(X, dtype=object), []
+        for place in range(cells.shape[1]):
+            try:
+                cells[:, place].astype(np.float64)
+            except (ValueError, TypeError):
+                wrong.append(place)
     except (ValueError, TypeError, IndexError):
         return "The rows cannot be read as a table of numbers. Give an array of numbers, or a DataFrame."
     if not wrong:
@@ -134,14 +138,6 @@ def _reworded(X: Any) -> str:
         f"These columns hold values that are not numbers: {shown}. PerturbedClassifier takes them in a DataFrame; "
         "other classifiers need numbers."
     )
-
-
-def _are_numbers(cells: NDArray[Any]) -> bool:
-    try:
-        cells.astype(np.float64)
-    except (ValueError, TypeError):
-        return False
-    return True
 
 
 # Learning from randomized labels: undo, in what a classifier says, what randomized response did to its labels.
@@ -236,7 +232,7 @@ class LabelNoiseCorrection(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         if not self.corrected_:
             raise AttributeError(f"{type(self.classifier_).__name__} gives no probabilities to correct.")
         seen = np.asarray(self.classifier_.predict_proba(X), dtype=np.float64)
-        if not self._is_balanced():
+        if not (getattr(self.classifier_, "is_balanced_", False) if self.balanced is None else self.balanced):
             return onto_simplex(np.linalg.solve(self.response_, seen.T).T)
         seen = seen * self.seen_prior_
         seen /= seen.sum(axis=1, keepdims=True)
@@ -269,11 +265,6 @@ class LabelNoiseCorrection(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         inverse = np.linalg.inv(self.response_)
         variance = np.diag(inverse @ (np.diag(prior) - np.outer(prior, prior)) @ inverse.T)
         return np.asarray(np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny)))
-
-    def _is_balanced(self) -> bool:
-        if self.balanced is not None:
-            return self.balanced
-        return bool(getattr(self.classifier_, "is_balanced_", False))
 
     def _response(self, k: int) -> Floats:
         if np.ndim(self.keep) == 0:

@@ -115,23 +115,19 @@ def columns_of(source: Recipe | Card | Mechanism, *, ranges: bool = True) -> Rel
 def columns_of_part(part: Part, *, ranges: bool = True) -> ReleaseColumns:
     """The columns that the rows of a part have; refused where their card tells of others."""
     recipe = recipe_of(part.source)
-    columns = clean_columns(part.Z) if recipe is None else columns_of(recipe, ranges=ranges)
-    width = columns[-1].stop if recipe is None else recipe.width
-    if width != part.Z.shape[1]:
+    if recipe is None:  # numbers without any noise, as they are; constant columns tell nothing
+        found = []
+        for place, (low, high) in enumerate(zip(part.Z.min(axis=0).tolist(), part.Z.max(axis=0).tolist(), strict=True)):
+            one = Described(f"x{place}", "numeric", None, low, high) if low < high else None
+            found.append(ReleaseColumn(place, place + 1, one))
+        return tuple(found)
+    columns = columns_of(recipe, ranges=ranges)
+    if recipe.width != part.Z.shape[1]:
         raise CardError(
-            f"The card describes {width} columns, but the rows have {part.Z.shape[1]}. Card and release do not "
+            f"The card describes {recipe.width} columns, but the rows have {part.Z.shape[1]}. Card and release do not "
             "belong together."
         )
     return columns
-
-
-def clean_columns(X: Matrix) -> ReleaseColumns:
-    """Numbers without any noise, as they are; constant columns tell nothing."""
-    found = []
-    for place, (low, high) in enumerate(zip(X.min(axis=0).tolist(), X.max(axis=0).tolist(), strict=True)):
-        described = Described(f"x{place}", "numeric", None, low, high) if low < high else None
-        found.append(ReleaseColumn(place, place + 1, described))
-    return tuple(found)
 
 
 def _placed(group: Group, described: Described | None, stop: int) -> ReleaseColumn:

@@ -89,7 +89,11 @@ class SurveyClassifier(GivesProbabilities):
     def predict_proba(self, X: ArrayLike) -> Matrix:
         """Class probabilities of plain one-hot answers (m x width)."""
         answers = np.atleast_2d(np.asarray(X))
-        queries = self._queries()
+        queries, known = self.queries, self.guidance is not None
+        if queries is None:
+            queries = "expected" if known and isinstance(self.classifier_, BernoulliNB) else "plain"
+        if queries != "plain" and not known:
+            raise UsageError(f"The queries {queries!r} need the guidance: give it, or choose 'plain'.")
         if queries == "plain":
             return np.asarray(self.classifier_.predict_proba(answers))
         q = bit_probabilities(answers, np.asarray(self.guidance), self.floor, self.link)
@@ -100,24 +104,10 @@ class SurveyClassifier(GivesProbabilities):
             )
             return np.asarray(sum(draws) / self.draws)
         if isinstance(self.classifier_, BernoulliNB):
-            return _expected_naive_bayes(self.classifier_, q)
+            one = self.classifier_.feature_log_prob_
+            zero = np.log(-np.expm1(one))
+            return softmax(q @ (one - zero).T + zero.sum(axis=1) + self.classifier_.class_log_prior_)
         return np.asarray(self.classifier_.predict_proba(q))
-
-    def _queries(self) -> str:
-        chosen = self.queries
-        if chosen is None:
-            known = self.guidance is not None
-            chosen = "expected" if known and isinstance(self.classifier_, BernoulliNB) else "plain"
-        if chosen != "plain" and self.guidance is None:
-            raise UsageError(f"The queries {chosen!r} need the guidance: give it, or choose 'plain'.")
-        return chosen
-
-
-def _expected_naive_bayes(model: BernoulliNB, q: Matrix) -> Matrix:
-    one = model.feature_log_prob_
-    zero = np.log(-np.expm1(one))
-    log = q @ (one - zero).T + zero.sum(axis=1) + model.class_log_prior_
-    return softmax(log)
 
 
 def accuracy_on_received(

@@ -75,10 +75,6 @@ class Mixture:
         joint = self.log_joint(seen)
         return np.asarray(np.exp(joint - logsumexp(joint, axis=1, keepdims=True)))
 
-    def mean_score(self, seen: Sequence[Seen]) -> Floats:
-        """Log-likelihood of every row."""
-        return np.asarray(logsumexp(self.log_joint(seen), axis=1))
-
     def centres(self, seen: Sequence[Seen], width: int) -> Matrix:
         """Means of what channels were given, k x width; a column that is constant is left at 1/2."""
         found = np.full((self.clusters, width), 0.5)
@@ -110,7 +106,10 @@ def fit_mixture(
         for number in range(starts)
     ]
     runs = [_run(seen, begin, TRIED_STEPS) for begin in begins]
-    return _sorted(_run(seen, max(runs, key=lambda run: run.score)))
+    found = _run(seen, max(runs, key=lambda run: run.score))
+    order: Codes = np.argsort(-found.weights, kind="stable")
+    laws = tuple(Laws(one.mean[order], one.variance[order], one.shares[order]) for one in found.laws)
+    return Mixture(model, found.weights[order], laws, found.score)
 
 
 def expected_values(seen: Sequence[Seen], one: Mixture) -> Matrix:
@@ -175,50 +174,36 @@ def _maximised(seen: Sequence[Seen], old: Mixture, belongs: Matrix) -> Mixture:
     return Mixture(old.model, sizes / sizes.sum(), fitted)
 
 
-@dataclass(frozen=True, eq=False)
-class _Spread:
+def _spread(column: Seen, counts: Matrix) -> tuple[Floats, Floats, Floats]:
     """One column in every cluster: how many rows have a number there, its mean, and the sum of squares about it."""
-
-    present: Floats
-    mean: Floats
-    squares: Floats
-
-    @classmethod
-    def of(cls, column: Seen, counts: Matrix) -> _Spread:
-        numbers = counts[: column.numbers]
-        present = numbers.sum(axis=0)
-        if not column.numbers:
-            return cls(present, present, np.zeros(len(present)))
-        mean = column.grid @ numbers / np.maximum(present, _TINY)
-        return cls(present, mean, ((column.grid[:, None] - mean) ** 2 * numbers).sum(axis=0))
+    numbers = counts[: column.numbers]
+    present = numbers.sum(axis=0)
+    if not column.numbers:
+        return present, present, np.zeros(len(present))
+    mean = column.grid @ numbers / np.maximum(present, _TINY)
+    return present, mean, ((column.grid[:, None] - mean) ** 2 * numbers).sum(axis=0)
 
 
 def _with_variances(seen: Sequence[Seen], sums: Sequence[Matrix], model: str) -> tuple[Laws, ...]:
     """`diagonal`: the clusters' common variance counts in that of each as many rows as there are columns, so that no
     cluster shrinks to a point; never below the distance of two nodes."""
-    spreads = [_Spread.of(column, counts) for column, counts in zip(seen, sums, strict=True)]
+    spreads = [_spread(column, counts) for column, counts in zip(seen, sums, strict=True)]
     of_numbers = [one for one, column in zip(spreads, seen, strict=True) if column.numbers]
-    shared = sum(float(one.squares.sum()) for one in of_numbers)
-    shared /= max(sum(float(one.present.sum()) for one in of_numbers), _TINY)
+    shared = sum(float(squares.sum()) for _, _, squares in of_numbers)
+    shared /= max(sum(float(present.sum()) for present, _, _ in of_numbers), _TINY)
     laws = []
-    for column, counts, one in zip(seen, sums, spreads, strict=True):
-        variance = np.ones(len(one.present))
+    for column, counts, (present, mean, squares) in zip(seen, sums, spreads, strict=True):
+        variance = np.ones(len(present))
         if column.numbers and model == "spherical":
-            variance = np.full(len(one.present), shared)
+            variance = np.full(len(present), shared)
         elif column.numbers:
-            pooled = float(one.squares.sum()) / max(float(one.present.sum()), _TINY)
-            variance = (one.squares + len(seen) * pooled) / (one.present + len(seen))
+            pooled = float(squares.sum()) / max(float(present.sum()), _TINY)
+            variance = (squares + len(seen) * pooled) / (present + len(seen))
         if column.numbers:
             variance = np.maximum(variance, column.step**2)
         shares = (counts[column.numbers :] / np.maximum(counts.sum(axis=0), _TINY)).T
-        laws.append(Laws(one.mean, variance, shares))
+        laws.append(Laws(mean, variance, shares))
     return tuple(laws)
-
-
-def _sorted(mixture: Mixture) -> Mixture:
-    order: Codes = np.argsort(-mixture.weights, kind="stable")
-    laws = tuple(Laws(one.mean[order], one.variance[order], one.shares[order]) for one in mixture.laws)
-    return Mixture(mixture.model, mixture.weights[order], laws, mixture.score)
 
 
 # How far two groupings of the same rows agree.
@@ -275,11 +260,6 @@ class Candidate:
         """Whether the held-out rows are likelier than under one cluster, by two standard errors."""
         return self.gain > 2.0 * self.error
 
-    def is_worse_than(self, other: Candidate) -> bool:
-        """By more than one standard error, on the same rows."""
-        less = other.rows - self.rows
-        return float(less.mean()) > float(less.std()) / math.sqrt(len(less))
-
     def to_dict(self) -> dict[str, Any]:
         told = {"clusters": self.clusters, "model": self.model, "score": self.score}
         return {**told, "gain": self.gain, "error": self.error, "is_shown": self.is_shown}
@@ -290,7 +270,9 @@ def candidates(seen: Sequence[Seen], numbers: Sequence[int], model: str, seed: i
     n = len(seen[0].codes)
     fold = np.random.default_rng(seed).permutation(n) % FOLDS
     found: list[Candidate] = []
-    for one in _models(seen, model):
+    # Models differ in the variances of numbers: where all columns are categories, one of them is enough.
+    models = MIXTURES if any(column.numbers for column in seen) else MIXTURES[:1]
+    for one in (model,) if model != AUTO else models:
         alone = held_out(seen, 1, one, fold, seed)
         best, vain = -np.inf, 0
         for clusters in sorted({1, *numbers}):
@@ -304,18 +286,15 @@ def candidates(seen: Sequence[Seen], numbers: Sequence[int], model: str, seed: i
     return found
 
 
-def _models(seen: Sequence[Seen], model: str) -> Sequence[str]:
-    """Models differ in the variances of numbers: where all columns are categories, one of them is enough."""
-    if model != AUTO:
-        return (model,)
-    return MIXTURES if any(column.numbers for column in seen) else MIXTURES[:1]
-
-
 def choose(tried: Sequence[Candidate], clusters: int | None) -> Candidate:
     """The fewest clusters that are no worse than the best, and of these the likeliest; or the number that is given."""
     fitting = [one for one in tried if clusters in (None, one.clusters)]
     best = max(fitting, key=lambda one: one.score)
-    as_good = [one for one in fitting if not one.is_worse_than(best)]
+    as_good = []
+    for one in fitting:
+        less = best.rows - one.rows
+        if float(less.mean()) <= float(less.std()) / math.sqrt(len(less)):  # no worse by more than a standard error
+            as_good.append(one)
     fewest = min(one.clusters for one in as_good)
     return max((one for one in as_good if one.clusters == fewest), key=lambda one: one.score)
 
@@ -326,7 +305,7 @@ def held_out(seen: Sequence[Seen], clusters: int, model: str, fold: Codes, seed:
     for number in range(FOLDS):
         rest, here = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
         fitted = fit_mixture([one.take(rest) for one in seen], clusters, model, seed=seed, starts=FEWER_STARTS)
-        scores[here] = fitted.mean_score([one.take(here) for one in seen])
+        scores[here] = logsumexp(fitted.log_joint([one.take(here) for one in seen]), axis=1)
     return scores
 
 

@@ -232,8 +232,17 @@ def _lines(piece: Piece, z: Matrix, nodes: Matrix, numbers: int, fineness: float
     values, back = np.unique(shown, axis=0, return_inverse=True)
     codes = np.full(len(z), -1, dtype=np.int64)
     codes[reported] = np.asarray(back).ravel()
-    if piece.channel.is_exact and numbers:
-        return _between_nodes(values, nodes, numbers), codes
+    if piece.channel.is_exact and numbers:  # the two nodes beside a number, the nearer one more
+        grid = nodes[:numbers, 0]
+        place = np.clip((values[:, 0] - grid[0]) / (grid[1] - grid[0]), 0.0, numbers - 1.0)
+        below = np.minimum(place.astype(np.int64), numbers - 2)
+        rows, found = np.arange(len(values)), np.zeros((len(values), len(nodes)))
+        found[rows, below], found[rows, below + 1] = below + 1 - place, place - below
+        if len(nodes) > numbers:
+            empty = values[:, 1] > 0.5
+            found[empty] = 0.0
+            found[empty, numbers] = 1.0
+        return found, codes
     try:
         log = piece.channel.log_likelihood(values, nodes)
     except NotApplicableError as error:
@@ -246,20 +255,6 @@ def _lines(piece: Piece, z: Matrix, nodes: Matrix, numbers: int, fineness: float
         apart = ((values[impossible][:, None, :] - nodes[None]) ** 2).sum(axis=2)
         found[impossible, apart.argmin(axis=1)] = 1.0
     return found, codes
-
-
-def _between_nodes(values: Matrix, nodes: Matrix, numbers: int) -> Matrix:
-    """A number without noise: the two nodes beside it, the nearer one more."""
-    grid = nodes[:numbers, 0]
-    place = np.clip((values[:, 0] - grid[0]) / (grid[1] - grid[0]), 0.0, numbers - 1.0)
-    below = np.minimum(place.astype(np.int64), numbers - 2)
-    rows, found = np.arange(len(values)), np.zeros((len(values), len(nodes)))
-    found[rows, below], found[rows, below + 1] = below + 1 - place, place - below
-    if len(nodes) > numbers:
-        empty = values[:, 1] > 0.5
-        found[empty] = 0.0
-        found[empty, numbers] = 1.0
-    return found
 
 
 # What every way of mining gives back: figures with warnings, and files in a folder.

@@ -19,12 +19,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.channels import Channel
 from sfumato.channels.guidance.space import IMPOSSIBLE, AnswerSpace
 from sfumato.core.array_types import Codes, Flags, Floats, Matrix
 from sfumato.core.errors import UsageError
 from sfumato.learn.mining.seen import Part
-from sfumato.table import Encoding
 
 MOST_ANSWERS = 256
 """Different answers of a person; the work grows with the square of their number."""
@@ -53,10 +51,19 @@ class WholeAnswers:
     def of(cls, parts: Sequence[Part], columns: Sequence[str] = ()) -> WholeAnswers:
         """Of parts that went through guided maps, all with the same questions; with the items of all or these."""
         encoding = parts[0].recipe.encoding
-        T = _answers(encoding)
+        space = AnswerSpace([group.width for group in encoding.groups])
+        if len(space) > MOST_ANSWERS:
+            raise UsageError(
+                f"Not applicable: {len(space):,} different answers are possible. Every bit of a guided survey depends "
+                f"on all answers of a person, so rules are found only where at most {MOST_ANSWERS} are possible. Train "
+                "a classifier on the bits instead (bernoulli-naive-bayes, id3)."
+            )
+        T = space.onehot(space.every()).astype(np.float64)
         total, ratios, which = np.zeros((len(T), len(T))), [], []
         for part in parts:
-            q = _probabilities(part.recipe.map.apply(T), part.channels)
+            x, one = part.recipe.map.apply(T), np.ones((1, 1))  # q: P(1) of every bit, for every answer
+            bits = [bit.log_likelihood(one, x[:, [j]])[0] for j, bit in enumerate(part.channels)]
+            q = np.exp(np.column_stack(bits))
             mean = q.mean(axis=0)
             yes, no = q / np.maximum(mean, IMPOSSIBLE), (1.0 - q) / np.maximum(1.0 - mean, IMPOSSIBLE)
             K = np.ones_like(total)
@@ -90,23 +97,3 @@ class WholeAnswers:
         if np.sum((among - self.inside @ among) ** 2) > OUTSIDE * np.sum(among**2):
             return np.full(len(self.which[part]), np.nan)
         return np.asarray((self.rows[part] @ (self.inverse @ among))[self.which[part]])
-
-
-def _answers(encoding: Encoding) -> Matrix:
-    """All different answers, as bits."""
-    space = AnswerSpace([group.width for group in encoding.groups])
-    if len(space) > MOST_ANSWERS:
-        raise UsageError(
-            f"Not applicable: {len(space):,} different answers are possible. Every bit of a guided survey depends on "
-            f"all answers of a person, so rules are found only where at most {MOST_ANSWERS} are possible. Train a "
-            "classifier on the bits instead (bernoulli-naive-bayes, id3)."
-        )
-    return space.onehot(space.every()).astype(np.float64)
-
-
-def _probabilities(x: Matrix, channels: Sequence[Channel]) -> Matrix:
-    """P(1) of every bit, for every answer."""
-    one = np.ones((1, 1))
-    return np.asarray(
-        np.exp(np.column_stack([bit.log_likelihood(one, x[:, [j]])[0] for j, bit in enumerate(channels)]))
-    )
