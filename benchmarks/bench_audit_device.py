@@ -24,8 +24,8 @@ from sfumato.attacks.row_ratios import Membership
 from sfumato.auditing import attacking
 from sfumato.auditing import audit as job
 from sfumato.auditing import utility as learning
+from sfumato.auditing.asked import AuditAsked
 from sfumato.auditing.open_case import open_case
-from sfumato.auditing.options import Options
 from sfumato.table.neighbours.nearest import on_device
 from sfumato.table.neighbours.votes import radius_votes
 
@@ -94,7 +94,7 @@ def votes(card: Card, device: str | None, memory: int, rows: int) -> None:
 def attacks(card: Card, device: str | None, memory: int, release, original, holdout, rows: int, some: int) -> None:
     """Likelihoods and the Bayes window, on all rows by the card, and on some by both."""
     for most, both in ((some, True), (rows, False)):
-        options = Options(original=original, holdout=holdout, max_rows=most)
+        options = AuditAsked(original=original, holdout=holdout, max_rows=most)
         known = open_case(release, options, np.random.default_rng(0)).known
         for attack in (NearestRow(), Membership(statistic="likelihood"), NearestSource(), BayesWindow()):
             with on_device(device, memory):

@@ -11,7 +11,7 @@ from sfumato.api.cli.app import app
 from sfumato.api.cli.console import run_guarded
 from sfumato.attacks import ATTACKS
 from sfumato.attacks.metrics.information import information_loss
-from sfumato.auditing.options import Options
+from sfumato.auditing.asked import AuditAsked
 from sfumato.core.accepted import follows
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee.words import card_in_words
@@ -78,9 +78,9 @@ def test_every_attacker_is_changed_or_refused(wine, name):
     release = "a release that is not looked at"
     if not ATTACKS[name].published:
         with pytest.raises(UsageError, match=rf"No paper has a variant of the attacker {name} that differs"):
-            Options(original=wine, attacks=[name], published=True).check(carded=True)
+            AuditAsked(original=wine, attacks=[name], published=True).check(carded=True)
         return
-    options = Options(original=wine, attacks=[name], published=True)
+    options = AuditAsked(original=wine, attacks=[name], published=True)
     options.check(carded=True)
     given, usual = options.settings[name], vars(ATTACKS[name]())
     assert given == dict(ATTACKS[name].published), release
@@ -118,7 +118,7 @@ def test_papers_that_differ_are_not_chosen_between(wine):
     with pytest.raises(UsageError, match=r"As published, knn has weights=1\."):
         choose_classifier("knn weights=1/d", published=("kernel-resampling",))
     with pytest.raises(UsageError, match="--public alone runs no attacker"):
-        Options(original=wine, public=True, published=True).check(carded=True)
+        AuditAsked(original=wine, public=True, published=True).check(carded=True)
 
 
 def test_components_as_published_keep_their_own_scale(wine):

@@ -11,7 +11,7 @@ import sfumato as sf
 from sfumato.api.cli.app import app
 from sfumato.api.cli.console import run_guarded
 from sfumato.attacks import ATTACKS
-from sfumato.auditing.options import settings_of
+from sfumato.auditing.asked import settings_of
 from sfumato.core.errors import UsageError
 from sfumato.guarantee.cost import posterior_bound
 

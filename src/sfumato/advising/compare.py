@@ -20,7 +20,7 @@ from sfumato.advising.comparing import Cell, no_learner, not_compared, run_cell,
 from sfumato.advising.ground import TEST_SHARE, Ground, people_of, sampled, split, trial_schema
 from sfumato.advising.trial import Trial
 from sfumato.advising.wish import Candidate, Wish, candidates
-from sfumato.auditing.options import chosen_attacks
+from sfumato.auditing.asked import chosen_attacks
 from sfumato.auditing.report.comparison import write_comparison
 from sfumato.core.asked import asks
 from sfumato.core.errors import OutputError, PrivacyLeakWarning, SchemaError, UsageError

@@ -15,10 +15,10 @@ from sfumato.advising.ground import Ground
 from sfumato.advising.wish import Candidate, Wish, why_not
 from sfumato.attacks import ATTACKS
 from sfumato.attacks.metrics.privacy import proportion_interval
+from sfumato.auditing.asked import AuditAsked
 from sfumato.auditing.attacking import aim_of, attack_all
 from sfumato.auditing.extra import Points, points_of
 from sfumato.auditing.open_case import open_case
-from sfumato.auditing.options import Options as AuditOptions
 from sfumato.core.errors import SfumatoError, TableError
 from sfumato.guarantee.guarantee import EMPIRICAL, finite
 from sfumato.learn.classifiers.auto import learners_for
@@ -210,7 +210,7 @@ def _all_learned(release: Release, ground: Ground, how: Trial) -> tuple[dict[str
 def _attacked(release: Release, ground: Ground, how: Trial, seed: int) -> dict[str, dict[str, Any]]:
     """By attacker the extras, columns and exposed records, and why others do not apply. Whoever shares the key of a
     release is an attacker."""
-    options = AuditOptions(
+    options = AuditAsked(
         original=ground.train, holdout=ground.test, max_rows=max(2, how.attacked), seed=seed, attacks=how.attacks
     )
     case = open_case(release, options, np.random.default_rng(seed))

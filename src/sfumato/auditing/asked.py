@@ -7,14 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato.core.accepted import as_published
 from sfumato.core.asked import NOT_TYPED, REQUIRED, Read, asked
+from sfumato.core.errors import UsageError
 from sfumato.core.progress import Progress, silent
+from sfumato.release.asked import ENGINES
 
 if TYPE_CHECKING:
+    from sfumato.attacks.base import Attack
     from sfumato.table import Schema
 
 CALLED = "Called as `progress(step, done, total)`."
 WHAT, HOW, WHERE = "What is audited", "Who attacks, and how", "For whom, and where to"
+REPEATS = 10
 
 
 def between_commas(typed: str) -> tuple[str, ...]:
@@ -210,8 +215,138 @@ class AuditAsked:
     )
     progress: Progress = asked(silent, CALLED, kind="callable", typed=NOT_TYPED)
 
+    def check(self, *, carded: bool) -> None:
+        """Refuse what cannot be meant of a release with its card, or of another tool's."""
+        self._check_by_card(carded)
+        if self.with_audit and not self.public:
+            raise UsageError("--with-audit puts what was measured into an audit for others. Add --public.")
+        if self.beside is None and self.beside_original is not None:
+            raise UsageError("--with-original is the table of the release given by --with. Give both, or neither.")
+        if self.master is not None and not ENGINES[self.engine].spread:
+            raise UsageError("--master says where Spark runs. Add --engine spark.")
+        self._check_values()
+        marked = self.quasi_identifiers or carded or self.schema is not None  # a schema may mark what others can know
+        if (self.sensitive or self.population is not None) and not marked:
+            raise UsageError("--sensitive and --population need --quasi-identifiers, or a schema that marks them.")
+        self.settings  # noqa: B018 (a wrong one is found before anything is read)
 
-# What can be asked of a survey's audit, and of the laboratory.
+    def _check_by_card(self, carded: bool) -> None:
+        if carded and self.schema is not None:
+            raise UsageError("The release has a card, which contains its schema. Leave --schema out.")
+        if carded and (self.match or self.mapping or self.columns or self.hierarchies):
+            raise UsageError(
+                "A release with a card has its private match file and its names. Leave --match, --mapping and "
+                "--columns out."
+            )
+        if carded:
+            return
+        if self.key is not None:
+            raise UsageError("A key belongs to a release with a card. Leave --key out.")
+        if self.match and self.mapping:
+            raise UsageError("Say whose row is whose by --match or by --mapping, not by both.")
+        if self.beside is not None:
+            raise UsageError("Only a release with a card can be attacked together with another. Leave --with out.")
+        if ENGINES[self.engine].spread:
+            raise UsageError("--engine spark audits a release with its card. Leave it out.")
+
+    def _check_values(self) -> None:
+        if self.clusters < 0 or self.clusters == 1:
+            raise UsageError(f"--clusters must be at least 2, or 0 for none. Got {self.clusters} instead.")
+        if not 0 < self.tolerance < 1:
+            raise UsageError(f"--tolerance must be a share of the range between 0 and 1. Got {self.tolerance} instead.")
+        if not self.device_memory > 0:
+            raise UsageError(f"--device-memory must be above 0 (GB). Got {self.device_memory} instead.")
+        without = [one for one in chosen_attacks(None) if one.name in (self.attacks or ()) and not one.published]
+        if self.published and without:
+            have = ", ".join(one.name for one in chosen_attacks(None) if one.published)
+            raise UsageError(
+                f"No paper has a variant of the attacker {without[0].name} that differs from ours. Leave "
+                f"--as-published out, or choose among: {have}."
+            )
+        if self.published and not self.measured:
+            raise UsageError("--public alone runs no attacker and no classifier. Leave --as-published out.")
+        if twice := set(self.sensitive or ()) & set(self.quasi_identifiers or ()):
+            raise UsageError(f"A column cannot be both quasi-identifier and sensitive: {', '.join(sorted(twice))}.")
+
+    @property
+    def settings(self) -> Mapping[str, Mapping[str, Any]]:
+        """What attacks are run with, by name, where that is not their defaults."""
+        return settings_of(dict(self.parameters or {}), published=self.published)
+
+    @property
+    def chosen(self) -> list[type[Attack]]:
+        """The attacks to run, in the order of their names."""
+        return chosen_attacks(self.attacks) if self.measured else []
+
+    @property
+    def measured(self) -> bool:
+        """Whether anything is measured on private rows."""
+        return self.with_audit or not self.public
+
+    @property
+    def splits(self) -> int:
+        """Of people, on which classifiers are trained; whoever names attacks wants these."""
+        if not self.measured:
+            return 0
+        return (0 if self.attacks else REPEATS) if self.repeats is None else self.repeats
+
+    @property
+    def limit(self) -> float | None:
+        """The owner's limit of extra, from the config where it is not given."""
+        if self.max_extra is None and self.config is not None:
+            from sfumato.release.strength import Config
+
+            return Config.load(self.config).max_extra
+        return self.max_extra
+
+
+def settings_of(parameters: Mapping[str, Any], *, published: bool = False) -> dict[str, dict[str, Any]]:
+    """Settings from names with a dot, or from attacks with their parameters; both may be given.
+
+    >>> settings_of({"posterior-breach.rho1": 0.05, "membership": {"statistic": "distance"}})
+    {'posterior-breach': {'rho1': 0.05}, 'membership': {'statistic': 'distance'}}
+    """
+    from sfumato.attacks import ATTACKS  # slow to load
+
+    found: dict[str, dict[str, Any]] = {}
+    for name, value in parameters.items():
+        attack, dot, parameter = name.partition(".")
+        attack = attack.replace("_", "-")
+        if attack not in ATTACKS:
+            raise UsageError(f"There is no attacker {attack[:60]!r}. Choose from: {', '.join(ATTACKS)}.")
+        if not dot and not isinstance(value, Mapping):
+            raise UsageError(
+                f"A setting is ATTACK.NAME=VALUE, for example posterior-breach.rho1=0.05. Got {name[:60]!r} instead."
+            )
+        given = {parameter: value} if dot else dict(value)
+        found.setdefault(attack, {}).update({key.replace("-", "_"): one for key, one in given.items()})
+    for attack, known in ATTACKS.items() if published else ():
+        if known.published:
+            found[attack] = as_published(attack, known.published, found.get(attack, {}))
+    for attack, given in found.items():
+        made_attack(ATTACKS[attack], given)  # a wrong one is found before anything is read
+    return found
+
+
+def made_attack(attack: type[Attack], given: Mapping[str, Any]) -> Attack:
+    """The attack with these parameters; what does not exist is refused with what does."""
+    for name in given:
+        if name not in attack.accepts:
+            has = f"It has: {', '.join(attack.accepts)}." if attack.accepts else "It has none."
+            raise UsageError(f"The attacker {attack.name} has no parameter {name[:60]!r}. {has}")
+    made = attack(**given)
+    made.check()
+    return made
+
+
+def chosen_attacks(names: Sequence[str] | None) -> list[type[Attack]]:
+    """The attacks with these names, or all, in the order of their names."""
+    from sfumato.attacks import ATTACKS  # slow to load
+
+    unknown = sorted(set(names or ()) - set(ATTACKS))
+    if unknown:
+        raise UsageError(f"There is no attacker {unknown[0]!r}. Choose from: {', '.join(ATTACKS)}.")
+    return [attack for name, attack in ATTACKS.items() if names is None or name in names]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,9 +31,9 @@ from sfumato.attacks.metrics.score import score_guess
 from sfumato.attacks.metrics.scored import ScoredGuess, Truth, recovery_curve, score_values, unseen_guess
 from sfumato.attacks.nearest_row import AttributeInference
 from sfumato.attacks.singling_out import Predicates
+from sfumato.auditing.asked import made_attack
 from sfumato.auditing.case import Case
 from sfumato.auditing.extra import NO_HOLDOUT
-from sfumato.auditing.options import made_attack
 from sfumato.core.array_types import Codes, Flags, Floats, Matrix
 from sfumato.core.errors import TableError
 from sfumato.core.wording import WORSE_THAN_GUESSING, is_worse_than_guessing

@@ -20,13 +20,13 @@ from sfumato.attacks.metrics.privacy import auc
 from sfumato.attacks.metrics.score import score_guess
 from sfumato.attacks.metrics.scored import ScoredGuess
 from sfumato.attacks.support import CELLS
+from sfumato.auditing.asked import AuditAsked
 from sfumato.auditing.attacking import Attempt, attack_all, attempt_from_file, riskiest_records
 from sfumato.auditing.case import Case, sampled
 from sfumato.auditing.copies import copies, uniqueness
 from sfumato.auditing.document import check, document, write_audit
 from sfumato.auditing.fidelity import clusters_lost, correlations, distributions, fidelity
 from sfumato.auditing.open_case import is_folder, open_case
-from sfumato.auditing.options import Options
 from sfumato.auditing.report import write_report
 from sfumato.auditing.report.bottom_line import bottom_line_html
 from sfumato.auditing.utility import measures, utility
@@ -315,8 +315,8 @@ def _row(attack: dict[str, Any]) -> dict[str, Any]:
     return {"attack": attack["name"], **figures, "low": low, "high": high, "note": note}
 
 
-@asks(Options)
-def audit(release: Any, options: Options) -> Audit:
+@asks(AuditAsked)
+def audit(release: Any, options: AuditAsked) -> Audit:
     """Run every attack on a release, and measure what the release is still good for.
 
     Parameters
@@ -355,7 +355,7 @@ def audit(release: Any, options: Options) -> Audit:
     return found
 
 
-def _data(release: Any, options: Options) -> dict[str, Any]:
+def _data(release: Any, options: AuditAsked) -> dict[str, Any]:
     """Every part of `audit.json`."""
     options.chosen  # noqa: B018 (an attack that does not exist is refused before anything is read)
     rng = np.random.default_rng(options.seed)

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from sfumato.attacks.base import Attack, Knowledge, KnownNoise, Transform
 from sfumato.attacks.metrics.scored import Truth
 from sfumato.attacks.observation import Observation
+from sfumato.auditing.asked import AuditAsked
 from sfumato.auditing.generalised import Sets
-from sfumato.auditing.options import Options
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.core.errors import TableError, UsageError
 from sfumato.core.wording import counted
@@ -69,7 +69,7 @@ class Case:
     holdout.
     """
 
-    options: Options
+    options: AuditAsked
     encoding: Encoding
     original: Table
     Z: Matrix

@@ -20,11 +20,11 @@ from sfumato.attacks.metrics.privacy import auc, learned
 from sfumato.attacks.metrics.scored import unseen_guess
 from sfumato.attacks.nearest_row import AttributeInference, NearestRow
 from sfumato.attacks.row_ratios import Membership
+from sfumato.auditing.asked import AuditAsked
 from sfumato.auditing.attacking import NO_TRACE, added, attack_all, told_by_strongest
 from sfumato.auditing.case import Case, read_people, sampled
 from sfumato.auditing.extra import NO_HOLDOUT
 from sfumato.auditing.open_case import MOST_CANDIDATES, is_folder, open_case, strangers_without_twins
-from sfumato.auditing.options import Options
 from sfumato.auditing.report.bottom_line import proof, rows_html
 from sfumato.core.array_types import Codes, Flags, Floats, Matrix
 from sfumato.core.errors import SfumatoError, TableError, UsageError
@@ -196,7 +196,7 @@ def find_person(
     """
     if not isinstance(person, Mapping):
         raise UsageError("Give the person as a mapping from columns to values.")
-    options = Options(
+    options = AuditAsked(
         original=original,
         holdout=holdout,
         label=label,

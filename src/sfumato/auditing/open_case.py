@@ -13,9 +13,9 @@ import numpy as np
 from sfumato.attacks.base import ColumnMoments, Knowledge, Lineups, RowPairs, Simulated, Simulator
 from sfumato.attacks.metrics.privacy import row_codes
 from sfumato.attacks.metrics.scored import Truth
+from sfumato.auditing.asked import AuditAsked
 from sfumato.auditing.assemble import choose_people
 from sfumato.auditing.case import Case, sampled
-from sfumato.auditing.options import Options
 from sfumato.auditing.read_tables import case_from_tables
 from sfumato.channels import FLOAT_NOISE, Guided, NotApplicableError, Recipe, Secret, Staged, draw
 from sfumato.core.array_types import Codes, Flags, Matrix
@@ -46,7 +46,7 @@ TARGET_NOTE = (
 WRONG_ORIGINAL = "The table given as original is not the one that this release was made from"
 
 
-def open_case(release: Any, options: Options, rng: np.random.Generator) -> Case:
+def open_case(release: Any, options: AuditAsked, rng: np.random.Generator) -> Case:
     """Read a release (a `Release`, the folder of one, or the table of another tool's) and the tables to audit it by."""
     if is_folder(release):
         release = Release.open(release, None if options.key is None else Path(options.key))
@@ -66,7 +66,7 @@ def is_folder(release: Any) -> bool:
     return isinstance(release, str | Path) and Path(release).is_dir()
 
 
-def _with_card(release: Release, options: Options) -> Case:
+def _with_card(release: Release, options: AuditAsked) -> Case:
     """What release, card, trace and key tell."""
     card, label = release.card, release.encoding.schema.label
     if options.label is not None and (label is None or label.name != options.label):

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.auditing.asked import AuditAsked
 from sfumato.auditing.assemble import SAME_ORDER
 from sfumato.auditing.case import Case, People, read_holdout, read_people, sampled, schema_of
 from sfumato.auditing.generalised import check_hierarchies, fill_in, sets_of, split_off
 from sfumato.auditing.matching import same_order
-from sfumato.auditing.options import Options
 from sfumato.core.array_types import Codes
 from sfumato.core.errors import SchemaError, TableError
 from sfumato.table import Column, Encoding, Schema, Table, open_table
@@ -165,14 +165,14 @@ GENERALISED = (
 )
 
 
-def case_from_tables(release: Any, options: Options, rng: np.random.Generator) -> tuple[Case, People | None]:
+def case_from_tables(release: Any, options: AuditAsked, rng: np.random.Generator) -> tuple[Case, People | None]:
     """Treat the release as column-wise: every column is its source column, changed in an unknown way.
 
     With it some people, where the release is so large that a sample was read, and it is unknown whose rows are whose.
     """
     original, release = open_table(options.original), open_table(release)
     notes: list[str] = []
-    back = original_names(release.names, original.names, options.columns)
+    back = original_names(release.names, original.names, options.columns or {})
     rows = row_count(release)
     reading = read_sample(release, rows, options.max_rows, rng) if rows > LARGE else None
     released = release.read() if reading is None else reading.table
@@ -184,7 +184,7 @@ def case_from_tables(release: Any, options: Options, rng: np.random.Generator) -
     elif options.mapping is not None:
         alignment, source = "mapping", paired_by_file(options.mapping, rows, original, notes)
         source = source if reading is None else source[reading.places]
-    hierarchies = {name: read_hierarchy(path) for name, path in options.hierarchies.items()}
+    hierarchies = {name: read_hierarchy(path) for name, path in (options.hierarchies or {}).items()}
     plain_schema = original_schema(original, released, options, notes)
     check_hierarchies(hierarchies, plain_schema)
     split = split_off(released, plain_schema, hierarchies, next(iter(original.blocks())))
@@ -276,7 +276,7 @@ def original_names(released: Sequence[str], original: Sequence[str], columns: Ma
     return back
 
 
-def original_schema(original: Table, released: pa.Table, options: Options, notes: list[str]) -> Schema:
+def original_schema(original: Table, released: pa.Table, options: AuditAsked, notes: list[str]) -> Schema:
     """Kinds, bounds and categories of the original's columns that the release has.
 
     Bounds are the original's alone: noise widens the range of a release, and a guess would then count as near that is
