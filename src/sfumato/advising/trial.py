@@ -16,7 +16,7 @@ from sfumato.advising.wish import Candidate, Wish, why_not
 from sfumato.attacks import ATTACKS
 from sfumato.attacks.metrics.privacy import proportion_interval
 from sfumato.auditing.asked import AuditAsked
-from sfumato.auditing.attacking import aim_of, attack_all
+from sfumato.auditing.attacking import attack_all
 from sfumato.auditing.extra import Points, points_of
 from sfumato.auditing.open_case import open_case
 from sfumato.core.errors import SfumatoError, TableError
@@ -223,9 +223,7 @@ def _attacked(release: Release, ground: Ground, how: Trial, seed: int) -> dict[s
         else:
             told["extras"][name] = points
             told["columns"][name] = {one["name"]: 100.0 * (one["score"] - one["baseline"]) for one in scored.columns}
-            worst = np.array(scored.riskiest, dtype=np.int64)
-            records = case.records(aim_of(found.guess), worst) if len(worst) else worst
-            told["exposed"][name] = list(dict.fromkeys(records.tolist()))[:MOST_EXPOSED]
+            told["exposed"][name] = found.exposed(case)[:MOST_EXPOSED]
     return told
 
 

@@ -28,7 +28,7 @@ from sfumato.attacks.base import (
 from sfumato.attacks.known_rows import KnownRows
 from sfumato.attacks.metrics.privacy import auc, breaches
 from sfumato.attacks.metrics.score import score_guess
-from sfumato.attacks.metrics.scored import ScoredGuess, Truth, recovery_curve, score_values, unseen_guess
+from sfumato.attacks.metrics.scored import ScoredGuess, recovery_curve, score_values, unseen_guess
 from sfumato.attacks.nearest_row import AttributeInference
 from sfumato.attacks.singling_out import Predicates
 from sfumato.auditing.asked import made_attack
@@ -98,8 +98,8 @@ class Attempt:
         }
         known = case.known_to(attack)
         missing = [item for item in known.missing(attack.knows) if item != "secret"]
-        if missing[:1] == ["transform"] and case.known.guided is not None:
-            return cls(**told, not_applicable=NOT_LINEAR[case.known.guided.kind])
+        if missing[:1] == ["transform"] and known.guided is not None:
+            return cls(**told, not_applicable=NOT_LINEAR[known.guided.kind])
         if missing:
             why = REASONS.get(missing[0], f"needs {missing[0].replace('_', ' ')}")
             return cls(**told, not_applicable=why)
@@ -107,6 +107,20 @@ class Attempt:
             return cls(**told, **_played(attack, known, case))
         except Exception as error:
             return cls(**told, failed=type(error).__name__)
+
+    def exposed(self, case: Case) -> list[int]:
+        """Row numbers in the original of the riskiest records, worst first and each once; strangers are left out."""
+        positions = np.array(() if self.scored is None else self.scored.riskiest, dtype=np.int64)
+        if isinstance(self.guess, MembershipScores):
+            positions = case.candidates[positions[positions < len(case.candidates)]]
+        elif isinstance(self.guess, Predicates):  # people of whom no row was drawn come after the others
+            positions = positions[positions < len(case.people.X)]
+        elif isinstance(self.guess, Links | Secrets | Bounds | list):
+            positions = case.targets[positions]
+        elif len(positions):
+            assert case.behind is not None
+            positions = case.behind[positions]
+        return list(dict.fromkeys(case.people.numbers[positions].tolist()))
 
     def to_dict(self) -> dict[str, Any]:
         """For audit.json, all figures there also where there is no score; riskiest records are reported apart."""
@@ -140,7 +154,7 @@ def attack_all(case: Case) -> list[Attempt]:
     return all_of(
         attacks,
         lambda attack: Attempt.of(made_attack(attack, settings.get(attack.name, {})), case),
-        min(MOST_AT_ONCE, _cores()),
+        min(MOST_AT_ONCE, os.cpu_count() or 1),
         lambda done: progress("Attacking", done, len(attacks)),
     )
 
@@ -157,7 +171,10 @@ def _played(attack: Attack, known: Knowledge, case: Case) -> dict[str, Any]:
         return {"not_applicable": scored.reason}
     if isinstance(guess, Values):
         guess = guess.settled(scored.best)
-    details = {**recovered(attack, case, kept), **any_release(guess, case)}
+    details = any_release(guess, case)
+    if isinstance(attack, KnownRows):  # how recovery grows with their number
+        curve = recovery_curve(case.known, case.truth, kept=kept)
+        details = {f"recovered_with_{count}": share for count, share in curve.items()}
     if case.unowned.any() and not isinstance(guess, Predicates | MembershipScores):
         details |= {"rows_of_people": float(np.sum(~case.unowned)), "rows_in_all": float(len(case.unowned))}
     return {"guess": guess, "scored": scored, "details": details, "kept": kept}
@@ -170,12 +187,8 @@ def aimed(attack: Attack, known: Knowledge) -> Guesses:
     together = attack.at_once(known) if isinstance(attack, AttributeInference) else None
     if together is not None:
         return together
-    secrets = range(len(known.encoding.groups))
-    return list(in_order(secrets, lambda secret: attack.run(known.hiding(secret)), max(1, _cores() // MOST_AT_ONCE)))
-
-
-def _cores() -> int:
-    return os.cpu_count() or 1
+    secrets, cores = range(len(known.encoding.groups)), os.cpu_count() or 1
+    return list(in_order(secrets, lambda secret: attack.run(known.hiding(secret)), max(1, cores // MOST_AT_ONCE)))
 
 
 def any_release(guess: Guesses, case: Case) -> dict[str, float]:
@@ -192,14 +205,6 @@ def any_release(guess: Guesses, case: Case) -> dict[str, float]:
     return {"rare_prior": rare, "any_release": posterior_bound(rare, factor) if 0 < rare < 1 else rare}
 
 
-def recovered(attack: Attack, case: Case, kept: Codes | None) -> dict[str, float]:
-    """For the attack with known rows: how recovery grows with their number."""
-    if not isinstance(attack, KnownRows):
-        return {}
-    curve = recovery_curve(case.known, case.truth, kept=kept)
-    return {f"recovered_with_{count}": share for count, share in curve.items()}
-
-
 def distances(guess: Guesses, control: Guesses | None) -> dict[str, float]:
     """How near people of the table and strangers come to a release row, where links cannot be checked."""
     if not isinstance(guess, Links):
@@ -210,15 +215,6 @@ def distances(guess: Guesses, control: Guesses | None) -> dict[str, float]:
         found[f"{away}_control"] = float(np.median(control.distance))
         found["strangers_as_near"] = auc(-control.distance, -guess.distance)
     return found
-
-
-def aim_of(guess: Guesses | None) -> str:
-    """What the riskiest positions of a scored guess count: release rows, targets, candidates or people."""
-    if isinstance(guess, MembershipScores):
-        return "candidates"
-    if isinstance(guess, Predicates):
-        return "people"
-    return "targets" if isinstance(guess, Links | Secrets | Bounds | list) else "release"
 
 
 def story_of(attack: Attack | type[Attack]) -> str:
@@ -233,15 +229,14 @@ def share(value: float | None) -> float | None:
     return min(1.0, max(0.0, value))
 
 
-# Scoring without what cannot be a success: people whom the attacker was given, and rows that are no person's.
-
-
 def scored_apart(
     attack: Attack, guess: Guesses, case: Case, control: Guesses | None
 ) -> tuple[ScoredGuess | Abstain, Codes | None]:
-    """The score, and the release rows (or targets) it rests on where these are not all."""
-    given, truth, kept, everything = case.given_away(attack), case.truth, None, 0
-    narrowed = guess
+    """The score without what cannot be a success, people whom the attacker was given and rows that are no person's,
+    and the release rows (or targets) it rests on where these are not all."""
+    narrowed, truth, kept, everything = guess, case.truth, None, 0
+    lent = case.lent if "sample" in attack.knows and case.known.sample is None else case.lent[:0]
+    given = np.union1d(case.paired if "known_rows" in attack.knows else case.paired[:0], lent)
     if case.behind is not None and isinstance(guess, Values | Posteriors | Sources):
         apart = case.unowned | (np.isin(case.behind, given) if isinstance(guess, Values) else False)
         kept, everything = np.flatnonzero(~apart), len(apart)
@@ -270,9 +265,6 @@ def _placed(scored: Any, kept: Codes) -> Any:
     return replace(scored, riskiest=tuple(int(kept[position]) for position in scored.riskiest))
 
 
-# Another program's attack: guesses from a file, scored like all others.
-
-
 STORY = "Another program's attack: guesses of private values, read from a file."
 
 
@@ -284,9 +276,15 @@ def attempt_from_file(path: Path, case: Case) -> Attempt:
     if case.behind is None:
         return Attempt(name, STORY, (), not_applicable=NO_TRACE)
     X, guessed, encoding = _read_guesses(path, case)
-    kept = np.flatnonzero(~case.unowned)
-    scored = score_values(Values(np.clip(X[kept], 0.0, 1.0)), _of(_narrowed(case, encoding, guessed), kept))
-    scored = _placed(scored, kept)
+    kept, groups, control = np.flatnonzero(~case.unowned), case.encoding.groups, case.truth.control
+    slots = np.concatenate([np.arange(groups[number].start, groups[number].stop) for number in guessed])
+    truth = replace(
+        _of(case.truth, kept),
+        encoding=encoding,
+        rows=case.truth.rows[kept][:, slots],
+        control=None if control is None else control[:, slots],
+    )
+    scored = _placed(score_values(Values(np.clip(X[kept], 0.0, 1.0)), truth), kept)
     guess = Values(X) if len(guessed) == len(case.encoding.schema.private) else None
     return Attempt(name, STORY, (), guess=guess, scored=scored, kept=kept)
 
@@ -311,22 +309,6 @@ def _read_guesses(path: Path, case: Case) -> tuple[Matrix, list[int], Encoding]:
         raise TableError(f"{path} guesses no private column. Give at least one under its name in the original.")
     encoding = Encoding(Schema(tuple(schema.private[number] for number in guessed)))
     return recode(encoding, table, why=None)[case.positions], guessed, encoding
-
-
-def _narrowed(case: Case, encoding: Encoding, guessed: list[int]) -> Truth:
-    """The truth with the guessed columns only."""
-    groups = case.encoding.groups
-    slots = np.concatenate([np.arange(groups[number].start, groups[number].stop) for number in guessed])
-    control = case.truth.control
-    return replace(
-        case.truth,
-        encoding=encoding,
-        rows=case.truth.rows[:, slots],
-        control=None if control is None else control[:, slots],
-    )
-
-
-# The people of whom the release adds most to what anybody could guess, for the owner's eyes only.
 
 
 MOST_RECORDS = 20
@@ -378,9 +360,7 @@ def _found_by(attempts: list[Attempt], case: Case) -> dict[int, list[str]]:
     """For each record the attacks in whose worst 1% it is."""
     found: dict[int, list[str]] = {}
     for attempt in attempts:
-        positions = np.array(() if attempt.scored is None else attempt.scored.riskiest, dtype=np.int64)
-        records = case.records(aim_of(attempt.guess), positions) if len(positions) else positions
-        for record in dict.fromkeys(records.tolist()):
+        for record in attempt.exposed(case):
             found.setdefault(record, []).append(attempt.name)
     return found
 

@@ -112,11 +112,6 @@ class Case:
         return len(self.positions) < self.release_rows
 
     @property
-    def generalised(self) -> Flags | None:
-        """Which rows of `whole` have a cell that names a set of values; None where no column has any."""
-        return np.any([found.index >= 0 for found in self.sets.values()], axis=0) if self.sets else None
-
-    @property
     def rows_behind(self) -> Matrix | None:
         """The encoded source row behind every release row (n x d); no number where the row is no person's."""
         return None if self.behind is None else np.where(self.unowned[:, None], np.nan, self.people.X[self.behind])
@@ -190,32 +185,22 @@ class Case:
             return replace(self.known, sample=lent.X, sample_labels=lent.y)
         return self.known
 
-    def given_away(self, attack: Attack) -> Codes:
-        """Positions of the people whom this attack was given, who therefore cannot count among its successes."""
-        paired = self.paired if "known_rows" in attack.knows else self.paired[:0]
-        lent = self.lent if "sample" in attack.knows and self.known.sample is None else self.lent[:0]
-        return np.union1d(paired, lent)
-
-    def records(self, aim: str, positions: Codes) -> Codes:
-        """Row numbers in the original of release rows, targets or candidates (strangers among these are left out)."""
-        if aim == "candidates":
-            positions = self.candidates[positions[positions < len(self.candidates)]]
-        elif aim == "people":  # those of whom no row was drawn come after them
-            positions = positions[positions < len(self.people.X)]
-        elif aim == "targets":
-            positions = self.targets[positions]
-        else:
-            assert self.behind is not None
-            positions = self.behind[positions]
-        return self.people.numbers[positions]
-
 
 def read_people(table: Table, encoding: Encoding, wanted: Codes | None = None, unknown: str = REFUSE) -> People:
     """Encode a table block by block; of the rows, keep those whose numbers are `wanted` (sorted), or all."""
-    if isinstance(table, PicksRows):
-        return _fetched(table, encoding, wanted, unknown)
+    label = encoding.schema.label
+    if isinstance(table, PicksRows):  # rows lie with Spark's executors: only those that are audited come here
+        if wanted is None:
+            raise UsageError(
+                "--engine spark audits a release with its private match file, which says whose row is whose. Leave it "
+                "out."
+            )
+        rows, total = table.rows_at(wanted)
+        encoded = encoding.encode(rows, unknown=unknown)
+        codes = encoding.encode_label(rows) if label is not None and label.name in rows.column_names else None
+        return People(wanted[wanted < total], encoded.X, codes, total, encoded.unfit)
     unfit: Counter[str] = Counter()
-    labelled = encoding.schema.label is not None and encoding.schema.label.name in table.names
+    labelled = label is not None and label.name in table.names
     numbers: list[Codes] = []
     matrices: list[Matrix] = []
     labels: list[Codes] = []
@@ -238,19 +223,6 @@ def read_people(table: Table, encoding: Encoding, wanted: Codes | None = None, u
     X = np.concatenate(matrices) if matrices else np.empty((0, encoding.width))
     found = np.concatenate(numbers) if numbers else np.empty(0, dtype=np.int64)
     return People(found, X, np.concatenate(labels) if labels else None, first, unfit)
-
-
-def _fetched(table: PicksRows, encoding: Encoding, wanted: Codes | None, unknown: str) -> People:
-    """The same where the rows lie with Spark's executors: only those that are audited come here."""
-    if wanted is None:
-        raise UsageError(
-            "--engine spark audits a release with its private match file, which says whose row is whose. Leave it out."
-        )
-    rows, total = table.rows_at(wanted)
-    label = encoding.schema.label
-    encoded = encoding.encode(rows, unknown=unknown)
-    codes = encoding.encode_label(rows) if label is not None and label.name in rows.column_names else None
-    return People(wanted[wanted < total], encoded.X, codes, total, encoded.unfit)
 
 
 def read_holdout(table: Table, encoding: Encoding, unknown: str) -> tuple[People, int]:

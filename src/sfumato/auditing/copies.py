@@ -123,8 +123,8 @@ def _exact(restored: Matrix, count: Counter, case: Case) -> dict[str, Any]:
     What stands for a set of values may happen to be a person's value: a row with such a cell is no copy.
     """
     times = count(row_keys(restored))
-    if case.generalised is not None:
-        times = np.where(case.generalised, 0, times)
+    for sets in case.sets.values():
+        times = np.where(sets.index >= 0, 0, times)
     hits = int(np.count_nonzero(times))
     strangers = np.empty((0, 1)) if case.holdout is None else case.holdout.X
     return {
