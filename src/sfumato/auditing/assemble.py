@@ -18,19 +18,21 @@ from sfumato.noise import make_law
 from sfumato.table import Group, open_table
 from sfumato.table.filling import unfit_in_words, warn_of_unfit
 
-# What the adversary is taken to know of the noise: the card's word, or an estimate in the adversary's favour.
-
-
 NOTHING = 1e-12
 
 
 def known_noise(case: Case, population: Matrix) -> KnownNoise:
-    """The stated channels, an estimate in the place of each that is not stated; of a release without a card of all.
+    """What the adversary is taken to know of the noise: the stated channels, an estimate in the place of each that is
+    not stated; of a release without a card of all.
 
     `population`: people like those in the table. How far an operator other than addition moves a value depends on the
     value, so that the channels are tried on what they are given for these people.
     """
-    given, truth, people = _given(case, population), case.rows_behind, case.people.X
+    truth, people, given = case.rows_behind, case.people.X, np.zeros((1, case.Z.shape[1]))
+    if case.card is not None and case.is_guided:
+        given = case.card.made_by().map.apply(population)
+    elif case.affine is not None:
+        given = np.asarray(population @ case.affine[0].T + case.affine[1])
     if case.card is None:
         return KnownNoise.of(
             tuple(
@@ -52,15 +54,6 @@ def known_noise(case: Case, population: Matrix) -> KnownNoise:
             channel = Sampled(estimate, channel.reported) if channel.leaves_out else estimate
         found.append(channel)
     return KnownNoise.of(tuple(found), given)
-
-
-def _given(case: Case, population: Matrix) -> Matrix:
-    """What the channels are given for these people, as far as the map is known."""
-    if case.card is not None and case.is_guided:
-        return case.card.made_by().map.apply(population)
-    if case.affine is not None:
-        return np.asarray(population @ case.affine[0].T + case.affine[1])
-    return np.zeros((1, case.Z.shape[1]))
 
 
 def _generalised(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None, sets: Sets) -> Channel:
@@ -93,7 +86,14 @@ def _estimated(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) ->
         keep = float(same.mean())
         exact = group.width < 2 or keep >= 1.0
         return Exact(group.width) if exact else RandomizedResponse(max(keep, 1e-9), group.width)
-    variance = _variance(group, Z, people, truth)
+    after, before = present(group, Z), present(group, people if truth is None else truth)
+    if truth is not None:
+        both, variance = after & before, 0.0
+        if both.any():
+            variance = float(np.var(Z[both, group.start] - truth[both, group.start]))
+    else:
+        now, was = Z[after, group.start], people[before, group.start]
+        variance = float(max(0.0, now.var() - was.var())) if len(now) and len(was) else 0.0
     law = make_law("normal", scale=float(np.sqrt(variance))) if variance > NOTHING else None
     value: Channel = Exact() if law is None else Additive(law)
     if not group.has_indicator:
@@ -102,15 +102,6 @@ def _estimated(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) ->
         return OrMissing(value, 1.0)
     same = (Z[:, group.stop - 1] > 0.5) == (truth[:, group.stop - 1] > 0.5)
     return OrMissing(value, max(float(same.mean()), 1e-9))
-
-
-def _variance(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) -> float:
-    released, original = present(group, Z), present(group, people if truth is None else truth)
-    if truth is not None:
-        both = released & original
-        return float(np.var(Z[both, group.start] - truth[both, group.start])) if both.any() else 0.0
-    after, before = Z[released, group.start], people[original, group.start]
-    return float(max(0.0, after.var() - before.var())) if len(after) and len(before) else 0.0
 
 
 SAME_ORDER = "No private match file: comparing the rows showed that release and original are in the same order."
@@ -177,12 +168,25 @@ def choose_people(case: Case, rng: np.random.Generator, people: People | None = 
 
 
 def _choose_behind(case: Case, source: Codes, among: Codes, people: People | None, rng: np.random.Generator) -> None:
-    """The rows to audit and the people behind them, where it is known whose row is whose."""
-    most = case.options.max_rows
-    case.positions, numbers = _chosen(source, among, most, rng)
-    if people is not None and (source[among] < 0).any():  # who has no row is in the table all the same
-        others = np.setdiff1d(np.arange(len(people.X)), numbers)
-        numbers = np.union1d(numbers, others[sampled(len(others), max(0, most - len(numbers)), rng)])
+    """The rows to audit and the people behind them (by their row numbers, sorted), where it is known whose row is
+    whose."""
+    most, own = case.options.max_rows, source[among] >= 0
+    if own.all():
+        numbers = np.unique(source[source >= 0])
+        numbers = numbers[sampled(len(numbers), most, rng)]
+        case.positions = np.flatnonzero(np.isin(source, numbers))
+        if len(case.positions) > most:  # several release rows of one source
+            case.positions = case.positions[sampled(len(case.positions), most, rng)]
+            numbers = np.unique(source[case.positions])
+    else:  # an adversary sees the rows without a person too
+        share, parts = min(1.0, most / len(among)), (among[own], among[~own])
+        chosen = [part[sampled(len(part), max(2, int(share * len(part))), rng)] for part in parts]
+        case.positions = np.sort(np.concatenate(chosen))
+        found = source[case.positions]
+        numbers = np.unique(found[found >= 0])
+        if people is not None:  # who has no row is in the table all the same
+            others = np.setdiff1d(np.arange(len(people.X)), numbers)
+            numbers = np.union1d(numbers, others[sampled(len(others), max(0, most - len(numbers)), rng)])
     case.people = read_people(case.original, case.encoding, numbers) if people is None else people.take(numbers)
     if len(case.people.X) < len(numbers):
         raise TableError(
@@ -190,10 +194,10 @@ def _choose_behind(case: Case, source: Codes, among: Codes, people: People | Non
             "names later ones. Give the table that the release was made from."
         )
     case.undrawn = _undrawn(case, source, rng)
-    own = source[case.positions]
-    case.behind = np.where(own < 0, -1, np.searchsorted(numbers, own))
+    theirs = source[case.positions]
+    case.behind = np.where(theirs < 0, -1, np.searchsorted(numbers, theirs))
     if case.unowned.any():
-        case.notes.append(PARTLY.format(own=np.count_nonzero(own >= 0), rows=len(own)))
+        case.notes.append(PARTLY.format(own=np.count_nonzero(theirs >= 0), rows=len(theirs)))
 
 
 def _find_source(case: Case, people: Matrix, strangers: Matrix | None) -> Codes:
@@ -233,26 +237,6 @@ def _as_released(case: Case, X: Matrix) -> Matrix:
     return X[:, :0] if case.affine is None else np.asarray(X @ case.affine[0].T + case.affine[1])
 
 
-def _chosen(source: Codes, among: Codes, most: int, rng: np.random.Generator) -> tuple[Codes, Codes]:
-    """Positions of the release rows to audit, and the numbers of the original rows behind them (sorted)."""
-    numbers = np.unique(source[source >= 0])
-    if (source[among] < 0).any():  # an adversary sees the rows without a person too
-        own = source[among] >= 0
-        parts = [among[own], among[~own]]
-        share = min(1.0, most / len(among))
-        positions = np.sort(
-            np.concatenate([part[sampled(len(part), max(2, int(share * len(part))), rng)] for part in parts])
-        )
-        found = np.unique(source[positions])
-        return positions, found[found >= 0]
-    numbers = numbers[sampled(len(numbers), most, rng)]
-    positions = np.flatnonzero(np.isin(source, numbers))
-    if len(positions) > most:  # several release rows of one source
-        positions = positions[sampled(len(positions), most, rng)]
-        numbers = np.unique(source[positions])
-    return positions, numbers
-
-
 def _undrawn(case: Case, source: Codes, rng: np.random.Generator) -> People | None:
     """People of whom no row was released, where rows are drawn: they are in the table all the same.
 
@@ -261,9 +245,8 @@ def _undrawn(case: Case, source: Codes, rng: np.random.Generator) -> People | No
     made_by = None if case.card is None else find_mechanism(case.card.mechanism["name"])
     if case.card is None or made_by is None or not made_by.redraws:
         return None
-    mechanism = make_mechanism(made_by.name, dict(case.card.mechanism["parameters"]))
     drawn, total = np.unique(source), case.people.total
-    if mechanism.wanted(total) != case.card.rows:
+    if make_mechanism(made_by.name, dict(case.card.mechanism["parameters"])).wanted(total) != case.card.rows:
         case.notes.append(NOT_ALL_USED)
         return None
     never = np.setdiff1d(np.arange(total), drawn)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from scipy.special import logsumexp
 
-from sfumato.attacks.base import Knowledge, KnownNoise, Values
+from sfumato.attacks.base import Knowledge, Values
 from sfumato.attacks.bayes_window import BayesWindow
 from sfumato.attacks.column_beliefs import Beliefs, JointBeliefs
 from sfumato.attacks.like_people import Likely
@@ -56,61 +56,24 @@ class JointWindow(BayesWindow):
     """The adversary holds two releases of the same people, knows which rows belong together, multiplies what the
     channels of both say, and guesses the value that most of its belief lies within the scoring window of."""
 
-    def __init__(
-        self,
-        other: KnownNoise,
-        encoding: Encoding,
-        translate: Callable[[Matrix], Matrix],
-        first_tells: bool = True,
-        people: int = 1000,
-    ) -> None:
-        super().__init__(people=people)
-        self.other, self.encoding, self.translate, self.first_tells = other, encoding, translate, first_tells
+    def __init__(self, two: Case, translate: Callable[[Matrix], Matrix], first_tells: bool) -> None:
+        super().__init__(people=1000)
+        self.two, self.translate, self.first_tells = two, translate, first_tells
 
     def _beliefs(self, known: Knowledge, people: Likely) -> Beliefs:
         assert known.noise is not None
-        noise, other = known.noise.of_class(people.code), self.other.of_class(people.code)
-        encodings = (known.encoding, self.encoding)
-        return JointBeliefs((noise, other), encodings, people, self.cells, self.translate, self.first_tells)
+        assert self.two.noise is not None
+        noise = (known.noise.of_class(people.code), self.two.noise.of_class(people.code))
+        encodings = (known.encoding, self.two.encoding)
+        return JointBeliefs(noise, encodings, people, self.cells, self.translate, self.first_tells)
 
 
-@dataclass(frozen=True)
-class Together:
-    """What two releases give away of the people who are in both; all figures are successes of the same attack, with the
-    same prior, on the same columns and within the same window."""
+def attack_together(one: Case, two: Case, rng: np.random.Generator) -> dict[str, Any]:
+    """What two releases give away of the people who are in both; whose row is whose, the auditor knows from both traces.
 
-    people: int
-    first: float
-    second: float
-    both: float
-    baseline: float
-    differencing: float | None
-    """How well rows of the first whose people are not in the second can be told (0.5: not at all)."""
-    missing: int
-
-    def sentences(self) -> list[str]:
-        words = [
-            f"Two releases, attacked together: {self.people:,} audited people are in both. Bayes' rule with the "
-            f"noise of both gets {self.both:.3f} of their values, {self.first:.3f} with this release alone and "
-            f"{self.second:.3f} with the other alone; without them {self.baseline:.3f}"
-            + (f": {WORSE_THAN_GUESSING}." if self.both < self.baseline else ".")
-        ]
-        if self.differencing is None:
-            words.append("Everybody audited is in both releases, so that there is no difference to find.")
-        else:
-            words.append(
-                f"Differencing: {self.missing:,} audited people of this release are not in the other. Whoever "
-                f"compares all rows of both tells them from the rest with an area under the curve of "
-                f"{self.differencing:.3f} (0.5 is guessing, 1 is certain)."
-            )
-        return words
-
-    def to_dict(self) -> dict[str, Any]:
-        return dict(vars(self))
-
-
-def attack_together(one: Case, two: Case, rng: np.random.Generator) -> Together:
-    """Attack the people whom both releases have; whose row is whose, the auditor knows from both traces."""
+    All figures are successes of the same attack, with the same prior, on the same columns and within the same window.
+    differencing: how well rows of the first whose people are not in the second can be told (0.5: not at all).
+    """
     for case in (one, two):
         if case.behind is None or case.unowned.any() or case.noise is None:
             raise UsageError(
@@ -124,7 +87,6 @@ def attack_together(one: Case, two: Case, rng: np.random.Generator) -> Together:
     keys = _keys(one, two)
     assert one.behind is not None
     assert two.behind is not None
-    assert two.noise is not None
     own, theirs = keys[0][one.behind], keys[1][two.behind]  # who is behind every row
     usable = np.flatnonzero(~np.isin(one.behind, one.lent))
     theirs_usable = np.flatnonzero(~np.isin(two.behind, two.lent))
@@ -141,20 +103,20 @@ def attack_together(one: Case, two: Case, rng: np.random.Generator) -> Together:
     translate = translation(one.encoding, two.encoding)
     alone = _score(one, known, BayesWindow().guess(aligned), first)
     theirs_alone, together = (
-        _score(one, known, JointWindow(two.noise, two.encoding, translate, tells).guess(both), first)
-        for tells in (False, True)
+        _score(one, known, JointWindow(two, translate, tells).guess(both), first) for tells in (False, True)
     )
     left = ~np.isin(own, keys[1])
     gone = int(left[usable].sum())
-    return Together(
-        len(found),
-        alone.score,
-        theirs_alone.score,
-        together.score,
-        alone.baseline,
-        _differencing(one, two, translate, left, usable, rng) if FEWEST <= gone <= len(usable) - FEWEST else None,
-        gone,
-    )
+    told = FEWEST <= gone <= len(usable) - FEWEST
+    return {
+        "people": len(found),
+        "first": alone.score,
+        "second": theirs_alone.score,
+        "both": together.score,
+        "baseline": alone.baseline,
+        "differencing": _differencing(one, two, translate, left, usable, rng) if told else None,
+        "missing": gone,
+    }
 
 
 def translation(first: Encoding, second: Encoding) -> Callable[[Matrix], Matrix]:
@@ -255,7 +217,13 @@ class Audit:
         baseline that never saw the release and for a control group, the worst record, and `extra`: right minus right
         without the release, in points of 100. `note` says why an attack has no score. The frame has the same type as
         `original`."""
-        rows = [_row(attack) for attack in self.data["attacks"]]
+        rows = []
+        for attack in self.data["attacks"]:
+            low, high = attack["interval"] or (None, None)
+            note = f"failed: {attack['failed']}" if attack.get("failed") else None
+            if reason := attack.get("not_applicable"):
+                note = f"not applicable: {reason}"
+            rows.append({"attack": attack["name"], **attack, "low": low, "high": high, "note": note})
         types = {"attack": pa.string(), **dict.fromkeys(FIGURES, pa.float64()), "note": pa.string()}
         return as_frame(pa.Table.from_pylist(rows, schema=pa.schema(types)), self._kind)
 
@@ -305,14 +273,6 @@ class Audit:
     def save_report(self, path: Path | str) -> None:
         """Write one HTML page that a data steward can read, print and keep."""
         write_report(self.data, Path(path))
-
-
-def _row(attack: dict[str, Any]) -> dict[str, Any]:
-    low, high = attack["interval"] or (None, None)
-    reason = attack.get("not_applicable")
-    note = f"not applicable: {reason}" if reason else f"failed: {attack['failed']}" if attack.get("failed") else None
-    figures = {name: attack.get(name) for name in ("score", "baseline", "control", "worst", "extra")}
-    return {"attack": attack["name"], **figures, "low": low, "high": high, "note": note}
 
 
 @asks(AuditAsked)
@@ -401,8 +361,21 @@ def _together(case: Case, rng: np.random.Generator) -> dict[str, Any] | None:
     beside = options.beside if isinstance(options.beside, Release) else Release.open(options.beside)
     theirs = open_case(beside, replace(options, original=original, label=None, key=None), rng)
     found = attack_together(case, theirs, rng)
-    case.notes.extend(found.sentences())
-    return found.to_dict()
+    case.notes.append(
+        f"Two releases, attacked together: {found['people']:,} audited people are in both. Bayes' rule with the "
+        f"noise of both gets {found['both']:.3f} of their values, {found['first']:.3f} with this release alone and "
+        f"{found['second']:.3f} with the other alone; without them {found['baseline']:.3f}"
+        + (f": {WORSE_THAN_GUESSING}." if found["both"] < found["baseline"] else ".")
+    )
+    if found["differencing"] is None:
+        case.notes.append("Everybody audited is in both releases, so that there is no difference to find.")
+    else:
+        case.notes.append(
+            f"Differencing: {found['missing']:,} audited people of this release are not in the other. Whoever "
+            f"compares all rows of both tells them from the rest with an area under the curve of "
+            f"{found['differencing']:.3f} (0.5 is guessing, 1 is certain)."
+        )
+    return found
 
 
 def _settings(case: Case, attempts: list[Attempt]) -> dict[str, object]:

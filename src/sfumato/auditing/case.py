@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -59,8 +59,8 @@ class Case:
     their places among the rows that were read, which are `whole`, with the classes `whole_y`; release_rows: how many
     the release has. source: of every row of `whole` its row in the original, -1 where it is no person's, as far as can
     be told; None where that is unknown of all. affine: (A, c) as far as card and key tell; key_used: it came from a
-    secret key. released: the cells of a release without a card, as they stand; sets: of its columns whose cells name
-    sets of values, by the number of the group. people: original rows (m x d). behind: of every row of Z the position in
+    secret key. released: reads a release without a card, as it stands; sets: of its columns whose cells name sets
+    of values, by the number of the group. people: original rows (m x d). behind: of every row of Z the position in
     `people` of its source, or -1. undrawn: people of the table of whom no row was released, where rows are drawn.
     noise: what the card says of the channels, or an estimate; None where nothing is known. known: everything that an
     attacker could know; aside: the same aimed at people who are not in the table. targets, candidates: positions in
@@ -81,7 +81,7 @@ class Case:
     key_used: bool = False
     alignment: str = "trace"
     notes: list[str] = field(default_factory=list)
-    released: Table | None = None
+    released: Callable[[], Iterable[pa.RecordBatch | pa.Table]] | None = None
     sets: Mapping[int, Sets] = field(default_factory=dict)
     release_rows: int = 0
 

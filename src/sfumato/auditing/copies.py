@@ -324,7 +324,7 @@ def _sensitive(case: Case, quasi: tuple[str, ...]) -> tuple[str, ...]:
 def _released(case: Case, codes: CellCodes) -> Cells | None:
     """The cells as they were released; of a release with a card, as anybody could map them back."""
     if case.released is not None:
-        return codes.read(case.released.blocks())
+        return codes.read(case.released())
     restored = case.restored(case.whole)
     if restored is None:
         return None

@@ -98,15 +98,14 @@ def _with_card(release: Release, options: AuditAsked) -> Case:
     )
 
 
-# Line-ups: for some released rows the person behind each, among others of the same class.
-
-
 MOST_ROWS, MOST_PEOPLE = 300, 100
 """Line-ups, and people in each."""
 
 
 def line_up(case: Case, rng: np.random.Generator) -> tuple[Lineups, Codes] | tuple[None, None]:
-    """Line-ups and in each the place of the right one; nothing where it is unknown whose a row is.
+    """For some released rows the person behind each among others, and which one it is.
+
+    Nothing where it is unknown whose a row is.
 
     The others are strangers of the holdout, or of the table where there are too few: people whom the released label,
     which is public, does not tell apart from the right one.
@@ -146,11 +145,9 @@ def _pools(case: Case) -> dict[int, Matrix]:
     return found
 
 
-# How an adversary who knows a mechanism and its parameters makes releases of its own.
-
-
 def simulator_of(case: Case) -> Simulator | None:
-    """By the channels of the card where they are stated, else by running the mechanism on other people.
+    """How an adversary who knows a mechanism and its parameters makes releases of its own: by the channels of the card
+    where they are stated, else by running the mechanism on other people.
 
     None where that needs a secret, or an operator of the owner's own: the channels as far as they are known must do.
     """
@@ -209,7 +206,7 @@ OWN_SAMPLE = (
 
 def set_up(case: Case, rng: np.random.Generator) -> Case:
     """Give the attackers all they could have: the card, the strength of the noise, the ways of the population."""
-    people, holdout = case.people, case.holdout
+    people, holdout, width = case.people, case.holdout, case.encoding.width
     seen = np.arange(len(people.X)) if case.behind is None else np.unique(case.behind[~case.unowned])
     case.targets = seen[sampled(len(seen), MOST_TARGETS, rng)]
     aimed = people.take(case.targets)
@@ -218,6 +215,10 @@ def set_up(case: Case, rng: np.random.Generator) -> Case:
     pairs, images = _pairs(case, seen, rng)
     lineups, places = line_up(case, rng)
     population = people.X if holdout is None or len(holdout.X) < 2 else holdout.X
+    covariance = np.atleast_2d(np.cov(population, rowvar=False)) if len(population) > 1 else np.zeros((width, width))
+    guided = None if case.card is None else case.card.made_by().map
+    if isinstance(guided, Guided):
+        case.notes.append(GUIDED)
     case.known = Knowledge(
         release=case.Z,
         encoding=case.encoding,
@@ -226,7 +227,7 @@ def set_up(case: Case, rng: np.random.Generator) -> Case:
         transform=case.transform,
         noise=case.noise,
         noise_covariance=None if case.noise is None else case.noise.covariance(),
-        column_moments=moments_of(population),
+        column_moments=ColumnMoments(population.mean(axis=0), covariance),
         column_distributions=tuple(np.sort(population, axis=0).T),
         known_rows=pairs,
         sample=None if holdout is None else holdout.X,
@@ -238,7 +239,7 @@ def set_up(case: Case, rng: np.random.Generator) -> Case:
         targets=aimed.X,
         target_labels=aimed.y,
         images=images,
-        guided=known_guidance(case),
+        guided=guided if isinstance(guided, Guided | Staged) else None,
         lineups=lineups,
         simulator=simulator_of(case),
         label_keep=case.label_keep,
@@ -246,10 +247,9 @@ def set_up(case: Case, rng: np.random.Generator) -> Case:
     )
     if aside is not None:
         case.aside = replace(case.known, targets=aside.X, target_labels=aside.y, images=None)
-    rows_behind = case.rows_behind
     case.truth = Truth(
         encoding=case.encoding,
-        rows=people.X if rows_behind is None else rows_behind,
+        rows=people.X if case.rows_behind is None else case.rows_behind,
         control=case.known.sample,
         targets=aimed.X,
         control_targets=None if aside is None else aside.X,
@@ -300,22 +300,8 @@ def _pairs(case: Case, seen: Codes, rng: np.random.Generator) -> tuple[RowPairs 
     return RowPairs(people[case.paired], row_of[case.paired]), row_of[case.targets]
 
 
-def known_guidance(case: Case) -> Guided | Staged | None:
-    """How answers were projected, or stages guided, as the card states it; attacks then have exact posteriors."""
-    found = None if case.card is None else case.card.made_by().map
-    if isinstance(found, Guided):
-        case.notes.append(GUIDED)
-    return found if isinstance(found, Guided | Staged) else None
-
-
 def strangers_without_twins(people: Matrix, strangers: Matrix) -> Codes:
     """Positions of people whose record is not in the table: one that is identical to a member's is in it, whoever it
     belongs to."""
     codes = row_codes(np.vstack([people, strangers]))
     return np.flatnonzero(~np.isin(codes[len(people) :], codes[: len(people)]))
-
-
-def moments_of(X: Matrix) -> ColumnMoments:
-    """Mean and covariance of encoded columns."""
-    covariance = np.atleast_2d(np.cov(X, rowvar=False)) if len(X) > 1 else np.zeros((X.shape[1],) * 2)
-    return ColumnMoments(X.mean(axis=0), covariance)

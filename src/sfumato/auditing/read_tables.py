@@ -18,13 +18,12 @@ from sfumato.auditing.generalised import check_hierarchies, fill_in, sets_of, sp
 from sfumato.auditing.matching import same_order
 from sfumato.core.array_types import Codes
 from sfumato.core.errors import SchemaError, TableError
-from sfumato.table import Column, Encoding, Schema, Table, open_table
+from sfumato.table import Encoding, Schema, Table, open_table
 from sfumato.table.arrays import numbers, plain, text
 from sfumato.table.cell_sets import read_hierarchy
 from sfumato.table.column import nearest
 from sfumato.table.encoding import recode
 from sfumato.table.filling import MISSING_INSTEAD
-from sfumato.table.tables import MemoryTable
 
 # Releases of millions of rows: read as a sample of rows, in one pass, so that memory does not grow with the table.
 
@@ -53,26 +52,8 @@ class Reading:
     rows: int
 
 
-class RenamedTable(Table):
-    """A table under other names."""
-
-    def __init__(self, table: Table, names: Mapping[str, str]) -> None:
-        super().__init__(table.where)
-        self._table = table
-        self._names = [names.get(name, name) for name in table.names]
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        found = self._table.arrow_schema
-        return pa.schema([field.with_name(name) for field, name in zip(found, self._names, strict=True)])
-
-    @property
-    def rows(self) -> int | None:
-        return self._table.rows
-
-    def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:
-        for batch in self._table.blocks(rows):
-            yield batch.rename_columns(self._names)
+def _renamed(table: Table, names: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+    return (batch.rename_columns([names.get(name, name) for name in table.names]) for batch in table.blocks())
 
 
 def row_count(table: Table) -> int:
@@ -177,7 +158,6 @@ def case_from_tables(release: Any, options: AuditAsked, rng: np.random.Generator
     reading = read_sample(release, rows, options.max_rows, rng) if rows > LARGE else None
     released = release.read() if reading is None else reading.table
     released = released.rename_columns([back.get(name, name) for name in released.column_names])
-    as_released: Table = MemoryTable(released) if reading is None else RenamedTable(release, back)
     alignment, source = "trace", None
     if options.match is not None:
         alignment, source = "id", paired_by_id(original, released, options.match, notes)
@@ -188,10 +168,11 @@ def case_from_tables(release: Any, options: AuditAsked, rng: np.random.Generator
     plain_schema = original_schema(original, released, options, notes)
     check_hierarchies(hierarchies, plain_schema)
     split = split_off(released, plain_schema, hierarchies, next(iter(original.blocks())))
-    both = (_joined(column, split.table) for column in plain_schema.columns)
-    encoding = Encoding(Schema(tuple(both)))
-    sets = sets_of(split, encoding.groups, hierarchies)
-    y = _classes(split.table, encoding, notes)
+    encoding = Encoding(_joined(plain_schema, split.table))
+    sets, label = sets_of(split, encoding.groups, hierarchies), encoding.schema.label
+    if label is not None and label.name not in split.table.column_names:
+        notes.append(f"The release does not contain the label {label.name!r}.")
+        label = None
     notes.append(
         "No card: the release is taken column by column, and the attackers are given the actual strength of the "
         "change (normal noise, randomized response)."
@@ -207,27 +188,16 @@ def case_from_tables(release: Any, options: AuditAsked, rng: np.random.Generator
         encoding=encoding,
         original=original,
         Z=Z,
-        y=y,
+        y=None if label is None else encoding.encode_label(split.table),
         source=source,
         affine=(np.eye(encoding.width), np.zeros(encoding.width)),
         columnwise=True,
         alignment=alignment,
         notes=notes,
-        released=as_released,
+        released=lambda: _renamed(release, back) if reading is not None else [released],
         sets=sets,
     )
     return (case, None) if reading is None else _of_sample(case, reading, rng)
-
-
-def _classes(released: pa.Table, encoding: Encoding, notes: list[str]) -> Codes | None:
-    """The released labels, where there are any."""
-    label = encoding.schema.label
-    if label is None:
-        return None
-    if label.name not in released.column_names:
-        notes.append(f"The release does not contain the label {label.name!r}.")
-        return None
-    return encoding.encode_label(released)
 
 
 def _of_sample(case: Case, reading: Reading, rng: np.random.Generator) -> tuple[Case, People | None]:
@@ -277,7 +247,8 @@ def original_names(released: Sequence[str], original: Sequence[str], columns: Ma
 
 
 def original_schema(original: Table, released: pa.Table, options: AuditAsked, notes: list[str]) -> Schema:
-    """Kinds, bounds and categories of the original's columns that the release has.
+    """Kinds, bounds and categories of the original's columns that the release has and that can be audited; the notes
+    name the others.
 
     Bounds are the original's alone: noise widens the range of a release, and a guess would then count as near that is
     not near on the scale of the people.
@@ -285,19 +256,15 @@ def original_schema(original: Table, released: pa.Table, options: AuditAsked, no
     schema = schema_of(original, options.schema, options.label)
     if options.match is not None:
         schema = Schema(tuple(column for column in schema.columns if column.name != options.match))
-    return _shared(schema, [name for name in released.column_names if name != options.match], notes)
-
-
-def _shared(schema: Schema, released: Sequence[str], notes: list[str]) -> Schema:
-    """The columns that both tables have and that can be audited; the notes name the others."""
-    absent = [column.name for column in schema.private if column.name not in released]
+    names = [name for name in released.column_names if name != options.match]
+    absent = [column.name for column in schema.private if column.name not in names]
     if absent:
         notes.append(
             f"Columns of the original that the release does not have were left out: {', '.join(absent[:20])}. What it "
             "tells of them through the other columns was not tried."
         )
         schema = Schema(tuple(column for column in schema.columns if column.name not in absent))
-    extra = [name for name in released if name not in schema]
+    extra = [name for name in names if name not in schema]
     if extra:
         notes.append(f"Columns of the release that the original does not have were ignored: {', '.join(extra[:20])}.")
     if schema.dropped:
@@ -307,9 +274,13 @@ def _shared(schema: Schema, released: Sequence[str], notes: list[str]) -> Schema
     return Schema(tuple(column for column in schema.columns if column.role in ("private", "label")))
 
 
-def _joined(column: Column, released: pa.Table) -> Column:
-    """The column with the release's categories too. Empty cells are not added: they must be the original's own kind."""
-    if column.name not in released.column_names or column.kind != "categorical" or column.categories is None:
-        return column
-    words = pc.unique(text(plain(released[column.name]), column.name).drop_null()).to_pylist()
-    return replace(column, categories=(*column.categories, *sorted(set(words) - set(column.categories))))
+def _joined(schema: Schema, released: pa.Table) -> Schema:
+    """With the release's categories too. Empty cells are not added: they must be the original's own kind."""
+    columns = []
+    for column in schema.columns:
+        if column.name in released.column_names and column.kind == "categorical" and column.categories is not None:
+            words = pc.unique(text(plain(released[column.name]), column.name).drop_null()).to_pylist()
+            more = sorted(set(words) - set(column.categories))
+            column = replace(column, categories=(*column.categories, *more))
+        columns.append(column)
+    return Schema(tuple(columns))
