@@ -69,7 +69,7 @@ class JointWindow(BayesWindow):
 
 
 def attack_together(one: Case, two: Case, rng: np.random.Generator) -> dict[str, Any]:
-    """What two releases give away of the people who are in both; whose row is whose, the auditor knows from both traces.
+    """What two releases give away of the people in both; whose row is whose, the auditor knows from both traces.
 
     All figures are successes of the same attack, with the same prior, on the same columns and within the same window.
     differencing: how well rows of the first whose people are not in the second can be told (0.5: not at all).

@@ -7,8 +7,7 @@ people lie near each other too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,6 @@ from sfumato.attacks.metrics.privacy import proportion_interval
 from sfumato.auditing.case import Case, sampled
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import UsageError
-from sfumato.table import Encoding
 from sfumato.table.arrays import is_number, numbers, plain, text
 from sfumato.table.column import nearest
 from sfumato.table.filling import MISSING_INSTEAD
@@ -57,52 +55,43 @@ def copies(case: Case) -> dict[str, Any]:
     if np.isnan(restored).any():
         return {"not_applicable": NOT_REPORTED}
     rng = np.random.default_rng((case.options.seed, 2))
-    count, reference = _read_original(case, sampled(case.people.total, MOST_REFERENCE, rng))
+    count, reference = _counter(case, sampled(case.people.total, MOST_REFERENCE, rng))
     return {"exact": _exact(restored, count, case), "near": _near(restored, reference, case, rng)}
 
 
-def _read_original(case: Case, wanted: npt.NDArray[np.int64]) -> tuple[Counter, Matrix]:
+def _counter(case: Case, wanted: npt.NDArray[np.int64]) -> tuple[Counter, Matrix]:
     """What counts the records of the original with given keys, and the records at the wanted places."""
-    if isinstance(case.original, PicksRows):
-        rows, _ = case.original.rows_at(wanted)
-        return _among_those_of(case.original, case.encoding), case.encoding.encode(rows, unknown=MISSING_INSTEAD).X
-    keys, found, first = [], [], 0
-    for batch in case.original.blocks():
-        X = case.encoding.encode(batch, unknown=MISSING_INSTEAD, first_row=first).X
-        keys.append(row_keys(X))
-        found.append(X[wanted[(wanted >= first) & (wanted < first + len(X))] - first])
+    table, encoding = case.original, case.encoding
+    if isinstance(table, PicksRows):  # rows lie in several places: each counts its own, and counts add up
+        rows, _ = table.rows_at(wanted)
+
+        def count_there(asked: Keys) -> Codes:
+            different, place = np.unique(asked, return_inverse=True)
+
+            def observe(batches: Iterator[pa.RecordBatch]) -> Codes:
+                total = np.zeros(len(different), dtype=np.int64)
+                for batch in batches:
+                    keys = row_keys(encoding.encode(batch, unknown=MISSING_INSTEAD).X)
+                    at = np.minimum(np.searchsorted(different, keys), len(different) - 1)
+                    total += np.bincount(at[different[at] == keys], minlength=len(different))
+                return total
+
+            return np.asarray(table.gather(observe, np.add, lambda found: found)[place])
+
+        return count_there, encoding.encode(rows, unknown=MISSING_INSTEAD).X
+    all_keys, records, first = [], [], 0
+    for batch in table.blocks():
+        X = encoding.encode(batch, unknown=MISSING_INSTEAD, first_row=first).X
+        all_keys.append(row_keys(X))
+        records.append(X[wanted[(wanted >= first) & (wanted < first + len(X))] - first])
         first += len(X)
-    return _among(np.concatenate(keys)), np.vstack(found)
-
-
-def _among(keys: Keys) -> Counter:
-    """How many of these keys equal each that is asked for."""
-    known, times = np.unique(keys, return_counts=True)
+    known, times = np.unique(np.concatenate(all_keys), return_counts=True)
 
     def count(asked: Keys) -> Codes:
         place = np.minimum(np.searchsorted(known, asked), len(known) - 1)
         return np.where(known[place] == asked, times[place], 0)
 
-    return count
-
-
-def _among_those_of(table: PicksRows, encoding: Encoding) -> Counter:
-    """The same where the rows lie in several places: each counts its own, and counts add up."""
-
-    def count(asked: Keys) -> Codes:
-        different, place = np.unique(asked, return_inverse=True)
-
-        def observe(batches: Iterator[pa.RecordBatch]) -> Codes:
-            total = np.zeros(len(different), dtype=np.int64)
-            for batch in batches:
-                keys = row_keys(encoding.encode(batch, unknown=MISSING_INSTEAD).X)
-                at = np.minimum(np.searchsorted(different, keys), len(different) - 1)
-                total += np.bincount(at[different[at] == keys], minlength=len(different))
-            return total
-
-        return np.asarray(table.gather(observe, np.add, lambda found: found)[place])
-
-    return count
+    return count, np.vstack(records)
 
 
 def row_keys(X: Matrix) -> Keys:
@@ -198,16 +187,8 @@ def _quantiles(values: Floats) -> dict[str, float]:
 
 # Who stands out by what others may know already: crowds of alike rows in the release, and in the original.
 
-
-# Cells of some columns as codes, read block by block: a word is a value, and a number is one too.
-
-
-@dataclass(frozen=True)
-class Cells:
-    """Codes of each column that a table has, and the columns whose codes are ranks of numbers."""
-
-    codes: Mapping[str, Codes]
-    ordered: frozenset[str]
+Cells = tuple[Mapping[str, Codes], Collection[str]]
+"""Codes of each column that a table has, and the columns whose codes are ranks of numbers."""
 
 
 class CellCodes:
@@ -219,17 +200,15 @@ class CellCodes:
     """
 
     def __init__(self, quasi: Sequence[str], sensitive: Sequence[str]) -> None:
-        self._quasi, self._names = frozenset(quasi), (*quasi, *sensitive)
-        self._known: dict[str, dict[str | None, int]] = {name: {} for name in self._names}
+        self._quasi = frozenset(quasi)
+        self._known: dict[str, dict[str | None, int]] = {name: {} for name in (*quasi, *sensitive)}
 
     def read(self, blocks: Iterable[pa.RecordBatch | pa.Table]) -> Cells:
-        """All cells of the named columns."""
+        """All cells of the named columns, block by block."""
         codes: dict[str, list[Codes]] = {}
         values: dict[str, list[Matrix]] = {}
         for block in blocks:
-            for name in self._names:
-                if name not in block.schema.names:
-                    continue
+            for name in self._known.keys() & {*block.schema.names}:
                 array = plain(block.column(name))
                 if name not in self._quasi and is_number(array.type):
                     found, empty = numbers(array, name)
@@ -237,19 +216,16 @@ class CellCodes:
                 else:
                     codes.setdefault(name, []).append(self._coded(name, array))
         ranked = {name: _numbered(np.concatenate(parts)) for name, parts in values.items()}  # an empty cell comes last
-        return Cells({name: np.concatenate(parts) for name, parts in codes.items()} | ranked, frozenset(ranked))
+        return {name: np.concatenate(parts) for name, parts in codes.items()} | ranked, ranked.keys()
 
     def _coded(self, name: str, array: pa.Array) -> Codes:
+        known = self._known[name]
         if pa.types.is_null(array.type):
-            return np.full(len(array), self._number(name, None), dtype=np.int64)
+            return np.full(len(array), known.setdefault(None, len(known)), dtype=np.int64)
         encoded = array.dictionary_encode("encode")
         words = text(encoded.dictionary, name).to_pylist()
-        here = np.array([self._number(name, word) for word in words], dtype=np.int64)
+        here = np.array([known.setdefault(word, len(known)) for word in words], dtype=np.int64)
         return np.asarray(here[encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)])
-
-    def _number(self, name: str, word: str | None) -> int:
-        known = self._known[name]
-        return known.setdefault(word, len(known))
 
 
 def _numbered(values: npt.NDArray[Any]) -> Codes:
@@ -264,36 +240,60 @@ MOST_SENSITIVE = 20
 
 def uniqueness(case: Case) -> dict[str, Any] | None:
     """k-anonymity, uniques, l-diversity and t-closeness; None where no quasi-identifier was named."""
-    quasi = quasi_identifiers(case)
+    quasi, population = quasi_identifiers(case), case.options.population
     if not quasi:
         return None
+    found: dict[str, Any] = {"quasi_identifiers": list(quasi)}
     if isinstance(case.original, PicksRows):
-        return {"quasi_identifiers": list(quasi), "not_applicable": "crowds are not counted with --engine spark"}
-    sensitive = _sensitive(case, quasi)
-    codes = CellCodes(quasi, sensitive)
-    released = _released(case, codes)
+        return {**found, "not_applicable": "crowds are not counted with --engine spark"}
+    label, sensitive = case.encoding.schema.label, tuple(case.options.sensitive or ())
+    if not sensitive and label is not None and label.name not in quasi:
+        sensitive = (label.name,)
+    elif not sensitive:
+        names = (column.name for column in case.encoding.schema.private)
+        sensitive = tuple(name for name in names if name not in quasi)[:MOST_SENSITIVE]
+    released = as_released(case)
     if released is None:
-        return {"quasi_identifiers": list(quasi), "not_applicable": "the release mixes columns by a secret key"}
-    left_out = [name for name in quasi if name not in released.codes]
-    quasi = tuple(name for name in quasi if name in released.codes)
+        return {**found, "not_applicable": "the release mixes columns by a secret key"}
+    codes = CellCodes(quasi, sensitive)
+    after = codes.read(released)
+    left_out = [name for name in quasi if name not in after[0]]
+    quasi = tuple(name for name in quasi if name in after[0])
     if not quasi:
         raise UsageError("The release has none of the columns that --quasi-identifiers names.")
-    original = codes.read(case.original.blocks())
-    people = len(original.codes[quasi[0]])
-    if case.options.population is not None and case.options.population < people:
+    before = codes.read(case.original.blocks())
+    people = len(before[0][quasi[0]])
+    if population is not None and population < people:
         raise UsageError(
-            f"--population {case.options.population} is less than the {people} people of the original. "
+            f"--population {population} is less than the {people} people of the original. "
             "Give the number of all people that they are a sample of."
         )
+    # Rows of the original that are alone there, and whose very cells stand alone in the release too.
+    both = crowd_numbers([np.concatenate([before[0][name], after[0][name]]) for name in quasi])
+    alone = [np.bincount(part, minlength=int(both.max()) + 1) == 1 for part in (both[:people], both[people:])]
     return {
         "quasi_identifiers": list(quasi),
         "left_out": left_out,
-        "population": case.options.population,
+        "population": population,
         "c": RECURSIVE_C,
-        "release": _told(released, quasi, sensitive, case.options.population),
-        "original": _told(original, quasi, sensitive, case.options.population),
-        "still_unique": _still_unique(released.codes, original.codes, quasi),
+        "release": _told(after, quasi, sensitive, population),
+        "original": _told(before, quasi, sensitive, population),
+        "still_unique": float((alone[0] & alone[1]).sum() / people),
     }
+
+
+def as_released(case: Case) -> Iterable[pa.RecordBatch | pa.Table] | None:
+    """The cells as they were released; of a release with a card, as anybody could map them back."""
+    if case.released is not None:
+        return case.released()
+    restored, label = case.restored(case.whole), case.encoding.schema.label
+    if restored is None:
+        return None
+    table = case.encoding.decode(restored)
+    if label is not None and case.whole_y is not None:
+        names = pa.array(label.categories, pa.string())
+        table = table.append_column(label.name, names.take(pa.array(case.whole_y)))
+    return [table]
 
 
 def quasi_identifiers(case: Case) -> tuple[str, ...]:
@@ -310,34 +310,9 @@ def quasi_identifiers(case: Case) -> tuple[str, ...]:
     return tuple(dict.fromkeys(case.options.quasi_identifiers))
 
 
-def _sensitive(case: Case, quasi: tuple[str, ...]) -> tuple[str, ...]:
-    """As asked, else the label, else every column that is no quasi-identifier."""
-    if case.options.sensitive:
-        return tuple(case.options.sensitive)
-    label = case.encoding.schema.label
-    if label is not None and label.name not in quasi:
-        return (label.name,)
-    names = [column.name for column in case.encoding.schema.private]
-    return tuple(name for name in names if name not in quasi)[:MOST_SENSITIVE]
-
-
-def _released(case: Case, codes: CellCodes) -> Cells | None:
-    """The cells as they were released; of a release with a card, as anybody could map them back."""
-    if case.released is not None:
-        return codes.read(case.released())
-    restored = case.restored(case.whole)
-    if restored is None:
-        return None
-    table = case.encoding.decode(restored)
-    label = case.encoding.schema.label
-    if label is not None and case.whole_y is not None:
-        names = pa.array(label.categories, pa.string())
-        table = table.append_column(label.name, names.take(pa.array(case.whole_y)))
-    return codes.read([table])
-
-
 def _told(cells: Cells, quasi: tuple[str, ...], sensitive: tuple[str, ...], population: int | None) -> dict[str, Any]:
-    columns = [_numbered(cells.codes[name]) for name in quasi]
+    codes, ordered = cells
+    columns = [_numbered(codes[name]) for name in quasi]
     crowd = crowd_numbers(columns)
     sizes = crowd_sizes(crowd)
     of_row = sizes[crowd]
@@ -347,28 +322,19 @@ def _told(cells: Cells, quasi: tuple[str, ...], sensitive: tuple[str, ...], popu
         "k": int(sizes.min()),
         "unique": float((of_row == 1).mean()),
         "below": {str(size): float((of_row < size).mean()) for size in SMALL},
-        "sensitive": [_of_sensitive(name, crowd, cells) for name in sensitive if name in cells.codes],
+        "sensitive": [],
         "pitman": None,
         "log_linear": None,
     }
+    for name in sensitive:
+        if name in codes:
+            shown, by_rank = _numbered(codes[name]), name in ordered
+            far = closeness(crowd, shown, ordered=by_rank)
+            diverse = diversity(crowd, shown)._asdict()
+            told = {"name": name, "ordered": by_rank, **diverse, "t": far.largest, "t_mean": far.mean}
+            found["sensitive"].append(told)
     if population is not None and population >= len(crowd):
         by_size, by_model = pitman(sizes, population), log_linear(columns, population)
         found["pitman"] = None if by_size is None else by_size._asdict()
         found["log_linear"] = None if by_model is None else by_model._asdict()
     return found
-
-
-def _of_sensitive(name: str, crowd: Codes, cells: Cells) -> dict[str, Any]:
-    ordered, shown = name in cells.ordered, _numbered(cells.codes[name])
-    far = closeness(crowd, shown, ordered=ordered)
-    diverse = diversity(crowd, shown)._asdict()
-    return {"name": name, "ordered": ordered, **diverse, "t": far.largest, "t_mean": far.mean}
-
-
-def _still_unique(released: Mapping[str, Codes], original: Mapping[str, Codes], quasi: tuple[str, ...]) -> float:
-    """Share of the original's rows that are alone there, and whose very cells stand alone in the release too."""
-    size = len(next(iter(original.values())))
-    both = crowd_numbers([np.concatenate([original[name], released[name]]) for name in quasi])
-    count = int(both.max()) + 1
-    before, after = np.bincount(both[:size], minlength=count), np.bincount(both[size:], minlength=count)
-    return float(((before == 1) & (after == 1)).sum() / size)
