@@ -93,9 +93,8 @@ Row = dict[str, Any]
 def tidy_table(audit: dict[str, Any]) -> pa.Table:
     """kind: attack, measure, utility, distribution, correlation, copies, uniqueness or fidelity; attack: its name (of a
     utility: the classifier). What was not measured has no row."""
-    parts = (_attacks, _measures, _utility, _distances, _copies, _uniqueness, _fidelity)
-    rows = [row for part in parts for row in part(audit) if row["value"] is not None]
-    return pa.Table.from_pylist(rows, schema=SCHEMA)
+    rows = [row for part in (_attacks, _measures, _copies, _uniqueness, _fidelity) for row in part(audit)]
+    return pa.Table.from_pylist([row for row in rows if row["value"] is not None], schema=SCHEMA)
 
 
 def _row(kind: str, metric: str, value: Any, ends: Sequence[float | None] | None = None, **more: Any) -> Row:
@@ -134,18 +133,12 @@ def _measures(audit: dict[str, Any]) -> Iterator[Row]:
     for column in found.get("channels") or ():
         yield _row("measure", "privacy-loss", column["privacy_loss"], column=column["name"])
     yield _row("measure", "density-gap", (found.get("density_gap") or {}).get("loss"))
-
-
-def _utility(audit: dict[str, Any]) -> Iterator[Row]:
     for entry in audit["utility"]:
-        name = {"attack": entry["classifier"]}
-        yield _row("utility", "accuracy-original", entry["original"], **name)
-        yield _row("utility", "accuracy-release", entry["release"], **name, baseline=entry["original"])
-        yield _row("utility", "accuracy-commonest-class", entry.get("commonest"), **name)
-        yield _row("utility", "phi", entry["phi"], entry["interval"], **name)
-
-
-def _distances(audit: dict[str, Any]) -> Iterator[Row]:
+        learner = {"attack": entry["classifier"]}
+        yield _row("utility", "accuracy-original", entry["original"], **learner)
+        yield _row("utility", "accuracy-release", entry["release"], **learner, baseline=entry["original"])
+        yield _row("utility", "accuracy-commonest-class", entry.get("commonest"), **learner)
+        yield _row("utility", "phi", entry["phi"], entry["interval"], **learner)
     for entry in audit["distributions"]:
         for metric in ("ks", "wasserstein", "total_variation"):
             yield _row("distribution", metric, entry.get(metric), column=entry["name"])
@@ -207,11 +200,10 @@ def document(case: Case, parts: Mapping[str, Any]) -> dict[str, Any]:
     label = "none" if case.y is None else "exact"
     unknown = ThreatModel.of(label=label, rows=f"{case.release_rows:,}", learned_bounds=False).to_dict()
     adversary = "Holds the whole release, and is assumed to know how strongly each column was changed."
-    attacks = parts["attacks"]
     shown = {
-        "extra": extra_dict(attacks, options.limit),
+        "extra": extra_dict(parts["attacks"], options.limit),
         **parts,
-        "attacks": [with_extra(entry) for entry in attacks],
+        "attacks": [with_extra(entry) for entry in parts["attacks"]],
         "notes": list(case.notes),
     }
     notice = PRIVATE
@@ -220,35 +212,26 @@ def document(case: Case, parts: Mapping[str, Any]) -> dict[str, Any]:
         crowds = shown["uniqueness"]
         shown |= {"riskiest": [], "uniqueness": crowds and {**crowds, "original": None}}
         shown = published(shown if options.with_audit else released_alone(shown), card=card is not None)
-    whole: dict[str, Any] = finite(
-        {
-            "private": not options.public,
-            "notice": notice,
-            "format": FORMAT,
-            "version": VERSION,
-            "release": _release(case),
-            "guarantee": None
-            if card is None
-            else card.stated_guarantee().to_dict() | {"words": card.guarantee["words"]},
-            "threat_model": {**unknown, "adversary": [adversary]} if card is None else dict(card.threat_model),
-            **{name: part for name, part in shown.items() if part is not None},
-            "versions": {"sfumato": __version__},
-        }
-    )
-    return whole
-
-
-def _release(case: Case) -> dict[str, Any]:
-    card = case.card
-    return {
-        "rows": case.release_rows,
-        "columns": case.Z.shape[1],
-        "source_columns": [column.name for column in case.encoding.schema.private],
-        "label": None if case.encoding.schema.label is None else case.encoding.schema.label.name,
-        "columnwise": case.columnwise,
-        "card": card is not None,
-        **(stated(card) if card is not None else NOTHING_STATED),
+    whole = {
+        "private": not options.public,
+        "notice": notice,
+        "format": FORMAT,
+        "version": VERSION,
+        "release": {
+            "rows": case.release_rows,
+            "columns": case.Z.shape[1],
+            "source_columns": [column.name for column in case.encoding.schema.private],
+            "label": None if case.encoding.schema.label is None else case.encoding.schema.label.name,
+            "columnwise": case.columnwise,
+            "card": card is not None,
+            **(stated(card) if card is not None else NOTHING_STATED),
+        },
+        "guarantee": card and card.stated_guarantee().to_dict() | {"words": card.guarantee["words"]},
+        "threat_model": {**unknown, "adversary": [adversary]} if card is None else dict(card.threat_model),
+        **{name: part for name, part in shown.items() if part is not None},
+        "versions": {"sfumato": __version__},
     }
+    return {name: finite(part) for name, part in whole.items()}
 
 
 def stated(card: Card) -> dict[str, Any]:
