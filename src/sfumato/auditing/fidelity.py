@@ -27,9 +27,6 @@ from sfumato.learn.mining.seen import Part, see
 from sfumato.release.source import in_order
 from sfumato.table import Encoding, Group
 
-# What learners make of a release: can one tell its rows from real ones, and does it teach what real rows teach?
-
-
 FOLDS = 3
 LEAST_ROWS = 30
 MOST_TARGETS = 4
@@ -62,34 +59,28 @@ def told_targets(
 
     `labels`: of the rows of the release and of the original.
     """
-    release, original = compared["release"], compared["original"]
-    label = encoding.schema.label
-    if label is not None and labels[0] is not None and labels[1] is not None and holdout.y is not None:
-        tasks = [(label.name, True, (release, labels[0]), (original, labels[1]), (holdout.X, holdout.y))]
-    else:
-        groups = spread(encoding.groups, MOST_TARGETS) if len(encoding.groups) > 1 else ()
-        tasks = [_of_column(group, release, original, holdout.X) for group in groups]
-    return [found for task in tasks if (found := _compared(*task, seed)) is not None]
-
-
-def _of_column(group: Group, *tables: Matrix) -> tuple[Any, ...]:
-    """The column of each table as what is to be predicted, from the others."""
-    others = np.ones(tables[0].shape[1], dtype=bool)
-    others[group.slice] = False
-    parts = [(X[:, others], X[:, group.slice].argmax(axis=1) if group.is_onehot else X[:, group.start]) for X in tables]
-    return group.column.name, group.is_onehot, *parts
-
-
-def _compared(name: str, classes: bool, release: Any, original: Any, test: Any, seed: int) -> dict[str, Any] | None:
-    if min(len(part[0]) for part in (release, original, test)) < LEAST_ROWS or np.ptp(test[1]) == 0:
-        return None
-    return {
-        "name": name,
-        "measure": "accuracy" if classes else "R2",
-        "release": _score(release, test, classes, seed),
-        "original": _score(original, test, classes, seed),
-        "usual": float(np.bincount(test[1]).max() / len(test[1])) if classes else 0.0,
-    }
+    tables = compared["release"], compared["original"], holdout.X
+    label, classes = encoding.schema.label, (*labels, holdout.y)
+    tasks: list[tuple[str, bool, list[tuple[Matrix, Any]]]] = []
+    if label is not None and all(one is not None for one in classes):
+        tasks.append((label.name, True, list(zip(tables, classes, strict=True))))
+    else:  # a column from the others
+        for group in spread(encoding.groups, MOST_TARGETS) if len(encoding.groups) > 1 else ():
+            others = np.delete(np.arange(encoding.width), group.slice)
+            wanted = [X[:, group.slice].argmax(axis=1) if group.is_onehot else X[:, group.start] for X in tables]
+            parts = [(X[:, others], y) for X, y in zip(tables, wanted, strict=True)]
+            tasks.append((group.column.name, group.is_onehot, parts))
+    return [
+        {
+            "name": name,
+            "measure": "accuracy" if is_class else "R2",
+            "release": _score(release, test, is_class, seed),
+            "original": _score(original, test, is_class, seed),
+            "usual": float(np.bincount(test[1]).max() / len(test[1])) if is_class else 0.0,
+        }
+        for name, is_class, (release, original, test) in tasks
+        if min(len(part[0]) for part in (release, original, test)) >= LEAST_ROWS and np.ptp(test[1]) > 0
+    ]
 
 
 def _score(train: tuple[Matrix, Any], test: tuple[Matrix, Any], classes: bool, seed: int) -> float:
@@ -97,11 +88,7 @@ def _score(train: tuple[Matrix, Any], test: tuple[Matrix, Any], classes: bool, s
     if np.ptp(train[1]) == 0:
         return float(np.mean(test[1] == train[1][0])) if classes else 0.0
     kind = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
-    model = kind(random_state=seed, **SETTINGS).fit(*train)
-    return float(model.score(*test))
-
-
-# What is left of the original's clusters: for an audit that was asked for them.
+    return float(kind(random_state=seed, **SETTINGS).fit(*train).score(*test))
 
 
 CLUSTERED_ROWS = 3_000
@@ -177,20 +164,11 @@ def fidelity(case: Case) -> dict[str, Any]:
     else:
         yardstick = holdout.X[sampled(len(holdout.X), MOST_ROWS, rng)]
     against = "original" if holdout is None else "holdout"
-    found = {"against": against, "rows": len(rows), **_distances(yardstick, compared, encoding)}
-    if case.options.splits:
-        found["discriminator"] = {name: discriminator(X, yardstick, seed) for name, X in compared.items()}
-    if case.options.splits and holdout is not None:
-        labels = [None if y is None else y[some] for y, some in ((case.y, rows), (case.people.y, people))]
-        found["targets"] = told_targets(compared, holdout, labels, encoding, seed)
-    return found
-
-
-def _distances(yardstick: Matrix, compared: dict[str, Matrix], encoding: Encoding) -> dict[str, Any]:
-    """How far columns, pairs and correlations of each table are from the yardstick's."""
     columns = {name: marginals(yardstick, X, encoding) for name, X in compared.items()}
     usual = associations(yardstick, encoding)
-    return {
+    found: dict[str, Any] = {
+        "against": against,
+        "rows": len(rows),
         "columns": [
             {
                 "name": group.column.name,
@@ -203,6 +181,12 @@ def _distances(yardstick: Matrix, compared: dict[str, Matrix], encoding: Encodin
         "pairs": {name: pair_distance(yardstick, X, encoding) for name, X in compared.items()},
         "correlations": {name: correlation_distance(usual, associations(X, encoding)) for name, X in compared.items()},
     }
+    if case.options.splits:
+        found["discriminator"] = {name: discriminator(X, yardstick, seed) for name, X in compared.items()}
+    if case.options.splits and holdout is not None:
+        labels = [None if y is None else y[some] for y, some in ((case.y, rows), (case.people.y, people))]
+        found["targets"] = told_targets(compared, holdout, labels, encoding, seed)
+    return found
 
 
 def marginals(first: Matrix, second: Matrix, encoding: Encoding) -> list[float]:
@@ -256,9 +240,6 @@ def spread(groups: Sequence[Group], most: int = MOST_COLUMNS) -> list[Group]:
     return [groups[i] for i in np.linspace(0, len(groups) - 1, min(most, len(groups))).astype(int)]
 
 
-# Original against release, one column at a time and two together, as the pages draw them.
-
-
 BARS = 30
 """Of a histogram."""
 MOST_PAIRED = 5_000
@@ -278,43 +259,50 @@ def distributions(case: Case) -> list[dict[str, Any]]:
 
 
 def _distribution(case: Case, group: Group, restored: Matrix) -> dict[str, Any]:
-    before, after = case.people.X[:, group.slice], restored[:, group.slice]
+    public, before, after = case.options.public, case.people.X[:, group.slice], restored[:, group.slice]
     found: dict[str, Any] = {"name": group.column.name, "kind": group.column.kind}
     told = ~np.isnan(after[:, 0])
     if not told.all():
         found["reported"] = float(told.mean())
     learned = case.card is None or group.column.source == "learned"  # then the bounds are people's values
-    if group.is_onehot:
-        return found | _of_categories(case, group, before, after[told], learned)
-    return found | _of_numbers(case, group, case.people.X, restored, learned)
-
-
-def _of_categories(case: Case, group: Group, before: Matrix, after: Matrix, learned: bool) -> dict[str, Any]:
-    counts, released = _counts(before), _counts(after)
-    moved = total_variation(counts / len(before), released / len(after)) if len(after) else None
-    keep = (released > 0) | (not (case.options.public and learned))  # others that only the original has stay private
+    if not group.is_onehot:
+        return found | _of_numbers(case, group, restored, public and learned)
+    counts, released = (np.bincount(X.argmax(axis=1), minlength=group.width) for X in (before, after[told]))
+    moved = total_variation(counts / len(before), released / told.sum()) if told.any() else None
+    keep = (released > 0) | (not (public and learned))  # others that only the original has stay private
     return {
+        **found,
         "categories": [slot for slot, shown in zip(group.slots, keep, strict=True) if shown],
-        "original": None if case.options.public else counts[keep].tolist(),
+        "original": None if public else counts[keep].tolist(),
         "release": released[keep].tolist(),
         "total_variation": moved,
         "distance": moved,
     }
 
 
-def _of_numbers(case: Case, group: Group, before: Matrix, after: Matrix, learned: bool) -> dict[str, Any]:
-    public, (low, high) = case.options.public, group.column.bounds
-    there, shown = (X[present(group, X), group.start] for X in (before, after))
-    edges = _edges(shown, public and learned)
+def _of_numbers(case: Case, group: Group, restored: Matrix, release_only: bool) -> dict[str, Any]:
+    """`release_only`: the bins may tell nothing of the original's range."""
+    public, people = case.options.public, case.people.X
+    there, shown = (X[present(group, X), group.start] for X in (people, restored))
+    # Equal bins over the column's bounds and nearly all of the release; values beyond fall into the outer bins.
+    first, last = (np.inf, -np.inf) if release_only else (0.0, 1.0)
+    if len(shown):
+        tails = np.quantile(shown, [0.01, 0.99])
+        first, last = min(first, float(tails[0])), max(last, float(tails[1]))
+    if not first < last:
+        middle = first if np.isfinite(first) else 0.5
+        first, last = middle - 0.5, middle + 0.5
+    edges, (low, high) = np.linspace(first, last, BARS + 1), group.column.bounds
+    counts = [np.histogram(np.clip(values, first, last), bins=edges)[0].tolist() for values in (there, shown)]
     found: dict[str, Any] = {
         "edges": (low + edges * (high - low)).tolist(),
-        "original": None if public else _histogram(there, edges),
-        "release": _histogram(shown, edges),
+        "original": None if public else counts[0],
+        "release": counts[1],
     }
     if group.has_indicator:
         found["missing"] = {
-            "original": None if public else float(1 - len(there) / len(before)),
-            "release": float(1 - len(shown) / len(after)),
+            "original": None if public else float(1 - len(there) / len(people)),
+            "release": float(1 - len(shown) / len(restored)),
         }
     if not len(there) or not len(shown):
         return {**found, "ks": None, "wasserstein": None, "distance": None}
@@ -336,24 +324,3 @@ def correlations(case: Case) -> dict[str, Any]:
         "release": np.round(after, 4).tolist(),
         "distance": correlation_distance(before, after) or 0.0,
     }
-
-
-def _edges(after: Matrix, release_only: bool) -> Matrix:
-    """Equal bins over the column's bounds and nearly all of the release; values beyond fall into the outer bins."""
-    low, high = (np.inf, -np.inf) if release_only else (0.0, 1.0)
-    if len(after):
-        tails = np.quantile(after, [0.01, 0.99])
-        low, high = min(low, float(tails[0])), max(high, float(tails[1]))
-    if not low < high:
-        middle = low if np.isfinite(low) else 0.5
-        low, high = middle - 0.5, middle + 0.5
-    return np.linspace(low, high, BARS + 1)
-
-
-def _histogram(values: Matrix, edges: Matrix) -> list[int]:
-    inside = np.clip(values, edges[0], edges[-1])
-    return [int(count) for count in np.histogram(inside, bins=edges)[0]]
-
-
-def _counts(slots: Matrix) -> Codes:
-    return np.bincount(slots.argmax(axis=1), minlength=slots.shape[1])

@@ -19,12 +19,11 @@ from sfumato.channels import Channel, NotApplicableError, Recipe
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.core.wording import than_commonest
-from sfumato.guarantee import Card
 from sfumato.learn.classifiers.factory import CLASSIFIERS as CLASSIFIERS_BY_NAME
 from sfumato.learn.classifiers.factory import make_classifier
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts, public_map
-from sfumato.mechanisms import Mechanism, find_mechanism, make_mechanism
+from sfumato.mechanisms import find_mechanism, make_mechanism
 from sfumato.release.source import in_order
 from sfumato.table import Group
 from sfumato.table.statistics import NO_CLASS
@@ -95,7 +94,9 @@ def utility(case: Case) -> list[dict[str, Any]]:
         people, rows = (sampled(len(part), MOST_PEOPLE, rng) for part in (case.people.X, case.Z))
         trials = [_trial(case, people, rows, case.holdout.X, case.holdout.y)]
     tested = {"tested_rows": len(trials[0].y), "tested_on": LEFT_OUT if splits else HOLDOUT}
-    names = (*CLASSIFIERS, *WITH_CARD) if _noise_is_known(case) else CLASSIFIERS
+    channels = () if case.card is None or case.is_guided else case.card.made_by().channels
+    noise_is_known = any(channel.is_stated and not channel.is_exact for channel in channels)
+    names = (*CLASSIFIERS, *WITH_CARD) if noise_is_known else CLASSIFIERS
     entries, refused = [], dict[str, list[str]]()
     progress("Training", 0, len(names))
     with warnings.catch_warnings():
@@ -108,12 +109,6 @@ def utility(case: Case) -> list[dict[str, Any]]:
             progress("Training", number + 1, len(names))
     case.notes.extend(f"No utility of {', '.join(those)}: {reason}" for reason, those in refused.items())
     return entries
-
-
-def _noise_is_known(case: Case) -> bool:
-    """Whether the card tells an analyst more than that the rows are noisy."""
-    channels = () if case.card is None or case.is_guided else case.card.made_by().channels
-    return any(channel.is_stated and not channel.is_exact for channel in channels)
 
 
 def _why_not(case: Case) -> str | None:
@@ -198,31 +193,14 @@ def _lost(
     before, after = (
         [accuracy(trial.y, one) for trial, one in zip(trials, way, strict=True)] for way in (first, second)
     )
-    value, ends = phi(before, after, test_share=TEST_SHARE)
-    low, high = ends if len(trials) > 1 else _paired_interval(trials[0].y, first[0], second[0])
+    value, (low, high) = phi(before, after, test_share=TEST_SHARE)
+    if len(trials) == 1:  # normal 95% interval of the mean difference of errors on the same test rows
+        difference = (second[0] != trials[0].y).astype(float) - (first[0] != trials[0].y)
+        middle, half, count = float(difference.mean()), float("nan"), len(difference)
+        if count > 1:
+            half = float(stats.norm.ppf(0.975)) * float(difference.std(ddof=1)) / float(np.sqrt(count))
+        low, high = middle - half, middle + half
     return float(np.mean(before)), float(np.mean(after)), value, (low, high)
-
-
-def _paired_interval(y: Codes, first: Codes, second: Codes) -> tuple[float, float]:
-    """Normal 95% interval of the mean difference of errors on the same test rows."""
-    difference = (second != y).astype(float) - (first != y)
-    if len(difference) < 2:
-        return float("nan"), float("nan")
-    half = float(stats.norm.ppf(0.975)) * float(difference.std(ddof=1)) / float(np.sqrt(len(difference)))
-    return float(difference.mean()) - half, float(difference.mean()) + half
-
-
-# The papers' own measures of a release, put together from attacks and channels.
-#
-# Average privacy [principal-laplace, 6.1.3], privacy loss [density-reconstruction, Eq. 19], the final multi-column
-# guarantee [random-rotation, 4.2] and the gap of two density estimates, after [kernel-resampling, Eq. 18]. All of them
-# are measured, none is a guarantee.
-
-
-# How far two density estimates lie apart: the one that rows were drawn from, and the same from rows held apart.
-#
-# It is what DAPL [kernel-resampling, Eq. 18] comes to with an estimate in place of the true density f. Both sides then
-# err, by how much depends on the rows held apart too, so it is another figure and has another name.
 
 
 MOST_ROWS = 2_000
@@ -230,14 +208,19 @@ DRAWS = 400
 
 
 def density_gap(case: Case) -> dict[str, Any] | None:
-    """Half the L1 distance, weighted over the classes by the table's rows; `held_apart` rows made the other estimate.
+    """How far the density that rows were drawn from lies from the same estimate from rows held apart.
 
-    From the table's own rows it would be 0 by construction. None for other mechanisms, without a holdout, and
-    where no class has rows in both.
+    Half the L1 distance, weighted over the classes by the table's rows; `held_apart` rows made the other estimate. It
+    is what DAPL [kernel-resampling, Eq. 18] comes to with an estimate in place of the true density f. Both sides then
+    err, by how much depends on the rows held apart too, so it is another figure and has another name. From the table's
+    own rows it would be 0 by construction. None for other mechanisms, without a holdout, and where no class has rows
+    in both.
     """
     card, holdout = case.card, case.holdout
-    if card is None or holdout is None or (fresh := _density_estimate(card)) is None:
+    made_by = None if card is None else find_mechanism(card.mechanism["name"])
+    if card is None or holdout is None or made_by is None or not made_by.estimates_density:
         return None
+    fresh = make_mechanism(made_by.name, dict(card.mechanism["parameters"]))
     recipe = card.made_by()
     X, y = case.register, case.register_labels
     other = holdout.y if y is not None else None
@@ -266,21 +249,6 @@ def density_gap(case: Case) -> dict[str, Any] | None:
     return {"loss": total / weight, "error": error, "rows": weight, "held_apart": held_apart}
 
 
-def _density_estimate(card: Card) -> Mechanism | None:
-    """The mechanism on the card, to be fitted again; None where rows are drawn from no estimate of a density."""
-    made_by = find_mechanism(card.mechanism["name"])
-    if made_by is None or not made_by.estimates_density:
-        return None
-    return make_mechanism(made_by.name, dict(card.mechanism["parameters"]))
-
-
-# What each released cell tells of its own source, on average: mutual information, and privacy loss 1 - 2^-I.
-#
-# Numbers [density-reconstruction, Eq. 19] and categories. The values are spread as in the audited table. Where a class
-# has channels of its own, as resampled rows have, I is that within classes, weighted by their released rows: the label
-# is public beside it.
-
-
 MOST_COLUMNS = 200
 """Columns of which it is computed; a wider table has the first of them, evenly spread."""
 BINS, POINTS = 60, 600
@@ -288,7 +256,12 @@ SECRET = "columns are mixed by a secret key"
 
 
 def told_by_channels(case: Case) -> list[dict[str, Any]]:
-    """One entry for each released column: bits and privacy loss, or why there is none. Empty without a card."""
+    """What each released cell tells of its own source, on average: mutual information I, and privacy loss 1 - 2^-I.
+
+    One entry for each released column, or why there is none; empty without a card. The values are spread as in the
+    audited table. Where a class has channels of its own, as resampled rows have, I is that within classes, weighted by
+    their released rows: the label is public beside it.
+    """
     if case.card is None or case.is_guided:
         return []
     recipe = case.card.made_by()
@@ -303,10 +276,8 @@ def told_by_channels(case: Case) -> list[dict[str, Any]]:
     found = []
     for place in places:
         groups = None if columns is None else columns[place][1]
-        entry: dict[str, Any] = {
-            "name": recipe.names()[recipe.places[place].start] if groups is None else groups[0].column.name
-        }
-        found.append(entry | _told(case, recipe, place, groups, given))
+        name = recipe.names()[recipe.places[place].start] if groups is None else groups[0].column.name
+        found.append({"name": name, **_told(case, recipe, place, groups, given)})
     return found
 
 
@@ -314,28 +285,21 @@ def _told(case: Case, recipe: Recipe, place: int, groups: list[Group] | None, gi
     if given is None:
         return {"bits": None, "privacy_loss": None, "not_applicable": SECRET}
     values = given[:, recipe.places[place]]
+    parts = [(recipe.by_class.get(NO_CLASS, recipe.channels), values, 1.0)]
+    if recipe.by_class and case.people.y is not None and case.y is not None:
+        parts = [
+            (recipe.of_class(code), values[case.people.y == code], float((case.y == code).mean()))
+            for code in np.unique(case.y).tolist()
+        ]
     try:
         total = 0.0
-        for channel, rows, weight in _by_class(case, recipe, place):
-            total += weight * bits_told(channel, values[rows], groups)
+        for channels, x, weight in parts:
+            total += weight * bits_told(channels[place], x, groups)
     except NotApplicableError as error:
         return {"bits": None, "privacy_loss": None, "not_applicable": str(error)}
     if math.isinf(total):
         return {"bits": None, "privacy_loss": 1.0}
     return {"bits": total, "privacy_loss": 1.0 - math.exp2(-total)}
-
-
-def _by_class(case: Case, recipe: Recipe, place: int) -> list[tuple[Channel, Any, float]]:
-    """Channel, people and share of the released rows, class by class where channels differ."""
-    people = np.ones(len(case.people.X), dtype=bool)
-    if not recipe.by_class or case.people.y is None or case.y is None:
-        only = recipe.by_class.get(NO_CLASS, recipe.channels)
-        return [(only[place], people, 1.0)]
-    parts = []
-    for code in np.unique(case.y).tolist():
-        members = case.people.y == code
-        parts.append((recipe.of_class(code)[place], members, float((case.y == code).mean())))
-    return parts
 
 
 def bits_told(channel: Channel, x: Matrix, groups: list[Group] | None = None) -> float:
@@ -381,7 +345,10 @@ CONFIDENCE = 0.95
 
 
 def measures(case: Case, attacks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """`attacks` as they stand in audit.json; those that assume a leak, as of a secret key, do not count."""
+    """Average privacy [principal-laplace, 6.1.3], privacy loss [density-reconstruction, Eq. 19], the final multi-column
+    guarantee [random-rotation, 4.2] and the gap of two density estimates. All are measured, none is a guarantee.
+
+    `attacks` as they stand in audit.json; those that assume a leak, as of a secret key, do not count."""
     expected = [attack for attack in attacks if not attack.get("assumes")]
     return {
         "average_privacy": average_privacy(case, expected),
@@ -406,7 +373,13 @@ def average_privacy(case: Case, attacks: Sequence[Mapping[str, Any]]) -> dict[st
     if not averages:
         return None
     strongest = min(averages, key=lambda name: averages[name])
-    of_mean = _widths_of_mean(case)
+    of_mean, tail = {}, (1.0 - CONFIDENCE) / 2.0  # of a guesser who always takes the mean
+    for group in case.encoding.groups:
+        slots = case.people.X[:, group.slice]
+        values = slots[slots[:, 1] < 0.5, 0] if group.has_indicator else slots[:, 0]
+        if len(values) and not group.is_onehot:
+            low, high = np.quantile(values, [tail, 1.0 - tail])
+            of_mean[group.column.name] = float(high - low) / (float(np.ptp(values)) or 1.0)
     names = [name for name in of_mean if any(name in found for found in widths.values())]
     return {
         "width": averages[strongest],
@@ -424,22 +397,6 @@ def average_privacy(case: Case, attacks: Sequence[Mapping[str, Any]]) -> dict[st
     }
 
 
-def _widths_of_mean(case: Case) -> dict[str, float]:
-    """The same for a guesser who always takes the mean: the width of the column's own central 95%, over its range."""
-    found = {}
-    tail = (1.0 - CONFIDENCE) / 2.0
-    for group in case.encoding.groups:
-        if group.is_onehot:
-            continue
-        slots = case.people.X[:, group.slice]
-        values = slots[slots[:, 1] < 0.5, 0] if group.has_indicator else slots[:, 0]
-        if len(values):
-            low, high = np.quantile(values, [tail, 1.0 - tail])
-            span = float(np.ptp(values))
-            found[group.column.name] = float(high - low) / (span if span > 0 else 1.0)
-    return found
-
-
 def final_guarantee(attacks: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """The lowest unified privacy over all attacks, with the attack that leaves so little; None where none was measured.
 
@@ -448,12 +405,8 @@ def final_guarantee(attacks: Sequence[Mapping[str, Any]]) -> dict[str, Any] | No
     published [random-rotation, 5.3].
     """
     found: dict[str, Any] = {}
-    for figure, detail in (
-        ("minimum", "unified_min"),
-        ("average", "unified_avg"),
-        ("sigma_min", "sigma_min"),
-        ("sigma_avg", "sigma_avg"),
-    ):
+    details = {"minimum": "unified_min", "average": "unified_avg", "sigma_min": "sigma_min", "sigma_avg": "sigma_avg"}
+    for figure, detail in details.items():
         left = {one["name"]: one["details"][detail] for one in attacks if one["details"].get(detail) is not None}
         if not left:
             return None
