@@ -26,7 +26,7 @@ from sfumato.auditing.case import Case, read_people, sampled
 from sfumato.auditing.extra import NO_HOLDOUT
 from sfumato.auditing.open_case import MOST_CANDIDATES, is_folder, open_case, strangers_without_twins
 from sfumato.auditing.report.bottom_line import proof, rows_html
-from sfumato.core.array_types import Codes, Flags, Floats, Matrix
+from sfumato.core.array_types import Codes, Flags, Floats
 from sfumato.core.errors import SfumatoError, TableError, UsageError
 from sfumato.core.progress import Progress, silent
 from sfumato.core.wording import counted, joined, said
@@ -210,124 +210,37 @@ def find_person(
     rng = np.random.default_rng(seed)
     progress("Reading", 0, None)
     case = open_case(release, options, rng)
-    asked = _read(case, person)
-    crowd = _Crowd.of(case, asked, rng)
-    found = tuple(_answered(question, case, asked, crowd) for question in QUESTIONS)
+    search = _Search(case, person, rng)
+    found = tuple(search.answer(question) for question in QUESTIONS)
     card = case.card
     stated = (
         {} if card is None else {"guarantee": card.guarantee, "release": {"earlier_releases": card.earlier_releases}}
     )
-    return PersonFound(proof(stated), len(asked.own), found, asked.notes)
+    return PersonFound(proof(stated), len(search.own), found, tuple(search.notes))
 
 
-# Who is asked about.
+def check_person(schema: Schema, person: Mapping[str, Any]) -> tuple[dict[str, Any], int | None]:
+    """The given cells of the person, encoded column by column, and the class where it is known.
 
-
-@dataclass(frozen=True)
-class _Asked:
-    """The person, encoded (NaN where a value is unknown), the class where it is known, the columns that are given by
-    their place, and the people of the table who have these values by their row numbers."""
-
-    x: Floats
-    label: int | None
-    given: tuple[int, ...]
-    own: Codes
-    notes: tuple[str, ...]
-
-    @property
-    def is_whole(self) -> bool:
-        return not np.isnan(self.x).any()
-
-
-def check_person(schema: Schema, person: Mapping[str, Any]) -> None:
-    """Refuse values that fit no column, or too few of them, before anything is read or attacked; none is quoted."""
-    known = {name: value for name, value in person.items() if value not in (None, "")}
-    for column in schema.private:
-        if column.name in known:
-            _encoded(column.name, known[column.name], Encoding(Schema((column,))).encode)
-    if not any(column.name in known for column in schema.private):
-        raise UsageError(NOTHING_GIVEN)
-    if schema.label is not None and schema.label.name in known:
-        _encoded(schema.label.name, known[schema.label.name], Encoding(schema).encode_label)
-
-
-def _read(case: Case, person: Mapping[str, Any]) -> _Asked:
-    """Encode what is given, and look for it in the table. No value is ever quoted."""
-    schema, encoding = case.encoding.schema, case.encoding
-    names = [*(column.name for column in schema.private), *([] if schema.label is None else [schema.label.name])]
-    strange = [name for name in person if name not in names]
-    if strange:
-        raise UsageError(f"The release has no column {str(strange[0])[:60]!r}. It has: {', '.join(names)}.")
-    known = _known(person)
-    x, given, notes = np.full(encoding.width, np.nan), [], []
-    for place, group in enumerate(encoding.groups):
-        name = group.column.name
-        if name not in known:
-            continue
-        encoded = _encoded(name, known[name], Encoding(Schema((group.column,))).encode)
-        if encoded.clipped:
-            notes.append(said(CLIPPED, name=name))
-        x[group.slice] = encoded.X[0]
-        given.append(place)
-    if not given:
-        raise UsageError(NOTHING_GIVEN)
-    label = None
-    if schema.label is not None and schema.label.name in known:
-        label = int(_encoded(schema.label.name, known[schema.label.name], encoding.encode_label)[0])
-    return _Asked(x, label, tuple(given), _alike(case, x, label), tuple(notes))
-
-
-def _known(person: Mapping[str, Any]) -> dict[str, Any]:
-    """What is given of the person, without what is empty."""
+    Refuses values that fit no column, or too few of them, before anything is read or attacked; none is ever quoted.
+    """
     told = {name: value.strip() if isinstance(value, str) else value for name, value in person.items()}
-    return {name: value for name, value in told.items() if value not in (None, "") and value == value}
+    known = {name: value for name, value in told.items() if value not in (None, "") and value == value}
 
+    def encoded(name: str, encode: Callable[[pa.Table], Any]) -> Any:
+        try:
+            return encode(pa.table({name: pa.array([known[name]])}))
+        except (SfumatoError, pa.ArrowException, TypeError, ValueError):
+            told = "The person's value does not fit column {name!r}. Give one as the table has it, or leave it out."
+            raise TableError(told, name=name) from None
 
-def _encoded(name: str, value: Any, encode: Callable[[pa.Table], Any]) -> Any:
-    """One cell of the person, as the table has it."""
-    try:
-        return encode(pa.table({name: pa.array([value])}))
-    except (SfumatoError, pa.ArrowException, TypeError, ValueError):
-        told = "The person's value does not fit column {name!r}. Give one as the table has it, or leave it out."
-        raise TableError(told, name=name) from None
-
-
-def _alike(case: Case, x: Floats, label: int | None) -> Codes:
-    """Row numbers of all people in the table, attacked or not, whose values are those that are given."""
-    people = read_people(case.original, case.encoding)
-    held = ~np.isnan(x)
-    same = np.all(np.abs(people.X[:, held] - x[held]) < 1e-9, axis=1)
-    if label is not None and people.y is not None:
-        same &= people.y == label
-    return people.numbers[same]
-
-
-@dataclass(frozen=True)
-class _Crowd:
-    """Whom attackers are aimed at in one go: the person first, then people not in the table, then others who are."""
-
-    X: Matrix
-    labels: Codes | None
-    strangers: int
-
-    @classmethod
-    def of(cls, case: Case, asked: _Asked, rng: np.random.Generator) -> _Crowd:
-        holdout, people = case.holdout, case.people
-        outside = np.empty(0, dtype=np.int64) if holdout is None else strangers_without_twins(case.register, holdout.X)
-        outside = outside[sampled(len(outside), MOST_CANDIDATES, rng)]
-        others = np.flatnonzero(~np.isin(people.numbers, asked.own))
-        others = others[sampled(len(others), MOST_CANDIDATES, rng)]
-        aside = people.X[:0] if holdout is None else holdout.X[outside]
-        labels = None
-        if asked.label is not None and people.y is not None and (holdout is None or holdout.y is not None):
-            theirs = people.y[:0] if holdout is None or holdout.y is None else holdout.y[outside]
-            labels = np.concatenate([np.array([asked.label]), theirs, people.y[others]])
-        return cls(np.vstack([asked.x[None, :], aside, people.X[others]]), labels, len(outside))
-
-    def split(self, figures: Any) -> tuple[float, Floats, Floats]:
-        """The person's figure, those of people not in the table, and those of others who are."""
-        everybody = np.asarray(figures, dtype=np.float64)
-        return float(everybody[0]), everybody[1 : 1 + self.strangers], everybody[1 + self.strangers :]
+    columns = [column for column in schema.private if column.name in known]
+    cells = {column.name: encoded(column.name, Encoding(Schema((column,))).encode) for column in columns}
+    if not cells:
+        raise UsageError(NOTHING_GIVEN)
+    if schema.label is None or schema.label.name not in known:
+        return cells, None
+    return cells, int(encoded(schema.label.name, Encoding(schema).encode_label)[0])
 
 
 def by_luck(mine: float, others: Floats) -> float | None:
@@ -339,19 +252,8 @@ def by_luck(mine: float, others: Floats) -> float | None:
     return None if len(others) < FEWEST else float((1 + np.count_nonzero(others >= mine)) / (1 + len(others)))
 
 
-# The questions.
-
-
 class _NotTriedError(Exception):
     """Why a question was not tried."""
-
-
-def _answered(question: str, case: Case, asked: _Asked, crowd: _Crowd) -> Found:
-    attacker, answer = ANSWERS[question]
-    try:
-        return Found(question, attacker, **answer(case, asked, crowd))
-    except _NotTriedError as why:
-        return Found(question, attacker, not_tried=str(why))
 
 
 def _guessed(attack: Attack, known: Knowledge, kind: type[AnyGuess]) -> AnyGuess:
@@ -365,109 +267,148 @@ def _guessed(attack: Attack, known: Knowledge, kind: type[AnyGuess]) -> AnyGuess
     return guess
 
 
-def _own_rows(case: Case, asked: _Asked) -> Codes:
-    """Places of the person's rows among the audited ones, where any is known to be the person's."""
-    if case.is_made_up:
-        raise _NotTriedError(MADE_UP)
-    if not len(asked.own):
-        raise _NotTriedError(NOT_IN_TABLE)
-    if not asked.is_whole and len(asked.own) > 1:
-        raise _NotTriedError(SEVERAL)
-    if case.behind is None:
-        raise _NotTriedError(NO_TRACE)
-    mine = np.flatnonzero(np.isin(case.people.numbers, asked.own))
-    found = np.flatnonzero(np.isin(case.behind, mine))
-    if not len(found):
-        raise _NotTriedError(NO_ROW)
-    return found
+class _Search:
+    """One person, and whom attackers are aimed at in one go.
 
+    x: the person, encoded (NaN where a value is unknown). label: the class where it is known. given: the columns that
+    are given, by their place. own: row numbers of the people of the table, attacked or not, who have these values. X,
+    labels: the person first, then people not in the table, as many as `strangers`, then others who are in it.
+    """
 
-def _row(case: Case, asked: _Asked, crowd: _Crowd) -> Answer:
-    """Is the row that is likeliest the person's, or nearest, the person's?"""
-    own, among = _own_rows(case, asked), np.arange(len(case.Z))
-    known = replace(case.known, targets=crowd.X, target_labels=crowd.labels, images=None, sample=None)
-    guess = _guessed(NearestRow(), known, Links)
-    if case.y is not None and asked.label is not None and case.label_keep == 1.0:
-        among = np.flatnonzero(case.y == asked.label)
-    by_guessing = float(np.isin(own, among).sum() / max(1, len(among)))
-    hit = bool(guess.index[0] in own)
-    return {"right": 100.0 * hit, "without": 100 * by_guessing, "chance": by_guessing if hit else 1.0}
+    def __init__(self, case: Case, person: Mapping[str, Any], rng: np.random.Generator) -> None:
+        schema, encoding, holdout, people = case.encoding.schema, case.encoding, case.holdout, case.people
+        names = [*(column.name for column in schema.private), *([] if schema.label is None else [schema.label.name])]
+        strange = [name for name in person if name not in names]
+        if strange:
+            raise UsageError(f"The release has no column {str(strange[0])[:60]!r}. It has: {', '.join(names)}.")
+        cells, self.label = check_person(schema, person)
+        self.case, self.x = case, np.full(encoding.width, np.nan)
+        self.notes = [said(CLIPPED, name=name) for name, cell in cells.items() if cell.clipped]
+        self.given = [place for place, group in enumerate(encoding.groups) if group.column.name in cells]
+        for group in (encoding.groups[place] for place in self.given):
+            self.x[group.slice] = cells[group.column.name].X[0]
+        everybody, held = read_people(case.original, encoding), ~np.isnan(self.x)
+        same = np.all(np.abs(everybody.X[:, held] - self.x[held]) < 1e-9, axis=1)
+        if self.label is not None and everybody.y is not None:
+            same &= everybody.y == self.label
+        self.own = everybody.numbers[same]
+        outside = np.empty(0, dtype=np.int64) if holdout is None else strangers_without_twins(case.register, holdout.X)
+        outside = outside[sampled(len(outside), MOST_CANDIDATES, rng)]
+        others = np.flatnonzero(~np.isin(people.numbers, self.own))
+        others = others[sampled(len(others), MOST_CANDIDATES, rng)]
+        aside = people.X[:0] if holdout is None else holdout.X[outside]
+        self.X, self.strangers = np.vstack([self.x[None, :], aside, people.X[others]]), len(outside)
+        self.labels: Codes | None = None
+        if self.label is not None and people.y is not None and (holdout is None or holdout.y is not None):
+            theirs = people.y[:0] if holdout is None or holdout.y is None else holdout.y[outside]
+            self.labels = np.concatenate([np.array([self.label]), theirs, people.y[others]])
 
+    def answer(self, question: str) -> Found:
+        """Who tries, and what a try says of it."""
+        attacker, tried = {
+            ROW: (NearestRow.name, self.row),
+            PRESENCE: (Membership.name, self.presence),
+            OWN_VALUES: ("the strongest on values", self.own_values),
+            VALUE: (AttributeInference.name, self.value),
+        }[question]
+        try:
+            return Found(question, attacker, **tried())
+        except _NotTriedError as why:
+            return Found(question, attacker, not_tried=str(why))
 
-def _presence(case: Case, asked: _Asked, crowd: _Crowd) -> Answer:
-    """Of the person and one from the other side of the table's edge: is it told who is in the table?"""
-    for applies, why in (
-        (not case.is_made_up, NOT_OF_ONE),
-        (crowd.strangers, NO_HOLDOUT),
-        (asked.is_whole, NOT_WHOLE),
-    ):
-        if not applies:
-            raise _NotTriedError(why)
-    known = replace(case.known, candidates=crowd.X, candidate_labels=crowd.labels, sample=None)
-    mine, outside, inside = crowd.split(_guessed(Membership(), known, MembershipScores).scores)
-    if len(asked.own):  # one who is not in the table is taken for a member in half of such pairs
-        right, others = auc([mine], outside), 0.5
-    else:
-        right, others = auc(inside, [mine]), auc(inside, outside)
-    # No rank against luck here: a person unlike all others stands out in such pairs, whether in the table or not.
-    return {"right": 100 * right, "without": 50.0, "outside": 100 * others}
+    def split(self, figures: Any) -> tuple[float, Floats, Floats]:
+        """The person's figure, those of people not in the table, and those of others who are."""
+        everybody = np.asarray(figures, dtype=np.float64)
+        return float(everybody[0]), everybody[1 : 1 + self.strangers], everybody[1 + self.strangers :]
 
+    def own_rows(self) -> Codes:
+        """Places of the person's rows among the audited ones, where any is known to be the person's."""
+        case = self.case
+        if case.is_made_up:
+            raise _NotTriedError(MADE_UP)
+        if not len(self.own):
+            raise _NotTriedError(NOT_IN_TABLE)
+        if np.isnan(self.x).any() and len(self.own) > 1:
+            raise _NotTriedError(SEVERAL)
+        if case.behind is None:
+            raise _NotTriedError(NO_TRACE)
+        found = np.flatnonzero(np.isin(case.behind, np.flatnonzero(np.isin(case.people.numbers, self.own))))
+        if not len(found):
+            raise _NotTriedError(NO_ROW)
+        return found
 
-def _own_values(case: Case, asked: _Asked, crowd: _Crowd) -> Answer:  # noqa: ARG001 - the row itself is attacked
-    """What the strongest attacker on values tells of the person's released row."""
-    _own_rows(case, asked)
-    mine = np.flatnonzero(np.isin(case.people.numbers, asked.own))
-    case.lent = np.setdiff1d(case.lent, mine)  # an attacker who was given the person would have nothing to find
-    told = told_by_strongest(case, attack_all(case))
-    if told is None:
-        raise _NotTriedError("no attacker on values could run")
-    rows = np.isin(told.numbers, asked.own)
-    if not rows.any():
-        raise _NotTriedError(NO_ROW)
-    hits, without = told.hits[rows][:, asked.given], told.without[rows][:, asked.given]
-    chance = by_luck(float(told.added[rows].mean()), told.by_chance)
-    return {**_shares(case, asked, hits, without), "chance": chance}
+    def row(self) -> Answer:
+        """Is the row that is likeliest the person's, or nearest, the person's?"""
+        case, own, among = self.case, self.own_rows(), np.arange(len(self.case.Z))
+        known = replace(case.known, targets=self.X, target_labels=self.labels, images=None, sample=None)
+        guess = _guessed(NearestRow(), known, Links)
+        if case.y is not None and self.label is not None and case.label_keep == 1.0:
+            among = np.flatnonzero(case.y == self.label)
+        by_guessing = float(np.isin(own, among).sum() / max(1, len(among)))
+        hit = bool(guess.index[0] in own)
+        return {"right": 100.0 * hit, "without": 100 * by_guessing, "chance": by_guessing if hit else 1.0}
 
+    def presence(self) -> Answer:
+        """Of the person and one from the other side of the table's edge: is it told who is in the table?"""
+        for applies, why in (
+            (not self.case.is_made_up, NOT_OF_ONE),
+            (self.strangers, NO_HOLDOUT),
+            (not np.isnan(self.x).any(), NOT_WHOLE),
+        ):
+            if not applies:
+                raise _NotTriedError(why)
+        known = replace(self.case.known, candidates=self.X, candidate_labels=self.labels, sample=None)
+        mine, outside, inside = self.split(_guessed(Membership(), known, MembershipScores).scores)
+        if len(self.own):  # one who is not in the table is taken for a member in half of such pairs
+            right, others = auc([mine], outside), 0.5
+        else:
+            right, others = auc(inside, [mine]), auc(inside, outside)
+        # No rank against luck here: a person unlike all others stands out in such pairs, in the table or not.
+        return {"right": 100 * right, "without": 50.0, "outside": 100 * others}
 
-def _value(case: Case, asked: _Asked, crowd: _Crowd) -> Answer:
-    """Each value of the person, guessed by an attacker who knows the others that are given."""
-    if len(asked.given) < 2:
-        raise _NotTriedError(TOO_FEW_COLUMNS)
-    targets = np.where(np.isnan(asked.x), np.nan, crowd.X)  # of the others he knows no more than of the person
-    known = replace(case.known, targets=targets, target_labels=crowd.labels, images=None)
-    # The person counts among those from whom is learned what is usual, so that nothing sets the person apart there.
-    truth = case.truth
-    if truth.control is not None:
-        labels = None
-        if truth.control_labels is not None and asked.label is not None:
-            labels = np.append(truth.control_labels, asked.label)
-        truth = replace(truth, control=np.vstack([truth.control, np.nan_to_num(asked.x)]), control_labels=labels)
-    usual = unseen_guess(truth, crowd.labels, len(targets))
-    hits, without = [], []
-    for place in asked.given:
-        guess = _guessed(AttributeInference(), known.hiding(place), Secrets)
-        group = case.encoding.groups[place]
-        is_so = targets[:, group.slice]
-        hits.append(learned(is_so, guess.X, group, truth.tolerance))
-        without.append(learned(is_so, usual[:, group.slice], group, truth.tolerance))
-    told, guessed = np.column_stack(hits), np.column_stack(without)
-    mine, outside, _ = crowd.split(added(told, guessed))
-    others = 100 * float(told[1 : 1 + crowd.strangers].mean()) if crowd.strangers else None
-    return {**_shares(case, asked, told[:1], guessed[:1]), "outside": others, "chance": by_luck(mine, outside)}
+    def own_values(self) -> Answer:
+        """What the strongest attacker on values tells of the person's released row."""
+        self.own_rows()
+        case, mine = self.case, np.flatnonzero(np.isin(self.case.people.numbers, self.own))
+        case.lent = np.setdiff1d(case.lent, mine)  # an attacker who was given the person would have nothing to find
+        told = told_by_strongest(case, attack_all(case))
+        if told is None:
+            raise _NotTriedError("no attacker on values could run")
+        rows = np.isin(told.numbers, self.own)
+        if not rows.any():
+            raise _NotTriedError(NO_ROW)
+        hits, without = told.hits[rows][:, self.given], told.without[rows][:, self.given]
+        return {**self.shares(hits, without), "chance": by_luck(float(told.added[rows].mean()), told.by_chance)}
 
+    def value(self) -> Answer:
+        """Each value of the person, guessed by an attacker who knows the others that are given."""
+        if len(self.given) < 2:
+            raise _NotTriedError(TOO_FEW_COLUMNS)
+        targets = np.where(np.isnan(self.x), np.nan, self.X)  # of the others he knows no more than of the person
+        known = replace(self.case.known, targets=targets, target_labels=self.labels, images=None)
+        # The person counts among those from whom is learned what is usual, so that nothing sets the person apart there.
+        truth = self.case.truth
+        if truth.control is not None:
+            labels = None
+            if truth.control_labels is not None and self.label is not None:
+                labels = np.append(truth.control_labels, self.label)
+            truth = replace(truth, control=np.vstack([truth.control, np.nan_to_num(self.x)]), control_labels=labels)
+        usual = unseen_guess(truth, self.labels, len(targets))
+        hits, without = [], []
+        for place in self.given:
+            guess = _guessed(AttributeInference(), known.hiding(place), Secrets)
+            group = self.case.encoding.groups[place]
+            is_so = targets[:, group.slice]
+            hits.append(learned(is_so, guess.X, group, truth.tolerance))
+            without.append(learned(is_so, usual[:, group.slice], group, truth.tolerance))
+        told, guessed = np.column_stack(hits), np.column_stack(without)
+        mine, outside, _ = self.split(added(told, guessed))
+        others = 100 * float(told[1 : 1 + self.strangers].mean()) if self.strangers else None
+        return {**self.shares(told[:1], guessed[:1]), "outside": others, "chance": by_luck(mine, outside)}
 
-def _shares(case: Case, asked: _Asked, hits: Flags, without: Flags) -> Answer:
-    """What is right of the given columns with the release and without it, and the columns that it adds."""
-    names = [case.encoding.groups[place].column.name for place in asked.given]
-    more = np.any(hits & ~without, axis=0)
-    columns = tuple(name for name, new in zip(names, more, strict=True) if new)
-    return {"right": 100 * float(hits.mean()), "without": 100 * float(without.mean()), "columns": columns}
-
-
-ANSWERS: Mapping[str, tuple[str, Callable[[Case, _Asked, _Crowd], Answer]]] = {
-    ROW: (NearestRow.name, _row),
-    PRESENCE: (Membership.name, _presence),
-    OWN_VALUES: ("the strongest on values", _own_values),
-    VALUE: (AttributeInference.name, _value),
-}
-"""By question who tries, and what a try says of it."""
+    def shares(self, hits: Flags, without: Flags) -> Answer:
+        """What is right of the given columns with the release and without it, and the columns that it adds."""
+        names = [self.case.encoding.groups[place].column.name for place in self.given]
+        more = np.any(hits & ~without, axis=0)
+        columns = tuple(name for name, new in zip(names, more, strict=True) if new)
+        return {"right": 100 * float(hits.mean()), "without": 100 * float(without.mean()), "columns": columns}
