@@ -116,9 +116,6 @@ class Auditor:
         return total
 
 
-# The audit.
-
-
 TOGETHER = "together"
 WANTED_MU = 1.5
 """As many records are planted as make the claim about this large: much smaller ones need thousands of fits."""
@@ -217,7 +214,10 @@ def plant(table: Any, options: CanaryAsked, confidence: float) -> CanaryAudit:
     encoding = Encoding(Schema.of(options.schema))
     mechanism.check_schema(encoding)
     copies = max(1, min(MOST_COPIES, round(WANTED_MU / math.sqrt(2 * mechanism.planned.rho))))
-    X, classes = _read(table, encoding)
+    source = Source(open_table(table), encoding, keep_in_memory=True, blind=True)
+    blocks = list(source.blocks()) or [source.no_rows()]
+    y = [np.zeros(len(block.X), dtype=np.int64) if block.y is None else block.y for block in blocks]
+    X, classes = np.vstack([block.X for block in blocks]), np.concatenate(y)
     streams = Streams() if options.seed is None else Streams.seeded(options.seed)
     auditor = Auditor.of(encoding, X, classes)
     more = np.vstack([X, planted(encoding, copies)]), np.append(classes, np.zeros(copies, dtype=np.int64))
@@ -241,13 +241,6 @@ def plant(table: Any, options: CanaryAsked, confidence: float) -> CanaryAudit:
     claimed = {part: copies * math.sqrt(2 * rho[part]) for part in PARTS}
     together = copies * math.sqrt(2 * max(one.rho for one in costs))
     return CanaryAudit(epsilon, delta, copies, fits, _judged(found, claimed, together, confidence))
-
-
-def _read(table: Any, encoding: Encoding) -> tuple[Matrix, Codes]:
-    source = Source(open_table(table), encoding, keep_in_memory=True, blind=True)
-    blocks = list(source.blocks()) or [source.no_rows()]
-    y = [np.zeros(len(block.X), dtype=np.int64) if block.y is None else block.y for block in blocks]
-    return np.vstack([block.X for block in blocks]), np.concatenate(y)
 
 
 def _judged(
@@ -287,16 +280,11 @@ def _part(what: str, claimed: float, without: Floats, there: Floats, z: float) -
 def _end(area: float, z: float, edge: float, n: int) -> float:
     """The area from which the measured one lies z of its own standard errors away."""
 
-    def beyond(one: float) -> float:
-        return one - area - z * _error(one, n)
+    def beyond(one: float) -> float:  # the error is that of an area from n and n figures (Hanley & McNeil 1982)
+        q1, q2 = one / (2 - one), 2 * one**2 / (1 + one)
+        return one - area - z * math.sqrt((one * (1 - one) + (n - 1) * (q1 + q2 - 2 * one**2)) / n**2)
 
     ends = (edge, area) if z < 0 else (area, 1 - edge)
     if beyond(ends[0]) * beyond(ends[1]) >= 0:
         return ends[0] if z < 0 else ends[1]
     return float(optimize.brentq(beyond, *ends))
-
-
-def _error(area: float, n: int) -> float:
-    """Of an area under the curve from n and n figures (Hanley & McNeil 1982)."""
-    q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
-    return math.sqrt((area * (1 - area) + (n - 1) * (q1 + q2 - 2 * area**2)) / n**2)

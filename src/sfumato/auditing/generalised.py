@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sfumato.channels import Channel, Line, NotApplicableError
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.core.errors import TableError
-from sfumato.table import Column, Group, Schema
+from sfumato.table import Group, Schema
 from sfumato.table.arrays import is_text, plain, text
 from sfumato.table.cell_sets import Hierarchy, categories_of, interval_of
 
@@ -47,68 +47,47 @@ class Sets:
         inside = (x[None] >= self.low[:, None] - SLACK) & (x[None] <= self.high[:, None] + SLACK)
         return np.asarray(inside.all(axis=2))
 
-    def standing_for(self, population: Matrix) -> Matrix:
-        """One point for each set: the mean of the people whom it allows, else of the middle of the set."""
-        allowed = self.allows(population)
-        count = allowed.sum(axis=1, keepdims=True)
-        middle = (self.low + self.high) / 2
-        one_hot = middle.sum(axis=1, keepdims=True)
-        middle = middle / np.where(one_hot > 1, one_hot, 1.0) if middle.shape[1] > 2 else middle
-        return np.where(count > 0, allowed @ population / np.maximum(count, 1), middle)
 
-
-@dataclass(frozen=True)
-class Split:
-    """A released table whose generalised cells were taken out: `table` has an original value in their place."""
-
-    table: pa.Table
-    words: Mapping[str, Sequence[str]]
-    index: Mapping[str, Codes]
+Cells = Mapping[str, tuple[Sequence[str], Codes]]
+"""By column the words that name sets, and of each row the number of its word, -1 where it has none."""
 
 
 def split_off(
     released: pa.Table, schema: Schema, hierarchies: Mapping[str, Hierarchy], original: pa.RecordBatch
-) -> Split:
+) -> tuple[pa.Table, Cells]:
     """Take generalised cells out of the columns that are text; what names no set stays, for the reader to judge.
 
     original: some of its rows; a value of theirs stands in the place of the cells until they are encoded.
     """
-    words: dict[str, list[str]] = {}
-    index: dict[str, Codes] = {}
+    cells: dict[str, tuple[Sequence[str], Codes]] = {}
     for column in schema.private:
         array = plain(released[column.name])
         if not is_text(array.type):
             continue
-        spelt = text(array, column.name)
-        named = [word for word in pc.unique(spelt.drop_null()).to_pylist() if _is_set(word, column, hierarchies)]
+        spelt, hierarchy = text(array, column.name), hierarchies.get(column.name)
+        meant: Callable[..., Any] = categories_of if column.kind == "categorical" else interval_of
+        words = [word for word in pc.unique(spelt.drop_null()).to_pylist() if word not in (column.categories or ())]
+        named = [word for word in words if meant(word, column, hierarchy) is not None]
         if not named:
             continue
         found = pc.index_in(spelt, value_set=pa.array(named, pa.string())).fill_null(-1)
-        words[column.name], index[column.name] = named, np.asarray(found, dtype=np.int64)
+        cells[column.name] = named, np.asarray(found, dtype=np.int64)
         value = text(plain(original.column(column.name)), column.name).drop_null()[0]
-        cleaned = pc.if_else(pa.array(index[column.name] >= 0), value, spelt)
+        cleaned = pc.if_else(pa.array(cells[column.name][1] >= 0), value, spelt)
         released = released.set_column(released.column_names.index(column.name), column.name, cleaned)
-    return Split(released, words, index)
+    return released, cells
 
 
-def _is_set(word: str, column: Column, hierarchies: Mapping[str, Hierarchy]) -> bool:
-    hierarchy = hierarchies.get(column.name)
-    if column.categories is not None and word in column.categories:
-        return False
-    if column.kind == "categorical":
-        return categories_of(word, column, hierarchy) is not None
-    return interval_of(word, column, hierarchy) is not None
-
-
-def sets_of(split: Split, groups: Sequence[Group], hierarchies: Mapping[str, Hierarchy]) -> dict[int, Sets]:
+def sets_of(cells: Cells, groups: Sequence[Group], hierarchies: Mapping[str, Hierarchy]) -> dict[int, Sets]:
     """The sets of every generalised column, by the number of its group."""
     found = {}
     for number, group in enumerate(groups):
-        column = group.column
-        if column.name in split.words:
-            ends = [_ends(word, group, hierarchies.get(column.name)) for word in split.words[column.name]]
+        name = group.column.name
+        if name in cells:
+            words, index = cells[name]
+            ends = [_ends(word, group, hierarchies.get(name)) for word in words]
             low, high = (np.array([pair[side] for pair in ends]) for side in (0, 1))
-            found[number] = Sets(split.index[column.name], low, high)
+            found[number] = Sets(index, low, high)
     return found
 
 
@@ -127,10 +106,16 @@ def _ends(word: str, group: Group, hierarchy: Hierarchy | None) -> tuple[list[fl
 
 
 def fill_in(Z: Matrix, sets: Mapping[int, Sets], groups: Sequence[Group], population: Matrix) -> None:
-    """Put what stands for each set into the release matrix."""
+    """Put what stands for each set into the release matrix: the mean of the people whom it allows, else its middle."""
     for number, found in sets.items():
         group, there = groups[number], found.index >= 0
-        Z[there, group.slice] = found.standing_for(population[:, group.slice])[found.index[there]]
+        people = population[:, group.slice]
+        allowed, middle = found.allows(people), (found.low + found.high) / 2
+        count = allowed.sum(axis=1, keepdims=True)
+        if middle.shape[1] > 2:
+            middle = middle / np.maximum(middle.sum(axis=1, keepdims=True), 1.0)
+        points = np.where(count > 0, allowed @ people / np.maximum(count, 1), middle)
+        Z[there, group.slice] = points[found.index[there]]
 
 
 def check_hierarchies(hierarchies: Mapping[str, Hierarchy], schema: Schema) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato.auditing.asked import InvarianceAsked
 from sfumato.auditing.case import read_people, schema_of
-from sfumato.core.array_types import Codes, Floats, Matrix
+from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.asked import asks
 from sfumato.core.errors import SchemaError, SfumatoError, TableError, UsageError
 from sfumato.guarantee.cost import posterior_bound
@@ -29,9 +29,6 @@ from sfumato.mechanisms.random_rotation import haar_rotation
 from sfumato.noise.amplification import bounded_amplification, open_density
 from sfumato.noise.stated_law import is_a_density, stated_law
 from sfumato.table import Encoding, Schema, open_table
-
-# Theorem 4 for any law: does additive noise of it bound what can be learned, by how much, or why not?
-
 
 BELIEFS = (0.01, 0.1, 0.5)
 """Beliefs that the bound is told for."""
@@ -122,22 +119,18 @@ def law(law: Any, *, width: float = 1.0, parameters: Mapping[str, Any] | None = 
     elif parameters or log:
         raise UsageError("Parameters and log are for laws by name and for expressions. Leave them out.")
     if density is not None:
-        _check_density(density, width)
+        opened = open_density(None, density, width)
+        if opened is None or not is_a_density(density, opened.centre, max(opened.scale, width)):
+            raise UsageError(
+                "The expression is no density: it is negative or not a number in some place, or its integral is not "
+                "finite. A density falls faster than 1/abs(x) on both sides: exp(-abs(x) / 0.3) and 1 / (1 + x^2) do."
+            )
     found = bounded_amplification(law, width, logpdf=density)
     reason = None
     if found.verdict != "bounded":
         wanted = "fails" if found.verdict == "unbounded" else "cannot be told"
         reason = next((line for line in found.evidence if wanted in line), found.evidence[0])
     return LawCheck(words, float(width), found.verdict, found.log_value, found.exact, found.evidence, reason)
-
-
-def _check_density(density: Callable[[Floats], Floats], width: float) -> None:
-    opened = open_density(None, density, width)
-    if opened is None or not is_a_density(density, opened.centre, max(opened.scale, width)):
-        raise UsageError(
-            "The expression is no density: it is negative or not a number in some place, or its integral is not "
-            "finite. A density falls faster than 1/abs(x) on both sides: exp(-abs(x) / 0.3) and 1 / (1 + x^2) do."
-        )
 
 
 CHOICES = (
@@ -164,7 +157,6 @@ SAME = 0.99
 NEARLY = 1e-3
 """Two predicted numbers are the same within this share of the target's range."""
 TEST_SHARE = 0.3
-CENTRES = ("zero", "random")
 
 
 @dataclass(frozen=True)
@@ -251,7 +243,7 @@ def invariance(table: Any, options: InvarianceAsked) -> Invariance:
     for number, one in enumerate(names):
         options.progress("Rotating", number, len(names))
         try:
-            found.append(_numbers(one, rows, turns) if numeric else _classes(one, rows, turns))
+            found.append(_tried(one, rows, turns, numeric))
         except SfumatoError as error:
             refused[one] = str(error)
     options.progress("Rotating", len(names), len(names))
@@ -306,49 +298,34 @@ def _read(table: Any, options: InvarianceAsked, rng: np.random.Generator) -> tup
     return _Rows(X, y, order[held:], order[:held]), name
 
 
-def _compare(answer: Any, rows: _Rows, turns: Sequence[tuple[Matrix, Matrix]], same: Any, error: Any) -> dict[str, Any]:
+def _tried(name: str, rows: _Rows, turns: Sequence[tuple[Matrix, Matrix]], numeric: bool) -> Kept:
     """Least share of equal answers by centre, and errors before and after (the mean over rotations about zero)."""
-    plain = answer(rows.X)
-    shares: dict[str, list[float]] = {centre: [] for centre in CENTRES}
-    after = []
-    for turn, random in turns:
-        for centre, place in zip(CENTRES, (np.zeros_like(random), random), strict=True):
-            answered = answer(np.asarray((rows.X - place) @ turn.T))
-            shares[centre].append(float(np.mean(same(answered, plain))))
-            if centre == "zero":
-                after.append(error(answered))
-    least = {centre: min(found) for centre, found in shares.items()}
-    return {**least, "error": error(plain), "rotated_error": float(np.mean(after))}
+    truth, width = rows.y[rows.test], float(np.ptp(rows.y)) or 1.0
+    theory: Any = REGRESSIONS[name] if numeric else choose_classifier(name).invariance
 
-
-def _classes(text: str, rows: _Rows, turns: Sequence[tuple[Matrix, Matrix]]) -> Kept:
-    chosen = choose_classifier(text)
-    truth = rows.y[rows.test]
-
-    def answer(X: Matrix) -> Codes:
-        part = Part(X[rows.train], rows.y[rows.train])
+    def answer(X: Matrix) -> NDArray[Any]:
+        known, asked = (X[rows.train], rows.y[rows.train]), X[rows.test]
+        if numeric:
+            return np.asarray(REGRESSIONS[name].make().fit(*known).predict(asked))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a network or a perceptron that has not settled is compared all the same
-            return np.asarray(fit_on_parts(chosen.make(), [part]).predict(X[rows.test]))
+            return np.asarray(fit_on_parts(choose_classifier(name).make(), [Part(*known)]).predict(asked))
 
-    found = _compare(answer, rows, turns, np.equal, lambda one: float(np.mean(one != truth)))
-    theory = chosen.invariance
-    return Kept(text, **found, when=theory.when if theory else "", why=theory.why if theory else "")
+    def error(answered: NDArray[Any]) -> float:
+        if numeric:
+            return float(np.sqrt(np.mean((answered - truth) ** 2)) / width)
+        return float(np.mean(answered != truth))
 
-
-def _numbers(name: str, rows: _Rows, turns: Sequence[tuple[Matrix, Matrix]]) -> Kept:
-    regression = REGRESSIONS[name]
-    truth = rows.y[rows.test]
-    width = float(np.ptp(rows.y)) or 1.0
-
-    def answer(X: Matrix) -> Matrix:
-        return np.asarray(regression.make().fit(X[rows.train], rows.y[rows.train]).predict(X[rows.test]))
-
-    found = _compare(
-        answer,
-        rows,
-        turns,
-        lambda one, other: np.abs(one - other) <= NEARLY * width,
-        lambda one: float(np.sqrt(np.mean((one - truth) ** 2)) / width),
-    )
-    return Kept(name, **found, when=regression.when, why=regression.why)
+    plain = answer(rows.X)
+    zero: list[float] = []
+    random: list[float] = []
+    after = []
+    for turn, place in turns:
+        for centre, shares in ((np.zeros_like(place), zero), (place, random)):
+            answered = answer(np.asarray((rows.X - centre) @ turn.T))
+            same = np.abs(answered - plain) <= NEARLY * width if numeric else answered == plain
+            shares.append(float(np.mean(same)))
+            if shares is zero:
+                after.append(error(answered))
+    when, why = (theory.when, theory.why) if theory else ("", "")
+    return Kept(name, min(zero), min(random), error(plain), float(np.mean(after)), when, why)

@@ -24,9 +24,6 @@ from sfumato.attacks.metrics.privacy import row_codes
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.table.neighbours.nearest import nearest
 
-# Which release row belongs to whom, where no trace says so.
-
-
 SHIFTS = tuple(shift for size in range(1, 11) for shift in (-size, size))
 ALIGNED_BEYOND_CHANCE = 6.0
 """Standard errors by which a row must be nearer to its own source than to the neighbours of its source."""
@@ -197,9 +194,25 @@ def _each_once(margins: Matrix, nearest_ones: Codes) -> Matrix:
 
 
 def _about_people(people: Matrix, rows: Matrix, strangers: Matrix | None, rng: np.random.Generator) -> bool:
-    """Whether these rows, taken together, are about these people and not about others like them."""
-    nearer = strangers is not None and nearer_than_strangers(people, rows, strangers, rng)
-    return nearer or halves_agree(people, rows, rng)
+    """Whether these rows, taken together, are about these people at all, and not about others like them.
+
+    More lie near to them than to strangers; or of the people nearest to a row by one half of the columns, the very
+    nearest is also the nearest by the other half. If the row is a person's: often. For a row of a stranger: hardly more
+    often than chance. How often that is, the people themselves say: each is compared with all the others.
+    """
+    if strangers is not None and nearer_than_strangers(people, rows, strangers, rng):
+        return True
+    people, rows = people / people.std(axis=0), rows / people.std(axis=0)
+    rows = rows[rng.permutation(len(rows))[:MOST_FITTED]]
+    others = rng.permutation(len(people))[:MOST_FITTED]
+    same, usual = np.zeros(len(rows)), np.zeros(len(others))
+    for _ in range(SPLITS):
+        order = rng.permutation(people.shape[1])
+        first, second = order[::2], order[1::2]
+        same += _agreement(rows, people, first, second) / SPLITS
+        usual += _agreement(people[others], people, first, second, itself=others) / SPLITS
+    error = np.sqrt(same.var() / len(same) + usual.var() / len(usual) + 1e-12)
+    return bool((same.mean() - usual.mean()) / error > FAR_BEYOND_CHANCE)
 
 
 def nearer_than_strangers(people: Matrix, rows: Matrix, strangers: Matrix, rng: np.random.Generator) -> bool:
@@ -217,26 +230,6 @@ def nearer_than_strangers(people: Matrix, rows: Matrix, strangers: Matrix, rng: 
     others = np.bincount(stranger[gap < 0, 0], minlength=count)
     error = np.sqrt((own.var() + others.var()) / count + 1e-12)
     return bool((own.mean() - others.mean()) / error > FAR_BEYOND_CHANCE)
-
-
-def halves_agree(people: Matrix, rows: Matrix, rng: np.random.Generator) -> bool:
-    """Whether release rows are about these people at all, and not about strangers like them.
-
-    Of the people nearest to a row by one half of the columns, is the very nearest also the nearest by the other half?
-    If the row is a person's: often. For a row of a stranger: hardly more often than chance. How often that is, the
-    people themselves say: each is compared with all the others.
-    """
-    people, rows = people / people.std(axis=0), rows / people.std(axis=0)
-    rows = rows[rng.permutation(len(rows))[:MOST_FITTED]]
-    strangers = rng.permutation(len(people))[:MOST_FITTED]
-    same, usual = np.zeros(len(rows)), np.zeros(len(strangers))
-    for _ in range(SPLITS):
-        order = rng.permutation(people.shape[1])
-        first, second = order[::2], order[1::2]
-        same += _agreement(rows, people, first, second) / SPLITS
-        usual += _agreement(people[strangers], people, first, second, itself=strangers) / SPLITS
-    error = np.sqrt(same.var() / len(same) + usual.var() / len(usual) + 1e-12)
-    return bool((same.mean() - usual.mean()) / error > FAR_BEYOND_CHANCE)
 
 
 def _agreement(queries: Matrix, people: Matrix, first: Codes, second: Codes, itself: Codes | None = None) -> Matrix:

@@ -167,28 +167,28 @@ def case_from_tables(release: Any, options: AuditAsked, rng: np.random.Generator
     hierarchies = {name: read_hierarchy(path) for name, path in (options.hierarchies or {}).items()}
     plain_schema = original_schema(original, released, options, notes)
     check_hierarchies(hierarchies, plain_schema)
-    split = split_off(released, plain_schema, hierarchies, next(iter(original.blocks())))
-    encoding = Encoding(_joined(plain_schema, split.table))
-    sets, label = sets_of(split, encoding.groups, hierarchies), encoding.schema.label
-    if label is not None and label.name not in split.table.column_names:
+    single, cells = split_off(released, plain_schema, hierarchies, next(iter(original.blocks())))
+    encoding = Encoding(_joined(plain_schema, single))
+    sets, label = sets_of(cells, encoding.groups, hierarchies), encoding.schema.label
+    if label is not None and label.name not in single.column_names:
         notes.append(f"The release does not contain the label {label.name!r}.")
         label = None
     notes.append(
         "No card: the release is taken column by column, and the attackers are given the actual strength of the "
         "change (normal noise, randomized response)."
     )
-    Z = recode(encoding, split.table, why=NOT_DECLARED)
+    Z = recode(encoding, single, why=NOT_DECLARED)
     if sets:
         similar = original if options.holdout is None else open_table(options.holdout)
         population, _ = read_holdout(similar, encoding, MISSING_INSTEAD)
         fill_in(Z, sets, encoding.groups, population.X)
-        notes.append(GENERALISED.format(names=", ".join(split.words)))
+        notes.append(GENERALISED.format(names=", ".join(cells)))
     case = Case(
         options=options,
         encoding=encoding,
         original=original,
         Z=Z,
-        y=None if label is None else encoding.encode_label(split.table),
+        y=None if label is None else encoding.encode_label(single),
         source=source,
         affine=(np.eye(encoding.width), np.zeros(encoding.width)),
         columnwise=True,

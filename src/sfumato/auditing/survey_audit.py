@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
-from sfumato.attacks.malicious_miner import KINDS, MaliciousMiner, Reading
+from sfumato.attacks.malicious_miner import KINDS, MaliciousMiner
 from sfumato.auditing.asked import SurveyAuditAsked
 from sfumato.auditing.audit import Audit, audit
 from sfumato.channels.guidance.disclosure import (
@@ -43,15 +43,12 @@ from sfumato.mechanisms.guided_projection import FROM_A_SURVEY
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import Encoding, Schema, write_table
 
-# The paper's two degrees of a survey, for people of a population: of disclosure and of error [guided-survey, 5].
-
-
 MOST_ROWS = 20_000
 
 
 @dataclass(frozen=True)
 class SurveyMeasures:
-    """What the bits of one answer disclose, and how far received rows mislead, at level `k`.
+    """What the bits of one answer disclose, and how far received rows mislead, at level `k` [guided-survey, 5].
 
     honest: disclosure to the guidance that was given. most: Definition 2, to the worst guidance of this level.
     anybody_bits: no guidance of this level discloses more bits of anybody's answer, whatever the population.
@@ -69,6 +66,10 @@ class SurveyMeasures:
 
     def sentences(self) -> list[str]:
         """For people who read the audit."""
+
+        def held(exact: float, claimed: float) -> str:
+            return "is kept here" if exact <= claimed else f"is exceeded here ({exact:.3g})"
+
         per_size = ", ".join(f"{value:.3f}" for value in self.error.by_size)
         certain = "" if self.error.exact else "at least "
         told = max(self.honest.of_whole_answers, self.most.found.of_whole_answers)
@@ -82,8 +83,8 @@ class SurveyMeasures:
             f"Degree of error (Definition 1): {certain}{self.error.value:.3f}. For one, two, ... answers together: "
             f"{per_size}.",
             f"The paper's Theorem 5.1 puts the degree of error at {self.theorem_5_1:.3f} at most, which "
-            f"{_held(self.error.value, self.theorem_5_1)}; its Theorem 5.2 puts the disclosure at "
-            f"{self.theorem_5_2:.1%} of the entropy at most, which {_held(told, self.theorem_5_2)}. "
+            f"{held(self.error.value, self.theorem_5_1)}; its Theorem 5.2 puts the disclosure at "
+            f"{self.theorem_5_2:.1%} of the entropy at most, which {held(told, self.theorem_5_2)}. "
             "Neither is a bound (docs/errata.md).",
         ]
 
@@ -99,10 +100,6 @@ class SurveyMeasures:
             "theorem_5_1": self.theorem_5_1,
             "theorem_5_2": self.theorem_5_2,
         }
-
-
-def _held(exact: float, claimed: float) -> str:
-    return "is kept here" if exact <= claimed else f"is exceeded here ({exact:.3g})"
 
 
 def measure_survey(
@@ -135,29 +132,13 @@ SIMULATED = (
 )
 
 
-@dataclass(frozen=True)
-class MinerReading:
-    """What a collector who makes up the guidance reads, of the question it reads best, with the floor or without."""
-
-    kind: str
-    floor: float
-    question: str
-    reading: Reading
-
-
-@dataclass(frozen=True)
-class SurveyAudit:
-    """The audit of simulated answers, malicious collectors beside it, and the paper's two degrees."""
-
-    audit: Audit
-    miners: tuple[MinerReading, ...]
-    measures: SurveyMeasures
-
-
 def audit_survey(
     people: pa.Table, schema: Schema, guidance: str, rules: SurveyRules, options: SurveyAuditAsked
-) -> SurveyAudit:
-    """Half of `people` (plain answers in the schema's words) respond, the others are the control; writes `out`."""
+) -> tuple[Audit, list[dict[str, Any]], SurveyMeasures]:
+    """The audit of simulated answers, malicious collectors beside it, with the floor and without, and the two degrees.
+
+    Half of `people` (plain answers in the schema's words) respond, the others are the control; writes `out`.
+    """
     if people.num_rows < LEAST_PEOPLE:
         raise TableError(f"An audit needs at least {LEAST_PEOPLE} people to play the respondents.")
     floor, seed, progress = rules.floor, options.seed, options.progress
@@ -184,20 +165,18 @@ def audit_survey(
         found.data["notes"] += [SIMULATED, *measures.sentences()]
         found.save_report(answers / "report.html")
         tried = [replace(rules, floor=floor) for floor in dict.fromkeys((rules.floor, 0.0))]
-        miners = tuple(_worst(kind, codes, space, encoding, one) for kind in KINDS for one in tried)
-    return SurveyAudit(found, miners, measures)
+        miners = [_worst(kind, codes, space, encoding, one) for kind in KINDS for one in tried]
+    return found, miners, measures
 
 
-def _worst(kind: str, codes: Codes, space: AnswerSpace, encoding: Encoding, rules: SurveyRules) -> MinerReading:
-    """Of all questions the one of which most people are identified, then most are guessed beyond the usual answer."""
+def _worst(kind: str, codes: Codes, space: AnswerSpace, encoding: Encoding, rules: SurveyRules) -> dict[str, Any]:
+    """What a collector who makes up the guidance reads, of the question it reads best.
+
+    Of all questions the one of which most people are identified, then most are guessed beyond the usual answer.
+    """
     found = []
     for place, group in enumerate(encoding.groups):
         if group.width >= 2 and (kind == "unit" or len(space.sizes) > 2):
             reading = MaliciousMiner(kind, question=place, steps=100).read(codes, space, rules.floor, rules.link)
-            found.append(MinerReading(kind, rules.floor, group.column.name, reading))
-    return max(found, key=lambda one: (one.reading.identified, one.reading.right - one.reading.baseline))
-
-
-def miner_dict(found: MinerReading) -> dict[str, Any]:
-    """As `--json` prints it."""
-    return {"kind": found.kind, "floor": found.floor, "question": found.question, **vars(found.reading)}
+            found.append({"kind": kind, "floor": rules.floor, "question": group.column.name, **vars(reading)})
+    return max(found, key=lambda one: (one["identified"], one["right"] - one["baseline"]))

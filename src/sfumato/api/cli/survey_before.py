@@ -99,7 +99,6 @@ def audit_survey(
     """
     from sfumato.api.cli.audit import attack_lines, wrapped
     from sfumato.auditing.survey_audit import audit_survey as run
-    from sfumato.auditing.survey_audit import miner_dict
     from sfumato.channels.guidance.guidance import encode_matrix
     from sfumato.study.protocol.study_file import load_survey
     from sfumato.study.protocol.survey_guidance import answered, answers_in_words, survey_encoding, survey_rules
@@ -114,27 +113,27 @@ def audit_survey(
         guidance = guidance_of_part(survey, part)
     schema = survey_encoding(survey).schema
     with console.listening() as progress:
-        found = run(answers_in_words(survey, table), schema, guidance, rules, replace(options, progress=progress))
-    for told in attack_lines(found.audit.data):
+        words = answers_in_words(survey, table)
+        found, miners, measures = run(words, schema, guidance, rules, replace(options, progress=progress))
+    for told in attack_lines(found.data):
         for line in wrapped(told, min(get_terminal_size().columns, 100)):
             console.say(line)
     console.say()
     console.say("Collectors who make up the guidance, for the question that they read best:")
-    for one in found.miners:
-        read = one.reading
+    for one in miners:
         console.say(
-            f"  {one.kind:<11} floor {one.floor:4.2f}  certain of {read.identified:5.1%}, right about "
-            f"{read.right:5.1%} (usual answer {read.baseline:5.1%})  {one.question}"
+            f"  {one['kind']:<11} floor {one['floor']:4.2f}  certain of {one['identified']:5.1%}, right about "
+            f"{one['right']:5.1%} (usual answer {one['baseline']:5.1%})  {one['question']}"
         )
-    for sentence in found.measures.sentences():
+    for sentence in measures.sentences():
         console.say(sentence)
     console.say(f"Report (private): {Path(options.out) / 'answers' / 'report.html'}")
     console.result(
         {
             "folder": str(options.out),
-            "miners": [miner_dict(one) for one in found.miners],
-            "attacks": found.audit.data["attacks"],
-            "measures": found.measures.to_dict(),
+            "miners": miners,
+            "attacks": found.data["attacks"],
+            "measures": measures.to_dict(),
         }
     )
 
