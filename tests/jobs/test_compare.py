@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.advising.comparing import (
+from sfumato.advising.compare import (
     audited_by_canaries,
     audited_epsilon,
     run_cell,

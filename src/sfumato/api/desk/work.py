@@ -431,7 +431,7 @@ def name_of(setting: Mapping[str, Any]) -> str:
 @lru_cache(maxsize=2)
 def _tried(folder: Path, names: tuple[str, ...]) -> Sequence[Mapping[str, Any]]:
     """Settings as a comparison says them, from those of its trials that are finished."""
-    from sfumato.advising.comparing import settings
+    from sfumato.advising.compare import settings
 
     cells = []
     for name in names:
