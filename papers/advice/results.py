@@ -11,10 +11,10 @@ import numpy as np
 from frames import EXPERIENCE, GENERATED, JUDGING, table_of
 from tasks import COMPARED, ORIGINAL, OTHERS, PIECEWISE, SQUARE, TREE
 
-from sfumato.advising import experience
+from sfumato.advising import advice
 from sfumato.release.strength import LARGE_FROM
 
-SHIPPED = Path(experience.__file__).with_name("experience.json")
+SHIPPED = Path(advice.__file__).with_name("experience.json")
 LOCAL = (SQUARE, PIECEWISE, *OTHERS)
 OWNER, NOBODY = "the owner holds the table", "nobody is trusted"
 LARGE = 400
@@ -94,7 +94,7 @@ def put_shares(found: dict[Any, dict[str, Any]]) -> None:
 def _ship(entries: list[dict[str, Any]]) -> None:
     lines = ",\n".join(json.dumps(entry) for entry in entries)
     SHIPPED.write_text(f'{{"version": 1, "seen": [\n{lines}\n]}}\n', encoding="utf-8")
-    experience.everything.cache_clear()
+    advice.everything.cache_clear()
 
 
 def ruled(trust: str, epsilon: float) -> str:
@@ -127,7 +127,7 @@ def _coverage(results: Results, there: list[str], judged: list[str]) -> list[str
             for epsilon in COMPARED:
                 method, held = ruled(trust, epsilon), []
                 for name in names:
-                    made = experience.forecast(method, epsilon, results.whole[name], without=name)
+                    made = advice.forecast(method, epsilon, results.whole[name], without=name)
                     low, high = made.interval
                     held.append(low <= results.right(name, method, epsilon) <= high)
                 lines.append(f"| {which} | {epsilon:g} | {trust} | {sum(held)} of {len(held)} |")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sfumato.advising.experience import everything, forecast
+from sfumato.advising.advice import everything, forecast
 from sfumato.release.strength import LARGE, MADE_UP, SMALL
 
 HELD_BACK = {"heart_statlog", "hepatitis", "credit_a_crx", "credit_a_australian", "breast_cancer_wisconsin"}

@@ -6,33 +6,23 @@ then holds against every attacker. How useful it will be is what public tables k
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from importlib.resources import files
 from typing import Any
 
+import numpy as np
+from scipy.special import stdtrit
+
 from sfumato.advising.asked import RecommendAsked
-from sfumato.advising.experience import ALIKE, MOST_CATEGORIES, SIZES, STRENGTHS, Forecast, forecast
 from sfumato.advising.wish import MOST_EPSILON, Wish
 from sfumato.core.errors import UsageError
 from sfumato.core.wording import counted as in_number
-from sfumato.core.wording import first_names, said, to_type
-from sfumato.guarantee.cost import (
-    PRIOR,
-    but_for,
-    chance_at_most,
-    epsilon_for_posterior,
-    epsilon_of,
-    loss_for_gain,
-    loss_of_rho,
-    most_gained,
-    own_rows,
-    pairs_told_apart,
-    posterior_bound,
-    practically_unprotected,
-    rho_for,
-    rho_of_loss,
-)
+from sfumato.core.wording import first_names, right_of_100, said, to_type
+from sfumato.guarantee import cost
 from sfumato.guarantee.guarantee import worst_first
 from sfumato.guarantee.rounding import of_100, rounded_up
 from sfumato.mechanisms import make_mechanism
@@ -41,19 +31,173 @@ from sfumato.release.sanitize_checks import read_off
 from sfumato.release.strength import Config, Wanted
 from sfumato.table import Schema
 
+# What public tables kept under each method: how useful a release will be, told before any row is read.
+#
+# The file beside this one is made by `papers/advice/run.py` from public tables alone: each released at several sizes
+# and epsilons, learned from by `auto`, and tested on other rows as they are. Beside that stands how far the shares of
+# one column, and of two together, are off: total variation, of which every point is a row of 100 in a wrong place. A
+# forecast for a table is what public tables of about its size kept; it never looks at the table itself, so that it
+# proves nothing about it and costs nothing.
+
+
+NOTHING_LEARNED = 0.02
+"""A table that stays within this of its own commonest class taught nothing."""
+ALIKE = 3.0
+"""Tables are like one that has at most so many times as many rows, or at least one so-manieth."""
+FEWEST = 6
+"""Of fewer tables nothing is said: those of the next sizes join."""
+SIZES = (60, 120, 250, 500, 1_000, 2_500, 6_000, 15_000, 40_000)
+MOST_CATEGORIES = 10
+"""Of any column of the public tables (credit_g's purpose of a loan, pendigits' digits)."""
+STRENGTHS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One public table of one size. `right`, `one_column` and `two_columns`: by method, then by epsilon."""
+
+    table: str
+    rows: int
+    columns: int
+    numbers: int
+    classes: int
+    commonest: float
+    originals: float
+    right: Mapping[str, Mapping[str, float]]
+    one_column: Mapping[str, Mapping[str, float]]
+    two_columns: Mapping[str, Mapping[str, float]]
+
+    def at(self, method: str, epsilon: float, figure: str = "right") -> float | None:
+        """A figure between the epsilons that were tried, on their logarithm; None below them, and where none was."""
+        known = getattr(self, figure).get(method)
+        tried = sorted(map(float, known or ()))
+        if not tried or epsilon < tried[0] * (1 - 1e-9):
+            return None
+        values = [known[f"{one:g}"] for one in tried]
+        return float(np.interp(math.log(epsilon), np.log(tried), values))
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Of so many public tables like one: mean accuracy, where 9 in 10 tables are, and what is beside it."""
+
+    accuracy: float
+    interval: tuple[float, float]
+    majority: float
+    originals: float
+    lost: tuple[float, float]
+    """The least and the most that a table lost against its originals."""
+    tables: int
+    taught_nothing: int
+    rows: tuple[int, int]
+    one_column: float | None = None
+    two_columns: float | None = None
+    one_column_interval: tuple[float, float] | None = None
+    two_columns_interval: tuple[float, float] | None = None
+
+    @property
+    def lost_on_average(self) -> float:
+        return self.originals - self.accuracy
+
+    @property
+    def useless(self) -> bool:
+        """Whether more than half of them taught nothing."""
+        return 2 * self.taught_nothing > self.tables
+
+    def words(self) -> str:
+        """One sentence, with figures that were not measured on the table asked about."""
+        right = right_of_100(self.accuracy, "auto", "rows left out of them", self.majority, self.originals)
+        low, high = (f"{100 * lost:.0f}" for lost in self.lost)
+        return f"{self._seen()}{right}; it lost between {low} and {high} points."
+
+    def words_of_shares(self) -> str:
+        """The same where there is no column to predict."""
+        if self.one_column is None or self.two_columns is None:
+            return "How far shares of columns are off was not tried on public tables at such an epsilon."
+        off = []
+        for value, ends in (
+            (self.one_column, self.one_column_interval),
+            (self.two_columns, self.two_columns_interval),
+        ):
+            low, high = ends or (value, value)
+            off.append(f"{100 * value:.0f} points ({100 * low:.0f} to {100 * high:.0f})")
+        return (
+            f"{self._seen()}shares of one column were off by {off[0]}, of two columns by {off[1]}; so many rows of 100 "
+            "are counted in a wrong place."
+        )
+
+    def _seen(self) -> str:
+        low, high = self.rows
+        return f"On {self.tables} public tables of {low:,}{'' if low == high else f' to {high:,}'} rows: "
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
+
+
+@lru_cache(maxsize=1)
+def everything() -> tuple[Seen, ...]:
+    """All that was seen."""
+    found = json.loads(files(__package__).joinpath("experience.json").read_text(encoding="utf-8"))
+    return tuple(Seen(**entry) for entry in found["seen"])
+
+
+def alike(rows: int, without: str | None = None) -> list[Seen]:
+    """Of every public table the size nearest to this one, where that is near; the largest stand for what is larger."""
+    nearest: dict[str, Seen] = {}
+    rows = min(max(rows, SIZES[0]), SIZES[-1])
+
+    def apart(one: Seen) -> float:
+        return abs(math.log(one.rows / rows))
+
+    for one in everything():
+        if one.table != without and (one.table not in nearest or apart(one) < apart(nearest[one.table])):
+            nearest[one.table] = one
+    ordered = sorted(nearest.values(), key=apart)
+    return [one for place, one in enumerate(ordered) if place < FEWEST or apart(one) <= math.log(ALIKE)]
+
+
+def forecast(method: str, epsilon: float, rows: int, without: str | None = None) -> Forecast:
+    """What tables of about so many rows kept; below the least epsilon that was tried, nothing."""
+    tables = alike(rows, without)
+    known = ((one.at(method, epsilon), one.commonest) for one in tables)
+    right = np.array([usual if value is None else value for value, usual in known])
+    majority = np.array([one.commonest for one in tables])
+    originals = np.array([one.originals for one in tables])
+    lost = originals - right
+    shares: dict[str, Any] = {}
+    for figure in ("one_column", "two_columns"):
+        off = [value for one in tables if (value := one.at(method, epsilon, figure)) is not None]
+        if len(off) == len(tables):
+            shares |= {figure: float(np.mean(off)), f"{figure}_interval": _one_more(off)}
+    return Forecast(
+        float(right.mean()),
+        _one_more(right),
+        float(majority.mean()),
+        float(originals.mean()),
+        (float(lost.min()), float(lost.max())),
+        len(tables),
+        int((right <= majority + NOTHING_LEARNED).sum()),
+        (min(one.rows for one in tables), max(one.rows for one in tables)),
+        **shares,
+    )
+
+
+def _one_more(values: Any) -> tuple[float, float]:
+    """Where one more table lies, nine times in ten (a prediction interval by Student's t)."""
+    middle, count, half = float(np.mean(values)), len(values), 0.0
+    if count > 1:
+        half = float(stdtrit(count - 1, 0.95) * np.std(values, ddof=1)) * math.sqrt(1 + 1 / count)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+# What is recommended.
+
+
 DELTA = 1e-6
 USUAL = 0.2
 """Where nothing is wished for: a fact with 1 chance in 10 may reach 2 in 10."""
-SCHEMA_FILE = "schema.yaml"
-"""Where the printed commands write a schema."""
 NOT_NAMED = "COLUMN"
 """What printed commands say for a column that the owner has yet to name."""
-OF_ANY_SIZE = "At this epsilon tables of any size that was tried teach nothing."
-OF_ANY_SIZE_BUT = f"{OF_ANY_SIZE} From epsilon {{epsilon}}, those of {{rows:,}} rows do."
-MOST_NAMED = 30
-"""Columns that are named one by one."""
-FINE = 40
-"""Steps between the least and the largest epsilon in which the least one is looked for that keeps a loss."""
 
 
 @dataclass(frozen=True)
@@ -68,26 +212,28 @@ class Bound:
     def of_epsilon(cls, epsilon: float, made_up: bool) -> Bound:
         if not made_up:
             return cls(epsilon, epsilon, 0.0)
-        return cls(epsilon, loss_of_rho(rho_for(epsilon, DELTA), DELTA), DELTA)
+        return cls(epsilon, cost.loss_of_rho(cost.rho_for(epsilon, DELTA), DELTA), DELTA)
 
     @classmethod
     def of_loss(cls, loss: float, made_up: bool) -> Bound:
         """The largest epsilon whose beliefs stay within this loss."""
-        return cls(epsilon_of(rho_of_loss(loss, DELTA), DELTA), loss, DELTA) if made_up else cls(loss, loss, 0.0)
+        if not made_up:
+            return cls(loss, loss, 0.0)
+        return cls(cost.epsilon_of(cost.rho_of_loss(loss, DELTA), DELTA), loss, DELTA)
 
     @property
     def pairs(self) -> float:
         """Two people told apart: one of them is in the table (made-up rows), or both are (rows blurred one by one)."""
         if self.delta:
-            return pairs_told_apart(rho=rho_for(self.epsilon, self.delta))
-        return pairs_told_apart(2 * self.loss)
+            return cost.pairs_told_apart(rho=cost.rho_for(self.epsilon, self.delta))
+        return cost.pairs_told_apart(2 * self.loss)
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,
-            "max_posterior": {"from": PRIOR, "to": posterior_bound(PRIOR, self.loss)},
-            "max_risk": most_gained(self.loss),
+            "max_posterior": {"from": cost.PRIOR, "to": cost.posterior_bound(cost.PRIOR, self.loss)},
+            "max_risk": cost.most_gained(self.loss),
             "pairs_told_apart": self.pairs,
         }
 
@@ -137,21 +283,17 @@ class Advice:
 
     wish: Wish
     bound: Bound
-    method: str
+    mechanism: str
     known: Known
 
     def __repr__(self) -> str:
-        return f"<Advice: {self.method}, epsilon {self.bound.epsilon:.3g}>"
-
-    @property
-    def mechanism(self) -> str:
-        return self.method
+        return f"<Advice: {self.mechanism}, epsilon {self.bound.epsilon:.3g}>"
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
         """As `sanitize --config` takes them."""
         given: dict[str, Any] = {"delta": self.bound.delta} if self.bound.delta else {}
-        made = make_mechanism(self.method, given)
+        made = make_mechanism(self.mechanism, given)
         return {**made.strength_for_values(self.bound.epsilon, rows=self.known.rows_per_person), **given}
 
     def _forecast_at(self, epsilon: float, rows: int) -> Forecast:
@@ -180,31 +322,35 @@ class Advice:
 
     @property
     def unprotected(self) -> bool:
-        return practically_unprotected(self.bound.loss)
+        return cost.practically_unprotected(self.bound.loss)
 
     @property
     def config(self) -> Config:
         by = f"recommend, by rule: {self.wish.words() or f'1 chance in 10 may become {10 * USUAL:g} in 10'}"
-        return Config(self.method, self.parameters, by[:150], "nothing")
+        return Config(self.mechanism, self.parameters, by[:150], "nothing")
 
     def command(self, table: str, *, schema: str | None = None, config: str | None = None) -> str:
         """The line that makes the release; before it those that declare ranges which were read off the table."""
         known, lines = self.known, list[str]()
         if known.read_off:
             if not schema:
-                schema = SCHEMA_FILE
+                schema = "schema.yaml"
                 lines.append(to_type("schema", table, label=known.label, out=schema))
             declare = to_type("schema declare", schema, column=known.read_off[0])
             others = f"  # and so {len(known.read_off) - 1:,} more" if len(known.read_off) > 1 else ""
             lines.append(f'{declare} ... --reason "WHERE IT IS WRITTEN"{others}')
         trust = None if self.wish.trust == OWNER else self.wish.trust
         several = known.rows_per_person > 1 or known.person is not None
+        # Four digits of epsilon, never more than the value: a wish that is typed again is still kept.
+        whole, digits = self.bound.epsilon, 10.0 ** (math.floor(math.log10(self.bound.epsilon)) - 3)
+        short = float(f"{whole:.4g}")
+        epsilon = f"{short if short <= whole else float(f'{short - digits:.4g}'):g}"
         release = to_type(
             "sanitize",
             table,
             schema=schema,
             label=None if schema else known.label,
-            **({"config": config} if config else {"epsilon": _floor(self.bound.epsilon), "trust": trust}),
+            **({"config": config} if config else {"epsilon": epsilon, "trust": trust}),
             person=known.person,
             max_rows_per_person=known.rows_per_person if several else None,
             out="release",
@@ -221,7 +367,7 @@ class Advice:
             columns = in_number(len(known.read_off), "column")
             words.append(
                 f"Nothing is proved yet, because the ranges of {columns} were read off your table: "
-                f"{first_names(known.read_off, MOST_NAMED)}. No wish about risk or epsilon is kept until you "
+                f"{first_names(known.read_off, 30)}. No wish about risk or epsilon is kept until you "
                 "declare them from what you know without looking (sfumato schema declare); then the bound below holds."
             )
         if not self.met:
@@ -236,21 +382,22 @@ class Advice:
         return words
 
     def _recommended(self) -> str:
-        bound, rows = self.bound, self.known.rows_per_person
+        bound, rows, but = self.bound, self.known.rows_per_person, cost.but_for(self.bound.delta)
         begin = "Nothing is recommended. The rule's choice would be"
         if self.met:
             begin = "The rule's choice" if self.forecast.useless or self.unprotected else "Recommended"
         kind = (
             "made-up rows drawn from noisy counts of the table (tree-resampling)"
             if bound.delta
-            else f"each row blurred by itself ({self.method})"
+            else f"each row blurred by itself ({self.mechanism})"
         )
         return (
             f"{begin}: {kind}, epsilon {rounded_up(bound.epsilon)} for anybody's values. Whatever the other rows "
-            f"teach, {own_rows(rows)} can lift a fact from 1 chance in 10 to {chance_at_most(PRIOR, bound.loss)}, "
-            f"and any fact by at most {of_100(most_gained(bound.loss))} points{but_for(bound.delta)}. Two "
-            f"people are told apart in at most {of_100(bound.pairs)} of 100 pairs{but_for(bound.delta)}. That holds "
-            "for every attacker, not only for those that were tried."
+            f"teach, {cost.own_rows(rows)} can lift a fact from 1 chance in 10 to "
+            f"{cost.chance_at_most(cost.PRIOR, bound.loss)}, and any fact by at most "
+            f"{of_100(cost.most_gained(bound.loss))} points{but}. Two people are told apart in at most "
+            f"{of_100(bound.pairs)} of 100 pairs{but}. That holds for every attacker, not only for those that were "
+            "tried."
         )
 
     def _forecast_in_words(self) -> str:
@@ -280,29 +427,26 @@ class Advice:
 
     def _teach_nothing(self, size: int | None) -> str:
         """That tables of about this size (None: of any) teach nothing, and from which epsilon or size on they do."""
-        rows = size or self.known.counted or SIZES[-1]
-        stronger = self._stronger_that_learns(rows)
+        rows, present = size or self.known.counted or SIZES[-1], self.bound.epsilon
+        tried = (one * self.known.rows_per_person for one in STRENGTHS)
+        stronger = (one for one in tried if present < one <= MOST_EPSILON)  # of those that `sanitize` takes
+        enough = next((one for one in stronger if not self._forecast_at(one, rows).useless), None)
         if size is None:
-            return said(OF_ANY_SIZE_BUT if stronger else OF_ANY_SIZE, epsilon=f"{stronger or 0:g}", rows=rows)
-        sizes = (one for one in SIZES if one > size)
-        larger = next((one for one in sizes if not self._forecast_at(self.bound.epsilon, one).useless), None)
-        ways = [f"From epsilon {stronger:g}" if stronger else "", f"with {larger:,} rows" if larger else ""]
+            nothing = "At this epsilon tables of any size that was tried teach nothing."
+            but = f"{nothing} From epsilon {{epsilon}}, those of {{rows:,}} rows do."
+            return said(but if enough else nothing, epsilon=f"{enough or 0:g}", rows=rows)
+        larger = next((one for one in SIZES if one > size and not self._forecast_at(present, one).useless), None)
+        ways = [f"From epsilon {enough:g}" if enough else "", f"with {larger:,} rows" if larger else ""]
         hint = ", or ".join(filter(None, ways))
         of = in_number(size, "row") if size >= SIZES[0] else f"{SIZES[0]} rows, the smallest that were tried,"
         nothing = f"At this epsilon tables of {of} teach nothing."
         return f"{nothing} {hint[:1].upper()}{hint[1:]}, they do." if hint else nothing
 
-    def _stronger_that_learns(self, rows: int) -> float | None:
-        """The least epsilon above this one at which tables of so many rows learn, of those that `sanitize` takes."""
-        tried = (one * self.known.rows_per_person for one in STRENGTHS)
-        stronger = (one for one in tried if self.bound.epsilon < one <= MOST_EPSILON)
-        return next((one for one in stronger if not self._forecast_at(one, rows).useless), None)
-
     def to_dict(self) -> dict[str, Any]:
         """Plain figures, for JSON on the owner's terminal."""
         return {
             "met": self.met,
-            "mechanism": self.method,
+            "mechanism": self.mechanism,
             "parameters": self.parameters,
             "wish": self.wish.to_dict(),
             "bound": self.bound.to_dict(),
@@ -317,35 +461,24 @@ class Advice:
 
 def advise(wish: Wish, known: Known) -> Advice:
     """The method by the rule and the strength by arithmetic, or, under a largest loss, by experience."""
-    wish.check()
-    wish = wish.by_proof()
+    wish.check_by_proof()
+    made_up = wish.trust == OWNER
     if wish.max_loss is not None and known.rows is None:
         raise UsageError("--max-loss is answered by public tables of your size, which must be public: give --rows.")
-    if wish.max_loss is not None and wish.epsilon is wish.max_posterior is wish.max_risk is None:
+    if wish.epsilon is not None:
+        bound = Bound.of_epsilon(wish.epsilon, made_up)
+    elif wish.max_risk is not None:
+        bound = Bound.of_loss(cost.loss_for_gain(wish.max_risk), made_up)
+    elif wish.max_loss is not None and wish.max_posterior is None:
         bound = _least_that_keeps(wish.max_loss, wish.trust, known)
     else:
-        bound = _bound(wish)
+        prior = cost.PRIOR if wish.prior is None else wish.prior
+        bound = Bound.of_loss(cost.epsilon_for_posterior(prior, wish.max_posterior or USUAL), made_up)
     if bound.epsilon <= 0:
         raise UsageError(
             f"No release keeps so small a wish: it comes to epsilon 0 at delta {bound.delta:g}. Allow more."
         )
     return Advice(wish, bound, _ruled(wish.trust, bound.epsilon), known)
-
-
-def _floor(value: float) -> str:
-    """Four digits, never more than the value: a wish that is typed again is still kept."""
-    short = float(f"{value:.4g}")
-    return f"{short if short <= value else float(f'{short - 10.0 ** (math.floor(math.log10(value)) - 3):.4g}'):g}"
-
-
-def _bound(wish: Wish) -> Bound:
-    made_up = wish.trust == OWNER
-    if wish.epsilon is not None:
-        return Bound.of_epsilon(wish.epsilon, made_up)
-    if wish.max_risk is not None:
-        return Bound.of_loss(loss_for_gain(wish.max_risk), made_up)
-    prior = PRIOR if wish.prior is None else wish.prior
-    return Bound.of_loss(epsilon_for_posterior(prior, wish.max_posterior or USUAL), made_up)
 
 
 def _ruled(trust: str, epsilon: float) -> str:
@@ -354,9 +487,8 @@ def _ruled(trust: str, epsilon: float) -> str:
 
 def _least_that_keeps(limit: float, trust: str, known: Known) -> Bound:
     """The least epsilon that was tried whose experience keeps the loss and teaches something, else the largest."""
-    low, high = math.log(STRENGTHS[0]), math.log(STRENGTHS[-1])
-    tried = [math.exp(low + (high - low) * step / FINE) * known.rows_per_person for step in range(FINE + 1)]
-    tried = [one for one in tried if one <= MOST_EPSILON] or [MOST_EPSILON]
+    finely = np.geomspace(STRENGTHS[0], STRENGTHS[-1], 41).tolist()
+    tried = [one for strength in finely if (one := strength * known.rows_per_person) <= MOST_EPSILON] or [MOST_EPSILON]
 
     def keeps(epsilon: float) -> bool:
         found = forecast(_ruled(trust, epsilon), epsilon / known.rows_per_person, known.size)

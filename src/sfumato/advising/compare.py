@@ -418,7 +418,7 @@ def _in_short(entries: Sequence[Mapping[str, Any]], reasons: Sequence[str | None
     by_mechanism: dict[str, dict[str, str | None]] = {}
     for one, why in zip(entries, reasons, strict=True):
         by_mechanism.setdefault(one["mechanism"], {})[one["setting"]] = why
-    found = {}
+    found: dict[str, str] = {}
     for name, told in by_mechanism.items():
         said = {f"{name}, {setting}": why for setting, why in told.items() if why is not None}
         same = len(said) == len(told) and len({*said.values()}) == 1
@@ -481,4 +481,3 @@ def _attacked(mean: Outcome) -> dict[str, Any]:
         "risk": max(0.0, *(told[0] for told in mean.gains.values())) if strongest else None,
         "strongest": strongest,
     }
-

@@ -46,8 +46,9 @@ class Wish(WishAsked):
         if self.prior is not None and self.max_posterior is None:
             raise UsageError("--prior belongs to --max-posterior. Give both, or neither.")
 
-    def by_proof(self) -> Wish:
-        """The wish where arithmetic answers it."""
+    def check_by_proof(self) -> None:
+        """Refuse what arithmetic cannot answer, too."""
+        self.check()
         if self.trust not in TRUSTS:
             raise UsageError(f"--trust {self.trust} is for trials on your own rows: add --use-table.")
         if len([one for one in (self.epsilon, self.max_posterior, self.max_risk) if one is not None]) > 1:
@@ -55,7 +56,6 @@ class Wish(WishAsked):
         for option, share in (("--max-posterior", self.max_posterior), ("--max-risk", self.max_risk)):
             if share is not None and not 0 < share < 1:
                 raise UsageError(f"{option} must lie strictly between 0 and 1. Got {share:g} instead.")
-        return self
 
     def in_trials(self) -> Wish:
         """The wish where rows are looked at; where it says nothing, the usual risk."""
