@@ -121,7 +121,8 @@ def people_of(rows: pa.Table, schema: Schema) -> Sequence[object] | None:
 class Grounds:
     """choosing: where settings are compared. confirming: where the chosen one is measured, with the rows that learners
     get besides. `looked_at`: the private table, or released rows. rows: how many the real release has.
-    model: what released rows were drawn from, where the owner's ledger charged them and their proof.
+    model: what released rows were drawn from, where the owner's ledger charged them and their proof; without it a
+    choice here tells something of private rows that no ledger has counted.
     """
 
     looked_at: str
@@ -130,17 +131,6 @@ class Grounds:
     besides: pa.Table | None
     rows: int
     model: str | None = None
-
-    @property
-    def private(self) -> bool:
-        """Whether a choice here tells something of private rows that no ledger has counted."""
-        return self.model is None
-
-    @property
-    def cells(self) -> int:
-        """Of the table that one trial releases."""
-        train = self.choosing[0].train
-        return int(train.num_rows * train.num_columns)
 
 
 def of_table(rows: pa.Table, schema: Schema, seed: int, looked_at: str = TABLE) -> Grounds:

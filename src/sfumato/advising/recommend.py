@@ -54,51 +54,38 @@ def recommend(table: Any, options: RecommendAsked) -> Recommendation | Advice:
     >>> answer.mechanism, answer.parameters
     ('square-wave', {'epsilon_record': 2.0})
     """
-    found = _answer(table, options)
+    wish = Wish.of(options)
+    wish.check()
+    released = _released(table, options)
+    rows = open_table(table if released is None else released.arrow)
+    options.progress("Reading", 0, None)
+    found: Recommendation | Advice
+    if released is None:
+        agreed = schema_for(rows, options.schema, options.label, options.person)
+    else:
+        agreed = released.encoding.schema
+    if released is not None or options.use_table:
+        if options.max_rows_per_person is not None:
+            raise UsageError("--max-rows-per-person is for an answer by rule. Leave it or --use-table out.")
+        from sfumato.advising.recommendation import choose_on
+
+        found = choose_on(rows.read(), agreed, wish, options, released)
+    else:
+        if options.tries is not None or options.workers is not None:
+            raise UsageError(
+                "--tries and --workers are for trials on your own rows: add --use-table, or leave them out."
+            )
+        check_rows_per_person(agreed, options.max_rows_per_person)
+        counted = None if options.rows is not None else rows.read().num_rows
+        found = advise(wish, Known.of(agreed, options, counted))
     if options.out is not None and found.met:
         found.config.save(options.out)
     return found
 
 
-def _answer(table: Any, options: RecommendAsked) -> Recommendation | Advice:
-    wish = Wish.of(options)
-    wish.check()
-    released = _released(table)
-    rows = open_table(table if released is None else released.arrow)
-    options.progress("Reading", 0, None)
-    if released is not None:
-        _check_alone(released, options)
-        from sfumato.advising.recommendation import choose_on
-
-        return choose_on(rows.read(), released.encoding.schema, wish, options, released)
-    agreed = schema_for(rows, options.schema, options.label, options.person)
-    if options.use_table:
-        if options.max_rows_per_person is not None:
-            raise UsageError("--max-rows-per-person is for an answer by rule. Leave it or --use-table out.")
-        from sfumato.advising.recommendation import choose_on
-
-        return choose_on(rows.read(), agreed, wish, options)
-    if options.tries is not None or options.workers is not None:
-        raise UsageError("--tries and --workers are for trials on your own rows: add --use-table, or leave them out.")
-    check_rows_per_person(agreed, options.max_rows_per_person)
-    counted = None if options.rows is not None else rows.read().num_rows
-    return advise(wish, Known.of(agreed, options, counted))
-
-
-def _check_alone(released: Release, options: RecommendAsked) -> None:
-    """A release brings its own columns, and no answer by rule is given for it."""
-    label = released.encoding.schema.label
-    own = None if label is None else label.name
-    if options.schema is not None or options.person is not None or options.label not in (None, own):
-        raise UsageError(
-            f"A release has its own schema, and predicts {own!r}: leave out --schema, --label and --person."
-        )
-    if options.max_rows_per_person is not None:
-        raise UsageError("--max-rows-per-person is for an answer by rule, and rows are looked at here. Leave it out.")
-
-
-def _released(table: Any) -> Release | None:
-    """The release that a folder holds, or that was given, if its rows can stand for a table."""
+def _released(table: Any, options: RecommendAsked) -> Release | None:
+    """The release that a folder holds, or that was given, if its rows can stand for a table. It brings its own columns,
+    and no answer by rule is given for it."""
     if isinstance(table, str | Path) and (Path(table) / "card.json").is_file():
         table = Release.public(table)
     if not isinstance(table, Release):
@@ -109,4 +96,12 @@ def _released(table: Any) -> Release | None:
             f"The rows of the release {table.where} are people's rows with noise: what is chosen on them is chosen for "
             "noisier rows than yours. Give one of made-up rows (tree-resampling), or the table itself."
         )
+    label = table.encoding.schema.label
+    own = None if label is None else label.name
+    if options.schema is not None or options.person is not None or options.label not in (None, own):
+        raise UsageError(
+            f"A release has its own schema, and predicts {own!r}: leave out --schema, --label and --person."
+        )
+    if options.max_rows_per_person is not None:
+        raise UsageError("--max-rows-per-person is for an answer by rule, and rows are looked at here. Leave it out.")
     return table

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sfumato.advising.asked import RecommendAsked
 from sfumato.advising.ground import Ground, Grounds, of_table
-from sfumato.advising.trial import AUTO, Outcome, Setting, Trial, averaged, keeps, proves, search, trial, voided
+from sfumato.advising.trial import AUTO, Outcome, Setting, Trial, averaged, keeps, proves, search, trial
 from sfumato.advising.wish import Candidate, Wish, candidates, in_words, why_not
 from sfumato.auditing.extra import Points
 from sfumato.core.errors import PrivacyLeakWarning, SchemaError, UnmetWishError, UsageError
@@ -23,7 +23,7 @@ from sfumato.core.processes import in_processes
 from sfumato.core.progress import Progress
 from sfumato.core.wording import counted, right_of_100, to_type
 from sfumato.guarantee.cost import Values, but_for, practically_unprotected
-from sfumato.guarantee.guarantee import CENTRAL_DP, LOCAL_DP, worst_first
+from sfumato.guarantee.guarantee import CENTRAL_DP, EMPIRICAL, LOCAL_DP, worst_first
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.ledger import Ledger
 from sfumato.mechanisms import make_mechanism
@@ -35,10 +35,9 @@ CONFIRMED, NOT_REFUTED, REFUTED = "confirmed", "not refuted", "refuted"
 """What other rows say of a setting: within the wish there with every interval, too few of them to tell, or outside."""
 
 
-CHOSEN_ON = {
-    TABLE: "on these private rows",
-    RELEASED: "on made-up rows released before",
-}
+CHOSEN_ON = {TABLE: "on these private rows", RELEASED: "on made-up rows released before"}
+MEASURED = ("accuracy", "loss", "loss_at_most", "risk", "risk_at_most", "strongest", "untried")
+"""What is told of every setting that was tried."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -189,18 +188,9 @@ class Recommendation:
                 "conditional_epsilon": found.conditional,
             },
             "forecast": {
-                "accuracy": found.accuracy,
+                **{name: getattr(found, name) for name in (*MEASURED, "majority", "ceiling", "learner")},
                 "interval": list(self.interval),
-                "majority": found.majority,
-                "ceiling": found.ceiling,
-                "loss": found.loss,
-                "learner": found.learner,
                 "tested_rows": found.tested,
-                "risk": found.risk,
-                "risk_at_most": found.risk_at_most,
-                "loss_at_most": found.loss_at_most,
-                "strongest": found.strongest,
-                "untried": found.untried,
                 "extra": [
                     {"attack": name, **asdict(points), "extra": points.extra} for name, points in by_extra(found)
                 ],
@@ -210,7 +200,15 @@ class Recommendation:
                 ],
                 "not_applicable": dict(found.not_applicable),
             },
-            "nearest": [_short(one, self.wish) for one in self.nearest],
+            "nearest": [
+                {
+                    "mechanism": one.candidate.mechanism,
+                    "parameters": one.parameters,
+                    **{name: getattr(one.outcome, name) for name in (*MEASURED, "kind", "epsilon", "presence")},
+                    "keeps": one.keeps(self.wish),
+                }
+                for one in self.nearest
+            ],
             "left_out": dict(self.left_out),
             "looked_at": self.looked_at,
             "together": self.together and {"epsilon": self.together.epsilon, "delta": self.together.delta},
@@ -265,25 +263,6 @@ def in_short(mechanism: str, parameters: Mapping[str, Any], found: Outcome) -> s
     return f"{mechanism}, {in_words(parameters)}: {right}, originals {100 * found.ceiling:.0f}), {worst}"
 
 
-def _short(setting: Setting, wish: Wish) -> dict[str, Any]:
-    found = setting.outcome
-    return {
-        "mechanism": setting.candidate.mechanism,
-        "parameters": setting.parameters,
-        "risk": found.risk,
-        "risk_at_most": found.risk_at_most,
-        "strongest": found.strongest,
-        "untried": found.untried,
-        "accuracy": found.accuracy,
-        "loss": found.loss,
-        "loss_at_most": found.loss_at_most,
-        "kind": found.kind,
-        "epsilon": found.epsilon,
-        "presence": found.presence,
-        "keeps": setting.keeps(wish),
-    }
-
-
 def _proof(found: Outcome) -> str:
     if found.epsilon is not None:
         presence = "" if found.presence is None else f", {rounded_up(found.presence)} for presence"
@@ -332,6 +311,7 @@ def choose_on(
         reasons = "; ".join(f"{name}: {why}" for name, why in left_out.items())
         raise UsageError(f"No method can be tried on this table. {reasons}"[:2000])
     setting, forecast, verdict = _confirmed(best, wish, grounds, asked.progress)
+    together = None if released is None or grounds.model is None else _together(released, setting, forecast)
     return Recommendation(
         wish,
         setting,
@@ -343,7 +323,7 @@ def choose_on(
         grounds.rows,
         agreed.label.name,
         grounds.model,
-        None if released is None or grounds.model is None else _together(released, setting, forecast),
+        together,
     )
 
 
@@ -380,18 +360,13 @@ def _together(released: Release, setting: Setting, forecast: Outcome) -> Values 
 
 
 def _searched(
-    found: Sequence[Candidate],
-    wish: Wish,
-    grounds: Grounds,
-    left_out: dict[str, str],
-    asked: RecommendAsked,
+    found: Sequence[Candidate], wish: Wish, grounds: Grounds, left_out: dict[str, str], asked: RecommendAsked
 ) -> list[Setting]:
     """The best setting of every candidate that can be tried, the best first; why others cannot goes to `left_out`."""
     best: list[Setting] = []
-    progress, workers = asked.progress, asked.workers
-    if workers is None:
-        workers = 1 if grounds.cells < WORTH_A_PROCESS else os.cpu_count() or 1
-    workers = min(workers, len(found) or 1)
+    progress, train = asked.progress, grounds.choosing[0].train
+    usual = 1 if train.num_rows * train.num_columns < WORTH_A_PROCESS else os.cpu_count() or 1
+    workers = min(asked.workers or usual, len(found) or 1)
     progress("Mechanisms", 0, len(found))
 
     with contextlib.closing(in_processes(found, _tried, (wish, grounds), workers)) as searches:
@@ -425,8 +400,10 @@ def _measured(
 ) -> Outcome:
     """The mean over grounds (by default those to choose on); what is proved only where no private row was looked at."""
     among = grounds.choosing if among is None else among
-    tried = [trial(one, candidate.mechanism, parameters, seed, how) for seed, one in enumerate(among, first)]
-    return voided(averaged(tried)) if grounds.private else averaged(tried)
+    found = averaged([trial(one, candidate.mechanism, parameters, seed, how) for seed, one in enumerate(among, first)])
+    if grounds.model is not None or found.kind == EMPIRICAL:
+        return found
+    return replace(found, kind=EMPIRICAL, epsilon=None, conditional=found.epsilon)
 
 
 def _confirmed(

@@ -86,10 +86,6 @@ class Outcome:
         return math.nan if self.best is None else self.reached[self.best]
 
     @property
-    def errors(self) -> int:
-        return round((1.0 - self.accuracy) * self.tested)
-
-    @property
     def untried(self) -> list[str]:
         """Risks that no attacker could try, of those that some were asked to."""
         tried = {ATTACKS[name].risk for name in self.extras if name in ATTACKS}
@@ -118,7 +114,7 @@ class Outcome:
     @property
     def interval(self) -> tuple[float, float]:
         """95%, of the accuracy (Wilson)."""
-        low, high = proportion_interval(self.errors, self.tested)
+        low, high = proportion_interval(round((1.0 - self.accuracy) * self.tested), self.tested)
         return 1.0 - float(high), 1.0 - float(low)
 
     @property
@@ -238,13 +234,6 @@ def _learned(release: Release, ground: Ground, name: str) -> tuple[float, str] |
     return 1.0 - found.error, str(chosen)
 
 
-def voided(found: Outcome) -> Outcome:
-    """The same where the choice looked at the private rows: a proof holds only conditionally then."""
-    if found.kind == EMPIRICAL:
-        return found
-    return replace(found, kind=EMPIRICAL, epsilon=None, conditional=found.epsilon)
-
-
 def averaged(outcomes: Sequence[Outcome]) -> Outcome:
     """The mean of several trials of one setting; test rows add up. Attackers, learners and columns are those of every
     trial: the best learner of each trial alone would be chosen by its own test rows."""
@@ -258,6 +247,7 @@ def averaged(outcomes: Sequence[Outcome]) -> Outcome:
         )
         return Points(right, without, low, high, first.extras[name].pairs)
 
+    latest = outcomes[::-1]  # so that of several reasons the first is told
     return replace(
         first,
         extras={name: mean(name) for name in attackers},
@@ -265,22 +255,16 @@ def averaged(outcomes: Sequence[Outcome]) -> Outcome:
         columns={name: _means([one.columns[name] for one in outcomes]) for name in attackers},
         exposed={name: _most_often([one.exposed[name] for one in outcomes]) for name in attackers},
         tested=sum(one.tested for one in outcomes),
-        ceiling=float(np.mean([one.ceiling for one in outcomes])),
-        majority=float(np.mean([one.majority for one in outcomes])),
-        not_applicable=_merged([one.not_applicable for one in outcomes]),
-        untrained=_merged([one.untrained for one in outcomes]),
+        **_means([{"ceiling": one.ceiling, "majority": one.majority} for one in outcomes]),
+        not_applicable={name: why for one in latest for name, why in one.not_applicable.items()},
+        untrained={name: why for one in latest for name, why in one.untrained.items()},
     )
 
 
-def _means(several: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def _means(several: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     """Of the figures that all of them have."""
     names = [name for name in several[0] if all(name in one for one in several)]
     return {name: float(np.mean([one[name] for one in several])) for name in names}
-
-
-def _merged(reasons: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """The first reason of each that has any."""
-    return {name: why for one in reversed(reasons) for name, why in one.items()}
 
 
 def _most_often(several: Sequence[Sequence[int]]) -> list[int]:
