@@ -18,7 +18,7 @@ from sfumato.channels.guidance.guidance import GuidanceError, SurveyCounts
 from sfumato.core.errors import CardError, CoordinatorError, UsageError
 from sfumato.study.asked import RespondAsked
 from sfumato.study.client.connection import RefusedError
-from sfumato.study.client.respondent import Device, NotYetError, TicketBox, prepare, resend, send
+from sfumato.study.client.respondent import Device, NotYetError, TicketBox, prepare, send
 from sfumato.study.client.survey_server import SurveyServer, verify_survey, witness_survey
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.server.app import create_app
@@ -132,7 +132,7 @@ def test_a_program_exchanges_its_invitation_first_and_sends_a_ticket(client: Tes
     with pytest.raises(UsageError, match="by invitation"):
         prepare(server, ANSWERS, RespondAsked(max_level=9), Device(tickets=tickets))
     prepared = prepare(server, ANSWERS, RespondAsked(max_level=9), Device(tickets=tickets, code=code))
-    assert "code" not in prepared.drawn.message()
+    assert "code" not in prepared.drawn.to_dict()
     assert tickets.path.stat().st_mode & 0o077 == 0
     again = prepare(
         server, ANSWERS, RespondAsked(max_level=9), Device(tickets=tickets)
@@ -157,11 +157,3 @@ def test_a_lost_signature_costs_nothing(client: TestClient, tmp_path: Path, monk
         with pytest.raises(CoordinatorError, match="away"):
             prepare(server, ANSWERS, RespondAsked(max_level=9), Device(tickets=tickets, code=code))
     assert send(server, prepare(server, ANSWERS, RespondAsked(max_level=9), Device(tickets=tickets, code=code)).drawn)
-
-
-def test_bits_that_wait_since_an_older_version_get_a_ticket(client: TestClient, tmp_path: Path) -> None:
-    server, (code,) = invited(client)
-    pending = tmp_path / "answer.json"
-    pending.write_text(json.dumps({"id": "A" * 22, "version": 1, "label": 0, "bits": [1], "code": code}))
-    assert resend(server, pending, TicketBox(tmp_path / "ticket.json"))
-    assert json.loads(pending.read_text()) == {"sent": True}

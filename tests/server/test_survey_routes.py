@@ -24,7 +24,7 @@ from sfumato.core.errors import CardError, CoordinatorError, SchemaError, UsageE
 from sfumato.learn.model import load_model
 from sfumato.study.asked import RespondAsked
 from sfumato.study.client.private_notes import RememberedHeads
-from sfumato.study.client.respondent import Device, NotYetError, choices_of, prepare, resend, send, was_sent
+from sfumato.study.client.respondent import Device, NotYetError, choices_of, prepare, send, waiting, was_sent
 from sfumato.study.client.survey_server import SurveyLink, SurveyServer, read_link
 from sfumato.study.protocol.survey_guidance import verify_guidance
 from sfumato.study.protocol.survey_log import LogEntry, check_chain
@@ -290,7 +290,7 @@ def test_a_program_answers_like_the_page(
     assert send(server, prepared.drawn, pending)
     assert was_sent(pending)
     assert json.loads(pending.read_text()) == {"sent": True}  # and nothing of the answer
-    assert not server.send(prepared.drawn.message())  # the same answer again is not counted again
+    assert not server.send(prepared.drawn.to_dict())  # the same answer again is not counted again
     assert app.state.store.surveys.count(study) == 1
     assert heads.head(server.name) == (1, client.get(path(study, "/head")).json()["hash"])
 
@@ -324,9 +324,9 @@ def test_counts_may_be_longer_than_other_messages(server: SurveyServer, monkeypa
 
 
 def test_a_log_that_repeats_itself_is_not_read_for_ever(server: SurveyServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    (survey, _), page = server.describe(), server._ask("GET", "/log")
+    (survey, _), page = server.describe(), server._connection.ask("GET", f"{server._path}/log")
     assert len(page["entries"]) == 1
-    monkeypatch.setattr(server, "_ask", lambda *_, **__: page)
+    monkeypatch.setattr(server._connection, "ask", lambda *_, **__: page)
     with pytest.raises(CardError, match="broken after version 1"):
         server.log(survey.hash)
 
@@ -342,8 +342,8 @@ def test_drawn_bits_wait_privately_and_are_sent_unchanged(
     assert pending.stat().st_mode & 0o077 == 0
     sent: list[dict[str, object]] = []
     monkeypatch.setattr(server, "send", lambda answer: bool(sent.append(answer)) or True)
-    assert resend(server, pending)
-    assert sent == [prepared.drawn.message()]
+    assert send(server, waiting(pending), pending)
+    assert sent == [prepared.drawn.to_dict()]
     assert was_sent(pending)
 
 

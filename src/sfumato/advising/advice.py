@@ -114,16 +114,12 @@ class Forecast:
         """The same where there is no column to predict."""
         if self.one_column is None or self.two_columns is None:
             return "How far shares of columns are off was not tried on public tables at such an epsilon."
-        off = []
-        for value, ends in (
-            (self.one_column, self.one_column_interval),
-            (self.two_columns, self.two_columns_interval),
-        ):
-            low, high = ends or (value, value)
-            off.append(f"{100 * value:.0f} points ({100 * low:.0f} to {100 * high:.0f})")
+        one, (low, high) = self.one_column, self.one_column_interval or (self.one_column,) * 2
+        two, (least, most) = self.two_columns, self.two_columns_interval or (self.two_columns,) * 2
         return (
-            f"{self._seen()}shares of one column were off by {off[0]}, of two columns by {off[1]}; so many rows of 100 "
-            "are counted in a wrong place."
+            f"{self._seen()}shares of one column were off by {100 * one:.0f} points ({100 * low:.0f} to "
+            f"{100 * high:.0f}), of two columns by {100 * two:.0f} points ({100 * least:.0f} to {100 * most:.0f}); so "
+            "many rows of 100 are counted in a wrong place."
         )
 
     def _seen(self) -> str:
@@ -427,20 +423,26 @@ class Advice:
 
     def _teach_nothing(self, size: int | None) -> str:
         """That tables of about this size (None: of any) teach nothing, and from which epsilon or size on they do."""
-        rows, present = size or self.known.counted or SIZES[-1], self.bound.epsilon
-        tried = (one * self.known.rows_per_person for one in STRENGTHS)
-        stronger = (one for one in tried if present < one <= MOST_EPSILON)  # of those that `sanitize` takes
-        enough = next((one for one in stronger if not self._forecast_at(one, rows).useless), None)
+        rows = size or self.known.counted or SIZES[-1]
+        enough = self._stronger_that_learns(rows)
         if size is None:
             nothing = "At this epsilon tables of any size that was tried teach nothing."
             but = f"{nothing} From epsilon {{epsilon}}, those of {{rows:,}} rows do."
             return said(but if enough else nothing, epsilon=f"{enough or 0:g}", rows=rows)
-        larger = next((one for one in SIZES if one > size and not self._forecast_at(present, one).useless), None)
+        larger = next(
+            (one for one in SIZES if one > size and not self._forecast_at(self.bound.epsilon, one).useless), None
+        )
         ways = [f"From epsilon {enough:g}" if enough else "", f"with {larger:,} rows" if larger else ""]
         hint = ", or ".join(filter(None, ways))
         of = in_number(size, "row") if size >= SIZES[0] else f"{SIZES[0]} rows, the smallest that were tried,"
         nothing = f"At this epsilon tables of {of} teach nothing."
         return f"{nothing} {hint[:1].upper()}{hint[1:]}, they do." if hint else nothing
+
+    def _stronger_that_learns(self, rows: int) -> float | None:
+        """The least epsilon above this one at which tables of so many rows learn, of those that `sanitize` takes."""
+        tried = (one * self.known.rows_per_person for one in STRENGTHS)
+        stronger = (one for one in tried if self.bound.epsilon < one <= MOST_EPSILON)
+        return next((one for one in stronger if not self._forecast_at(one, rows).useless), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain figures, for JSON on the owner's terminal."""

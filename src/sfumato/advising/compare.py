@@ -440,16 +440,11 @@ def _entry(name: str, words: str, group: Sequence[Mapping[str, Any]]) -> dict[st
     mean = averaged(outcomes)
     best = mean.best
     accuracies = [] if best is None else [one.reached[best] for one in outcomes]
-    # What an experiment proves of epsilon, beside the claim: planted records show that for presence, two records that
-    # are blurred again and again that for values.
-    audit: Mapping[str, Any] = next((cell for cell in there if "audited_epsilon" in cell), {})
-    claimed, audited = mean.stated if mean.presence is None else mean.presence, audit.get("audited_epsilon")
-    above = audited is not None and claimed is not None and audited > claimed * (1 + 1e-9)
     return {
         **entry,
         "refused": None,
         "splits": len(there),
-        **_attacked(mean),
+        **_attacked(mean, next((cell for cell in there if "audited_epsilon" in cell), {})),
         "learners": mean.reached,
         "best_learner": best,
         "accuracy": None if best is None else mean.accuracy,
@@ -457,16 +452,18 @@ def _entry(name: str, words: str, group: Sequence[Mapping[str, Any]]) -> dict[st
         "conditional_epsilon": mean.conditional,
         **{one: getattr(mean, one) for one in ("kind", "epsilon", "presence", "delta", "majority", "ceiling")},
         "untrained": mean.untrained,
-        **{one: audit.get(one) for one in ("audited_epsilon", "not_audited", "audited_mu")},
-        "above_claim": above or bool(audit.get("canaries_above")),
         "dominated": False,
         "worth": False,
     }
 
 
-def _attacked(mean: Outcome) -> dict[str, Any]:
-    """What attackers got: extra in points of 100, and gains as 0.2 had them."""
+def _attacked(mean: Outcome, audit: Mapping[str, Any]) -> dict[str, Any]:
+    """What attackers got: extra in points of 100, and gains as 0.2 had them. What an experiment proves of epsilon,
+    beside the claim: planted records show that for presence, two records that are blurred again and again for values.
+    """
     strongest, widest = mean.strongest, mean.widest
+    claimed, audited = mean.stated if mean.presence is None else mean.presence, audit.get("audited_epsilon")
+    above = audited is not None and claimed is not None and audited > claimed * (1 + 1e-9)
     return {
         "extra": None if strongest is None else max(0.0, mean.extras[strongest].extra),
         "extra_high": None if widest is None else mean.extras[widest].high,
@@ -480,4 +477,6 @@ def _attacked(mean: Outcome) -> dict[str, Any]:
         "untried": mean.untried,
         "risk": max(0.0, *(told[0] for told in mean.gains.values())) if strongest else None,
         "strongest": strongest,
+        **{one: audit.get(one) for one in ("audited_epsilon", "not_audited", "audited_mu")},
+        "above_claim": above or bool(audit.get("canaries_above")),
     }

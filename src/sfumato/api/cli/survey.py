@@ -324,7 +324,6 @@ def respond(
         alone,
         pending_path,
         prepare,
-        resend,
         send,
         waiting,
         was_sent,
@@ -343,13 +342,13 @@ def respond(
             )
         if pending.exists() and not was_sent(pending):
             if sending.dry_run:
-                survey, drawn = server.describe()[0], waiting(pending)[0]
+                survey, drawn = server.describe()[0], waiting(pending)
                 for line in ["These bits were drawn before, and the same command sends them:", *marks(survey, drawn)]:
                     console.say(line)
                 console.say("Nothing was sent.")
                 console.result({"survey": survey.hash, "bits": drawn.bits, "waiting": True, "sent": False})
                 return
-            new = resend(server, pending, tickets, code)
+            new = send(server, waiting(pending), pending)
             tickets.clear()
             console.say("The bits that were drawn before are " + ("now sent." if new else "with the survey already."))
             console.result({"sent": True, "counted": new})

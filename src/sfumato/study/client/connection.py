@@ -20,17 +20,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
+
+import httpx
 
 from sfumato import __version__
 from sfumato.core.errors import CoordinatorError, PrivacyLeakWarning, UsageError
 from sfumato.core.files import is_private
 from sfumato.core.records import FieldError, Record
-
-if TYPE_CHECKING:
-    import httpx
-
 
 MOST_BYTES = 32 << 20
 """No answer in JSON is longer."""
@@ -59,8 +57,6 @@ class BrokenOffError(CoordinatorError):
 
 def pieces_of(response: httpx.Response, size: int = 1 << 16) -> Iterator[bytes]:
     """The answer's body, piece by piece."""
-    import httpx
-
     try:
         yield from response.iter_bytes(size)
     except httpx.HTTPError as error:
@@ -117,7 +113,7 @@ def refusal(status: int, body: bytes) -> RefusedError:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         code, message, objections = "", "", ()
     message = message or MEANINGS.get(status, f"The coordinator answered with status {status}.")
-    if objections and not all(line in message for line in objections):
+    if not all(line in message for line in objections):
         message = "\n".join([message, *(f"  - {line}" for line in objections)])
     return RefusedError(message, status, plain(code), objections)
 
@@ -181,7 +177,9 @@ class Address:
                 f"The address names a certificate, and http://{host} shows none: nothing was sent. Write https://, as "
                 "the invitation has it."
             )
-        loopback = _is_loopback(host)
+        loopback = host == "localhost"
+        with suppress(ValueError):  # a name, and no number
+            loopback = loopback or ipaddress.ip_address(host).is_loopback
         if parts.scheme == "http" and not loopback and not insecure_http:
             raise UsageError(
                 f"http://{host} is not encrypted: everybody along the way could read the token and the release. "
@@ -193,13 +191,6 @@ class Address:
         return cls(f"{parts.scheme}://{netloc}{parts.path.rstrip('/')}", host, loopback, pinned)
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 class PinnedContext(ssl.SSLContext):
     """TLS with the one server whose certificate has this fingerprint, whoever issued it and whatever name it bears.
 
@@ -207,12 +198,6 @@ class PinnedContext(ssl.SSLContext):
     """
 
     certificate: str
-
-    @classmethod
-    def to(cls, certificate: str) -> PinnedContext:
-        made = cls(ssl.PROTOCOL_TLS_CLIENT)
-        made.check_hostname, made.verify_mode, made.certificate = False, ssl.CERT_NONE, certificate
-        return made
 
     def wrap_socket(self, *given: Any, **words: Any) -> ssl.SSLSocket:
         wrapped = super().wrap_socket(*given, **words)
@@ -289,10 +274,12 @@ class Connection:
     """Sends requests with the token; keeps sockets open between them. Close it, or use it in a `with` block."""
 
     def __init__(self, address: Address, token: str | None, *, patience: Patience | None = None, transport: Any = None):
-        import httpx
-
         self.address, self._patience = address, patience or Patience()
         self._met = False
+        verify: bool | PinnedContext = True
+        if address.certificate is not None:
+            verify = PinnedContext(ssl.PROTOCOL_TLS_CLIENT)
+            verify.check_hostname, verify.verify_mode, verify.certificate = False, ssl.CERT_NONE, address.certificate
         headers = {"User-Agent": f"sfumato/{__version__}", "Accept": "application/json"}
         if token is not None:
             headers["Authorization"] = f"Bearer {check_token(token)}"
@@ -302,7 +289,7 @@ class Connection:
             timeout=httpx.Timeout(60.0, connect=15.0, read=900.0),
             follow_redirects=False,  # a token or a release never goes where the user did not send it
             trust_env=not address.loopback,  # proxies and certificates of the environment; none to reach ourselves
-            verify=True if address.certificate is None else PinnedContext.to(address.certificate),
+            verify=verify,
             transport=transport,
         )
 
@@ -367,46 +354,36 @@ class Connection:
 
     def _send(self, request: httpx.Request, once: bool, last: bool) -> httpx.Response | None:
         """An answer, or None where none came and another attempt is allowed."""
-        import httpx
-
+        base = self.address.base
         try:
             response = self._client.send(request, stream=True)
             self._met = True
             return response
         except httpx.UnsupportedProtocol:
-            raise CoordinatorError(f"{self.address.base} cannot be contacted: check the address.") from None
+            raise CoordinatorError(f"{base} cannot be contacted: check the address.") from None
         except (httpx.TransportError, httpx.InvalidURL) as error:
             sent_nothing = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
-            certificate = "certificate" in str(error).lower()
             self._met = self._met or not sent_nothing
+            if "certificate" in str(error).lower():
+                raise CoordinatorError(
+                    f"The certificate of {base} is not trusted, so nothing was sent. If the invitation has an address "
+                    "with #sha256:..., give it whole. If your organization has its own authority, name its file in "
+                    "SSL_CERT_FILE."
+                    if self.address.certificate is None
+                    else f"The certificate of {base} is not the one that its address names, so nothing was sent. Ask "
+                    "the study's owner whether the server has a new one; if not, someone else answers in its place."
+                ) from None
             # A server that was there and refuses now is being restarted; one that never was is not there.
-            absent = _absent(error)
-            if self._met and absent != NO_TLS:
-                absent = None
-            if certificate or absent:
-                raise CoordinatorError(self._words(error, certificate, absent)) from None
+            if (absent := _absent(error)) and (absent == NO_TLS or not self._met):
+                raise CoordinatorError(
+                    f"{base} cannot be reached: {absent}. Nothing was sent. Check the address and the port."
+                ) from None
             if last or (once and not sent_nothing):
-                raise UnansweredError(self._words(error, certificate, absent)) from None
+                raise UnansweredError(
+                    f"{base} cannot be reached ({type(error).__name__}). Check the address, the network and the proxy "
+                    "(HTTPS_PROXY), and try again: what was already sent is not sent or counted twice."
+                ) from None
             return None
-
-    def _words(self, error: Exception, certificate: bool, absent: str | None) -> str:
-        if certificate and self.address.certificate is not None:
-            return (
-                f"The certificate of {self.address.base} is not the one that its address names, so nothing was sent. "
-                "Ask the study's owner whether the server has a new one; if not, someone else answers in its place."
-            )
-        if certificate:
-            return (
-                f"The certificate of {self.address.base} is not trusted, so nothing was sent. If the invitation has an "
-                "address with #sha256:..., give it whole. If your organization has its own authority, name its file in "
-                "SSL_CERT_FILE."
-            )
-        if absent:
-            return f"{self.address.base} cannot be reached: {absent}. Nothing was sent. Check the address and the port."
-        return (
-            f"{self.address.base} cannot be reached ({type(error).__name__}). Check the address, the network and the "
-            "proxy (HTTPS_PROXY), and try again: what was already sent is not sent or counted twice."
-        )
 
 
 class Speaker:

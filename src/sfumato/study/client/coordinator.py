@@ -94,7 +94,19 @@ class Parcel:
                 embedded, more = card_inside(opened), carries_more(opened)
         except (pa.ArrowException, OSError):
             raise TableError(f"{file} is not a Parquet file, or it is damaged.") from None
-        _check_inside(embedded, more, card, folder)
+        if embedded is None:
+            raise CardError(
+                f"The release in {folder} has no card inside. Only what `sfumato sanitize` wrote is pushed."
+            )
+        if not card.says_the_same(embedded):
+            raise CardError(
+                f"The card beside the release in {folder} is not the one inside it: one of them was edited."
+            )
+        if more:
+            raise CardError(
+                f"The release in {folder} contains more than rows and card: another program has written to it, and "
+                "what it added would leave too. Release again and push the folder as it is."
+            )
         if counts:
             cells = read_cells(file)
             rows = max(1, int(cells[0])) if len(cells) else 0
@@ -108,16 +120,27 @@ class Parcel:
         return cls(file, card, tuple(names), rows, file.stat().st_size, file_digest(file))
 
 
-def _check_inside(embedded: bytes | None, more: bool, card: Card, folder: Path) -> None:
+def _checked(file: Path, card: Card) -> tuple[list[str], int]:
+    """Columns and rows of a file that holds its card, and nothing besides."""
+    try:
+        with pq.ParquetFile(file) as opened:
+            names, rows = opened.schema_arrow.names, opened.metadata.num_rows
+            embedded, more = card_inside(opened), carries_more(opened)
+    except (pa.ArrowException, OSError):
+        raise TableError(f"{file} is not a Parquet file, or it is damaged.") from None
+    where = f"The release in {file.parent}"
     if embedded is None:
-        raise CardError(f"The release in {folder} has no card inside. Only what `sfumato sanitize` wrote is pushed.")
+        raise CardError(f"{where} has no card inside. Only what `sfumato sanitize` wrote is pushed.")
     if not card.says_the_same(embedded):
-        raise CardError(f"The card beside the release in {folder} is not the one inside it: one of them was edited.")
+        raise CardError(
+            f"The card beside the release in {file.parent} is not the one inside it: one of them was edited."
+        )
     if more:
         raise CardError(
-            f"The release in {folder} contains more than rows and card: another program has written to it, and what "
-            "it added would leave too. Release again and push the folder as it is."
+            f"{where} contains more than rows and card: another program has written to it, and what it added would "
+            "leave too. Release again and push the folder as it is."
         )
+    return names, rows
 
 
 # Every call of the server's interface.
@@ -288,12 +311,7 @@ class Coordinator(Speaker):
         if sites not in TRAINED_ON:
             raise UsageError(f"Models are trained on sites that are one of: {', '.join(TRAINED_ON)}. Got {sites!r}.")
         name, stated = read_choice(classifier)
-        stated |= parameters or {}
-        wish: dict[str, Any] = {"classifier": name}
-        if sites != ALL_SITES:
-            wish["sites"] = sites  # which a server of 0.1 does not know
-        if stated:
-            wish["parameters"] = stated  # which an older server does not know either
+        wish = {"classifier": name, "sites": sites, "parameters": stated | dict(parameters or {})}
         found = self._connection.ask("POST", _path(study, "models"), json=wish, once=True)
         if not isinstance(found, dict) or not isinstance(found.get("id"), str):
             raise misshapen()

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from sfumato.channels.guidance.space import perturb_bits, uniforms_from_bytes
 from sfumato.core.array_types import Codes
 from sfumato.core.errors import CoordinatorError, NothingNewError, SchemaError, UsageError
 from sfumato.core.files import exclusive, write_whole
-from sfumato.core.records import Record
+from sfumato.core.records import BRIEF, Record
 from sfumato.guarantee.rounding import epsilon_at_most
 from sfumato.study.asked import RespondAsked
 from sfumato.study.client.connection import RefusedError
@@ -60,13 +60,19 @@ class TicketBox:
     def __init__(self, path: Path):
         self.path = path
 
-    def obtain(self, server: SurveyServer, survey: SurveyStudy, code: str | None, name: str | None = None) -> Ticket:
+    def obtain(self, server: SurveyServer, survey: SurveyStudy, code: str | None) -> Ticket:
         """The ticket kept here, or a new one in exchange for the invitation."""
         if survey.ticket_key is None:
             raise UsageError("This survey asks for invitations and names no key to check tickets by. Nothing was sent.")
-        kept, key = self._read(), read_key(survey.ticket_key)
-        if kept is None or kept.survey != survey.hash or (name is not None and kept.name != name):
-            name = name or new_name()
+        key, kept = read_key(survey.ticket_key), None
+        try:
+            kept = Ticket.from_dict(json.loads(self.path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{self.path} does not contain a ticket. Remove it to start again.") from error
+        if kept is None or kept.survey != survey.hash:
+            name = new_name()
             made = blind(key, survey.hash, name)
             kept = Ticket(survey.hash, name, write_number(made.hidden), write_number(made.inverse))
         if kept.ticket is not None:
@@ -87,14 +93,6 @@ class TicketBox:
     def _write(self, ticket: Ticket) -> None:
         write_whole(self.path, json.dumps(ticket.to_dict()), private=True)
 
-    def _read(self) -> Ticket | None:
-        try:
-            return Ticket.from_dict(json.loads(self.path.read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError) as error:
-            raise UsageError(f"{self.path} does not contain a ticket. Remove it to start again.") from error
-
 
 MEAN_WAIT = 60.0
 SENT = {"sent": True}
@@ -113,10 +111,7 @@ class Drawn(Record):
     version: int
     label: int
     bits: list[int]
-    ticket: str | None = None
-
-    def message(self) -> dict[str, Any]:
-        return {name: value for name, value in self.to_dict().items() if value is not None}
+    ticket: Annotated[str | None, BRIEF] = None
 
 
 @dataclass(frozen=True)
@@ -226,10 +221,10 @@ def alone(pending: Path) -> AbstractContextManager[None]:
 def send(server: SurveyServer, drawn: Drawn, pending: Path | None = None) -> bool:
     """Send the drawn bits; they are kept (0600) until acknowledged, and a second attempt sends the same ones."""
     if pending is None:
-        return server.send(drawn.message())
+        return server.send(drawn.to_dict())
     write_whole(pending, json.dumps(drawn.to_dict()), private=True)
     try:
-        new = server.send(drawn.message())
+        new = server.send(drawn.to_dict())
     except RefusedError as error:  # a server that could make us draw again would learn more each time
         words = f"{error} The drawn bits wait in {pending}; the same command sends them again."
         raise RefusedError(words, error.status, error.code, error.objections) from error
@@ -237,21 +232,11 @@ def send(server: SurveyServer, drawn: Drawn, pending: Path | None = None) -> boo
     return new
 
 
-def resend(server: SurveyServer, pending: Path, tickets: TicketBox | None = None, code: str | None = None) -> bool:
-    """Send what an earlier attempt drew and could not bring over."""
-    drawn, before = waiting(pending)
-    if before and tickets is not None:
-        drawn = replace(drawn, ticket=tickets.obtain(server, server.describe()[0], code or before, drawn.id).ticket)
-    return send(server, drawn, pending)
-
-
-def waiting(pending: Path) -> tuple[Drawn, str | None]:
-    """What was drawn and not acknowledged, and the invitation, which version 0.1.0 sent with it."""
+def waiting(pending: Path) -> Drawn:
+    """What an earlier attempt drew and could not bring over."""
     try:
-        found = json.loads(pending.read_text(encoding="utf-8"))
-        code = found.pop("code", None)
-        return Drawn.from_dict(found), code
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+        return Drawn.from_dict(json.loads(pending.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
         raise UsageError(
             f"{pending} does not contain an answer that waits to be sent. Remove it to start again."
         ) from error

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
+
 from sfumato.channels.guidance.guidance import GuidanceError, SurveyCounts, decode_matrix, hash_matrix
 from sfumato.core.accepted import Whole
 from sfumato.core.array_types import Floats
@@ -56,31 +58,24 @@ def read_link(link: str) -> SurveyLink:
         base, identity = f"{parts.scheme}://{parts.netloc}{base}", survey or last
     if not _ID.fullmatch(identity) or parts.query or not parts.scheme:
         raise UsageError("This is not the link of a survey. It looks like https://host/survey/#survey=ID&hash=HASH.")
-    return SurveyLink(base, identity, _hash(fragment.get("hash")), tuple(fragment.get("witness", ())))
-
-
-def _hash(found: list[str] | None) -> str | None:
-    if found is None:
-        return None
-    fits = _HASH.fullmatch(found[0]) if len(found) == 1 else None
-    if fits is None:  # half a hash cannot be checked
+    stated = [_HASH.fullmatch(one) for one in fragment.get("hash", ())]
+    if len(stated) > 1 or None in stated:  # half a hash cannot be checked
         raise UsageError("The link's hash is not whole: it has 64 letters. Ask for the link again.")
-    return f"sha256:{fits[1]}"
+    whole = next((f"sha256:{fits[1]}" for fits in stated if fits), None)
+    return SurveyLink(base, identity, whole, tuple(fragment.get("witness", ())))
 
 
 LARGEST_COUNTS = 1 << 30  # bytes: 2,000 bits and two classes make 8 MB in the first batch, more with every digit
 LONGEST_LOG = 1_000_000  # versions: a log that never ends keeps a program busy for ever
-
-
-MORE_THAN_NONE = Whole(1, 1 << 62)
+SomeWhole = Annotated[int, Whole(1, 1 << 62)]
 
 
 @dataclass(frozen=True)
 class Inquiry(Record):
     """Round 1: the level k* that is asked for at present."""
 
-    version: Annotated[int, MORE_THAN_NONE]
-    k: Annotated[int, MORE_THAN_NONE]
+    version: SomeWhole
+    k: SomeWhole
     head: str
 
 
@@ -88,8 +83,8 @@ class Inquiry(Record):
 class GuidanceSent(Record):
     """Round 2 as it travels."""
 
-    version: Annotated[int, MORE_THAN_NONE]
-    k: Annotated[int, MORE_THAN_NONE]
+    version: SomeWhole
+    k: SomeWhole
     v: str
     sha256: str
 
@@ -115,26 +110,18 @@ class SurveyServer(Speaker):
     """Speaks to one survey at its `link`: the page's address with #survey=ID&hash=HASH, or .../api/v1/surveys/ID."""
 
     def __init__(
-        self,
-        link: str,
-        *,
-        insecure_http: bool = False,
-        patience: Patience | None = None,
-        transport: Any = None,
+        self, link: str, *, insecure_http: bool = False, patience: Patience | None = None, transport: Any = None
     ):
-        self.link: SurveyLink = read_link(link)
+        self.link = read_link(link)
         self._path = f"{API}{self.link.identity}"
-        self.address = Address.read(self.link.base, insecure_http=insecure_http)
-        self._connection = Connection(self.address, None, patience=patience, transport=transport)
-
-    @property
-    def name(self) -> str:
+        address = Address.read(self.link.base, insecure_http=insecure_http)
+        self.name = address.base + self._path
         """The survey's own address: what heads are remembered by."""
-        return self.address.base + self._path
+        self._connection = Connection(address, None, patience=patience, transport=transport)
 
     def describe(self) -> tuple[SurveyStudy, str]:
         """The survey, checked against its hash and the one in the link, and whether it is open."""
-        found = self._ask("GET", "")
+        found = self._connection.ask("GET", self._path)
         try:
             survey = SurveyStudy.from_dict(found["survey"])
             stated, state = str(found["hash"]), str(found["state"])
@@ -150,11 +137,11 @@ class SurveyServer(Speaker):
         return survey, state
 
     def inquire(self) -> Inquiry:
-        return _message(Inquiry, self._ask("GET", "/inquiry"))
+        return self._message(Inquiry, "GET", "/inquiry")
 
     def guidance(self, asked: Inquiry, width: int) -> IssuedGuidance:
         """Guidance of the version and level that the inquiry named, and no other."""
-        sent = _message(GuidanceSent, self._ask("POST", "/ready", json={"version": asked.version}))
+        sent = self._message(GuidanceSent, "POST", "/ready", json={"version": asked.version})
         if (sent.version, sent.k) != (asked.version, asked.k):
             raise GuidanceError("The server sent guidance of another version or level than it announced.")
         V = decode_matrix(sent.v, width, asked.k)
@@ -164,7 +151,7 @@ class SurveyServer(Speaker):
 
     def exchange(self, code: str, hidden: str) -> int:
         """Use up an invitation for the signature of a blinded name; the same two give the same signature again."""
-        sent = _message(TicketSigned, self._ask("POST", "/tickets", json={"code": code, "blinded": hidden}))
+        sent = self._message(TicketSigned, "POST", "/tickets", json={"code": code, "blinded": hidden})
         try:
             return read_number(sent.signature)
         except ValueError:
@@ -174,7 +161,7 @@ class SurveyServer(Speaker):
         """All entries from the beginning, each following from the one before."""
         entries: list[LogEntry] = []
         while True:
-            found = self._ask("GET", "/log", params={"after": str(len(entries))})
+            found = self._connection.ask("GET", f"{self._path}/log", params={"after": str(len(entries))})
             try:
                 page = [LogEntry.from_dict(entry) for entry in found["entries"]]
             except (KeyError, TypeError) as error:
@@ -202,15 +189,13 @@ class SurveyServer(Speaker):
             body_of(response)
         return new
 
-    def _ask(self, method: str, path: str, **words: Any) -> Any:
-        return self._connection.ask(method, self._path + path, **words)
-
-
-def _message(kind: type[Kind], found: Any) -> Kind:
-    try:
-        return kind.from_dict(found)
-    except FieldError as problem:
-        raise CoordinatorError(f"The server's answer lacks a proper {problem.field!r}: this is not a survey.") from None
+    def _message(self, kind: type[Kind], method: str, path: str, **words: Any) -> Kind:
+        try:
+            return kind.from_dict(self._connection.ask(method, self._path + path, **words))
+        except FieldError as problem:
+            raise CoordinatorError(
+                f"The server's answer lacks a proper {problem.field!r}: this is not a survey."
+            ) from None
 
 
 # What a respondent's program checks before it draws: the log, what others saw of it, and that guidance follows.
@@ -277,8 +262,6 @@ def ask_witnesses(
 
 def witnessed_head(where: str) -> Head | None:
     """What a witness publishes, at an address or in a file; None where it is silent."""
-    import httpx
-
     try:
         if where.startswith(("https://", "http://")):
             found = httpx.get(where, timeout=15.0, follow_redirects=False).raise_for_status().json()
