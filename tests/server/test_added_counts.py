@@ -22,8 +22,7 @@ from sfumato.release.check_rows import read_card
 from sfumato.release.release import Release
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.study.plan_counts import plan_counts
-from sfumato.study.pooling.added import ONE_SITE, add_counts, with_added_counts
-from sfumato.study.pooling.gather import Pushed
+from sfumato.study.pooling.gather import ONE_SITE, Pushed, add_counts, with_added_counts
 from sfumato.study.protocol.messages import AddedCounts
 from sfumato.study.protocol.pool_study import PoolStudy
 from sfumato.study.protocol.study_file import load_study

@@ -88,25 +88,7 @@ class Parcel:
             other = next((path.suffix[1:] for path in sorted(folder.glob("release.*"))), None)
             hint = "" if other is None else f" It was written as {other}: sanitize with --format parquet."
             raise TableError(f"There is no release.parquet in {folder}.{hint}")
-        try:
-            with pq.ParquetFile(file) as opened:
-                names, rows = opened.schema_arrow.names, opened.metadata.num_rows
-                embedded, more = card_inside(opened), carries_more(opened)
-        except (pa.ArrowException, OSError):
-            raise TableError(f"{file} is not a Parquet file, or it is damaged.") from None
-        if embedded is None:
-            raise CardError(
-                f"The release in {folder} has no card inside. Only what `sfumato sanitize` wrote is pushed."
-            )
-        if not card.says_the_same(embedded):
-            raise CardError(
-                f"The card beside the release in {folder} is not the one inside it: one of them was edited."
-            )
-        if more:
-            raise CardError(
-                f"The release in {folder} contains more than rows and card: another program has written to it, and "
-                "what it added would leave too. Release again and push the folder as it is."
-            )
+        names, rows = _checked(file, card)
         if counts:
             cells = read_cells(file)
             rows = max(1, int(cells[0])) if len(cells) else 0

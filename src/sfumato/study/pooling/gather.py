@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +16,18 @@ import pyarrow.parquet as pq
 from sfumato.channels.recipe import Reach
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import CardError, SchemaError, TableError, UsageError
+from sfumato.core.wording import counted
 from sfumato.guarantee import Card
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.training import public_map
 from sfumato.learn.releases import check_one_space
-from sfumato.release.release import card_inside, matrix_of
+from sfumato.mechanisms.central.drawing import model_as_dict, model_digest
+from sfumato.mechanisms.central.scoring import AgreedPlan, NoisyFigures, ScoringPlan
+from sfumato.release.asked import RedrawAsked
+from sfumato.release.counts_file import noisy_counts, read_cells
+from sfumato.release.redraw import draw_from
+from sfumato.release.release import Release, card_inside, matrix_of
+from sfumato.release.write_release import InMemory, today
 from sfumato.study.pooling.trials import Queries
 from sfumato.table import Table, open_table
 
@@ -115,22 +124,16 @@ def sampled_part(part: Part, rows: int, rng: np.random.Generator) -> Part:
 # door, end there too.
 
 
-Ends = tuple[Matrix, Matrix]
-
-
-def ends_of(cards: Mapping[str, Sequence[Card]]) -> Ends:
+def ends_of(cards: Mapping[str, Sequence[Card]]) -> tuple[Matrix, Matrix]:
     """Lowest and highest value of every column: the median over sites, the narrower of two in the middle."""
-    lows, highs = [], []
-    for mine in cards.values():
-        reaches = [Reach.of(card.made_by(), card.rows) for card in mine]
-        lows.append(np.min([reach.low for reach in reaches], axis=0))
-        highs.append(np.max([reach.high for reach in reaches], axis=0))
+    reaches = [[Reach.of(card.made_by(), card.rows) for card in mine] for mine in cards.values()]
+    lows = [np.min([reach.low for reach in mine], axis=0) for mine in reaches]
+    highs = [np.max([reach.high for reach in mine], axis=0) for mine in reaches]
     return np.quantile(lows, 0.5, axis=0, method="higher"), np.quantile(highs, 0.5, axis=0, method="lower")
 
 
-def within(part: Part, ends: Ends) -> tuple[Part, int]:
+def within(part: Part, low: Matrix, high: Matrix) -> tuple[Part, int]:
     """The part with its far cells taken at the ends, and how many these were."""
-    low, high = ends
     taken = np.clip(part.Z, low, high)
     far = int(np.count_nonzero((taken != part.Z) & ~np.isnan(part.Z)))
     return (replace(part, Z=taken), far) if far else (part, 0)
@@ -257,10 +260,6 @@ class Pool:
     def rows(self) -> int:
         return rows_of(self.parts)
 
-    def keep(self, sites: Sequence[str]) -> None:
-        """Forget the others."""
-        self.sites = {site: parts for site, parts in self.sites.items() if site in sites}
-
     def cap(self, share: float | None, rng: np.random.Generator) -> None:
         """Let no site be more than `share` of the pool."""
         there = [(site, part) for site, parts in self.sites.items() for part in parts]
@@ -291,7 +290,7 @@ def gather(request: Request, rng: np.random.Generator, read: Callable[[], None],
     sites: dict[str, list[Part]] = {}
     far = 0
     for pushed, card, chosen in zip(releases, mine, wanted, strict=True):
-        part, beyond = within(read_part(pushed, card, chosen, rng), ends)
+        part, beyond = within(read_part(pushed, card, chosen, rng), *ends)
         far += beyond
         if len(part.y):
             sites.setdefault(pushed.site, []).append(part)
@@ -328,31 +327,29 @@ def checked_cards(pushed: Sequence[Pushed]) -> list[Card]:
 
 def _add_public(pool: Pool, path: Path, rows: int, rng: np.random.Generator, *, plain: bool) -> None:
     """Plain rows, carried by the card's public map to where the releases lie."""
-    as_they_are = plain and pool.cards[0].is_columnwise
+    card = pool.cards[0]
+    as_they_are, unused = plain and card.is_columnwise, "The public test table was not used"
     try:
-        affine = None if as_they_are else public_map(pool.cards[0].made_by())
+        affine = None if as_they_are else public_map(card.made_by())
     except UsageError as error:
-        pool.notes.append(f"The public test table was not used. {error}")
+        pool.notes.append(f"{unused}. {error}")
         return
     if affine is None and not as_they_are:
         pool.notes.append(
-            "The public test table was not used: plain rows can be embedded only with the key, which is the sites' "
-            "secret. Sites can push test rows instead (purpose: test)."
+            f"{unused}: plain rows can be embedded only with the key, which is the sites' secret. Sites can push test "
+            "rows instead (purpose: test)."
         )
         return
     table = open_table(path)
     there = sum(block.num_rows for block in table.blocks(BLOCK_ROWS)) if table.rows is None else table.rows
     if not there:
         raise TableError("The public test table contains no rows. Upload one that does.")
-    encoding = pool.cards[0].source_encoding()
-    X, y = [], []
-    for picked in picked_blocks(table, chosen_rows(there, rows, rng)):
-        X.append(encoding.encode(picked).X)
-        y.append(encoding.encode_label(picked))
-    Z = np.concatenate(X)
+    picked, encoding = list(picked_blocks(table, chosen_rows(there, rows, rng))), card.source_encoding()
+    Z = np.concatenate([encoding.encode(block).X for block in picked])
     if affine is not None:
         Z = Z @ affine[0].T + affine[1]
-    pool.tests[PUBLIC] = Queries([Part(Z, np.concatenate(y))], pool.classes)
+    y = np.concatenate([encoding.encode_label(block) for block in picked])
+    pool.tests[PUBLIC] = Queries([Part(Z, y)], pool.classes)
 
 
 def _add_embedded(
@@ -370,3 +367,76 @@ def _add_embedded(
         read()
     if parts := [part for part in parts if len(part.y)]:
         pool.tests[EMBEDDED] = Queries(parts, pool.classes)
+
+
+# Noisy counts of several sites, added: rows are drawn from the sum, and models are trained on those.
+#
+# The coordinator never sees the counts of a site without its noise. Where each person is at one site, their counts are
+# in one summand, so the claim for all sites together is the weakest of their own. A person at two sites pays at both.
+
+
+TOGETHER = "all sites together"
+FIRST_ROUND = "Sites of this study push measurements that a plan is made from. Train in the study with that plan."
+ONE_SITE = "Every person is at one site; somebody at two of them pays at both, and the costs add up."
+
+
+@dataclass(frozen=True)
+class Added:
+    """The sum of all counts, and what it was made from."""
+
+    counts: NoisyFigures
+    used: list[tuple[Card, Pushed]]
+
+    @property
+    def sites(self) -> list[str]:
+        return sorted({pushed.site for _, pushed in self.used})
+
+    def release(self) -> Release:
+        """A model of everybody, without rows yet, under the weakest claim of all sites."""
+        model = model_as_dict(self.counts.drawn())
+        card = max((card for card, _ in self.used), key=_cost)
+        assumptions = list(dict.fromkeys([*card.guarantee["assumptions"], ONE_SITE]))
+        caps = [one.guarantee["rows_per_person"] for one, _ in self.used]
+        most = None if None in caps else max(caps)
+        card = replace(
+            card,
+            rows=self.counts.rows,
+            recipe={**card.recipe, "model": model_digest(model)},
+            guarantee={**card.guarantee, "assumptions": assumptions, "rows_per_person": most},
+            created=today(),
+        )
+        return Release(Card.from_dict(card.to_dict()), held=InMemory(model=model))
+
+
+def add_counts(pushed: Sequence[Pushed], plan: AgreedPlan) -> Added:
+    """Read and add all counts; each file was checked when it came, and is checked again."""
+    if not pushed:
+        raise UsageError("No site has pushed counts yet.")
+    cards = [embedded_card(one) for one in pushed]
+    found = [noisy_counts(read_cells(one.path), plan, card) for one, card in zip(pushed, cards, strict=True)]
+    return Added(reduce(add, found), list(zip(cards, pushed, strict=True)))
+
+
+def with_added_counts(request: Request, plan: AgreedPlan, scratch: Path) -> Request:
+    """The same training on rows that are drawn from the sum; they are written into `scratch`."""
+    if request.agreeing:
+        raise UsageError("Which sites agree cannot be told from counts that are added. Train on all sites.")
+    if isinstance(plan, ScoringPlan):
+        raise UsageError(FIRST_ROUND)
+    added = add_counts(request.releases, plan)
+    rows = min(added.counts.rows, request.limits.trained_rows)
+    made = draw_from(added.release(), RedrawAsked(rows=rows, out=scratch / "added", seed=0))
+    assert made.folder is not None
+    sha256 = str(made.card.recipe["model"])
+    note = (
+        f"Trained on {counted(rows, 'row')} drawn from the sum of noisy counts of {counted(len(added.sites), 'site')}: "
+        "no row is anybody's. Cross-validation is on drawn rows; trust a public test table more."
+    )
+    together = [Pushed(made.folder / "release.parquet", TOGETHER, sha256)]
+    return replace(request, releases=together, made_from=added.used, notes=(note,))
+
+
+def _cost(card: Card) -> float:
+    """Infinite where nothing is proved: its figures are conditional."""
+    central = card.all_releases().central if card.is_formal else None
+    return float("inf") if central is None else central.epsilon

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from sfumato.channels import Recipe
 from sfumato.channels.staged import Staged
 from sfumato.core.array_types import Codes
-from sfumato.core.errors import UsageError
+from sfumato.core.errors import TableError, UsageError
 from sfumato.core.progress import Progress, silent
 from sfumato.core.records import Key, Record
 from sfumato.core.wording import counted
@@ -26,8 +27,27 @@ from sfumato.learn.classifiers.factory import choose_classifier, make_classifier
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts
 from sfumato.learn.model import Model
+from sfumato.learn.reconstruct import as_numbers
+from sfumato.learn.releases import check_one_space
 from sfumato.learn.train import about_model, settled
-from sfumato.study.pooling.gather import DRAWN_AGAIN, EMBEDDED, PUBLIC, Pool, Request, gather, thinned
+from sfumato.reconstruction.density import Density
+from sfumato.reconstruction.evidence import FEWEST
+from sfumato.reconstruction.reconstruct import Described, describe, make_method, reconstruct
+from sfumato.reconstruction.shares import Shares
+from sfumato.study.pooling.gather import (
+    DRAWN_AGAIN,
+    EMBEDDED,
+    PUBLIC,
+    Pool,
+    Pushed,
+    Request,
+    chosen_rows,
+    embedded_card,
+    gather,
+    picked_blocks,
+    rows_of_each,
+    thinned,
+)
 from sfumato.study.pooling.trials import (
     FOLDS,
     Plan,
@@ -41,6 +61,7 @@ from sfumato.study.pooling.trials import (
     split,
 )
 from sfumato.study.pooling.trust import JudgedBy, Trust, influence_of_sites, left_out_in_turn
+from sfumato.table import open_table
 
 # What a shuffled pool tells about one record to a reader who sees nothing else: no site, no order, no ids.
 #
@@ -71,35 +92,45 @@ class Crowd(Record):
     epsilon: float
 
 
-def shuffled_pool(pool: Pool, delta: float = DELTA) -> dict[str, Any] | None:
-    """Central epsilon at `delta` for one released record; None where a release of the pool has no local one."""
+def shuffled_pool(pool: Pool) -> dict[str, Any] | None:
+    """Central epsilon at `DELTA` for one released record; None where a release of the pool has no local one."""
     cards = [next(card for card in pool.cards if card.made_by() is part.source) for part in pool.parts]
     if not all(card.guarantee["kind"] == LOCAL_DP for card in cards):
         return None
-    crowds = list(_crowds(pool, cards, delta))
+    crowds = list(_crowds(pool, cards))
     worst: dict[tuple[str | None, int | None], Crowd] = {}
-    for crowd in crowds:  # of several recipes, the one that protects least
-        kind = (crowd.of_class, crowd.stage)
-        if kind not in worst or crowd.epsilon > worst[kind].epsilon:
-            worst[kind] = crowd
-    largest = max(worst.values(), key=lambda crowd: crowd.epsilon)
+    for crowd in sorted(crowds, key=lambda one: -one.epsilon):  # of several recipes, the one that protects least
+        worst.setdefault((crowd.of_class, crowd.stage), crowd)
+    largest = max(crowds, key=lambda crowd: crowd.epsilon)
+    alike = [f"class {largest.of_class!r}"] if largest.of_class is not None else []
+    alike += [f"stage {largest.stage}"] if largest.stage is not None else []
+    rows = counted(largest.rows, "row") + (f" of {' and '.join(alike)}" if alike else "")
+    local = f"local epsilon {rounded_up(largest.local)}"
+    words = f"Shuffling adds nothing to the {local} where the crowd is smallest: {rows}."
+    if largest.epsilon <= NOTHING_GAINED * largest.local:
+        central = f"central epsilon {rounded_up(largest.epsilon)} with delta {DELTA:g}"
+        words = f"For one released record: {central}, from a {local} and a crowd of {rows}, the weakest of all."
     return {
-        "delta": delta,
+        "delta": DELTA,
         "epsilon": largest.epsilon,
         "local_epsilon": max(crowd.local for crowd in crowds),
-        "crowds": [crowd.to_dict() for crowd in worst.values()],
-        "words": _words(largest, delta),
+        "crowds": [crowd.to_dict() for crowd in crowds if worst[crowd.of_class, crowd.stage] is crowd],
+        "words": f"{words} {HONEST}",
     }
 
 
-def _crowds(pool: Pool, cards: list[Card], delta: float) -> Iterator[Crowd]:
+def _crowds(pool: Pool, cards: list[Card]) -> Iterator[Crowd]:
     counts: dict[tuple[str, int, int], int] = {}
     local: dict[tuple[str, int, int], float] = {}
     for part, card in zip(pool.parts, cards, strict=True):
         recipe: Recipe = card.made_by()
         same = json.dumps([recipe.to_dict(), recipe.map.to_dict(), card.label_keep], sort_keys=True)
-        classes = part.y if part.label_keep >= 1.0 else np.full(len(part.y), -1, dtype=np.int64)
-        stages = _stages(part)
+        classes = stages = np.full(len(part.y), -1, dtype=np.int64)
+        if part.label_keep >= 1.0:
+            classes = part.y
+        if isinstance(recipe.map, Staged):  # which stage every row went through, its cells show
+            told = [(~np.isnan(part.Z[:, place])).any(axis=1) for place in recipe.map.parts]
+            stages = np.argmax(told, axis=0)
         pairs, alike = np.unique(np.column_stack([classes, stages]), axis=0, return_counts=True)
         for (code, stage), rows in zip(pairs.tolist(), alike.tolist(), strict=True):
             kind = (same, code, stage)
@@ -108,29 +139,8 @@ def _crowds(pool: Pool, cards: list[Card], delta: float) -> Iterator[Crowd]:
     names = pool.cards[0].classes
     for kind, rows in sorted(counts.items(), key=lambda one: one[0][1:]):
         _, code, stage = kind
-        epsilon = shuffled_epsilon(local[kind], rows, delta) if math.isfinite(local[kind]) else math.inf
+        epsilon = shuffled_epsilon(local[kind], rows, DELTA) if math.isfinite(local[kind]) else math.inf
         yield Crowd(rows, names[code] if code >= 0 else None, stage + 1 if stage >= 0 else None, local[kind], epsilon)
-
-
-def _stages(part: Part) -> Codes:
-    """Which stage every row went through, which its cells show; -1 of releases without stages."""
-    recipe = part.source
-    if recipe is None or not isinstance(recipe.map, Staged):
-        return np.full(len(part.y), -1, dtype=np.int64)
-    told = [(~np.isnan(part.Z[:, place])).any(axis=1) for place in recipe.map.parts]
-    return np.asarray(np.argmax(told, axis=0), dtype=np.int64)
-
-
-def _words(largest: Crowd, delta: float) -> str:
-    """Of the crowd that protects least."""
-    alike = [f"class {largest.of_class!r}"] if largest.of_class is not None else []
-    alike += [f"stage {largest.stage}"] if largest.stage is not None else []
-    rows = counted(largest.rows, "row") + (f" of {' and '.join(alike)}" if alike else "")
-    local = f"local epsilon {rounded_up(largest.local)}"
-    if largest.epsilon > NOTHING_GAINED * largest.local:
-        return f"Shuffling adds nothing to the {local} where the crowd is smallest: {rows}. {HONEST}"
-    central = f"central epsilon {rounded_up(largest.epsilon)} with delta {delta:g}"
-    return f"For one released record: {central}, from a {local} and a crowd of {rows}, the weakest of all. {HONEST}"
 
 
 # Training, and how well it does.
@@ -297,3 +307,59 @@ class _Count:
     def __call__(self) -> None:
         self._done += 1
         self._progress(self._step, self._done, self._total)
+
+
+# The distribution of a column behind the noise of all that sites pushed: the paper's central server recovers f_X.
+#
+# Every release is a part with the noise of its own card; one estimate serves all [density-reconstruction, Section 2].
+
+
+_ALIKE = ("kind", "low", "high", "whole", "missing_keep", "grid", "categories", "keep", "left_out")
+
+
+def reconstruct_pool(
+    releases: Sequence[Pushed],
+    column: str,
+    *,
+    method: str = "parzen-program",
+    largest_share: float | None = None,
+    progress: Progress = silent,
+    **options: Any,
+) -> tuple[Density | Shares, list[dict[str, Any]]]:
+    """The distribution, and what it was made from: site, hash and rows of every release.
+
+    No site is more than `largest_share` of the values that count: of larger ones a random sample is taken.
+    """
+    if not releases:
+        raise TableError("There is nothing to reconstruct from yet: no site has pushed a release.")
+    cards = [embedded_card(one) for one in releases]
+    check_one_space(cards, [one.name for one in releases])
+    rng = np.random.default_rng(SEED)
+    parts: dict[str, list[tuple[Pushed, Card, Described, Codes]]] = {}
+    wanted, _ = rows_of_each([one.site for one in releases], [card.rows for card in cards], largest_share)
+    for pushed, card, rows in zip(releases, cards, wanted, strict=True):
+        one = describe(card, column)
+        # releases whose values have the same law count together
+        noise = None if one.noise is None else one.noise.to_dict()
+        law = json.dumps([noise, *(str(getattr(one, name)) for name in _ALIKE)], sort_keys=True)
+        parts.setdefault(law, []).append((pushed, card, one, chosen_rows(card.rows, rows, rng)))
+    # noise that only a few values have tells nothing of a distribution, and must not stop the others
+    kept = [same for same in parts.values() if sum(len(chosen) for *_, chosen in same) >= FEWEST]
+    if not kept:
+        raise TableError(f"The releases hold fewer than {FEWEST} values: too few to tell a distribution.")
+    values = []
+    for number, same in enumerate(kept):
+        progress("reading", number, len(kept) + 1)
+        values.append(chain.from_iterable(_values(pushed, one, chosen) for pushed, _, one, chosen in same))
+    progress("reconstructing", len(kept), len(kept) + 1)
+    noisy = [same[0][1] for same in kept]
+    found = reconstruct(values, noisy, column=column, method=make_method(method), seed=SEED, **options)
+    used = [(pushed, len(chosen)) for same in kept for pushed, _, _, chosen in same]
+    return found, [{"sha256": pushed.sha256, "site": pushed.site, "rows": rows} for pushed, rows in used]
+
+
+def _values(pushed: Pushed, one: Described, chosen: Codes) -> Iterator[Any]:
+    """The chosen values of a release, block by block."""
+    for block in picked_blocks(open_table(pushed.path, columns=[one.name]), chosen):
+        cells = block.column(0)
+        yield cells.to_pylist() if one.is_categorical else as_numbers(cells, one)

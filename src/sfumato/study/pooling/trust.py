@@ -52,7 +52,7 @@ class Agreement:
     @property
     def kept(self) -> list[str]:
         most = 2 * self.radius + TOLERANCE
-        limits = {site: max(self.radius, min(most, self.chance[site])) for site in self.disagreement}
+        limits = {site: max(self.radius, min(most, chance)) for site, chance in self.chance.items()}
         return [site for site, distance in self.disagreement.items() if distance <= limits[site]]
 
     @property
@@ -187,7 +187,7 @@ class Trust:
         elif request.agreeing:
             raise UsageError(TOO_FEW)
         if request.agreeing and found.agreement is not None:
-            pool.keep(found.agreement.kept)
+            pool.sites = {site: parts for site, parts in pool.sites.items() if site in found.agreement.kept}
             pool.cap(request.largest_share, rng)
             there, withstood = len(found.agreement.disagreement), found.agreement.withstands
             found.notes.append(

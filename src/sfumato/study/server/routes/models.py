@@ -14,8 +14,7 @@ from sfumato.learn.classifiers.factory import CLASSIFIERS, choose_classifier
 from sfumato.mechanisms.central.scoring import NoisyScores, ScoringPlan
 from sfumato.reconstruction.density import from_plain
 from sfumato.reconstruction.reconstruct import METHODS
-from sfumato.study.pooling.added import FIRST_ROUND, add_counts
-from sfumato.study.pooling.gather import Pushed
+from sfumato.study.pooling.gather import FIRST_ROUND, Pushed, add_counts
 from sfumato.study.protocol.messages import DONE, TRAINED_ON, AddedCounts, DensityInfo, ModelInfo
 from sfumato.study.protocol.pool_study import PoolStudy, trains
 from sfumato.study.server.context import AnyCaller, Context, Ctx, Owner, Sent, seen_by

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from sfumato.core.records import Record
-from sfumato.study.pooling.added import with_added_counts
-from sfumato.study.pooling.gather import Pushed, Request
+from sfumato.study.pooling.gather import Pushed, Request, with_added_counts
 from sfumato.study.protocol.messages import AGREEING_SITES, ALL_SITES, ReleaseInfo
 from sfumato.study.protocol.pool_study import PoolStudy
 from sfumato.study.protocol.survey_file import SurveyStudy

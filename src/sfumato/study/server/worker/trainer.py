@@ -66,7 +66,7 @@ def trained(stated: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
 def reconstructed(job: Job, progress: Progress) -> dict[str, Any]:
     """The distribution of a column, in the place of a model's results."""
     from sfumato.reconstruction.density import to_plain
-    from sfumato.study.pooling.densities import reconstruct_pool
+    from sfumato.study.pooling.train_pool import reconstruct_pool
 
     assert job.column is not None
     request = job.request()
