@@ -144,7 +144,7 @@ def test_the_best_window_by_brute_force(half):
     rng = np.random.default_rng(1)
     values = np.sort(rng.random(30))
     mass = rng.random((20, 30)) ** 4
-    guess, held = best_window(values, mass, half)
+    guess, held, _ = best_window(values, mass, half)
     inside = np.abs(values - guess[:, None]) <= half + 1e-9
     assert np.allclose((mass * inside).sum(axis=1), held)
     tried = [(mass * (np.abs(values - place) <= half)).sum(axis=1) for place in np.linspace(0, 1, 2001)]
@@ -155,7 +155,7 @@ def test_whole_steps_are_rounded_and_so_the_window_is_one_step():
     (group,) = Encoding(Schema((Column("rooms", "integer", low=0, high=4),))).groups
     support = Support.of_group(group)
     assert support.line.tolist() == [0, 0.25, 0.5, 0.75, 1]
-    guess, mass = best_window(support.line, np.array([[0.1, 0.3, 0.1, 0.2, 0.3]]), half_width(group, 0.05))
+    guess, mass, _ = best_window(support.line, np.array([[0.1, 0.3, 0.1, 0.2, 0.3]]), half_width(group, 0.05))
     assert (guess[0], mass[0]) == (pytest.approx(0.25), pytest.approx(0.3))
 
 

@@ -11,14 +11,13 @@ import numpy as np
 from sfumato.attacks.base import Attack, Guess, Knowledge, KnownNoise, Transform, Values
 from sfumato.attacks.column_beliefs import LEAST, Beliefs, ColumnBeliefs
 from sfumato.attacks.like_people import CELLS, Likely, Placed, likely_people, made_up
-from sfumato.attacks.likelihood import EXACT_WIDTH, Suspects, blocks, channel_log, log_likelihood, normalised, released
-from sfumato.attacks.support import Support, best_window, device_window, half_width
-from sfumato.channels import Channel, Line, NotApplicableError, apart, draw
+from sfumato.attacks.likelihood import EXACT_WIDTH, Suspects, blocks, log_likelihood, normalised, released
+from sfumato.attacks.support import Support, best_window, half_width
+from sfumato.channels import NotApplicableError, apart, draw
 from sfumato.core.accepted import Whole
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.mechanisms.parameters import parameter
-from sfumato.table import Encoding, Group
-from sfumato.table.neighbours.arrays import Arrays
+from sfumato.table import Group
 from sfumato.table.neighbours.nearest import chosen, in_blocks
 from sfumato.table.neighbours.tiles import crew, worker_count
 
@@ -99,13 +98,16 @@ class MixedBeliefs(Beliefs):
         self.fixed, self.sources = fixed, sources
         self.back = Placed.of(places, [len(one.values) for _, one, _ in sources], self.log_prior)
 
+    def _weights(self, Z: Matrix, without: Codes | None = None) -> Any:
+        return self.placed.weights(self.placed.smoothed(self.told(Z), self.smoothing), without)
+
     def simulated(self, own: Codes, rng: np.random.Generator) -> Matrix:
         return draw(self.noise.channels, np.array(self.given[own]), rng)
 
     def fit(self, Z: Matrix, own: Codes) -> float:
         self._place()
         assert self.back is not None
-        weights = self.placed.weights(self._smoothed(self.told(Z)), own)
+        weights = self._weights(Z, own)
         moved, at, total = self._moved(Z), self.back.at_places(weights), 0.0
         mean = np.clip(weights.T @ self.fixed + moved, 0.0, 1.0)
         for number, (group, support, S) in enumerate(self.sources):
@@ -122,9 +124,9 @@ class MixedBeliefs(Beliefs):
         seen = self.noise.before(Z) - self.map.offset
         return np.asarray(np.where(np.isnan(seen), 0.0, seen) @ self.gain.T)
 
-    def guess(self, Z: Matrix, tolerance: float, out: Matrix, mean: Matrix, sure: Matrix) -> None:
+    def guess(self, Z: Matrix, tolerance: float, out: Matrix, mean: Matrix, sure: Matrix) -> Flags:
         self._place()
-        weights, moved = self.placed.weights(self._smoothed(self.told(Z))), self._moved(Z)
+        weights, moved = self._weights(Z), self._moved(Z)
         mean[:] = np.clip(weights.T @ self.fixed + moved, 0.0, 1.0)
         assert self.back is not None
         at = self.back.at_places(weights)
@@ -136,13 +138,14 @@ class MixedBeliefs(Beliefs):
                 sure[:, number] = mean[np.arange(len(mean)), group.start + best]
                 continue
             belief = at[number] @ S
-            middle, mass = best_window(support.line, belief, half_width(group, tolerance), support.extent)
+            middle, mass, _ = best_window(support.line, belief, half_width(group, tolerance), support.extent)
             out[:, group.start], sure[:, number] = np.clip(middle + moved[:, group.start], 0.0, 1.0), mass
             if group.has_indicator:
                 chance = mean[:, group.stop - 1]
                 missing = chance > 0.5
                 out[:, where] = np.where(missing[:, None], [0.5, 1.0], np.column_stack([out[:, group.start], missing]))
                 sure[:, number] = np.where(missing, chance, (1.0 - chance) * mass)
+        return np.ones(len(Z), dtype=bool)
 
 
 def _given(transform: Transform, noise: KnownNoise) -> tuple[Transform, Matrix]:
@@ -173,8 +176,8 @@ class SharedBeliefs(MixedBeliefs):
         own = KnownNoise.of(shared.channels, shared.white(people.X))
         super().__init__(known, own, people, cells, white)
 
-    def guess(self, Z: Matrix, tolerance: float, out: Matrix, mean: Matrix, sure: Matrix) -> None:
-        super().guess(self.shared.white(Z), tolerance, out, mean, sure)
+    def guess(self, Z: Matrix, tolerance: float, out: Matrix, mean: Matrix, sure: Matrix) -> Flags:
+        return super().guess(self.shared.white(Z), tolerance, out, mean, sure)
 
 
 # What is believed of every column where the map is no line, or where numbers share noise beside categories.
@@ -228,102 +231,6 @@ class ListedBeliefs(Beliefs):
         return [np.asarray(here @ S) for here, S in zip(at_places, self.smoothing, strict=True)]
 
 
-# The Bayes window on a card or another array library: what is believed of every column, in double precision.
-#
-# The processor works in single precision, so that windows which hold nearly the same may change places. A row with such
-# a close call in any column is not settled: the caller asks the processor about it. The others get the processor's
-# guess.
-
-
-NEARLY = 2e-5
-"""How far a probability may be off in single precision, after sums over columns and people."""
-
-
-class DeviceColumns:
-    """`ColumnBeliefs` whose people lie on a device."""
-
-    def __init__(self, arrays: Arrays, beliefs: ColumnBeliefs, tolerance: float) -> None:
-        self.arrays, self.beliefs, self.tolerance = arrays, beliefs, tolerance
-        self.ones = arrays.put(np.asarray(beliefs.placed.ones.toarray(), dtype=np.float64))
-        self.log_prior = arrays.put(beliefs.placed.log_prior.astype(np.float64))
-        self.smoothing = [arrays.put(S) for S in beliefs.smoothing]
-        self.values = [arrays.put(np.ascontiguousarray(one.values)) for one in beliefs.supports]
-
-    @property
-    def bytes_of_a_row(self) -> int:
-        """What one row takes while it is worked on."""
-        people, places = self.ones.shape
-        return 8 * (4 * int(people) + 8 * int(places))
-
-    def guess(self, Z: Matrix, out: Matrix, mean: Matrix, sure: Matrix) -> Flags:
-        """As `ColumnBeliefs.guess`; returns which rows are settled."""
-        settled = np.ones(len(Z), dtype=bool)
-        get = self.arrays.get
-        for number, belief in enumerate(self._beliefs(Z)):
-            group, channel, _ = self.beliefs.parts[number]
-            where = group.slice
-            found, certain, clear = self._best(belief, number, group)
-            out[:, where], sure[:, number] = get(found), get(certain)
-            mean[:, where] = get(belief @ self.values[number])
-            if channel.is_exact:
-                out[:, where], mean[:, where] = Z[:, where], Z[:, where]
-            else:
-                settled &= get(clear)
-        return settled
-
-    def _beliefs(self, Z: Matrix) -> list[Any]:
-        xp, beliefs = self.arrays.namespace, self.beliefs
-        parts = zip(beliefs.supports, beliefs.parts, strict=True)
-        told = [
-            _likelihood(self.arrays, support, channel, Z[:, group.slice], line)
-            for support, (group, channel, line) in parts
-        ]
-        smoothed = [part @ S.T for part, S in zip(told, self.smoothing, strict=True)]
-        log = xp.log(self.arrays.joined(smoothed)) @ self.ones.T + self.log_prior[None, :]
-        log = xp.exp(log - xp.amax(log, axis=1)[:, None])
-        at = (log / log.sum(axis=1)[:, None]) @ self.ones
-        found, ends = [], beliefs.placed.ends.tolist()
-        for number, (one, smooth) in enumerate(zip(told, smoothed, strict=True)):
-            here = at[:, ends[number] : ends[number + 1]]
-            belief = one * ((here / smooth) @ self.smoothing[number])
-            total = belief.sum(axis=1)[:, None]
-            found.append(belief / xp.where(total > 0, total, 1.0))
-        return found
-
-    def _best(self, belief: Any, number: int, group: Group) -> tuple[Any, Any, Any]:
-        """As `column_beliefs.best_guess`, and where it is no close call."""
-        xp, support, n = self.arrays.namespace, self.beliefs.supports[number], self.beliefs.supports[number].numbers
-        if not n:
-            best = xp.argmax(belief, axis=1)
-            most = xp.amax(belief, axis=1)
-            alone = (belief >= (most * (1.0 - NEARLY))[:, None]).sum(axis=1) == 1
-            return self.values[number][best], most, alone
-        half = half_width(group, self.tolerance)
-        middle, mass, clear = device_window(self.arrays, support.line, belief[:, :n], half, support.extent, NEARLY)
-        if not group.has_indicator:
-            return middle[:, None], mass, clear
-        chance = belief[:, n]
-        missing = chance > mass
-        clear = clear & (abs(chance - mass) > NEARLY * mass)
-        pair = self.arrays.joined([xp.where(missing, 0.5, middle)[:, None], (missing * 1.0)[:, None]])
-        return pair, xp.where(missing, chance, mass), clear
-
-
-def _likelihood(arrays: Arrays, support: Support, channel: Channel, Z: Matrix, line: Line | None) -> Any:
-    """As `Support.likelihood`."""
-    if channel.is_exact:
-        return arrays.put(support.likelihood(channel, Z, line))
-    xp, log = arrays.namespace, None
-    for values in support.looked_at(line):
-        one = channel_log(arrays, channel, Z, values)
-        log = one if log is None else xp.logaddexp(log, one)
-    top = xp.amax(log, axis=1)
-    none_fit = ~np.isfinite(arrays.get(top))
-    if none_fit.any():  # rare, and the processor knows what to make of it
-        return arrays.put(support.likelihood(channel, Z, line))
-    return xp.exp(log - top[:, None])
-
-
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
 """How far people may stand for others like them, as shares of the spread of their class."""
 TRIED = 400
@@ -364,16 +271,7 @@ class BayesWindow(Attack):
         share = _best_share(everybody)
         for people, beliefs in everybody:
             beliefs.smooth(share)
-            left = _by_device(known, people.rows, beliefs, (out, mean, sure))
-
-            def work(block: slice, left: Codes = left, beliefs: Beliefs = beliefs) -> None:
-                rows = left[block]
-                parts = _room(len(rows), encoding)
-                beliefs.guess(known.release[rows], known.tolerance, *parts)
-                out[rows], mean[rows], sure[rows] = parts
-
-            with crew(worker_count(None, float(len(left)) * beliefs.people)) as run:
-                run(work, list(blocks(len(left), beliefs.people, CELLS)))
+            _guess_class(known, people.rows, beliefs, (out, mean, sure))
         details = {"mean_sureness": float(sure.mean()), "largest_sureness": float(sure.max(initial=0.0))}
         return Values(mean, details=details, aimed=out)
 
@@ -391,29 +289,32 @@ class BayesWindow(Attack):
         return MixedBeliefs(known, noise, people, self.cells)
 
 
-def _room(rows: int, encoding: Encoding) -> tuple[Matrix, Matrix, Matrix]:
-    """For the best guesses, posterior means, and how sure each guess is."""
-    shapes = ((rows, encoding.width), (rows, encoding.width), (rows, len(encoding.groups)))
-    first, second, third = (np.empty(shape) for shape in shapes)
-    return first, second, third
+def _guess_class(known: Knowledge, rows: Codes, beliefs: Beliefs, found: tuple[Matrix, Matrix, Matrix]) -> None:
+    """Fill in best guesses, posterior means and how sure each is; on a device where one is chosen, save close calls."""
+    left, count, device = rows, beliefs.placed.people, chosen()
 
+    def guess(some: Codes, by: Beliefs) -> Flags:
+        out, mean, sure = (np.empty((len(some), whole.shape[1])) for whole in found)
+        settled = by.guess(known.release[some], known.tolerance, out, mean, sure)
+        for whole, part in zip(found, (out, mean, sure), strict=True):
+            whole[some] = part
+        return settled
 
-def _by_device(known: Knowledge, rows: Codes, beliefs: Beliefs, found: tuple[Matrix, Matrix, Matrix]) -> Codes:
-    """Let the device guess, if there is one; returns the rows that are left to the processor."""
-    device = chosen()
-    if device is None or type(beliefs) is not ColumnBeliefs:
-        return rows
-    arrays, memory = device
-    there, settled = DeviceColumns(arrays, beliefs, known.tolerance), np.zeros(len(rows), dtype=bool)
+    if device is not None and type(beliefs) is ColumnBeliefs:
+        arrays, memory = device
+        there, settled = beliefs.on(arrays), np.zeros(len(rows), dtype=bool)
 
-    def work(block: slice, _: int) -> None:
-        parts = _room(block.stop - block.start, known.encoding)
-        settled[block] = there.guess(known.release[rows[block]], *parts)
-        for whole, part in zip(found, parts, strict=True):
-            whole[rows[block]] = part
+        def on_device(block: slice, _: int) -> None:
+            settled[block] = guess(rows[block], there)
 
-    in_blocks(arrays, len(rows), there.bytes_of_a_row, memory, work)
-    return rows[~settled]
+        in_blocks(arrays, len(rows), 8 * (4 * count + 8 * there.placed.ends[-1]), memory, on_device)
+        left = rows[~settled]
+
+    def by_processor(block: slice) -> None:
+        guess(left[block], beliefs)
+
+    with crew(worker_count(None, float(len(left)) * count)) as run:
+        run(by_processor, list(blocks(len(left), count, CELLS)))
 
 
 def _best_share(everybody: Sequence[tuple[Likely, Beliefs]]) -> float:
@@ -427,7 +328,7 @@ def _best_share(everybody: Sequence[tuple[Likely, Beliefs]]) -> float:
     for people, beliefs in everybody:
         chances = np.exp(people.log_prior - people.log_prior.max())
         some = min(int(np.count_nonzero(chances)), max(1, round(TRIED * len(people.rows) / total)))
-        if beliefs.people < 3:
+        if beliefs.placed.people < 3:
             continue
         own = rng.choice(len(chances), size=some, replace=False, p=chances / chances.sum())
         Z = beliefs.simulated(own, rng)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,13 +10,16 @@ from typing import Any
 import numpy as np
 
 from sfumato.attacks.base import KnownNoise
-from sfumato.attacks.like_people import Likely, Placed, believed
-from sfumato.attacks.support import Support, best_window, half_width
+from sfumato.attacks.like_people import Likely, Placed
+from sfumato.attacks.support import HERE, Support, best_window, half_width
 from sfumato.channels import Channel, Exact, Line, NotApplicableError, draw
 from sfumato.channels.maps import carried_groups
-from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.table import Encoding, Group
+from sfumato.table.neighbours.arrays import Arrays
 
+NEARLY = 2e-5
+"""How far a probability may be off in single precision, after sums over columns and people."""
 LEAST = 1e-6
 """No belief is held to be smaller, so that one person of whom it is does not decide."""
 
@@ -31,11 +35,8 @@ class Beliefs(ABC):
     smoothing: list[Matrix]
     seen: list[tuple[slice, Channel, Line | None]]
     """Which columns of the release tell of each support, and their channel."""
-
-    @property
-    def people(self) -> int:
-        """How many stand for the population."""
-        return self.placed.people
+    device: Arrays | None = None
+    """Where beliefs are computed, if not by the processor."""
 
     @abstractmethod
     def smooth(self, share: float) -> None:
@@ -43,24 +44,17 @@ class Beliefs(ABC):
 
     def told(self, Z: Matrix) -> list[Any]:
         """What the channels say of every column's values, given these rows."""
-        return [
-            support.likelihood(channel, Z[:, place], line).astype(np.float32)
-            for support, (place, channel, line) in zip(self.supports, self.seen, strict=True)
-        ]
-
-    def _smoothed(self, told: Sequence[Any]) -> list[Any]:
-        return [part @ S.T.astype(np.float32) for part, S in zip(told, self.smoothing, strict=True)]
+        parts = zip(self.supports, self.seen, strict=True)
+        found = [one.likelihood(channel, Z[:, place], line, self.device) for one, (place, channel, line) in parts]
+        return found if self.device else [one.astype(np.float32) for one in found]
 
     def simulated(self, own: Codes, rng: np.random.Generator) -> Matrix:
         """These people of the list, released as the channels would."""
         return draw(self.noise.channels, np.array(self.X[own]), rng)
 
-    def _beliefs(self, Z: Matrix, without: Codes | None = None) -> list[Matrix]:
+    def _beliefs(self, Z: Matrix, without: Codes | None = None) -> list[Any]:
         """Per column rows x values; `without`: of each row the person who is left out."""
-        told = self.told(Z)
-        smoothed = self._smoothed(told)
-        weights = self.placed.at_places(self.placed.weights(smoothed, without))
-        return [believed(*parts) for parts in zip(told, smoothed, self.smoothing, weights, strict=True)]
+        return self.placed.believed(self.told(Z), self.smoothing, without)
 
     def _places(self, X: Matrix) -> list[Codes]:
         """Where people lie in the supports of the source columns."""
@@ -71,16 +65,23 @@ class Beliefs(ABC):
         pairs = zip(self._beliefs(Z, own), self._places(self.X[own]), strict=True)
         return float(np.log(np.maximum([belief[np.arange(len(Z)), at] for belief, at in pairs], LEAST)).sum())
 
-    def guess(self, Z: Matrix, tolerance: float, out: Matrix, mean: Matrix, sure: Matrix) -> None:
-        """Fill `out` with the best guesses, `mean` with posterior means, `sure` with how sure each guess is."""
-        for number, (belief, support, group) in enumerate(
-            zip(self._beliefs(Z), self.supports, self.groups, strict=True)
-        ):
+    def guess(self, Z: Matrix, tolerance: float, out: Matrix, mean: Matrix, sure: Matrix) -> Flags:
+        """Fill `out` with the best guesses, `mean` with posterior means, `sure` with how sure each guess is.
+
+        Returns which rows are settled: on the processor all of them.
+        """
+        settled, arrays = np.ones(len(Z), dtype=bool), self.device or HERE
+        parts = zip(self._beliefs(Z), self.supports, self.groups, strict=True)
+        for number, (belief, support, group) in enumerate(parts):
             where = group.slice
-            out[:, where], sure[:, number] = best_guess(belief, support, group, tolerance)
-            mean[:, where] = belief @ support.values
+            found, chance, clear = best_guess(belief, support, group, tolerance, self.device)
+            out[:, where], sure[:, number] = arrays.get(found), arrays.get(chance)
+            mean[:, where] = arrays.get(belief @ arrays.put(support.values))
             if self.copied(number):
                 out[:, where], mean[:, where] = Z[:, where], Z[:, where]
+            elif clear is not None:
+                settled &= arrays.get(clear)
+        return settled
 
     def copied(self, number: int) -> bool:  # noqa: ARG002 (a subclass looks at it)
         """Whether a column was released as it is, so that there is nothing to guess."""
@@ -106,19 +107,42 @@ class ColumnBeliefs(Beliefs):
     def copied(self, number: int) -> bool:
         return self.parts[number][1].is_exact
 
+    def on(self, device: Arrays) -> ColumnBeliefs:
+        """The same on a card or another array library, in double precision.
 
-def best_guess(belief: Matrix, support: Support, group: Group, tolerance: float) -> tuple[Matrix, Matrix]:
-    """Per row of `belief` the encoded value that is right with the highest probability, and that probability."""
-    n = support.numbers
+        The processor works in single precision, so that windows which hold nearly the same may change places. A row
+        with such a close call in any column is not settled: the caller asks the processor about it.
+        """
+        there = copy.copy(self)
+        there.device, there.placed = device, self.placed.on(device)
+        there.smoothing = [device.put(S) for S in self.smoothing]
+        return there
+
+
+def best_guess(
+    belief: Any, support: Support, group: Group, tolerance: float, device: Arrays | None = None
+) -> tuple[Any, Any, Any]:
+    """Per row of `belief` the encoded value that is right with the highest probability, and that probability.
+
+    On a device also where it is no close call.
+    """
+    arrays, n, nearly = device or HERE, support.numbers, NEARLY if device else 0.0
+    xp, clear = arrays.namespace, None
     if not n:
-        best = belief.argmax(axis=1)
-        return support.values[best], belief[np.arange(len(belief)), best]
-    middle, mass = best_window(support.line, belief[:, :n], half_width(group, tolerance), support.extent)
+        most = xp.amax(belief, axis=1)
+        if device:
+            clear = (belief >= (most * (1.0 - NEARLY))[:, None]).sum(axis=1) == 1
+        return arrays.put(support.values)[xp.argmax(belief, axis=1)], most, clear
+    half = half_width(group, tolerance)
+    middle, mass, clear = best_window(support.line, belief[:, :n], half, support.extent, arrays, nearly)
     if not group.has_indicator:
-        return middle[:, None], mass
-    missing = belief[:, n] > mass
-    found = np.column_stack([np.where(missing, 0.5, middle), missing])
-    return found, np.where(missing, belief[:, n], mass)
+        return middle[:, None], mass, clear
+    chance = belief[:, n]
+    missing = chance > mass
+    if device:
+        clear = clear & (abs(chance - mass) > NEARLY * mass)
+    pair = arrays.joined([xp.where(missing, 0.5, middle)[:, None], (missing * 1.0)[:, None]])
+    return pair, xp.where(missing, chance, mass), clear
 
 
 def channels_of_groups(noise: KnownNoise, encoding: Encoding) -> list[tuple[Group, Channel, Line | None]]:
@@ -132,9 +156,6 @@ def channels_of_groups(noise: KnownNoise, encoding: Encoding) -> list[tuple[Grou
         else:
             raise NotApplicableError("some columns of the release were blurred together, not one by one")
     return found
-
-
-# What is believed of a column by an adversary who has seen two releases of the same person.
 
 
 TINY = 1e-300

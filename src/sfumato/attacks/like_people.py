@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +13,10 @@ from scipy import sparse
 from scipy.special import ndtr, ndtri
 
 from sfumato.attacks.base import Knowledge
-from sfumato.attacks.support import half_step
+from sfumato.attacks.support import HERE, half_step
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.table import Group
+from sfumato.table.neighbours.arrays import Arrays
 from sfumato.table.statistics import NO_CLASS
 
 # Bayes' rule over people whose values are smoothed, quickly: everything is a sum over places in a column.
@@ -31,12 +33,16 @@ CELLS = 4_000_000
 
 @dataclass(frozen=True)
 class Placed:
-    """People as places in the supports of all columns, side by side: a sparse matrix of ones, people x places."""
+    """People as places in the supports of all columns, side by side: a matrix of ones, people x places.
 
-    ones: sparse.csr_matrix
-    back: sparse.csr_matrix
-    ends: Codes
-    log_prior: Matrix
+    Sparse and in single precision on the processor; on a device (`arrays`) dense and in double precision.
+    """
+
+    ones: Any
+    back: Any
+    ends: list[int]
+    log_prior: Any
+    arrays: Arrays = HERE
 
     @classmethod
     def of(cls, places: Sequence[Codes], sizes: Sequence[int], log_prior: Matrix) -> Placed:
@@ -45,8 +51,12 @@ class Placed:
         index = (np.column_stack(places) + ends[:-1]).ravel()
         shape = (people, int(ends[-1]))
         ones = sparse.csr_matrix((np.ones(len(index), np.float32), index, np.arange(people + 1) * columns), shape=shape)
-        back = ones.T.tocsr()
-        return cls(ones, back, ends, (log_prior - log_prior.max()).astype(np.float32))
+        return cls(ones, ones.T.tocsr(), ends.tolist(), (log_prior - log_prior.max()).astype(np.float32))
+
+    def on(self, device: Arrays) -> Placed:
+        """The same there."""
+        ones = device.put(np.asarray(self.ones.toarray(), dtype=np.float64))
+        return Placed(ones, ones.T, self.ends, device.put(self.log_prior.astype(np.float64)), device)
 
     @property
     def people(self) -> int:
@@ -54,28 +64,38 @@ class Placed:
 
     def weights(self, smoothed: Sequence[Any], without: Codes | None = None) -> Any:
         """Posterior weights (people x rows); `smoothed` are the c_k, `without` whom to leave out for each row."""
+        xp = self.arrays.namespace
         with np.errstate(divide="ignore"):
-            told = np.log(np.concatenate([part.T for part in smoothed]), dtype=np.float32)
-        log = self.ones @ np.ascontiguousarray(told)
+            told = xp.log(self.arrays.joined(list(smoothed)).T)
+        log = self.ones @ (np.ascontiguousarray(told) if self.arrays is HERE else told)
         log += self.log_prior[:, None]
         if without is not None:
             log[without, np.arange(len(without))] = -np.inf
-        log -= log.max(axis=0)
-        np.exp(log, out=log)
+        log -= xp.amax(log, axis=0)
+        xp.exp(log, out=log)
         log /= log.sum(axis=0)
         return log
 
     def at_places(self, weights: Any) -> list[Any]:
         """Per column the weight of the people at each of its places (rows x places)."""
-        found = np.asarray(self.back @ weights)
-        return [found[start:stop].T for start, stop in zip(self.ends[:-1], self.ends[1:], strict=True)]
+        found = self.back @ weights
+        return [found[start:stop].T for start, stop in pairwise(self.ends)]
 
+    def believed(self, told: Sequence[Any], smoothing: Sequence[Any], without: Codes | None = None) -> list[Any]:
+        """What is believed of every column (rows x places), rows summing to 1: see above; `told` are the f_k."""
+        xp, found = self.arrays.namespace, []
+        smoothed = self.smoothed(told, smoothing)
+        weights = self.at_places(self.weights(smoothed, without))
+        for one, smooth, S, here in zip(told, smoothed, smoothing, weights, strict=True):
+            belief = one * ((here / smooth) @ S)
+            total = belief.sum(axis=1)[:, None]
+            found.append(belief / xp.where(total > 0, total, 1.0))
+        return found
 
-def believed(told: Any, smoothed: Any, smoothing: Matrix, weights: Any) -> Matrix:
-    """What is believed of one column (rows x places), rows summing to 1: see above; `told` is f_k, `smoothed` c_k."""
-    found = told * ((weights / smoothed) @ smoothing)
-    total = found.sum(axis=1, keepdims=True)
-    return np.asarray(found / np.where(total > 0, total, 1.0))
+    def smoothed(self, told: Sequence[Any], smoothing: Sequence[Any]) -> list[Any]:
+        """The c_k."""
+        there = [S.T.astype(np.float32) if self.arrays is HERE else S.T for S in smoothing]
+        return [one @ S for one, S in zip(told, there, strict=True)]
 
 
 FEWEST = 10

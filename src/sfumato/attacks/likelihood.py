@@ -10,9 +10,10 @@ from scipy.spatial.distance import cdist
 
 from sfumato.attacks.base import Knowledge, KnownNoise
 from sfumato.attacks.observation import own_columns, transform_of
-from sfumato.channels import Channel, OnLine, apart, draw
+from sfumato.attacks.support import HERE, line_log
+from sfumato.channels import Channel, apart, draw
 from sfumato.core.array_types import Codes, Matrix
-from sfumato.table.neighbours.arrays import Arrays, NumpyArrays
+from sfumato.table.neighbours.arrays import Arrays
 from sfumato.table.neighbours.nearest import chosen, in_blocks
 
 
@@ -127,7 +128,6 @@ FEW_VALUES = 2_000
 """Up to so many different truths a channel is asked about each once, and people share the answers."""
 EXACT_WIDTH = 0.01
 """What stands for the noise of an exact column beside noisy ones, in encoded units."""
-HERE = NumpyArrays()
 BYTES_OF_A_PAIR = 48
 """Of a released row and a person: the sum, a term, and what a reduction makes of them."""
 
@@ -135,41 +135,36 @@ Term = Callable[[Matrix], Any]
 """What some columns of released rows add to the log-likelihoods of everybody."""
 
 
-class DeviceLikelihood:
-    """log f(z_i | person j) as `likelihood.log_likelihood` has it, for the same people and many blocks of rows."""
+def device_law(arrays: Arrays, known: Knowledge, people: Suspects, noise: KnownNoise) -> Term:
+    """log f(z_i | person j) as `log_likelihood` has it, for the same people and many blocks of rows."""
+    white, given, own, added = _summands(known, people, EXACT_WIDTH, noise)
+    terms = [_term(arrays, channel, place, given[:, place]) for place, channel in own]
+    terms += [_distance_term(arrays, given, scales, metric) for metric, scales in added.items() if scales]
 
-    def __init__(
-        self, arrays: Arrays, known: Knowledge, people: Suspects, exact_width: float, noise: KnownNoise | None = None
-    ) -> None:
-        self.arrays, self.count = arrays, len(people.E)
-        self.white, given, own, added = _summands(known, people, exact_width, noise)
-        self.terms = [_term(arrays, channel, place, given[:, place]) for place, channel in own]
-        for name, scales in added.items():
-            self._add_distances(given, scales, name)
-
-    def of(self, Z: Matrix) -> Any:
-        """The matrix of these rows, on the device."""
-        Z = self.white(Z)
-        total = self.arrays.put(np.zeros((len(Z), self.count)))
-        for term in self.terms:
+    def law(Z: Matrix) -> Any:
+        Z = white(Z)
+        total = arrays.put(np.zeros((len(Z), len(people.E))))
+        for term in terms:
             total += term(Z)
         return total
 
-    def _add_distances(self, given: Matrix, scales: dict[int, float], metric: str) -> None:
-        if not scales:
-            return
-        arrays, columns, widths = self.arrays, list(scales), np.array(list(scales.values()))
-        people = arrays.put(np.ascontiguousarray((given[:, columns] / widths).T))
+    return law
 
-        def term(Z: Matrix) -> Any:
-            rows = arrays.put(np.ascontiguousarray((Z[:, columns] / widths).T))
-            total: Any = 0.0
-            for row, person in zip(rows, people, strict=True):
-                apart = row[:, None] - person[None, :]
-                total = total - (0.5 * apart * apart if metric == "sqeuclidean" else abs(apart))
-            return total
 
-        self.terms.append(term)
+def _distance_term(arrays: Arrays, given: Matrix, scales: dict[int, float], metric: str) -> Term:
+    """All columns whose laws are distances by one metric."""
+    columns, widths = list(scales), np.array(list(scales.values()))
+    people = arrays.put(np.ascontiguousarray((given[:, columns] / widths).T))
+
+    def term(Z: Matrix) -> Any:
+        rows = arrays.put(np.ascontiguousarray((Z[:, columns] / widths).T))
+        total: Any = 0.0
+        for row, person in zip(rows, people, strict=True):
+            apart = row[:, None] - person[None, :]
+            total = total - (0.5 * apart * apart if metric == "sqeuclidean" else abs(apart))
+        return total
+
+    return term
 
 
 Visit = Callable[[slice, Any, Arrays], None]
@@ -177,12 +172,7 @@ Visit = Callable[[slice, Any, Arrays], None]
 
 
 def visit_likelihoods(
-    known: Knowledge,
-    rows: Codes,
-    people: Suspects,
-    noise: KnownNoise,
-    prior: Matrix,
-    visit: Visit,
+    known: Knowledge, rows: Codes, people: Suspects, noise: KnownNoise, prior: Matrix, visit: Visit
 ) -> None:
     """log f(z | person) + `prior` of these release rows, block by block; on the device where one is chosen.
 
@@ -195,10 +185,10 @@ def visit_likelihoods(
             visit(block, log + prior, HERE)
         return
     arrays, memory = device
-    law, there = DeviceLikelihood(arrays, known, people, EXACT_WIDTH, noise), arrays.put(prior)
+    law, there = device_law(arrays, known, people, noise), arrays.put(prior)
 
     def work(block: slice, _: int) -> None:
-        visit(block, law.of(known.release[rows[block]]) + there[None, :], arrays)
+        visit(block, law(known.release[rows[block]]) + there[None, :], arrays)
 
     in_blocks(arrays, len(rows), BYTES_OF_A_PAIR * len(prior), memory, work)
 
@@ -223,24 +213,6 @@ def _term(arrays: Arrays, channel: Channel, place: slice, given: Matrix) -> Term
     return lambda Z: arrays.put(channel.log_likelihood(Z[:, place], values))[:, code]
 
 
-def line_log(arrays: Arrays, line: OnLine, given: Any) -> Any:
-    """Log-likelihoods of all places `given` (on the device) for every place that was seen."""
-    xp = arrays.namespace
-    seen = arrays.put(np.ascontiguousarray(line.seen, dtype=np.float64))[:, None]
-    # Numbers go there as arrays: those that PyTorch makes of them itself would be single.
-    high, low, silent, never = (arrays.put(np.array([value])) for value in (line.high, line.low, line.silent, -np.inf))
-    apart = abs(seen - given[None, :])
-    if line.law == "laplace":
-        found = line.high - apart / line.scale
-    elif line.law == "normal":
-        apart = apart / line.scale
-        found = line.high - 0.5 * apart * apart
-    else:
-        found = xp.where(apart <= line.scale, high, low)
-    found = xp.where(seen == seen, found, never)
-    return xp.where(xp.isinf(seen), silent, found) if np.isinf(line.seen).any() else found
-
-
 def first_of_largest(arrays: Arrays, log: Any, axis: int) -> tuple[Any, Any]:
     """Along an axis the largest log-likelihood, and the first place that equals it up to rounding."""
     top = arrays.namespace.amax(log, axis=axis, keepdims=True)
@@ -250,11 +222,3 @@ def first_of_largest(arrays: Arrays, log: Any, axis: int) -> tuple[Any, Any]:
 def below(top: Any) -> Any:
     """The least log-likelihood that equals this one up to rounding."""
     return top - CLOSE * (abs(top) + LEAST_SIZE)
-
-
-def channel_log(arrays: Arrays, channel: Channel, Z: Matrix, values: Matrix) -> Any:
-    """log f(z_i | value j) of one channel, rows x values, on the device."""
-    line = channel.on_line(Z, values)
-    if line is None:
-        return arrays.put(channel.log_likelihood(Z, values))
-    return line_log(arrays, line, arrays.put(np.ascontiguousarray(line.given, dtype=np.float64)))

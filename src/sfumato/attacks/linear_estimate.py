@@ -19,7 +19,7 @@ from sfumato.attacks.observation import (
     positive_part,
     reversed_release,
 )
-from sfumato.attacks.support import AS_GOOD, Support, best_window, device_window, half_width, patterns, reported_mean
+from sfumato.attacks.support import AS_GOOD, Support, best_window, half_width, patterns, reported_mean
 from sfumato.core.accepted import Between, Either, Flag, Whole, Word
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.mechanisms.parameters import parameter
@@ -218,8 +218,8 @@ class _Kernel:
             def work(block: slice, _: int) -> None:
                 rows, shown, wide = (arrays.put(part[block])[:, None] for part in (estimate, reliable, width))
                 belief = self.belief(rows, shown, wide, xp=arrays.namespace, put=arrays.put)
-                ends = (self.half, self.support.extent, 2.0 * AS_GOOD)
-                guess, _, sure = device_window(arrays, self.support.line, belief, *ends)
+                ends = (self.half, self.support.extent, arrays, 2.0 * AS_GOOD)
+                guess, _, sure = best_window(self.support.line, belief, *ends)
                 found[block], clear[block] = arrays.get(guess), arrays.get(sure)
 
             in_blocks(arrays, len(found), 64 * len(self.prior), memory, work)

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Posteriors, Property, Values
 from sfumato.attacks.like_people import Likely, likely_people
-from sfumato.attacks.likelihood import EXACT_WIDTH, Suspects, blocks, channel_log, log_likelihood, normalised
+from sfumato.attacks.likelihood import EXACT_WIDTH, Suspects, blocks, log_likelihood, normalised
 from sfumato.attacks.observation import reversed_release
-from sfumato.attacks.support import nearest_reported
+from sfumato.attacks.support import channel_log, nearest_reported
 from sfumato.channels import Channel, Guided
 from sfumato.core.accepted import Share, Whole
 from sfumato.core.array_types import Codes, Matrix

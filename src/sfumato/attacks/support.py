@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sfumato.channels import Channel, Line
+from sfumato.channels import Channel, Line, OnLine
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.table import Group
-from sfumato.table.neighbours.arrays import Arrays
+from sfumato.table.neighbours.arrays import Arrays, NumpyArrays
 from sfumato.table.neighbours.nearest import nearest
 
 TOLERANCE = 0.05
@@ -20,6 +20,7 @@ TOLERANCE = 0.05
 WHOLE_STEPS = ("integer", "ordinal", "date")
 AS_GOOD = 1e-6
 """Windows whose mass differs by no more are equally good; the one nearest to the mean is taken."""
+HERE = NumpyArrays()
 
 
 def half_step(group: Group) -> float:
@@ -39,55 +40,60 @@ def half_width(group: Group, tolerance: float) -> float:
 
 
 class Windowed(NamedTuple):
-    """A guess for every row, and how much is believed to lie within the window about it."""
+    """A guess for every row, how much is believed to lie within the window about it, and whether no other is close."""
 
-    guess: Matrix
-    mass: Matrix
-
-
-def window_ends(values: Matrix, half: float, extent: float) -> Codes:
-    """Of the window that begins at each value, the last value inside."""
-    last = np.searchsorted(values, values + (2.0 * half - extent) * (1 + 1e-12), "right") - 1
-    return np.maximum(last, np.arange(len(values)))
+    guess: Any
+    mass: Any
+    clear: Any = None
 
 
-def best_window(values: Matrix, mass: Matrix, half: float, extent: float = 0.0) -> Windowed:
+def best_window(
+    values: Matrix, mass: Any, half: float, extent: float = 0.0, arrays: Arrays = HERE, nearly: float = 0.0
+) -> Windowed:
     """Per row of `mass` (n x values) the middle of the window of half width `half` that holds most.
 
     `values` ascend; each stands for all numbers within half an `extent` of it, which must lie inside all of them.
+    `mass` lies where `arrays` works. With `nearly` it is also told where no other window holds as much but for that
+    share: elsewhere rounding could have chosen another.
     """
-    last = window_ends(values, half, extent)
-    total = np.cumsum(mass, axis=1)
-    before = np.concatenate([np.zeros((len(mass), 1), dtype=total.dtype), total[:, :-1]], axis=1)
-    held = total[:, last] - before
-    middles = 0.5 * (values + values[last])
-    most = held.max(axis=1, keepdims=True)
-    mean = mass @ values / np.maximum(total[:, -1], 1e-300)
-    away = np.where(held >= most * (1.0 - AS_GOOD), np.abs(middles - mean[:, None]), np.inf)
-    best = away.argmin(axis=1)
-    return Windowed(middles[best], held[np.arange(len(held)), best])
-
-
-# The best window on a card or another array library, and where rounding could have chosen another.
-
-
-def device_window(
-    arrays: Arrays, values: Matrix, mass: Any, half: float, extent: float, nearly: float
-) -> tuple[Any, Any, Any]:
-    """As `window.best_window`, and where no other window holds as much but for a share `nearly`."""
     xp = arrays.namespace
-    last = window_ends(values, half, extent)
+    last = np.searchsorted(values, values + (2.0 * half - extent) * (1 + 1e-12), "right") - 1
+    last = np.maximum(last, np.arange(len(values)))  # of the window that begins at each value, the last one inside
     total = xp.cumsum(mass, axis=1)
-    held = total[:, arrays.put(last)] - total + mass
+    held = total[:, arrays.put(last)] - arrays.joined([xp.zeros_like(total[:, :1]), total[:, :-1]])
     middles = arrays.put(0.5 * (values + values[last]))
-    most = xp.amax(held, axis=1)
-    mean = mass @ arrays.put(values) / xp.where(total[:, -1] > 0, total[:, -1], 1e-300)
-    away = xp.where(held >= (most * (1.0 - AS_GOOD))[:, None], abs(middles[None, :] - mean[:, None]), np.inf)
-    clear = (held >= (most * (1.0 - nearly))[:, None]).sum(axis=1) == 1
-    return middles[xp.argmin(away, axis=1)], most, clear
+    most = xp.amax(held, axis=1, keepdims=True)
+    mean = mass @ arrays.put(values) / xp.where(total[:, -1] > 1e-300, total[:, -1], 1e-300)
+    away = xp.where(held >= most * (1.0 - AS_GOOD), abs(middles - mean[:, None]), np.inf)
+    best = xp.argmin(away, axis=1)
+    clear = (held >= most * (1.0 - nearly)).sum(axis=1) == 1 if nearly else None
+    return Windowed(middles[best], arrays.pick(held, best[:, None])[:, 0], clear)
 
 
-# The guess that is best for the score: the middle of the window that holds most of what the adversary believes.
+def line_log(arrays: Arrays, line: OnLine, given: Any) -> Any:
+    """Log-likelihoods of all places `given` (on the device) for every place that was seen."""
+    xp = arrays.namespace
+    seen = arrays.put(np.ascontiguousarray(line.seen, dtype=np.float64))[:, None]
+    # Numbers go there as arrays: those that PyTorch makes of them itself would be single.
+    high, low, silent, never = (arrays.put(np.array([value])) for value in (line.high, line.low, line.silent, -np.inf))
+    apart = abs(seen - given[None, :])
+    if line.law == "laplace":
+        found = line.high - apart / line.scale
+    elif line.law == "normal":
+        apart = apart / line.scale
+        found = line.high - 0.5 * apart * apart
+    else:
+        found = xp.where(apart <= line.scale, high, low)
+    found = xp.where(seen == seen, found, never)
+    return xp.where(xp.isinf(seen), silent, found) if np.isinf(line.seen).any() else found
+
+
+def channel_log(arrays: Arrays, channel: Channel, Z: Matrix, values: Matrix) -> Any:
+    """log f(z_i | value j) of one channel, rows x values, on the device."""
+    line = channel.on_line(Z, values)
+    if line is None:
+        return arrays.put(channel.log_likelihood(Z, values))
+    return line_log(arrays, line, arrays.put(np.ascontiguousarray(line.given, dtype=np.float64)))
 
 
 CELLS = 100
@@ -153,36 +159,35 @@ class Support:
             return found
         return np.where(X[:, 1] > 0.5, self.numbers, found)
 
-    def likelihood(self, channel: Channel, Z: Matrix, line: Line | None) -> Matrix:
+    def likelihood(self, channel: Channel, Z: Matrix, line: Line | None, device: Arrays | None = None) -> Any:
         """f(z_i | value j) up to a factor per row, which is its largest; the mean over its cell for a number.
 
         A row that nothing can have led to is as likely everywhere, unless a line says where it comes from.
         """
+        arrays = device or HERE
         if channel.is_exact:
-            return self._read_off(Z)
-        log = self._log_likelihood(channel, Z, line)
-        top = log.max(axis=1, keepdims=True)
-        none_fit = ~np.isfinite(top[:, 0])
+            return arrays.put(self._read_off(Z))
+        channel = channel.blurred(WITHIN_CELL * self.extent) if self.extent else channel
+        xp, log = arrays.namespace, None
+        for values in self.looked_at(line):
+            one = channel.log_likelihood(Z, values) if device is None else channel_log(device, channel, Z, values)
+            log = one if log is None else xp.logaddexp(log, one)
+        top = xp.amax(log, axis=1)[:, None]
+        none_fit = ~np.isfinite(arrays.get(top)[:, 0])
+        if device is not None and none_fit.any():  # rare, and the processor knows what to make of it
+            return device.put(self.likelihood(channel, Z, line))
         with np.errstate(invalid="ignore"):
-            found = np.exp(log - top)
+            found = xp.exp(log - top)
         if none_fit.any():
             found[none_fit] = 1.0
             if line is not None and self.numbers and abs(line.gain[0, 0]) > 1e-9:
                 found[none_fit] = self._read_off((Z[none_fit] - line.offset) / np.diag(line.gain))
-        return np.asarray(found)
+        return found
 
     def _read_off(self, Z: Matrix) -> Matrix:
         found = np.zeros((len(Z), len(self.values)))
         found[np.arange(len(Z)), self.places(Z)] = 1.0
         return found
-
-    def _log_likelihood(self, channel: Channel, Z: Matrix, line: Line | None) -> Matrix:
-        channel = channel.blurred(WITHIN_CELL * self.extent) if self.extent else channel
-        first, *others = self.looked_at(line)
-        total = channel.log_likelihood(Z, first)
-        for values in others:
-            total = np.logaddexp(total, channel.log_likelihood(Z, values))
-        return np.asarray(total)
 
     def looked_at(self, line: Line | None) -> list[Matrix]:
         """The values at one place of every cell, or at several where noise is narrow: likelihoods are their mean."""
