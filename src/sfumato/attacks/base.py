@@ -23,9 +23,6 @@ from sfumato.core.errors import SfumatoError
 from sfumato.mechanisms.parameters import CheckedParameters
 from sfumato.table import Encoding
 
-# What an attack can return: each kind of guess is scored in its own way (see `sfumato.attacks.metrics.score`).
-
-
 _BLOCK = 1_024
 
 

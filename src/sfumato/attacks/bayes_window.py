@@ -28,8 +28,6 @@ from sfumato.table.neighbours.tiles import crew, worker_count
 # z = A x + c + noise lies about x + K (z - A x - c), K = H A' (A H A' + N)^-1, with covariance H - K A H: the linear
 # answer within the kernel, which is exact for normal noise, leaves people where they are under strong noise and inverts
 # the map where there is none.
-
-
 SPECK = 0.01
 """Standard deviation that every source column has within the kernel, also where the sample does not vary."""
 MOST_CELLS = 2_000
@@ -162,9 +160,6 @@ def _given(transform: Transform, noise: KnownNoise) -> tuple[Transform, Matrix]:
     return Transform(matrix, offset), variance
 
 
-# What is believed of every column where columns share noise: the whitened release is one that mixes columns.
-
-
 class SharedBeliefs(MixedBeliefs):
     """People of one class behind z = x + B u: B^-1 z = B^-1 x + u is a known map with independent noise."""
 
@@ -186,8 +181,6 @@ class SharedBeliefs(MixedBeliefs):
 # people are drawn (`made_up`), and each has its exact likelihood. Smoothing beliefs after taking likelihoods of the
 # listed people instead would leave out everybody between them, who may fit a row far better: where a row tells much,
 # nobody on the list does.
-
-
 MADE_UP = 8_000
 """People drawn of a class, whose numbers stand for others within `ABOUT` of the column's spread."""
 ABOUT = 0.1

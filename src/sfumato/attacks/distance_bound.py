@@ -14,13 +14,12 @@ from sfumato.core.errors import UsageError
 from sfumato.mechanisms.parameters import parameter
 from sfumato.table import Group
 
+
 # Lemmas 4.1 and 4.2 of [kernel-resampling]: lengths and values bounded from below by one leaked length.
 #
 # Both rest on Cauchy-Schwarz, a'b <= |a| |b|, for the Euclidean norm: the paper's "any l_p norm" is wrong. They hold
 # surely for a map that keeps inner products (a rotation about 0), and only on average for a random projection. A leaked
 # length that is estimated too low breaks them.
-
-
 def column_norm_bound(first: Matrix, second: Matrix, column: int, norm: float) -> Matrix:
     """Lemma 4.1 as published: a lower bound gamma_1 (Eq. 21) of the length of every column of one site's table.
 

@@ -15,9 +15,6 @@ from sfumato.core.accepted import Flag, Whole
 from sfumato.core.array_types import Matrix
 from sfumato.mechanisms.parameters import parameter
 
-# Signs of principal axes from the shape of the distribution, without trying all 2^d of them.
-
-
 FREQUENCIES = (0.3, 0.7, 1.2)
 """At which characteristic functions are compared, per standard deviation: bounded, so that tails do not decide."""
 MIDDLE = 1.0
@@ -103,8 +100,6 @@ def _functions(U: Matrix) -> tuple[Matrix, Matrix, Matrix, Matrix, Matrix]:
 
 
 # Independent component analysis by fixed-point iteration [Hyvarinen 1999], given up where it gets no further.
-
-
 SETTLED = 1e-6
 """Largest 1 - |cosine| between a component and its successor at which a run counts as settled."""
 PATIENCE = 50
@@ -164,8 +159,6 @@ def _orthonormal(W: Matrix) -> Matrix:
 
 
 # A rotation undone by a sample of like people: principal axes are matched [Liu, Giannella & Kargupta 2006].
-
-
 NOTHING_MIXED = "every column of the release is a column of the source: there is no mixing to undo"
 
 

@@ -134,12 +134,7 @@ def _one_more(
 
 
 def regressed(
-    release: Matrix,
-    X: Matrix,
-    Z: Matrix,
-    moments: ColumnMoments,
-    prior: Observation,
-    named: bool = False,
+    release: Matrix, X: Matrix, Z: Matrix, moments: ColumnMoments, prior: Observation, named: bool = False
 ) -> Matrix:
     """The linear estimate with the map that the pairs make likely; `named`: the release has the source's columns."""
     s, k = len(prior.offset), len(X)

@@ -20,9 +20,6 @@ from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.mechanisms.parameters import parameter
 from sfumato.table import Group
 
-# Pairs of a released row and the row behind it, made by releasing people whom the adversary knows.
-
-
 MOST_PAIRS, FEWEST_PAIRS = 6_000, 1_000
 MOST_CELLS = 300_000
 """Pairs times columns, beyond which fewer pairs are made."""
@@ -78,9 +75,6 @@ def _told(known: Knowledge, y: Codes, rng: np.random.Generator) -> Codes:
     classes = max(len(known.encoding.classes), 2)
     moved = (y + rng.integers(1, classes, size=len(y))) % classes
     return np.where(rng.random(len(y)) < known.label_keep, y, moved)
-
-
-# What a released row tells of the row behind it, learned from pairs in four ways.
 
 
 USUAL, LINE, RELEASED, FOREST = range(4)

@@ -25,8 +25,6 @@ from sfumato.table.statistics import NO_CLASS
 # channel says of the column's values, smoothed. So the log-weights of all people are one sparse product. And since all
 # people at one place of column k share c_k, what is believed of column k given a row is
 # f_k(x) sum_b S_k(b, x) (weight of the people at b) / c_k(b): one more sparse product gives the weights at all places.
-
-
 CELLS = 4_000_000
 """Cells of a block: release rows times people."""
 

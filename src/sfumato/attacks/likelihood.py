@@ -119,8 +119,6 @@ def blocks(rows: int, others: int, cells: int = 200_000) -> Iterator[slice]:
 #
 # Sums of the same terms differ by rounding alone. So that this never decides, on a device or on the processor,
 # likelihoods within rounding of the largest count as equal to it, and the first of them is taken.
-
-
 CLOSE, LEAST_SIZE = 1e-12, 1e3
 """Log-likelihoods that differ by no more are equal, as a share of the largest: a thousand times the rounding of such
 sums. Terms may cancel, so that no sum counts as smaller than a thousand."""

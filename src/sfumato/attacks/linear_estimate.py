@@ -25,11 +25,6 @@ from sfumato.core.array_types import Codes, Matrix
 from sfumato.mechanisms.parameters import parameter
 from sfumato.table.neighbours.nearest import chosen, in_blocks
 
-# The adversary who reads the release as if it were the table.
-
-
-# The adversary who got hold of the transform: reverse PCA, the pseudo-inverse of a projection.
-
 
 class KnownTransform(Attack):
     """The adversary learned the transform (the basis, the projection matrix) and turns it back.
@@ -53,9 +48,6 @@ class KnownTransform(Attack):
         """Turn the transform back and clip to the domain."""
         X = reversed_release(known)
         return Values(into_domain(X) if self.clip else X)
-
-
-# What bounded noise gives away with certainty: values that cannot have led to what was released.
 
 
 class HardInterval(Attack):
@@ -262,12 +254,7 @@ def wiener(Z: Matrix, model: Observation, mean: Matrix, covariance: Matrix) -> M
     return found
 
 
-# Filtering noise by random-matrix theory: what pure noise cannot do must be data (Kargupta et al.).
-
-
 # Filtering noise by correlation: keep the principal components in which the data live [HDC05].
-
-
 class PrincipalFilter(Attack):
     """The adversary knows the transform and the strength of the noise, and that data are correlated while noise is not.
 

@@ -166,9 +166,6 @@ def separation(V: Matrix, people: Codes, space: AnswerSpace, question: int, floo
     return total / (size * (size - 1) / 2)
 
 
-# A respondent who learns what another one sent by watching the guidance change.
-
-
 @dataclass(frozen=True)
 class Watched:
     """What was learned about one victim's sent bits.

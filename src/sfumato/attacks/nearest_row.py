@@ -35,9 +35,6 @@ from sfumato.table.neighbours.nearest import nearest_without
 from sfumato.table.neighbours.tiles import slices
 from sfumato.table.statistics import NO_CLASS
 
-# How likely everybody in a line-up is behind a released row, by the law of the row's own class.
-
-
 EXACT_WIDTH = 1e-4
 """What stands for the noise of an exact column, in encoded units: the right one is on the list, and fits."""
 
@@ -107,9 +104,6 @@ class LineUp(Attack):
         return Picks(found, known.lineups.rows, self.people or found.shape[1])
 
 
-# Who of a hundred people is it?
-
-
 class TopMatch(LineUp):
     """The adversary holds the records of up to 100 people of one class, knows that a released row is one of theirs, and
     picks the likeliest by the exact likelihood of all channels.
@@ -118,9 +112,6 @@ class TopMatch(LineUp):
     """
 
     name = "top-match"
-
-
-# Which of two people is it?
 
 
 class Pair(LineUp):
@@ -247,9 +238,6 @@ def comparable_weights(known: Knowledge) -> Matrix:
     return np.asarray(noise_weights(known) * np.abs(np.diag(own_columns(known).matrix)))
 
 
-# What is the last value of a person whose others are known?
-
-
 class AttributeInference(Attack):
     """The adversary knows all about a person but one secret, and reads it off the release rows most like the person.
 
@@ -314,9 +302,6 @@ def weighted_median(values: Matrix, weights: Matrix) -> Matrix:
     heavy = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
     middle = (heavy >= 0.5 * heavy[:, -1:]).argmax(axis=1)
     return np.asarray(np.take_along_axis(values, np.take_along_axis(order, middle[:, None], axis=1), axis=1)[:, 0])
-
-
-# From whose record was a released row drawn?
 
 
 MOST_PAIRS_WITH_GAPS = 20_000_000_000

@@ -22,8 +22,6 @@ from sfumato.mechanisms.parameters import parameter
 from sfumato.table import Group
 from sfumato.table.neighbours.nearest import chosen, in_blocks
 
-# The likeliest answer to every question of a guided survey, by exact posteriors.
-
 
 class PosteriorGuess(Attack):
     """The adversary collects a guided survey: it knows guidance and floor, and how people usually answer. To

@@ -61,12 +61,7 @@ def has_law(known: Knowledge, people: int, others: int = 0) -> bool:
     return bool(len(known.release) * (people + others) * known.release.shape[1] <= most)
 
 
-def visit_ratios(
-    known: Knowledge,
-    X: Matrix,
-    labels: Codes | None,
-    visit: Callable[[Ratios], None],
-) -> None:
+def visit_ratios(known: Knowledge, X: Matrix, labels: Codes | None, visit: Callable[[Ratios], None]) -> None:
     """Block by block; reads `noise`, `transform`, `guided`, `labels`, `sample` and `sample_labels`.
 
     `X` are the people asked about, `labels` their classes where they are known. Together with the sample they stand for
@@ -123,9 +118,6 @@ def log_sum(log: Any, axis: int, xp: Any = np) -> Any:
         return (safe + xp.log(xp.exp(log - safe).sum(axis=axis, keepdims=True))).squeeze(axis)
 
 
-# Membership: was this person in the table at all?
-
-
 class Membership(Attack):
     """The adversary holds the records of some people and asks of each whether they were in the table.
 
@@ -141,16 +133,7 @@ class Membership(Attack):
     reads_gaps = True
     knows = frozenset({"release", "candidates"})
     helps = frozenset(
-        {
-            "transform",
-            "noise",
-            "noise_covariance",
-            "labels",
-            "candidate_labels",
-            "sample",
-            "sample_labels",
-            "guided",
-        }
+        {"transform", "noise", "noise_covariance", "labels", "candidate_labels", "sample", "sample_labels", "guided"}
     )
     statistic: Literal["best", "likelihood", "distance"] = parameter(
         Word(("best", "likelihood", "distance")), "What is compared.", default="best"

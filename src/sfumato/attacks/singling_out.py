@@ -17,9 +17,6 @@ from sfumato.mechanisms.parameters import parameter
 from sfumato.table import Encoding
 from sfumato.table.neighbours.tiles import slices
 
-# What an adversary can say who wants to single a person out: conditions on the columns, joined by "and".
-
-
 OPEN = 1e9
 """An end of a condition that is none: beyond every encoded value."""
 AT_ONCE = 1_000_000

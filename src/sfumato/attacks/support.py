@@ -221,9 +221,6 @@ class Support:
         return (1.0 - FLOOR) * found + FLOOR / s
 
 
-# Release rows of which some cells were not reported (NaN): what can be said of them without inventing the rest.
-
-
 BLOCK = 2_000_000
 """Pairs of rows whose distances are computed at a time."""
 

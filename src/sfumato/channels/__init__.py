@@ -1,15 +1,7 @@
 """Channels: what happened to a value on its way out, and recipes: a map and its channels."""
 
 from sfumato.channels.additive import Additive, laplace_channels
-from sfumato.channels.base import (
-    EXACT_PATHS,
-    FLOAT_NOISE,
-    NO_NOISE,
-    Channel,
-    Line,
-    NotApplicableError,
-    OnLine,
-)
+from sfumato.channels.base import EXACT_PATHS, FLOAT_NOISE, NO_NOISE, Channel, Line, NotApplicableError, OnLine
 from sfumato.channels.exact import Carried, Exact, Mixed, Unstated, apart
 from sfumato.channels.maps import Affine, Guided, Identity, Secret
 from sfumato.channels.recipe import Recipe, draw

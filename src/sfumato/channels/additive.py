@@ -179,8 +179,6 @@ class Additive(Channel):
 # Rounding is accounted for: values are clipped to the grid points *inside* their interval, so one component has
 # epsilon ``(n_high - n_low) / 2^k <= width / scale`` exactly; a difference of two records that is measured before
 # rounding can grow by one step in every component, ``2^-k`` each (`Channel.rounding`).
-
-
 TILE = 1 << 16
 """Cells that are perturbed at a time."""
 FINEST = 40

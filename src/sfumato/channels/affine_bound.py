@@ -52,8 +52,6 @@ from sfumato.table import Group
 # Choosing the best y, then the best x, again and again, climbs to it, and the lengths of ``B y`` and ``B' x`` on the
 # way are u and v [Wang, Chang & Kolter 2017]. None of this has to be trusted: all u, v > 0 give a bound, and the norm
 # is verified.
-
-
 UNIT = 2.0**-52
 """Twice the largest relative error of one operation: in ``n UNIT`` also terms of second order have their place."""
 

@@ -135,8 +135,6 @@ class Unstated(WholeColumns):
 
 
 # Noise that an operator carries into a number, in the number's own units: z = Z(e, x) [density-reconstruction].
-
-
 _VALUES, _NODES, _STEPS, _REACHED = 500, 1000, 2000, 1025
 """Values of the population and of the noise over which a line is averaged; steps of the range for an interval."""
 
@@ -282,8 +280,6 @@ class Carried(Channel):
 # Every column has a channel of its own, whose law is what the column shows by itself. So whoever reads one column at a
 # time needs to know nothing more. Whoever reads several asks for them `apart`: in the coordinates B^-1 z the noise of
 # different columns is independent again.
-
-
 STEPS = 1 << 12
 """Cells on which the law of one column is computed: a 4000th of the distance between its ends."""
 SINGULAR = 1e-9

@@ -41,8 +41,6 @@ from sfumato.table import Encoding, Group
 # They are functions of the number of columns alone, the same to the last digit on every machine, so that sites which
 # name one share a space. Whoever reads a card recognises them by their entries and asks for no reason. Both follow the
 # order of the columns, and pay where neighbours are alike: spectra, time series, dose levels.
-
-
 SAME = 1e-12
 """How far an entry may lie from the built-in one, which was computed by another program."""
 _BITS = 160
@@ -152,9 +150,6 @@ class NoisyMoments(Record):
         exact = Fraction(self.sensitivity, 1 << self.log2_scale)
         rounded = float(exact)
         return rounded if Fraction(rounded) >= exact else math.nextafter(rounded, math.inf)
-
-
-# What is done to a whole row before the channels: nothing, a public map, a guided projection, or a secret.
 
 
 UNDECLARED_BASIS = "a given basis whose owner has not said why it is public (basis_reason)"

@@ -90,8 +90,6 @@ class Measurement(Record):
 #
 # The mechanism makes it, the card holds it, and everybody else reads it: the guarantee, the adversaries,
 # reconstruction, the learners, the coordinator and the report.
-
-
 Rows = Literal["perturbed", "drawn", "nobody"]
 """Each released row is one person's ("perturbed"), was drawn from some person's ("drawn"), or is made up."""
 
@@ -373,8 +371,6 @@ def _read(found: Sequence[Mapping[str, Any]]) -> tuple[Channel, ...]:
 #
 # Where a law's tail reaches too far to tell honest cells from forged ones (Student's t), cells are not refused. Whoever
 # learns from such a release takes them at the end of the interval, as robust statistics does.
-
-
 FALSE_ALARMS = 1e-9
 """Honest releases in which some cell is called impossible, at most."""
 ROUNDING = 1e-6

@@ -9,17 +9,7 @@ from typing import Annotated, Self
 
 import numpy as np
 
-from sfumato.channels.base import (
-    A_COUNT,
-    EXACT_RESPONSE,
-    TRUTHS,
-    Around,
-    Channel,
-    Epsilons,
-    Line,
-    Reached,
-    passes_on,
-)
+from sfumato.channels.base import A_COUNT, EXACT_RESPONSE, TRUTHS, Around, Channel, Epsilons, Line, Reached, passes_on
 from sfumato.channels.guidance.space import Link, check_law, floored
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.records import BRIEF, Key
@@ -150,8 +140,6 @@ class RandomizedResponse(Channel):
 
 
 # One bit of a guided survey: how likely it is to be 1, given the projected answers [guided-survey, Eq. 8].
-
-
 @dataclass(frozen=True)
 class Bit(Channel):
     """P(1 | x) = floor + (1 - 2 floor) p(x), p(x) = min(x^2, 1) as published ("square") or (1 + x) / 2 ("linear").

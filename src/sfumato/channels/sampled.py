@@ -66,9 +66,6 @@ class Sampled(Around):
         return low, high
 
 
-# Rows that report exactly so many of their columns: which ones, how they are drawn, and whether rows kept to it.
-
-
 CERTAIN = 1 - 1e-9
 """A chance that is as good as 1."""
 

@@ -154,9 +154,6 @@ class UnitVector(Channel):
         return cap_epsilon(self.near, self.tail, self.dimension, self.bits)
 
 
-# How the columns of a table are spread, as guidance: ranks and polynomials of ranks that stages of a release use.
-
-
 CELLS = 32
 """Of a number's range."""
 WITHIN = 0.125
@@ -308,8 +305,6 @@ class Marginals:
 # number. What a part is given depends on the `guides`, which were made of released rows of earlier parts: changing one
 # record changes one factor of the density of all that is released, so every record has the epsilon of its own part,
 # whatever the guides say ("sequentially interactive, each record once").
-
-
 def lifted(f: Matrix, radius: float) -> Matrix:
     """Vectors clipped to the ball of this radius, as unit vectors with one coordinate more."""
     length = np.sqrt((f**2).sum(axis=1, keepdims=True))
@@ -378,12 +373,7 @@ class Staged(Map):
         return self.release(channels, X, self.stages(len(X), rng), rng)
 
     def release(
-        self,
-        channels: Sequence[Channel],
-        X: Matrix,
-        stages: Codes,
-        rng: np.random.Generator,
-        only: int | None = None,
+        self, channels: Sequence[Channel], X: Matrix, stages: Codes, rng: np.random.Generator, only: int | None = None
     ) -> Matrix:
         """Released rows; with `only`, those of one stage, which are drawn as they are together with the others."""
         out = np.full((len(X), self.parts[VECTORS].stop), np.nan)

@@ -231,8 +231,6 @@ class Windowed(InRange):
 
 
 # The piecewise mechanism: a released number is right on average [Wang et al. 2019].
-
-
 @dataclass(frozen=True)
 class Piecewise(Windowed):
     """As the square wave, with positions spread about the middle so that E(z | x) = x.
@@ -261,8 +259,6 @@ class Piecewise(Windowed):
 
 
 # The square wave: what tells most of a distribution at a given epsilon [Li et al. 2020].
-
-
 @dataclass(frozen=True)
 class SquareWave(Windowed):
     """Density near / window within half a window of x, e^-epsilon times that elsewhere on [-window/2, 1 + window/2].
@@ -279,8 +275,6 @@ class SquareWave(Windowed):
 
 
 # The hybrid mechanism: a piecewise number, or now and then one of two ends; right on average [Wang et al. 2019].
-
-
 LARGEST_OF_ENDS = 0.61
 """Up to this epsilon the two ends alone vary least."""
 ROUGH = 40

@@ -19,8 +19,6 @@ from sfumato.core.array_types import Codes, Floats, Matrix
 # Two models, both fitted to the sample alone, and both only as good as their assumptions: Pitman's sampling formula
 # [Pitman 1995; Hoshino 2001], which knows only how large the crowds are, and a Poisson log-linear model of the table of
 # quasi-identifiers [Skinner and Shlomo 2008], which knows how their values hang together.
-
-
 MOST_CELLS = 1 << 20
 """Cells of a contingency table that is fitted with all pairs of columns."""
 ROUNDS, TOLERANCE = 50, 1e-6

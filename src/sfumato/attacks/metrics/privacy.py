@@ -209,8 +209,6 @@ def belief_moves(guess: Posteriors, truth: Flags) -> tuple[Flags, Flags]:
 
 
 # The unified multi-column privacy of [random-rotation, 4.1-4.4]: variance of difference (VoD), weights, guarantees.
-
-
 class Unified(NamedTuple):
     """Minimum and average privacy guarantee over the columns; larger is safer."""
 

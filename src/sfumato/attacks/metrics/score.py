@@ -43,9 +43,6 @@ from sfumato.attacks.singling_out import OPEN, Predicates, Sorted
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.table import Encoding, Group
 
-# Scores of intervals: how much of the range they leave out, as long as they are right.
-
-
 VACUOUS = "no bound says anything: each leaves the whole range open"
 
 
@@ -135,9 +132,6 @@ def usual_interval(population: Matrix, group: Group) -> tuple[Matrix, Matrix]:
     return np.append(low, usual), np.append(high, usual)
 
 
-# Score of predicates that are to single people out.
-
-
 FEWEST = 10
 """Bets that a share can rest on: where fewer could be made, the others are lost."""
 
@@ -199,9 +193,6 @@ def _unseen(guess: Predicates, encoding: Encoding) -> Predicates:
             slots[at] = group.start
             low[at], high[at] = np.where(above[at], value[at], -OPEN), np.where(above[at], OPEN, value[at])
     return Predicates(slots.astype(np.int64), low, high)
-
-
-# Scores of guesses about people: which row is theirs, whose a row is, and whether they are in the table at all.
 
 
 LEAST_TO_CHOOSE = 5

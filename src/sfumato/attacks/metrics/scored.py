@@ -31,8 +31,6 @@ from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.table import Encoding, Group
 from sfumato.table.neighbours.nearest import nearest
 
-# What released rows tell of the rows they were drawn from.
-
 
 class Hits(NamedTuple):
     """Source-hit rate and its interval."""
@@ -231,9 +229,6 @@ def _usual(slots: Matrix, group: Group, half: float, weights: Matrix) -> Matrix:
     return np.array([0.5, 1.0]) if missing > inside[first] else np.append(best, 0.0)
 
 
-# How fast a hidden map falls: recovery against the number of known rows.
-
-
 def recovery_curve(
     known: Knowledge, truth: Truth, counts: Sequence[int] | None = None, kept: Codes | None = None
 ) -> dict[int, float]:
@@ -255,9 +250,6 @@ def recovery_curve(
         guess = KnownRows(rows=count).run(known).X[kept]  # type: ignore[attr-defined]
         curve[count] = float(breaches(apart.rows, guess, apart.encoding, apart.tolerance).mean())
     return curve
-
-
-# Scores of guesses about private values: value by value, secret by secret, belief by belief.
 
 
 PAIRINGS, ENOUGH = 5, 200_000

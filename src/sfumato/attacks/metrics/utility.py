@@ -34,8 +34,6 @@ from sfumato.table.statistics import NO_CLASS
 # whose summand lies in [0, 1], so that a few hundred draws are enough in any number of columns. f must come from
 # elsewhere than g: a known truth, or the estimate from rows held apart. With the estimate from the same rows the loss
 # of one site is 0 by construction.
-
-
 POINT = 1e-9
 """Bandwidth of a column that is constant: two estimates agree there only if the constant is the same."""
 CELLS = 1 << 22

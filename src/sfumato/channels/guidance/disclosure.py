@@ -204,8 +204,6 @@ def published_disclosure_estimate(T: ArrayLike, space: AnswerSpace, k: int) -> f
 # One coin decides for all questions, so that a row tells t but for one bit of doubt, however many questions there are.
 # No other answer can give the same row (but the complement itself, where all questions are binary), so that the
 # likelihood ratio has no bound: with more than one question there is no epsilon. It is a baseline, not a protection.
-
-
 THETA = 0.7
 
 
@@ -246,9 +244,6 @@ def whole_tuple_disclosure(codes: ArrayLike, space: AnswerSpace, theta: float = 
 def _check(theta: float) -> None:
     if isinstance(theta, bool) or not isinstance(theta, int | float | np.floating) or not 0.5 <= theta <= 1:
         raise UsageError(f"The 'theta' parameter must be a number from 0.5 to 1. Got {theta!r} instead.")
-
-
-# A whole survey in one process: respondents arrive, wait until the level suits them, and send; batch after batch.
 
 
 PUBLIC = (0.17, 0.56, 0.27)

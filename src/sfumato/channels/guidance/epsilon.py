@@ -144,8 +144,6 @@ def _sums(parts: list[Matrix]) -> Matrix:
 # pair can reach that begins like this; beginnings that cannot beat a pair already found are dropped, the most promising
 # one is continued first. Where the work allowed is spent, the largest bound that is left is an epsilon too: an upper
 # bound.
-
-
 WORK = 1_000_000
 """Bits of beginnings that are looked at: two tenths of a second. Who checks a figure allows `TO_CHECK` times as much,
 so that an order of beginnings that rounding changed accuses no collector."""

@@ -19,8 +19,6 @@ from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import CardError, TableError, UsageError
 
 # What a survey adds up: A_c, the sums of r'r over the received rows of each class [guided-survey, Eq. 4].
-
-
 CHUNK = 1 << 24
 """Cells multiplied at a time: they fit into memory, and sums of so many ones are exact in floating point."""
 

@@ -61,8 +61,6 @@ from sfumato.core.errors import TableError, UsageError
 #     max( P(C_0, s) + P~(C_1, s),  P(C_1, s) + P~(C_0, s) ),
 #
 # and sets that cannot beat what was found are never looked at.
-
-
 WORK = 20_000
 """Sets of answers that are continued at most, for every size."""
 SAME = 1e-12

@@ -108,8 +108,6 @@ def checked_bits(bits: ArrayLike, width: int) -> Bits:
 # Quartiles are what the paper uses. They know nothing of the classes: on its own F1, where the classes change at 40 and
 # 60 years of age, they cap every classifier near 83%. Finer cuts, or cuts chosen where the classes change, do not.
 # Edges that were learned from rows are not public: learn them from other people's rows, or declare them.
-
-
 @dataclass(frozen=True)
 class Binning:
     """Per column its edges, or for a column of categories 0, 1, ... their number.
@@ -214,8 +212,6 @@ def _entropy(n: Matrix) -> Matrix:
 # = floor + (1 - 2 * floor) * p`` 5. ``R[j] = 1`` if and only if ``uniform[j] < q[j]``
 #
 # A uniform is eight random bytes, read as a little-endian unsigned number, shifted right by 11 and times 2^-53.
-
-
 Link = Literal["square", "linear"]
 
 LINKS: tuple[Link, ...] = ("square", "linear")
@@ -288,9 +284,6 @@ def floored(x: Matrix, floor: float, link: Link) -> Matrix:
     """From projected values t V V' to probabilities: steps 3 and 4."""
     p = np.minimum(x * x, 1.0) if link == "square" else np.clip(0.5 + 0.5 * x, 0.0, 1.0)
     return np.asarray(floor + (1.0 - 2.0 * floor) * p)
-
-
-# How likely received bits are under every possible answer: what Bayes' rule needs.
 
 
 IMPOSSIBLE = 1e-300
