@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain, islice
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -22,8 +22,7 @@ from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.core.errors import SfumatoError
 from sfumato.mechanisms.parameters import CheckedParameters
 from sfumato.table import Encoding
-
-_BLOCK = 1_024
+from sfumato.table.neighbours.tiles import slices
 
 
 class Guess:
@@ -174,11 +173,11 @@ class Property:
 def truths(properties: Sequence[Property], X: Matrix) -> Flags:
     """Which properties are true of which rows, rows x properties; by blocks that stay in a processor's cache."""
     slots = [one.slot for one in properties]
-    low, high = np.array([one.low for one in properties]), np.array([one.high for one in properties])
+    low, high = np.array([(one.low, one.high) for one in properties]).reshape(-1, 2).T
     found = np.empty((len(X), len(slots)), dtype=bool)
-    for start in range(0, len(X), _BLOCK):
-        values = X[start : start + _BLOCK, slots]
-        np.logical_and(values > low, values <= high, out=found[start : start + _BLOCK])
+    for rows in slices(len(X), 1_024):
+        values = X[rows, slots]
+        np.logical_and(values > low, values <= high, out=found[rows])
     return found
 
 
@@ -307,10 +306,9 @@ class KnownNoise:
 
     def covariance(self) -> Matrix:
         """Of what the channels add to numbers; what answers at random add depends on how frequent they are."""
-        found = np.zeros(self.places[-1].stop)
+        found, shared = np.zeros(self.places[-1].stop), apart(self.channels)
         for slot, line in self._numbers():
             found[slot] = line.covariance[0, 0]
-        shared = apart(self.channels)
         return np.diag(found) + (0.0 if shared is None else shared.between(len(found)))
 
     def _numbers(self) -> Iterator[tuple[int, Line]]:
@@ -380,14 +378,20 @@ class Knowledge:
     def limited(self, knows: Iterable[str], helps: Iterable[str] = ()) -> Knowledge:
         """A view that raises `UndeclaredKnowledgeError` on everything that is neither in `knows` nor in `helps`."""
         allowed = frozenset(knows) | frozenset(helps)
-        unknown = allowed - ITEMS
-        if unknown:
+        if unknown := allowed - ITEMS:
             raise UndeclaredKnowledgeError(f"There is no knowledge called {', '.join(sorted(unknown))}.")
         return _View(self, allowed)
 
 
 ITEMS = frozenset(field.name for field in fields(Knowledge))
-ALWAYS_VISIBLE = frozenset({"encoding", "columnwise", "label_keep", "tolerance"})
+
+Item = TypeVar("Item")
+
+
+def there(item: Item | None) -> Item:
+    """What an attack cannot do without: `Attack.run` has made sure of it."""
+    assert item is not None
+    return item
 
 
 class _View(Knowledge):
@@ -395,7 +399,7 @@ class _View(Knowledge):
 
     def __init__(self, whole: Knowledge, allowed: frozenset[str]) -> None:
         object.__setattr__(self, "_whole", whole)
-        object.__setattr__(self, "_allowed", allowed | ALWAYS_VISIBLE)
+        object.__setattr__(self, "_allowed", allowed | {"encoding", "columnwise", "label_keep", "tolerance"})
 
     def __getattribute__(self, name: str) -> Any:
         if name not in ITEMS:

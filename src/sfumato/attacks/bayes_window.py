@@ -8,17 +8,25 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.attacks.base import Attack, Guess, Knowledge, KnownNoise, Transform, Values
+from sfumato.attacks.base import Attack, Guess, Knowledge, KnownNoise, Transform, Values, there
 from sfumato.attacks.column_beliefs import LEAST, Beliefs, ColumnBeliefs
 from sfumato.attacks.like_people import CELLS, Likely, Placed, likely_people, made_up
-from sfumato.attacks.likelihood import EXACT_WIDTH, Suspects, blocks, log_likelihood, normalised, released
+from sfumato.attacks.likelihood import (
+    EXACT_WIDTH,
+    Suspects,
+    blocks,
+    left_by_device,
+    log_likelihood,
+    normalised,
+    released,
+)
 from sfumato.attacks.support import Support, best_window, half_width
 from sfumato.channels import NotApplicableError, apart, draw
 from sfumato.core.accepted import Whole
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.mechanisms.parameters import parameter
 from sfumato.table import Group
-from sfumato.table.neighbours.nearest import chosen, in_blocks
+from sfumato.table.neighbours.nearest import chosen
 from sfumato.table.neighbours.tiles import crew, worker_count
 
 # What is believed of every column behind a release that mixes columns by a known map.
@@ -46,9 +54,7 @@ class MixedBeliefs(Beliefs):
             raise NotApplicableError("some components of the release were blurred together, not one by one")
         self.encoding, self.noise, self.X, self.cells = known.encoding, noise, people.X, cells
         self.log_prior, self.has_gaps = people.log_prior, bool(np.isnan(known.release).any())
-        transform = known.transform if transform is None else transform
-        assert transform is not None
-        self.map, self.variance = _given(transform, noise)
+        self.map, self.variance = _given(transform or there(known.transform), noise)
         self.given = people.X @ self.map.matrix.T + self.map.offset
         ends = zip(self.given.min(axis=0), self.given.max(axis=0), strict=True)
         self.supports = [Support.between(float(low), float(high), FINER * cells) for low, high in ends]
@@ -75,10 +81,10 @@ class MixedBeliefs(Beliefs):
         self.left = np.sqrt(np.maximum(np.diag(H - self.gain @ A @ H), 0.0))
         self.back = None
 
-    def _place(self) -> None:
+    def _placed_back(self) -> Placed:
         """Where people lie in the source columns before a row moves them."""
         if self.back is not None:
-            return
+            return self.back
         A = self.map.matrix
         fixed = self.X - (self.X @ A.T) @ self.gain.T
         sources, places = list[tuple[Group, Support, Matrix]](), list[Codes]()
@@ -95,6 +101,7 @@ class MixedBeliefs(Beliefs):
             sources.append((group, one, one.smoothing(float(self.left[group.start]), 0.0)))
         self.fixed, self.sources = fixed, sources
         self.back = Placed.of(places, [len(one.values) for _, one, _ in sources], self.log_prior)
+        return self.back
 
     def _weights(self, Z: Matrix, without: Codes | None = None) -> Any:
         return self.placed.weights(self.placed.smoothed(self.told(Z), self.smoothing), without)
@@ -103,10 +110,8 @@ class MixedBeliefs(Beliefs):
         return draw(self.noise.channels, np.array(self.given[own]), rng)
 
     def fit(self, Z: Matrix, own: Codes) -> float:
-        self._place()
-        assert self.back is not None
-        weights = self._weights(Z, own)
-        moved, at, total = self._moved(Z), self.back.at_places(weights), 0.0
+        weights, moved, total = self._weights(Z, own), self._moved(Z), 0.0
+        at = self._placed_back().at_places(weights)
         mean = np.clip(weights.T @ self.fixed + moved, 0.0, 1.0)
         for number, (group, support, S) in enumerate(self.sources):
             if group.is_onehot:
@@ -123,11 +128,9 @@ class MixedBeliefs(Beliefs):
         return np.asarray(np.where(np.isnan(seen), 0.0, seen) @ self.gain.T)
 
     def guess(self, Z: Matrix, tolerance: float, out: Matrix, mean: Matrix, sure: Matrix) -> Flags:
-        self._place()
         weights, moved = self._weights(Z), self._moved(Z)
+        at = self._placed_back().at_places(weights)
         mean[:] = np.clip(weights.T @ self.fixed + moved, 0.0, 1.0)
-        assert self.back is not None
-        at = self.back.at_places(weights)
         for number, (group, support, S) in enumerate(self.sources):
             where = group.slice
             if group.is_onehot:
@@ -164,11 +167,9 @@ class SharedBeliefs(MixedBeliefs):
     """People of one class behind z = x + B u: B^-1 z = B^-1 x + u is a known map with independent noise."""
 
     def __init__(self, known: Knowledge, noise: KnownNoise, people: Likely, cells: int) -> None:
-        shared = apart(noise.channels)
-        assert shared is not None
-        self.shared, width = shared, known.encoding.width
-        white = Transform(shared.matrix(width), np.zeros(width))
-        own = KnownNoise.of(shared.channels, shared.white(people.X))
+        self.shared, width = there(apart(noise.channels)), known.encoding.width
+        white = Transform(self.shared.matrix(width), np.zeros(width))
+        own = KnownNoise.of(self.shared.channels, self.shared.white(people.X))
         super().__init__(known, own, people, cells, white)
 
     def guess(self, Z: Matrix, tolerance: float, out: Matrix, mean: Matrix, sure: Matrix) -> Flags:
@@ -191,9 +192,8 @@ class ListedBeliefs(Beliefs):
 
     def __init__(self, known: Knowledge, people: Likely, cells: int, noise: KnownNoise | None = None) -> None:
         """`noise`: that of the class, where classes differ."""
-        noise = noise or known.noise
-        assert noise is not None
-        self.known, self.noise, self.X, self.listed_prior = known, noise, people.X, people.log_prior
+        self.known, self.noise = known, noise or there(known.noise)
+        self.X, self.listed_prior = people.X, people.log_prior
         self.groups = known.encoding.groups
         self.supports = [Support.of_group(group, cells) for group in self.groups]
         spreads = [float(self.X[:, group.start].std()) for group in self.groups]
@@ -269,10 +269,9 @@ class BayesWindow(Attack):
         return Values(mean, details=details, aimed=out)
 
     def _beliefs(self, known: Knowledge, people: Likely) -> Beliefs:
-        assert known.noise is not None
         if known.guided is not None:
             return ListedBeliefs(known, people, self.cells)
-        noise = known.noise.of_class(people.code)
+        noise = there(known.noise).of_class(people.code)
         if known.columnwise and apart(noise.channels) is not None:
             if all(channel.width == 1 for channel in noise.channels):
                 return SharedBeliefs(known, noise, people, self.cells)
@@ -282,26 +281,22 @@ class BayesWindow(Attack):
         return MixedBeliefs(known, noise, people, self.cells)
 
 
-def _guess_class(known: Knowledge, rows: Codes, beliefs: Beliefs, found: tuple[Matrix, Matrix, Matrix]) -> None:
-    """Fill in best guesses, posterior means and how sure each is; on a device where one is chosen, save close calls."""
-    left, count, device = rows, beliefs.placed.people, chosen()
+def _guess_class(known: Knowledge, mine: Codes, beliefs: Beliefs, found: tuple[Matrix, Matrix, Matrix]) -> None:
+    """Fill in best guesses, posterior means and how sure each is; on a device, if there is one, all but close calls."""
+    count, left = beliefs.placed.people, np.arange(len(mine))
 
-    def guess(some: Codes, by: Beliefs) -> Flags:
-        out, mean, sure = (np.empty((len(some), whole.shape[1])) for whole in found)
-        settled = by.guess(known.release[some], known.tolerance, out, mean, sure)
+    def guess(rows: Codes, by: Beliefs) -> Flags:
+        rows = mine[rows]
+        out, mean, sure = (np.empty((len(rows), whole.shape[1])) for whole in found)
+        settled = by.guess(known.release[rows], known.tolerance, out, mean, sure)
         for whole, part in zip(found, (out, mean, sure), strict=True):
-            whole[some] = part
+            whole[rows] = part
         return settled
 
-    if device is not None and type(beliefs) is ColumnBeliefs:
-        arrays, memory = device
-        there, settled = beliefs.on(arrays), np.zeros(len(rows), dtype=bool)
-
-        def on_device(block: slice, _: int) -> None:
-            settled[block] = guess(rows[block], there)
-
-        in_blocks(arrays, len(rows), 8 * (4 * count + 8 * there.placed.ends[-1]), memory, on_device)
-        left = rows[~settled]
+    if isinstance(beliefs, ColumnBeliefs) and (device := chosen()) is not None:
+        over = beliefs.on(device[0])
+        bytes_of_a_row = 8 * (4 * count + 8 * over.placed.ends[-1])
+        left = left_by_device(len(mine), bytes_of_a_row, lambda rows, _: guess(rows, over))
 
     def by_processor(block: slice) -> None:
         guess(left[block], beliefs)

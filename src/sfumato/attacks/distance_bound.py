@@ -7,9 +7,9 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.attacks.base import Abstain, Attack, Bounds, Guess, Knowledge
+from sfumato.attacks.base import Abstain, Attack, Bounds, Guess, Knowledge, there
 from sfumato.core.accepted import Flag, Positive, Whole
-from sfumato.core.array_types import Codes, Flags, Matrix
+from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import UsageError
 from sfumato.mechanisms.parameters import parameter
 from sfumato.table import Group
@@ -88,51 +88,43 @@ class DistanceBound(Attack):
 
     def guess(self, known: Knowledge) -> Guess:
         """An interval for the secret of every target."""
-        assert known.secret is not None
         return self._lemma(known) if self.lemma else self._distances(known)
 
     def _lemma(self, known: Knowledge) -> Guess:
-        assert known.known_rows is not None
-        assert known.targets is not None
-        assert known.images is not None
-        assert known.secret is not None
-        group = known.encoding.groups[known.secret]
+        secret, pairs = there(known.secret), there(known.known_rows)
+        group = known.encoding.groups[secret]
         if group.is_onehot or group.has_indicator:
             return Abstain("the lemma applies to numbers only")
-        others = np.delete(known.targets, group.start, axis=1)
+        others = np.delete(there(known.targets), group.start, axis=1)
         low = np.zeros(len(others))
-        pairs = known.known_rows
         for x, row in zip(pairs.X[: self.leaked], pairs.index[: self.leaked], strict=True):
             gamma = row_norm_bound(known.release, int(row), float(np.linalg.norm(x)))[known.images]
             low = np.maximum(low, value_bound(gamma, others))
         if not low.any():
             return Abstain("the bound says nothing of anyone: gamma is not positive")
         low = np.minimum(low, 1.0)[:, None]
-        return Bounds(low, np.ones_like(low), known.secret)
+        return Bounds(low, np.ones_like(low), secret)
 
     def _distances(self, known: Knowledge) -> Guess:
-        assert known.known_rows is not None
-        assert known.targets is not None
-        assert known.images is not None
-        assert known.secret is not None
-        group = known.encoding.groups[known.secret]
-        slots = np.arange(group.start, group.stop)
-        kept = _exact_slots(known)
+        secret, pairs, targets = there(known.secret), there(known.known_rows), there(known.targets)
+        group = known.encoding.groups[secret]
+        slots, kept = np.arange(group.start, group.stop), _exact_slots(known)
         if not len(kept) and not known.columnwise:
             return Abstain("no column of the release preserves distances")
         if known.columnwise and not np.isin(slots, kept).all():
-            return _nothing_known(len(known.targets), group, known.secret)
+            nothing = np.zeros((len(targets), group.width))
+            return Bounds(nothing, nothing + 1.0, secret)
         others = np.setdiff1d(kept if known.columnwise else np.arange(known.encoding.width), slots)
-        Z = known.release[:, kept]
-        noise = _noise_variances(known)[kept]
-        pairs = known.known_rows
+        Z, noise = known.release[:, kept], np.zeros(len(kept))
+        if known.noise_covariance is not None:
+            noise = np.nan_to_num(np.diag(known.noise_covariance), posinf=1e6)[kept]
         leaked, index = pairs.X[: self.leaked], pairs.index[: self.leaked]
         stretch = 0.0 if known.columnwise else _length_variance(leaked, Z[index], noise)
         options = tried_values(group)
-        possible = np.ones((len(known.targets), len(options)), dtype=bool)
+        possible = np.ones((len(targets), len(options)), dtype=bool)
         for x, row in zip(leaked, index, strict=True):
             seen = ((Z[known.images] - Z[row]) ** 2).sum(axis=1) - 2 * noise.sum()
-            rest = ((known.targets[:, others] - x[others]) ** 2).sum(axis=1)
+            rest = ((targets[:, others] - x[others]) ** 2).sum(axis=1)
             apart = ((options - x[slots]) ** 2).sum(axis=1)
             predicted = rest[:, None] + apart
             variance = 8 * predicted * noise.max(initial=0.0) + 4 * FOURTH * (noise**2).sum() + stretch * predicted**2
@@ -140,7 +132,13 @@ class DistanceBound(Attack):
             if not group.is_onehot:
                 slack = slack + STEP * np.sqrt(apart) + STEP**2 / 4  # the true value lies up to half a step away
             possible &= np.abs(seen[:, None] - predicted) <= slack
-        return _spanned(options, possible, group, known.secret)
+        # From the smallest to the largest possible value of every slot; all of it where nothing is possible.
+        possible |= ~possible.any(axis=1, keepdims=True)
+        low = np.where(possible[:, :, None], options, np.inf).min(axis=1)
+        high = np.where(possible[:, :, None], options, -np.inf).max(axis=1)
+        if not group.is_onehot:
+            low[:, 0], high[:, 0] = low[:, 0] - STEP / 2, high[:, 0] + STEP / 2
+        return Bounds(np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0), secret)
 
 
 def tried_values(group: Group) -> Matrix:
@@ -153,21 +151,6 @@ def tried_values(group: Group) -> Matrix:
     return np.vstack([np.hstack([numbers, np.zeros_like(numbers)]), [[0.5, 1.0]]])
 
 
-def _spanned(options: Matrix, possible: Flags, group: Group, secret: int) -> Bounds:
-    """From the smallest to the largest possible value of every slot; all of it where nothing is possible."""
-    possible = np.where(possible.any(axis=1, keepdims=True), possible, True)
-    low = np.where(possible[:, :, None], options, np.inf).min(axis=1)
-    high = np.where(possible[:, :, None], options, -np.inf).max(axis=1)
-    if not group.is_onehot:
-        low[:, 0], high[:, 0] = low[:, 0] - STEP / 2, high[:, 0] + STEP / 2
-    return Bounds(np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0), secret)
-
-
-def _nothing_known(count: int, group: Group, secret: int) -> Bounds:
-    width = group.stop - group.start
-    return Bounds(np.zeros((count, width)), np.ones((count, width)), secret)
-
-
 def _exact_slots(known: Knowledge) -> Codes:
     """Release columns that keep distances but for added noise: no answers at random, no other operator."""
     if known.noise is None:
@@ -177,12 +160,6 @@ def _exact_slots(known: Knowledge) -> Codes:
         if channel.adds:
             found += range(place.start, place.stop if channel.is_exact else place.start + channel.numbers)
     return np.array(found, dtype=np.int64)
-
-
-def _noise_variances(known: Knowledge) -> Matrix:
-    if known.noise_covariance is None:
-        return np.zeros(known.release.shape[1])
-    return np.nan_to_num(np.diag(known.noise_covariance), posinf=1e6)
 
 
 def _length_variance(X: Matrix, Z: Matrix, noise: Matrix) -> float:

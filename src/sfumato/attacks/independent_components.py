@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Values
+from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Values, there
 from sfumato.attacks.observation import covariance_of, into_domain
 from sfumato.core.accepted import Flag, Whole
 from sfumato.core.array_types import Matrix
@@ -194,35 +194,26 @@ class EigenAlignment(Attack):
 
     def guess(self, known: Knowledge) -> Guess:
         """Align the axes, find the signs, turn the release back."""
-        assert known.sample is not None
+        sample, s = there(known.sample), known.release.shape[1]
         if known.columnwise:
             return Abstain(NOTHING_MIXED)
-        s, d = known.release.shape[1], known.sample.shape[1]
-        if len(known.sample) < 3 or len(known.release) < 3:
+        if len(sample) < 3 or len(known.release) < 3:
             return Abstain("needs at least three rows of the release and of a sample")
-        noise = (
-            np.zeros((s, s)) if known.noise_covariance is None else np.nan_to_num(known.noise_covariance, posinf=1e6)
-        )
-        there = axes_of(known.release, noise)
-        here = axes_of(known.sample)
-        count = min(s, d, self.most_axes)
-        if here.variances[0] <= 0 or there.variances[0] <= 0:
+        covariance = np.zeros((s, s)) if known.noise_covariance is None else known.noise_covariance
+        noise = np.nan_to_num(covariance, posinf=1e6)
+        out, here = axes_of(known.release, noise), axes_of(sample)
+        count = min(s, sample.shape[1], self.most_axes)
+        if here.variances[0] <= 0 or out.variances[0] <= 0:
             return Abstain("the release, or the sample, does not vary beyond the noise")
-        sure = axis_certainty(here.variances, len(known.release), len(known.sample))[:count]
-        signs = matching_signs(
-            standardised(known.release, there, count),
-            standardised(known.sample, here, count),
-            sure,
-            self.restarts,
-            self.seed,
-        )
-        along = there.vectors[:, :count]
+        sure = axis_certainty(here.variances, len(known.release), len(sample))[:count]
+        scores = standardised(known.release, out, count), standardised(sample, here, count)
+        signs = matching_signs(*scores, sure, self.restarts, self.seed)
+        along = out.vectors[:, :count]
         kept = here.variances[:count].clip(min=0.0)
         noisy = np.einsum("ij,ik,kj->j", along, noise, along)
         share = kept / np.where(kept + noisy > 0, kept + noisy, 1.0)
-        scores = (known.release - there.mean) @ along * (signs * sure * share)
-        X = here.mean + scores @ here.vectors[:, :count].T
-        details = {"sample_rows": float(len(known.sample)), "mean_axis_certainty": float(sure.mean())}
+        X = here.mean + (known.release - out.mean) @ along * (signs * sure * share) @ here.vectors[:, :count].T
+        details = {"sample_rows": float(len(sample)), "mean_axis_certainty": float(sure.mean())}
         return Values(into_domain(X), details=details)
 
 
@@ -298,13 +289,11 @@ class IndependentComponents(Attack):
 
     def guess(self, known: Knowledge) -> Guess:
         """Unmix, match, sign and rescale."""
-        assert known.column_moments is not None
-        assert known.column_distributions is not None
         if known.columnwise:
             return Abstain(NOTHING_MIXED)
-        mean, covariance = known.column_moments
+        mean, covariance = there(known.column_moments)
         deviation = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-        columns = column_quantiles(known.column_distributions, mean, deviation)
+        columns = column_quantiles(there(known.column_distributions), mean, deviation)
         found = self.unmix(known.release, columns)
         if isinstance(found, Abstain):
             return found
@@ -339,10 +328,11 @@ class IndependentComponents(Attack):
                 f"ICA did not converge: no two of {self.runs} runs found a common component, which says nothing about "
                 "privacy"
             )
-        fits = [0.0] * len(settled)
-        if columns is not None:
-            fits = [_fit(white @ W.T, columns) for W in settled]
-        best = int(np.argmin(fits))
+        best, fits = 0, list[float]()
+        for W in settled if columns is not None else ():
+            costs, _ = matching_costs(white @ W.T, there(columns))
+            fits.append(float(costs[linear_sum_assignment(costs)].sum()))
+        best = int(np.argmin(fits)) if fits else 0
         return Unmixed(white @ settled[best].T, agreement[best], len(settled), self.runs)
 
     def _settled(self, white: Matrix) -> list[Matrix]:
@@ -384,11 +374,6 @@ def matching_costs(components: Matrix, columns: Matrix) -> tuple[Matrix, Matrix]
     turned = ((-own[:, None, ::-1] - columns[None]) ** 2).mean(axis=2)
     costs = np.minimum(same, turned)
     return np.where(np.isnan(costs), 1e3, costs), np.where(turned < same, -1.0, 1.0)
-
-
-def _fit(components: Matrix, columns: Matrix) -> float:
-    costs, _ = matching_costs(components, columns)
-    return float(costs[linear_sum_assignment(costs)].sum())
 
 
 def _agreement(W: Matrix, others: list[Matrix]) -> Matrix:

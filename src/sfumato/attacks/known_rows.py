@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.attacks.base import Attack, ColumnMoments, Knowledge, Transform, Values
+from sfumato.attacks.base import Attack, ColumnMoments, Knowledge, Transform, Values, there
 from sfumato.attacks.linear_estimate import wiener
 from sfumato.attacks.observation import Observation, into_domain, observe, own_columns
 from sfumato.core.accepted import Either, Nothing, Whole
@@ -52,11 +52,13 @@ class KnownRows(Attack):
 
     def guess(self, known: Knowledge) -> Values:
         """Fit the map to the known pairs and turn it back."""
-        assert known.known_rows is not None
-        X, index = known.known_rows.X[: self.rows], known.known_rows.index[: self.rows]
-        Z, d = known.release[index], known.encoding.width
+        pairs = there(known.known_rows)
+        X, index = pairs.X[: self.rows], pairs.index[: self.rows]
+        Z, d, s = known.release[index], known.encoding.width, known.release.shape[1]
         moments = known.column_moments or ColumnMoments(X.mean(axis=0), np.eye(d) / 12)  # a uniform law's variance
-        prior = _prior(known, moments.mean)
+        # What is taken for granted of the map: the source's own columns, or nothing.
+        usual = own_columns(known) if known.columnwise else Transform(np.zeros((s, d)), np.zeros(s))
+        prior = observe(known, moments.mean, usual)
         if rotation_like(X, Z, prior.noise) and not known.columnwise:
             found = rotated_back(known.release, X, Z, moments, known.column_moments is not None)
         else:
@@ -64,16 +66,8 @@ class KnownRows(Attack):
                 X, Z = np.vstack([X, moments.mean]), np.vstack([Z, known.release.mean(axis=0)])
             found = regressed(known.release, X, Z, moments, prior, known.columnwise)
         found = into_domain(found)
-        found[index] = known.known_rows.X[: self.rows]
+        found[index] = pairs.X[: self.rows]
         return Values(found, details={"known_rows": float(len(index))})
-
-
-def _prior(known: Knowledge, mean: Matrix) -> Observation:
-    """What is taken for granted of the map: the source's own columns, or nothing."""
-    s, d = known.release.shape[1], known.encoding.width
-    if known.columnwise:
-        return observe(known, mean, own_columns(known))
-    return observe(known, mean, Transform(np.zeros((s, d)), np.zeros(s)))
 
 
 def rotation_like(X: Matrix, Z: Matrix, noise: Matrix) -> bool:
@@ -141,7 +135,11 @@ def regressed(
     noise = np.diag(prior.noise).copy()
     centre, image = X.mean(axis=0), Z.mean(axis=0)
     left, sizes, right = np.linalg.svd(X - centre, full_matrices=False)
-    variance = _entry_variance(X - centre, Z - image, noise)
+    # The v for which |A x|^2 is on average what the images show beyond their noise: v s |x|^2.
+    usual = 1.0 / X.shape[1]
+    before, after = float(((X - centre) ** 2).sum()), float(((Z - image) ** 2).sum()) - max(k - 1, 0) * noise.sum()
+    known = before > 0 and after > 0
+    variance = min(max(after / before / s, 0.1 * usual), 100 * usual) if known else usual
     residual = (Z - image) - (X - centre) @ prior.matrix.T
     if named:  # columns that the pairs show unchanged are not doubted
         variance = min(NAMED_COLUMNS, max(float((residual**2).mean() / max((X**2).mean(), 1e-12)), 1e-14))
@@ -174,12 +172,3 @@ def _blurred_rotation(X: Matrix, Z: Matrix, noise: Matrix) -> Matrix | None:
     rotation = np.asarray(u @ v)
     left = float(((Z - X @ rotation.T) ** 2).mean())
     return rotation if left <= UNEXPLAINED * float(noise.mean()) else None
-
-
-def _entry_variance(X: Matrix, Z: Matrix, noise: Matrix) -> float:
-    """The v for which |A x|^2 is on average what the images show beyond their noise: v s |x|^2."""
-    before, after = float((X**2).sum()), float((Z**2).sum()) - max(len(X) - 1, 0) * float(noise.sum())
-    usual = 1.0 / int(X.shape[1])
-    if before <= 0 or after <= 0:
-        return usual
-    return min(max(after / before / int(Z.shape[1]), 0.1 * usual), 100 * usual)

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sfumato.attacks.base import NEEDS_MAP, Abstain, Attack, Guess, Knowledge, Simulated, Values
+from sfumato.attacks.base import NEEDS_MAP, Abstain, Attack, Guess, Knowledge, Simulated, Values, there
 from sfumato.attacks.column_beliefs import best_guess
 from sfumato.attacks.likelihood import released
+from sfumato.attacks.metrics.privacy import learned
 from sfumato.attacks.observation import into_domain
-from sfumato.attacks.support import Support, half_width
+from sfumato.attacks.support import Support
 from sfumato.channels import NotApplicableError
 from sfumato.core.accepted import Whole
 from sfumato.core.array_types import Codes, Flags, Matrix
@@ -36,7 +37,7 @@ class Pairs:
     X: Matrix
     person: Codes
 
-    def take(self, rows: Codes) -> Pairs:
+    def take(self, rows: Flags) -> Pairs:
         """Some of them."""
         labels = None if self.labels is None else self.labels[rows]
         return Pairs(self.Z[rows], labels, self.X[rows], self.person[rows])
@@ -44,8 +45,7 @@ class Pairs:
 
 def simulated_pairs(known: Knowledge, rng: np.random.Generator) -> Pairs:
     """Release the people of the sample as often as it takes; reads `sample`, `sample_labels` and how rows are made."""
-    assert known.sample is not None
-    X, y = np.asarray(known.sample, dtype=np.float64), known.sample_labels
+    X, y = np.asarray(there(known.sample), dtype=np.float64), known.sample_labels
     if len(X) > MOST_PAIRS:
         some = np.sort(rng.choice(len(X), size=MOST_PAIRS, replace=False))
         X, y = X[some], None if y is None else y[some]
@@ -113,14 +113,17 @@ class Learned:
         scale = np.where(scale > 1e-12, scale, 1.0)
         S = np.column_stack([(F - centre) / scale, np.ones(len(F))])
         weights = np.linalg.solve(S.T @ S + RIDGE * len(S) * np.eye(S.shape[1]), S.T @ pairs.X)
-        seen = np.hstack([F, S @ weights])
+        seen, directions = np.hstack([F, S @ weights]), pairs.X
+        if directions.shape[1] > MOST_TRIED:  # leaves are to hold principal components alike
+            centred = directions - directions.mean(axis=0)
+            directions = centred @ np.linalg.eigh(centred.T @ centred)[1][:, -MOST_TRIED:]
         grown = ExtraTreesRegressor(
             n_estimators=trees,
             min_samples_leaf=LEAST_IN_LEAF,
             max_features=min(MOST_TRIED, seen.shape[1]),
             random_state=0,
             n_jobs=1,
-        ).fit(seen, _main_directions(pairs.X))
+        ).fit(seen, directions)
         starts = np.concatenate([[0], np.cumsum([tree.tree_.node_count for tree in grown.estimators_])])
         leaves = grown.apply(seen) + starts[:-1]
         return cls(groups, pairs, columnwise, filled, gaps, centre, scale, weights, grown, leaves, starts)
@@ -190,15 +193,6 @@ def _features(Z: Matrix, labels: Codes | None, filled: Matrix, gaps: bool, codes
     return np.hstack(parts)
 
 
-def _main_directions(X: Matrix) -> Matrix:
-    """What leaves are to hold alike: the rows themselves, or their principal components where they are wide."""
-    if X.shape[1] <= MOST_TRIED:
-        return X
-    centred = X - X.mean(axis=0)
-    _, vectors = np.linalg.eigh(centred.T @ centred)
-    return np.asarray(centred @ vectors[:, -MOST_TRIED:])
-
-
 def _ones(columns: Codes, width: int) -> sparse.csr_matrix:
     """Rows x width with a one in every named column."""
     rows, each = columns.shape
@@ -242,8 +236,7 @@ class LearnedInversion(Attack):
 
     def guess(self, known: Knowledge) -> Guess:
         """Per released row and column, what the best way for the column says."""
-        assert known.sample is not None
-        if len(known.sample) < FEWEST_PEOPLE:
+        if len(there(known.sample)) < FEWEST_PEOPLE:
             return Abstain(f"needs at least {FEWEST_PEOPLE} people to learn from")
         rng = np.random.default_rng(0)  # the adversary's own draws; a guess is a function of what is known
         pairs = simulated_pairs(known, rng)
@@ -255,7 +248,7 @@ class LearnedInversion(Attack):
         for number, group in enumerate(known.encoding.groups):
             out[:, group.slice], mean[:, group.slice] = seen.guess(number, int(ways[number]), known.tolerance)
         details = {f"columns_{way}": float((ways == place).sum()) for place, way in enumerate(WAYS)}
-        return Values(mean, details={"simulated_people": float(len(known.sample)), **details}, aimed=out)
+        return Values(mean, details={"simulated_people": float(len(there(known.sample))), **details}, aimed=out)
 
     def _learned(self, known: Knowledge, pairs: Pairs, trees: int) -> Learned:
         gaps = bool(np.isnan(known.release).any() or np.isnan(pairs.Z).any())
@@ -268,27 +261,15 @@ class LearnedInversion(Attack):
         half = np.isin(pairs.person, rng.permutation(people)[: len(people) // 2])
         right = np.zeros((len(groups), len(WAYS)))
         for mine in (half, ~half):
-            held = pairs.take(np.flatnonzero(mine))
-            seen = self._learned(known, pairs.take(np.flatnonzero(~mine)), self.trees).reading(held.Z, held.labels)
+            held, others = pairs.take(mine), pairs.take(~mine)
+            seen = self._learned(known, others, self.trees).reading(held.Z, held.labels)
             for number, group in enumerate(groups):
                 for way in range(len(WAYS)):
                     guess, _ = seen.guess(number, way, known.tolerance)
-                    right[number, way] += _right(group, guess, held.X, known.tolerance).sum()
+                    right[number, way] += learned(held.X[:, group.slice], guess, group, known.tolerance).sum()
         right /= len(pairs.X)
         usual, best = right[:, USUAL], right[:, TRUSTED].max(axis=1)
         error = np.sqrt(usual * (1.0 - usual) / len(people))
         # What was never wrong is no luck, however common the usual value is: a copy is read as one.
         better = (best > usual + error) | ((best == 1.0) & (usual < 1.0))
         return np.where(better, np.array(TRUSTED)[right[:, TRUSTED].argmax(axis=1)], USUAL)
-
-
-def _right(group: Group, guess: Matrix, X: Matrix, tolerance: float) -> Flags:
-    """Whether a guess counts as right, as the score has it."""
-    truth = X[:, group.slice]
-    if group.is_onehot:
-        return np.asarray(guess.argmax(axis=1) == truth.argmax(axis=1))
-    near = np.abs(guess[:, 0] - truth[:, 0]) <= half_width(group, tolerance)
-    if not group.has_indicator:
-        return np.asarray(near)
-    missing = truth[:, 1] > 0.5
-    return np.asarray(np.where(missing, guess[:, 1] > 0.5, near & (guess[:, 1] <= 0.5)))

@@ -12,9 +12,9 @@ import numpy as np
 from scipy import sparse
 from scipy.special import ndtr, ndtri
 
-from sfumato.attacks.base import Knowledge
+from sfumato.attacks.base import Knowledge, there
 from sfumato.attacks.support import HERE, half_step
-from sfumato.core.array_types import Codes, Flags, Matrix
+from sfumato.core.array_types import Codes, Matrix
 from sfumato.table import Group
 from sfumato.table.neighbours.arrays import Arrays
 from sfumato.table.statistics import NO_CLASS
@@ -114,14 +114,14 @@ def likely_people(known: Knowledge, most: int) -> Iterator[Likely]:
 
     An exact label leaves people of its class; one told by randomized response weighs everybody by its likelihood.
     """
-    assert known.sample is not None
-    for code, rows, told in released_classes(known, known.sample_labels, len(known.sample)):
+    sample = there(known.sample)
+    for code, rows, told in released_classes(known, known.sample_labels, len(sample)):
         possible = np.flatnonzero(np.isfinite(told))
         if len(possible) < FEWEST:
             possible, told = np.arange(len(told)), np.zeros(len(told))
         if len(possible) > most:
             possible = possible[np.linspace(0, len(possible) - 1, most).round().astype(int)]
-        yield Likely(code, rows, np.asarray(known.sample[possible], dtype=np.float64), told[possible])
+        yield Likely(code, rows, np.asarray(sample[possible], dtype=np.float64), told[possible])
 
 
 def released_classes(known: Knowledge, labels: Codes | None, people: int) -> Iterator[tuple[int, Codes, Matrix]]:
@@ -159,7 +159,8 @@ def made_up(X: Matrix, groups: Sequence[Group], share: float, wanted: int, rng: 
     if not numbers or len(X) < 2:
         return Alike(found, after)
     starts = [group.start for group in numbers]
-    gaps = np.column_stack([_missing(X, group) for group in numbers])
+    never = np.zeros(len(X), dtype=bool)
+    gaps = np.column_stack([X[:, group.stop - 1] > 0.5 if group.has_indicator else never for group in numbers])
     columns = [np.sort(X[~gap, start]) for gap, start in zip(gaps.T, starts, strict=True)]
     scores = np.column_stack([_scores(X[:, start], column) for start, column in zip(starts, columns, strict=True)])
     beside = np.column_stack([np.ones(len(X)), np.delete(X, starts, axis=1)])
@@ -172,10 +173,6 @@ def made_up(X: Matrix, groups: Sequence[Group], share: float, wanted: int, rng: 
         there = ~gaps[after, number]
         found[there, group.start] = _values(moved[there, number], column, group)
     return Alike(found, after)
-
-
-def _missing(X: Matrix, group: Group) -> Flags:
-    return X[:, group.stop - 1] > 0.5 if group.has_indicator else np.zeros(len(X), dtype=bool)
 
 
 def _scores(x: Matrix, column: Matrix) -> Matrix:

@@ -115,6 +115,21 @@ def blocks(rows: int, others: int, cells: int = 200_000) -> Iterator[slice]:
         yield slice(start, min(start + step, rows))
 
 
+def left_by_device(count: int, bytes_of_a_row: int, work: Callable[[Codes, Arrays], Any]) -> Codes:
+    """Let `work` do the rows 0 .. count on a device, if one is chosen; returns the rows that it did not settle."""
+    device = chosen()
+    if device is None:
+        return np.arange(count)
+    arrays, memory = device
+    settled = np.zeros(count, dtype=bool)
+
+    def in_part(block: slice, _: int) -> None:
+        settled[block] = work(np.arange(block.start, block.stop), arrays)
+
+    in_blocks(arrays, count, bytes_of_a_row, memory, in_part)
+    return np.flatnonzero(~settled)
+
+
 # Likelihoods on a card or another array library, in double precision: the sums of `likelihood`, in the same order.
 #
 # Sums of the same terms differ by rounding alone. So that this never decides, on a device or on the processor,

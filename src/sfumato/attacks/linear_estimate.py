@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 
-from sfumato.attacks.base import Abstain, Attack, Bounds, Candidates, ColumnMoments, Guess, Knowledge, Values
-from sfumato.attacks.likelihood import blocks
+from sfumato.attacks.base import Abstain, Attack, Bounds, Candidates, ColumnMoments, Guess, Knowledge, Values, there
+from sfumato.attacks.likelihood import blocks, left_by_device
 from sfumato.attacks.observation import (
     Observation,
     covariance_of,
@@ -19,11 +18,11 @@ from sfumato.attacks.observation import (
     positive_part,
     reversed_release,
 )
-from sfumato.attacks.support import AS_GOOD, Support, best_window, half_width, patterns, reported_mean
+from sfumato.attacks.support import AS_GOOD, HERE, Support, best_window, half_width, patterns, reported_mean
 from sfumato.core.accepted import Between, Either, Flag, Whole, Word
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.mechanisms.parameters import parameter
-from sfumato.table.neighbours.nearest import chosen, in_blocks
+from sfumato.table.neighbours.arrays import Arrays
 
 
 class KnownTransform(Attack):
@@ -65,23 +64,16 @@ class HardInterval(Attack):
 
     def guess(self, known: Knowledge) -> Guess:
         """An interval for the secret of every target."""
-        assert known.noise is not None
-        assert known.images is not None
-        assert known.secret is not None
+        secret, noise = there(known.secret), there(known.noise)
         if not known.columnwise:
             return Abstain("the release mixes columns: a component does not confine any single column")
-        group = known.encoding.groups[known.secret]
-        for place, channel in zip(known.noise.places, known.noise.channels, strict=True):
-            if place == group.slice:
-                low, high = channel.possible(known.release[known.images, place])
-                return Bounds(*_inside(low, high), known.secret)
+        for place, channel in zip(noise.places, noise.channels, strict=True):
+            if place == known.encoding.groups[secret].slice:
+                low, high = channel.possible(known.release[there(known.images), place])
+                fits = (low <= 1.0) & (high >= 0.0)  # where nothing does the release was changed, and says nothing
+                low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+                return Bounds(np.where(fits, low, 0.0), np.where(fits, high, 1.0), secret)
         return Abstain("the channel of this column covers other columns too")
-
-
-def _inside(low: Matrix, high: Matrix) -> tuple[Matrix, Matrix]:
-    """Within [0, 1]; all of it where nothing fits, since the release was changed then."""
-    fits = (low <= 1.0) & (high >= 0.0)
-    return np.where(fits, np.clip(low, 0.0, 1.0), 0.0), np.where(fits, np.clip(high, 0.0, 1.0), 1.0)
 
 
 class NaiveEstimate(Attack):
@@ -111,16 +103,13 @@ class NaiveEstimate(Attack):
         if known.column_moments is not None:
             mean, covariance = known.column_moments
             X[:] = mean
-            X[:, :s] = mean[:s] + _standardised(Z[:, :s]) * np.sqrt(np.diag(covariance)[:s])
+            spread = Z[:, :s].std(axis=0)
+            scores = (Z[:, :s] - Z[:, :s].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+            X[:, :s] = mean[:s] + scores * np.sqrt(np.diag(covariance)[:s])
         else:
             low, high = Z.min(axis=0)[:s], Z.max(axis=0)[:s]
             X[:, :s] = (Z[:, :s] - low) / np.where(high > low, high - low, 1.0)
         return Values(into_domain(X))
-
-
-def _standardised(Z: Matrix) -> Matrix:
-    deviation = Z.std(axis=0)
-    return np.asarray((Z - Z.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0))
 
 
 class LinearEstimate(Attack):
@@ -170,8 +159,7 @@ def _aimed(known: Knowledge, X: Matrix, mean: Matrix, variance: Matrix, told: Ma
     (1 - r) var(e), where r = var(e) / var(x). What is nearly exact stays as it is. `told` is by row: what is told of a
     number depends on which cells its row reports.
     """
-    assert known.column_distributions is not None
-    found = X.copy()
+    found, distributions = X.copy(), there(known.column_distributions)
     for group in known.encoding.groups:
         slot = group.start
         if group.is_onehot:
@@ -182,52 +170,36 @@ def _aimed(known: Knowledge, X: Matrix, mean: Matrix, variance: Matrix, told: Ma
         rows = np.flatnonzero(np.sqrt(np.maximum(1.0 - reliable, 0.0) * variance[slot]) >= half / 2.0)
         if not len(rows):
             continue
-        support, values = Support.of_group(group), known.column_distributions[slot]
+        support, values = Support.of_group(group), distributions[slot]
         places = support.places(np.column_stack([values, np.zeros(len(values))]))
         prior = np.bincount(places, minlength=support.numbers)[: support.numbers]
-        kernel = _Kernel(support, prior, float(mean[slot]), half)
-        found[rows, slot] = kernel.guesses(X[rows, slot], reliable[rows], told[rows, slot])
+        estimate = X[rows, slot], reliable[rows], told[rows, slot]
+        found[rows, slot] = _best_windows(support, prior.astype(np.float64), float(mean[slot]), half, *estimate)
     return found
 
 
-@dataclass(frozen=True)
-class _Kernel:
-    """What is believed of a number beside its linear estimate, and the window with most of it."""
+def _best_windows(
+    support: Support, prior: Matrix, mean: float, half: float, estimate: Matrix, reliable: Matrix, told: Matrix
+) -> Matrix:
+    """Of every row the window with most of what is believed of a number; on a device, if there is one, all but close
+    calls."""
+    found, width = np.empty(len(estimate)), np.maximum(np.sqrt((1.0 - reliable) * told), 1e-6)
 
-    support: Support
-    prior: Codes
-    mean: float
-    half: float
+    def work(rows: Codes, arrays: Arrays, nearly: float = 2.0 * AS_GOOD) -> Any:
+        xp, put = arrays.namespace, arrays.put
+        here, shown, wide = (put(part[rows])[:, None] for part in (estimate, reliable, width))
+        line, before = put(support.line)[None, :], put(prior)[None, :]
+        away = (here - (mean + shown * (line - mean))) / wide
+        log = xp.where(before > 0, -0.5 * away * away, -np.inf)
+        belief = before * xp.exp(log - xp.amax(log, axis=1)[:, None])
+        guess, _, clear = best_window(support.line, belief, half, support.extent, arrays, nearly)
+        found[rows] = arrays.get(guess)
+        return None if clear is None else arrays.get(clear)
 
-    def guesses(self, estimate: Matrix, reliable: Matrix, told: Matrix) -> Matrix:
-        """Of every row, by blocks; on a device where one is chosen, save for close calls."""
-        found, left, device = np.empty(len(estimate)), np.arange(len(estimate)), chosen()
-        width = np.maximum(np.sqrt((1.0 - reliable) * told), 1e-6)
-        if device is not None:
-            arrays, memory = device
-            clear = np.zeros(len(estimate), dtype=bool)
-
-            def work(block: slice, _: int) -> None:
-                rows, shown, wide = (arrays.put(part[block])[:, None] for part in (estimate, reliable, width))
-                belief = self.belief(rows, shown, wide, xp=arrays.namespace, put=arrays.put)
-                ends = (self.half, self.support.extent, arrays, 2.0 * AS_GOOD)
-                guess, _, sure = best_window(self.support.line, belief, *ends)
-                found[block], clear[block] = arrays.get(guess), arrays.get(sure)
-
-            in_blocks(arrays, len(found), 64 * len(self.prior), memory, work)
-            left = np.flatnonzero(~clear)
-        for block in blocks(len(left), len(self.prior)):
-            rows = left[block]
-            belief = self.belief(estimate[rows, None], reliable[rows, None], width[rows, None])
-            found[rows] = best_window(self.support.line, belief, self.half, self.support.extent).guess
-        return found
-
-    def belief(self, estimate: Any, reliable: Any, width: Any, xp: Any = np, put: Any = np.asarray) -> Any:
-        """Rows x values, up to a factor per row."""
-        line, prior = put(self.support.line)[None, :], put(self.prior.astype(np.float64))[None, :]
-        away = (estimate - (self.mean + reliable * (line - self.mean))) / width
-        log = xp.where(prior > 0, -0.5 * away * away, -np.inf)
-        return prior * xp.exp(log - xp.amax(log, axis=1)[:, None])
+    left = left_by_device(len(found), 64 * len(prior), work)
+    for block in blocks(len(left), len(prior)):
+        work(left[block], HERE, 0.0)
+    return found
 
 
 def _speck(covariance: Matrix) -> float:
@@ -287,11 +259,14 @@ class PrincipalFilter(Attack):
         model, mean = observed_with_mean(known)
         R = model.reverse(known.release, mean)
         centre = R.mean(axis=0)
+
+        def clipped(X: Matrix) -> Matrix:
+            return into_domain(X) if self.clip else X.copy()
+
         noise = model.inverse @ model.noise @ model.inverse.T
         signal, vectors = np.linalg.eigh(covariance_of(R) - noise)
-        keep = signal > np.einsum("ij,ik,kj->j", vectors, noise, vectors)
-        own = vectors[:, keep]
-        filtered = self._guessed(centre + (R - centre) @ own @ own.T)
+        own = vectors[:, signal > np.einsum("ij,ik,kj->j", vectors, noise, vectors)]
+        filtered = clipped(centre + (R - centre) @ own @ own.T)
         if self.components == "own":
             return Values(filtered)
         # As published: the components of the release itself, from the largest variance down.
@@ -299,7 +274,7 @@ class PrincipalFilter(Attack):
         scores = (R - centre) @ vectors
         if self.components != "best":
             p = int(self.components)
-            return Values(self._guessed(centre + scores[:, :p] @ vectors[:, :p].T))
+            return Values(clipped(centre + scores[:, :p] @ vectors[:, :p].T))
         rank = int(np.linalg.matrix_rank(model.matrix))
         counts = np.unique(np.linspace(1, rank, min(rank, self.most_candidates)).astype(int))
 
@@ -309,20 +284,17 @@ class PrincipalFilter(Attack):
             for p in counts:
                 X += scores[rows, done:p] @ vectors[:, done:p].T
                 done = p
-                yield self._guessed(X) if self.clip else X.copy()
+                yield clipped(X)
 
         return Values(filtered, Candidates(len(counts), projected))
-
-    def _guessed(self, X: Matrix) -> Matrix:
-        return into_domain(X) if self.clip else X
 
 
 class SpectralFilter(Attack):
     """The adversary knows how large the eigenvalues of pure noise can be, and keeps every direction that exceeds them.
 
     In the release's own space, after whitening by the known noise covariance, n rows of s columns of pure noise have
-    eigenvalues up to the Marchenko-Pastur edge (1 + sqrt(s/n))^2. Directions above it are kept, the others are set to
-    the mean; then the transform is turned back.
+    eigenvalues up to the Marchenko-Pastur edge (1 + sqrt(s/n))^2 (Kargupta et al.). Directions above it are kept, the
+    others are set to the mean; then the transform is turned back.
 
     `log=True` is for multiplicative noise z = x e on positive data: the same on logarithms, with `noise_covariance`
     that of log e and `noise_mean` the mean of log e. It abstains where a released value is not positive.

@@ -15,11 +15,11 @@ from sfumato.attacks.base import (
     Attack,
     Guess,
     Knowledge,
-    KnownNoise,
     Links,
     Picks,
     Secrets,
     Sources,
+    there,
 )
 from sfumato.attacks.like_people import released_classes
 from sfumato.attacks.likelihood import Suspects, below, embed, first_of_largest, log_likelihood, visit_likelihoods
@@ -38,9 +38,6 @@ from sfumato.table.statistics import NO_CLASS
 EXACT_WIDTH = 1e-4
 """What stands for the noise of an exact column, in encoded units: the right one is on the list, and fits."""
 
-AT_ONCE = 4
-"""Line-ups whose likelihoods are computed together: each row's with everybody's, of which its own are kept."""
-
 
 class _Latest:
     """The scores that were computed last, for as long as all that they rest on is there: two adversaries ask for the
@@ -53,9 +50,8 @@ class _Latest:
 
     def scored(self, known: Knowledge) -> Matrix:
         """Line-ups x people; reads `noise`, `labels`, `transform` and `guided`."""
-        assert known.lineups is not None
         matrix = None if known.transform is None else known.transform.matrix
-        rest = [known.release, known.lineups.X, known.noise, known.labels, matrix, known.guided]
+        rest = [known.release, there(known.lineups).X, known.noise, known.labels, matrix, known.guided]
         with self.lock:
             if len(self.of) != len(rest) or any(one() is not now for one, now in zip(self.of, rest, strict=True)):
                 self.scores = _computed(known)
@@ -67,20 +63,17 @@ _LATEST = _Latest()
 
 
 def _computed(known: Knowledge) -> Matrix:
-    assert known.lineups is not None
-    assert known.noise is not None
-    rows, X = known.lineups
+    rows, X = there(known.lineups)
     count, people, d = X.shape
     everybody = Suspects.of(known, X.reshape(-1, d))
     found = np.empty((count, people))
     codes = np.full(count, NO_CLASS) if known.labels is None else known.labels[rows]
     for code in np.unique(codes).tolist():
-        mine, noise = np.flatnonzero(codes == code), known.noise.of_class(code)
-        for block in slices(len(mine), AT_ONCE):
+        mine, noise = np.flatnonzero(codes == code), there(known.noise).of_class(code)
+        for block in slices(len(mine), 4):  # each row's with everybody's in a few line-ups, of which its own are kept
             few = mine[block]
-            some = Suspects(
-                *(part.reshape(count, people, -1)[few].reshape(len(few) * people, -1) for part in everybody)
-            )
+            size = len(few) * people
+            some = Suspects(*(part.reshape(count, people, -1)[few].reshape(size, -1) for part in everybody))
             log = log_likelihood(known, known.release[rows[few]], some, EXACT_WIDTH, noise)
             own = np.arange(len(few))
             found[few] = log.reshape(len(few), len(few), people)[own, own]
@@ -99,9 +92,8 @@ class LineUp(Attack):
 
     def guess(self, known: Knowledge) -> Guess:
         """How likely everybody in each line-up is."""
-        assert known.lineups is not None
         found = _LATEST.scored(known)
-        return Picks(found, known.lineups.rows, self.people or found.shape[1])
+        return Picks(found, there(known.lineups).rows, self.people or found.shape[1])
 
 
 class TopMatch(LineUp):
@@ -126,6 +118,9 @@ class Pair(LineUp):
     people = 2
 
 
+CLASSES = frozenset({"labels", "target_labels", "sample", "sample_labels"})
+
+
 class NearestRow(Attack):
     """The adversary holds original records of people in the table and looks for the release row that is likeliest to be
     each person's.
@@ -143,19 +138,7 @@ class NearestRow(Attack):
     risk = LINKABILITY
     reads_gaps = True
     knows = frozenset({"release", "targets"})
-    helps = frozenset(
-        {
-            "transform",
-            "noise",
-            "noise_covariance",
-            "column_moments",
-            "labels",
-            "target_labels",
-            "sample",
-            "sample_labels",
-            "guided",
-        }
-    )
+    helps = frozenset({"transform", "noise", "noise_covariance", "column_moments", "guided"}) | CLASSES
     columns: Sequence[int] | None = parameter(
         Either((Listed(Whole(0, 100_000), least=1), Nothing())),
         "Positions of the columns that are known; null for all.",
@@ -164,62 +147,52 @@ class NearestRow(Attack):
 
     def guess(self, known: Knowledge) -> Guess:
         """The likeliest, or nearest, release row of every target."""
-        assert known.targets is not None
-        whole = self.columns is None and not np.isnan(known.targets).any()
-        if whole and has_law(known, len(known.targets), MOST_COMPARED):
-            return likeliest_rows(known)
+        targets = there(known.targets)
+        whole = self.columns is None and not np.isnan(targets).any()
+        if whole and has_law(known, len(targets), MOST_COMPARED):
+            return _likeliest_rows(known, targets)
         if known.guided is not None:
             return Abstain("needs the whole record, and a release that is not too large for likelihoods")
         if whole:
             weights = noise_weights(known)
-            queries, rows = embed(known, known.targets) * weights, known.release * weights
+            queries, rows = embed(known, targets) * weights, known.release * weights
         else:
             held = held_slots(known, self.columns)
             if not len(held):
                 return Abstain("needs at least one column of the target's record")
-            rows = comparable_rows(known)[:, held]
             weights = comparable_weights(known)[held]
-            queries, rows = known.targets[:, held] * weights, rows * weights
+            queries, rows = targets[:, held] * weights, comparable_rows(known)[:, held] * weights
         distance, index = nearest_reported(queries, rows)
         return Links(index[:, 0].astype(np.int64), distance[:, 0])
 
 
-def likeliest_rows(known: Knowledge) -> Links:
+def _likeliest_rows(known: Knowledge, targets: Matrix) -> Links:
     """Per target the row with the largest f(z | x) / f(z), and minus the log of its share of all rows' ratios.
 
     A person who can be behind no row at all is given the first one, in more doubt than all others.
     """
-    assert known.targets is not None
-    found = _Likeliest(len(known.targets))
-    visit_ratios(known, known.targets, known.target_labels, found.visit)
-    possible = np.isfinite(found.best)
-    doubt = np.where(possible, found.total, 0.0) - np.where(possible, found.best, 0.0)
+    best, total = np.full(len(targets), -np.inf), np.full(len(targets), -np.inf)
+    index = np.zeros(len(targets), dtype=np.int64)
+
+    def visit(ratios: Ratios) -> None:
+        """The likeliest row so far, the first of equals, and the log of the sum of all ratios."""
+        (top, value), people, told = ratios.best(), ratios.people, ratios.sums()
+        better = below(value) > best[people]
+        best[people[better]], index[people[better]] = value[better], ratios.rows[top[better]]
+        total[people] = np.logaddexp(total[people], told)
+
+    visit_ratios(known, targets, known.target_labels, visit)
+    possible = np.isfinite(best)
+    doubt = np.where(possible, total, 0.0) - np.where(possible, best, 0.0)
     doubt[~possible] = doubt.max(initial=0.0) + 1.0
-    return Links(found.index, np.maximum(doubt, 0.0), by_likelihood=True)
-
-
-class _Likeliest:
-    """Per target the likeliest row so far, the first of equals, and the log of the sum of all ratios."""
-
-    def __init__(self, count: int) -> None:
-        self.best, self.total = np.full(count, -np.inf), np.full(count, -np.inf)
-        self.index = np.zeros(count, dtype=np.int64)
-
-    def visit(self, ratios: Ratios) -> None:
-        top, value = ratios.best()
-        people, total = ratios.people, ratios.sums()
-        better = below(value) > self.best[people]
-        self.best[people[better]], self.index[people[better]] = value[better], ratios.rows[top[better]]
-        self.total[people] = np.logaddexp(self.total[people], total)
+    return Links(index, np.maximum(doubt, 0.0), by_likelihood=True)
 
 
 def held_slots(known: Knowledge, columns: Sequence[int] | None) -> Codes:
     """Positions of the encoded columns of the targets that the adversary holds: named, and not blank."""
-    assert known.targets is not None
-    groups = known.encoding.groups
+    groups, blank = known.encoding.groups, np.asarray(np.isnan(there(known.targets)).any(axis=0))
     wanted = range(len(groups)) if columns is None else columns
     slots = [slot for number in wanted for slot in range(groups[number].start, groups[number].stop)]
-    blank = np.asarray(np.isnan(known.targets).any(axis=0))
     return np.array([slot for slot in slots if not blank[slot]], dtype=np.int64)
 
 
@@ -255,21 +228,19 @@ class AttributeInference(Attack):
 
     def guess(self, known: Knowledge) -> Guess:
         """The secret of every target."""
-        assert known.targets is not None
-        assert known.secret is not None
-        others = [number for number in range(len(known.encoding.groups)) if number != known.secret]
-        held = held_slots(known, others)
+        secret, targets = there(known.secret), there(known.targets)
+        held = held_slots(known, [number for number in range(len(known.encoding.groups)) if number != secret])
         if not len(held):
             return Abstain("needs at least one column besides the secret")
-        group = known.encoding.groups[known.secret]
+        group = known.encoding.groups[secret]
         R = comparable_rows(known)
         R = R[~np.isnan(R[:, group.start])]
         if not len(R):
             return Abstain("no row of the release reports the secret column")
         weights = comparable_weights(known)[held]
         k = min(self.neighbours, len(R))
-        distance, index = nearest_reported(known.targets[:, held] * weights, R[:, held] * weights, k)
-        return _told(distance, R[:, group.slice][index], group, known.secret)
+        distance, index = nearest_reported(targets[:, held] * weights, R[:, held] * weights, k)
+        return _told(distance, R[:, group.slice][index], group, secret)
 
     def at_once(self, everything: Knowledge) -> list[Guess] | None:
         """What `run` says of every column as the secret, by one search for all; None where it takes one for each."""
@@ -325,16 +296,16 @@ class NearestSource(Attack):
 
     def guess(self, known: Knowledge) -> Guess:
         """The likeliest or nearest person of every release row."""
-        assert known.register is not None
-        lawful = has_law(known, len(known.register))
+        register = there(known.register)
+        lawful = has_law(known, len(register))
         if known.guided is not None and not lawful:
             return Abstain("the release has no distances, and is too large for likelihoods")
         gaps = bool(np.isnan(known.release).any())
-        if gaps and not lawful and len(known.release) * len(known.register) > MOST_PAIRS_WITH_GAPS:
+        if gaps and not lawful and len(known.release) * len(register) > MOST_PAIRS_WITH_GAPS:
             return Abstain("rows leave cells out and are too many to compare with everybody: audit fewer (--max-rows)")
         index = np.empty(len(known.release), dtype=np.int64)
         doubt = np.empty(len(index))
-        for code, rows, told in released_classes(known, known.register_labels, len(known.register)):
+        for code, rows, told in released_classes(known, known.register_labels, len(register)):
             people = np.flatnonzero(np.isfinite(told))
             people, told = (people, told[people]) if len(people) else (np.arange(len(told)), np.zeros(len(told)))
             if lawful:
@@ -345,32 +316,14 @@ class NearestSource(Attack):
 
 
 def _nearest(known: Knowledge, rows: Codes, people: Codes) -> tuple[Codes, Matrix]:
-    assert known.register is not None
     weights = noise_weights(known)
-    placed = embed(known, known.register[people]) * weights
+    placed = embed(known, there(known.register)[people]) * weights
     distance, index = nearest_reported(known.release[rows] * weights, placed)
     return people[index[:, 0]], distance[:, 0]
 
 
 def _likeliest(known: Knowledge, code: int, rows: Codes, people: Codes, told: Matrix) -> tuple[Codes, Matrix]:
-    """Whom each row is taken for, and how doubtful: minus the log of the person's share of the likelihood."""
-    assert known.register is not None
-    assert known.noise is not None
-    suspects, noise = Suspects.of(known, known.register[people]), known.noise.of_class(code)
-    place, doubt = _top(known, rows, suspects, noise, told)
-    found = people[place]
-    none_fit = ~np.isfinite(doubt)
-    if none_fit.any():
-        worst = float(doubt[~none_fit].max(initial=0.0))
-        doubt[none_fit] = worst + 1.0
-        if known.guided is None:
-            found[none_fit], distance = _nearest(known, rows[none_fit], people)
-            doubt[none_fit] += distance
-    return found, doubt
-
-
-def _top(known: Knowledge, rows: Codes, suspects: Suspects, noise: KnownNoise, told: Matrix) -> tuple[Codes, Matrix]:
-    """Of every row the place of the likeliest person, the first of equals, and minus the log of their share."""
+    """Whom each row is taken for, the first of equals, and how doubtful: minus the log of the share."""
     place, doubt = np.empty(len(rows), dtype=np.int64), np.empty(len(rows))
 
     def visit(block: slice, log: Any, arrays: Arrays) -> None:
@@ -378,6 +331,13 @@ def _top(known: Knowledge, rows: Codes, suspects: Suspects, noise: KnownNoise, t
         share = arrays.namespace.log(arrays.namespace.exp(log - top[:, None]).sum(axis=1))
         place[block], doubt[block] = arrays.get(first), arrays.get(share)
 
+    suspects, noise = Suspects.of(known, there(known.register)[people]), there(known.noise).of_class(code)
     with np.errstate(invalid="ignore"):
         visit_likelihoods(known, rows, suspects, noise, told, visit)
-    return place, doubt
+    found, none_fit = people[place], ~np.isfinite(doubt)
+    if none_fit.any():
+        doubt[none_fit] = float(doubt[~none_fit].max(initial=0.0)) + 1.0
+        if known.guided is None:
+            found[none_fit], distance = _nearest(known, rows[none_fit], people)
+            doubt[none_fit] += distance
+    return found, doubt

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Posteriors, Property, Values
-from sfumato.attacks.like_people import Likely, likely_people
-from sfumato.attacks.likelihood import EXACT_WIDTH, Suspects, blocks, log_likelihood, normalised
+from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Posteriors, Property, Values, there, truths
+from sfumato.attacks.like_people import likely_people
+from sfumato.attacks.likelihood import EXACT_WIDTH, Suspects, blocks, left_by_device, log_likelihood, normalised
 from sfumato.attacks.observation import reversed_release
 from sfumato.attacks.support import channel_log, nearest_reported
 from sfumato.channels import Channel, Guided
 from sfumato.core.accepted import Share, Whole
-from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.core.errors import UsageError
 from sfumato.mechanisms.parameters import parameter
 from sfumato.table import Group
-from sfumato.table.neighbours.nearest import chosen, in_blocks
+from sfumato.table.neighbours.arrays import Arrays
 
 
 class PosteriorGuess(Attack):
@@ -45,7 +44,10 @@ class PosteriorGuess(Attack):
         out = np.zeros((len(known.release), known.encoding.width))
         sure = np.empty((len(out), len(known.encoding.groups)))
         for likely in likely_people(known, self.rows):
-            people, prior = _equals_together(likely)
+            # Different people, and the log of how likely each is before the release.
+            people, place = np.unique(np.rint(likely.X), axis=0, return_inverse=True)
+            chances = np.bincount(place.reshape(-1), weights=np.exp(likely.log_prior - likely.log_prior.max()))
+            prior = np.log(chances / chances.sum())
             suspects = Suspects.of(known, people)
             for block in blocks(len(likely.rows), len(people)):
                 rows = likely.rows[block]
@@ -57,13 +59,6 @@ class PosteriorGuess(Attack):
                     sure[rows, number] = chances[np.arange(len(rows)), group.start + best]
         details = {"mean_sureness": float(sure.mean()), "largest_sureness": float(sure.max(initial=0.0))}
         return Values(out, details=details)
-
-
-def _equals_together(likely: Likely) -> tuple[Matrix, Matrix]:
-    """Different people, and the log of how likely each is before the release."""
-    people, place = np.unique(np.rint(likely.X), axis=0, return_inverse=True)
-    weights = np.bincount(place.reshape(-1), weights=np.exp(likely.log_prior - likely.log_prior.max()))
-    return people, np.log(weights / weights.sum())
 
 
 class PosteriorBreach(Attack):
@@ -104,106 +99,92 @@ class PosteriorBreach(Attack):
 
     def guess(self, known: Knowledge) -> Guess:
         """Prior and posterior of every property for every record."""
-        assert known.noise is not None
         properties = properties_of(known, self.parts)
         if known.columnwise:
             return self._columns(known, properties)
         matrix = None if known.transform is None else known.transform.matrix
-        if matrix is not None and known.noise.is_exact and np.linalg.matrix_rank(matrix) == known.encoding.width:
-            return self._read_off(known, properties, reversed_release(known))
+        exact = there(known.noise).is_exact
+        if matrix is not None and exact and np.linalg.matrix_rank(matrix) == known.encoding.width:
+            after = truths(properties, reversed_release(known)).astype(float)  # what values show is certain
+            return Posteriors(self._prior(known, properties), after, properties, self.rho1, self.rho2)
         people = known.register if known.sample is None else known.sample
         if people is None:
             return Abstain("needs a sample of people for a release that mixes columns")
         return self._people(known, properties, spread_out(people, self.rows))
 
     def _prior(self, known: Knowledge, properties: tuple[Property, ...]) -> Matrix:
-        assert known.column_distributions is not None
-        some = {slot: spread_out(values, self.grid) for slot, values in enumerate(known.column_distributions)}
+        distributions = there(known.column_distributions)
+        some = {slot: spread_out(values, self.grid) for slot, values in enumerate(distributions)}
         return np.array([item.covers(some[item.slot]).mean() for item in properties])
-
-    def _read_off(self, known: Knowledge, properties: tuple[Property, ...], Z: Matrix) -> Posteriors:
-        """Nothing was done to the values: what they show is certain."""
-        after = np.column_stack([item.holds(Z) for item in properties]).astype(float)
-        return Posteriors(self._prior(known, properties), after, properties, self.rho1, self.rho2)
 
     def _columns(self, known: Knowledge, properties: tuple[Property, ...]) -> Guess:
         """Column by column, over the values of each that the adversary can think of."""
-        assert known.noise is not None
-        after = np.empty((len(known.release), len(properties)))
-        for place, channel in zip(known.noise.places, known.noise.channels, strict=True):
+        after, noise = np.empty((len(known.release), len(properties))), there(known.noise)
+        for place, channel in zip(noise.places, noise.channels, strict=True):
             group = next((group for group in known.encoding.groups if group.slice == place), None)
             if group is None:
                 return Abstain("some columns of the release were blurred together, not one by one")
             here = [i for i, item in enumerate(properties) if place.start <= item.slot < place.stop]
             values, weights = self._possible_values(known, group)
+            mine, columns = [properties[i] for i in here], slice(here[0], here[-1] + 1)
             if channel.is_exact:
-                after[:, here] = np.column_stack([properties[i].holds(known.release) for i in here])
+                after[:, columns] = truths(mine, known.release)
                 continue
-            mine = [properties[i] for i in here]
-            columns, holds = slice(here[0], here[-1] + 1), _holds(mine, values, group)
-            believed = partial(_believed, mine, holds, values, group)
+            holds = np.column_stack([item.covers(values[:, item.slot - group.start]) for item in mine]).astype(float)
             left = _by_device(channel, values, weights, holds, known.release[:, place], after[:, columns])
             for block in blocks(len(left), len(values)):
                 rows = left[block]
-                after[rows, columns] = believed(posterior(values, weights, channel, known.release[rows, place]))
+                weighed = posterior(values, weights, channel, known.release[rows, place])
+                after[rows, columns] = _believed(mine, holds, values, group, weighed)
         prior = self._prior(known, properties)
         return Posteriors(prior, np.clip(after, 0.0, 1.0), properties, self.rho1, self.rho2, columnwise=True)
 
     def _possible_values(self, known: Knowledge, group: Group) -> tuple[Matrix, Matrix]:
         """Values of one source column as its population has them, and how likely each is."""
-        assert known.column_distributions is not None
+        distributions = there(known.column_distributions)
         if group.is_onehot:
-            shares = np.array([known.column_distributions[slot].mean() for slot in range(group.start, group.stop)])
+            shares = np.array([distributions[slot].mean() for slot in range(group.start, group.stop)])
             return np.asarray(group.vertices), shares / max(float(shares.sum()), 1e-300)
-        numbers = np.sort(spread_out(known.column_distributions[group.start], self.grid))[:, None]
+        numbers = np.sort(spread_out(distributions[group.start], self.grid))[:, None]
         weights = np.full(len(numbers), 1.0 / len(numbers))
         if not group.has_indicator:
             return numbers, weights
-        missing = float(known.column_distributions[group.stop - 1].mean())
+        missing = float(distributions[group.stop - 1].mean())
         values = np.vstack([np.column_stack([numbers, np.zeros(len(numbers))]), [[0.5, 1.0]]])
         return values, np.append((1.0 - missing) * weights, missing)
 
     def _people(self, known: Knowledge, properties: tuple[Property, ...], people: Matrix) -> Posteriors:
-        holds = np.column_stack([item.holds(people) for item in properties]).astype(float)
-        suspects = Suspects.of(known, people)
-        E = suspects.E
-        width = _spacing(E)
+        holds, suspects = truths(properties, people).astype(float), Suspects.of(known, people)
+        E, width = suspects.E, _spacing(suspects.E)
         after = np.empty((len(known.release), len(properties)))
         for block in blocks(len(known.release), len(E)):
             Z = known.release[block]
             weights = normalised(log_likelihood(known, Z, suspects, width))
             none_fit = np.isnan(weights[:, 0])
             if none_fit.any():
-                weights[none_fit] = _nearest_person(Z[none_fit], E)
+                weights[none_fit] = np.eye(len(E))[nearest_reported(Z[none_fit], E)[1][:, 0]]
             after[block] = weights @ holds
         return Posteriors(holds.mean(axis=0), after, properties, self.rho1, self.rho2)
 
 
-def _holds(properties: Sequence[Property], values: Matrix, group: Group) -> Matrix:
-    """1 where a value of one source column has a property of that column, values x properties."""
-    return np.column_stack([item.covers(values[:, item.slot - group.start]) for item in properties]).astype(float)
-
-
 def _by_device(channel: Channel, values: Matrix, weights: Matrix, holds: Matrix, Z: Matrix, out: Matrix) -> Codes:
     """Let the device, if there is one, fill `out` for a number that is always there; returns the rows left over."""
-    device = chosen()
-    if device is None or values.shape[1] != 1 or channel.on_line(Z[:0], values) is None:
+    if values.shape[1] != 1 or channel.on_line(Z[:0], values) is None:
         return np.arange(len(Z))
-    arrays, memory = device
-    xp, done = arrays.namespace, np.zeros(len(Z), dtype=bool)
     with np.errstate(divide="ignore"):
-        prior, true_of = arrays.put(np.log(weights)), arrays.put(holds)
+        prior = np.log(weights)
 
-    def work(block: slice, _: int) -> None:
-        log = channel_log(arrays, channel, Z[block], values) + prior[None, :]
+    def work(rows: Codes, arrays: Arrays) -> Flags:
+        xp = arrays.namespace
+        log = channel_log(arrays, channel, Z[rows], values) + arrays.put(prior)[None, :]
         top = xp.amax(log, axis=1)
         chance = xp.exp(log - top[:, None])
-        out[block] = arrays.get(chance @ true_of / chance.sum(axis=1)[:, None])
-        done[block] = np.isfinite(arrays.get(top))  # where no value can have led to it, the nearest gets everything
+        out[rows] = arrays.get(chance @ arrays.put(holds) / chance.sum(axis=1)[:, None])
+        # Where no value can have led to it, the nearest gets everything.
+        return np.asarray(np.isfinite(arrays.get(top)))
 
     with np.errstate(invalid="ignore"):
-        in_blocks(arrays, len(Z), 48 * len(values), memory, work)
-    return np.flatnonzero(~done)
+        return left_by_device(len(Z), 48 * len(values), work)
 
 
 def _believed(properties: Sequence[Property], holds: Matrix, values: Matrix, group: Group, weights: Matrix) -> Matrix:
@@ -227,10 +208,7 @@ def posterior(values: ArrayLike, probabilities: ArrayLike | None, channel: Chann
     Bayes' rule, Eqs (4)-(6) of [principal-laplace], in logarithms. `probabilities` None: all values equally likely.
     Where no value can have led to z, the nearest one gets everything.
     """
-    x, seen = (
-        np.atleast_2d(np.asarray(values, dtype=np.float64).T).T,
-        np.atleast_2d(np.asarray(z, dtype=np.float64).T).T,
-    )
+    x, seen = (np.atleast_2d(np.asarray(part, dtype=np.float64).T).T for part in (values, z))
     log = channel.log_likelihood(seen, x)
     if probabilities is not None:
         with np.errstate(divide="ignore"):
@@ -239,22 +217,20 @@ def posterior(values: ArrayLike, probabilities: ArrayLike | None, channel: Chann
     none_fit = np.isnan(weights[:, 0])
     if none_fit.any():
         line = channel.line(x)
-        weights[none_fit] = _nearest_person(seen[none_fit], x @ line.gain.T + line.offset)
+        nearest = nearest_reported(seen[none_fit], x @ line.gain.T + line.offset)[1][:, 0]
+        weights[none_fit] = np.eye(len(x))[nearest]
     return weights
 
 
 def properties_of(known: Knowledge, parts: int) -> tuple[Property, ...]:
     """Quantile intervals of numeric columns, categories, and "is missing", in the order of the encoded columns."""
-    assert known.column_distributions is not None
-    found: list[Property] = []
+    found, distributions = list[Property](), there(known.column_distributions)
     for number, group in enumerate(known.encoding.groups):
         for slot in range(group.start, group.stop):
             if group.is_onehot or slot > group.start:
                 found.append(Property(known.encoding.names[slot], number, slot, 0.5, np.inf))
                 continue
-            edges = np.unique(
-                np.quantile(known.column_distributions[slot], np.arange(1, parts) / parts, method="lower")
-            )
+            edges = np.unique(np.quantile(distributions[slot], np.arange(1, parts) / parts, method="lower"))
             bounds = [-np.inf, *edges, np.inf]
             for part, (low, high) in enumerate(pairwise(bounds), start=1):
                 name = f"{known.encoding.names[slot]}: part {part} of {len(bounds) - 1}"
@@ -277,7 +253,3 @@ def _spacing(E: Matrix) -> float:
     nearest = squared.min(axis=1, initial=np.inf)
     finite = nearest[np.isfinite(nearest)]
     return float(np.sqrt(np.median(finite) / E.shape[1]) if len(finite) else 0.0) or 1e-3
-
-
-def _nearest_person(Z: Matrix, E: Matrix) -> Matrix:
-    return np.asarray(np.eye(len(E))[nearest_reported(Z, E)[1][:, 0]])

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Guess, Knowledge, MembershipScores
+from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Guess, Knowledge, MembershipScores, there
 from sfumato.attacks.like_people import released_classes
 from sfumato.attacks.likelihood import Suspects, Visit, embed, first_of_largest, visit_likelihoods
 from sfumato.attacks.observation import noise_weights
@@ -70,7 +70,6 @@ def visit_ratios(known: Knowledge, X: Matrix, labels: Codes | None, visit: Calla
 
     A block that does not fit a device is visited again in parts: `visit` keeps what it found when it is done with it.
     """
-    assert known.noise is not None
     others, other_labels = _others(known, X)
     everybody = Suspects.of(known, np.vstack([X, others]))
     classes = None
@@ -95,7 +94,7 @@ def visit_ratios(known: Knowledge, X: Matrix, labels: Codes | None, visit: Calla
         asked = possible[possible < len(X)]
         if len(asked):
             suspects = Suspects(*(part[possible] for part in everybody))
-            noise = known.noise.of_class(code)
+            noise = there(known.noise).of_class(code)
             visit_likelihoods(known, rows, suspects, noise, told[possible], explained(rows, asked))
 
 
@@ -103,8 +102,7 @@ def _others(known: Knowledge, X: Matrix) -> tuple[Matrix, Codes | None]:
     """People of the sample who are not among those asked about."""
     if known.sample is None or not len(known.sample):
         return X[:0], None
-    together = np.round(np.vstack([X, known.sample]), 9)
-    _, code = np.unique(together, axis=0, return_inverse=True)
+    _, code = np.unique(np.round(np.vstack([X, known.sample]), 9), axis=0, return_inverse=True)
     code = code.reshape(-1)
     kept = np.flatnonzero(~np.isin(code[len(X) :], code[: len(X)]))[:MOST_COMPARED]
     return known.sample[kept], None if known.sample_labels is None else known.sample_labels[kept]
@@ -116,6 +114,9 @@ def log_sum(log: Any, axis: int, xp: Any = np) -> Any:
     safe = xp.where(xp.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
         return (safe + xp.log(xp.exp(log - safe).sum(axis=axis, keepdims=True))).squeeze(axis)
+
+
+SAMPLE = frozenset({"sample", "sample_labels"})
 
 
 class Membership(Attack):
@@ -132,17 +133,14 @@ class Membership(Attack):
     risk = LINKABILITY
     reads_gaps = True
     knows = frozenset({"release", "candidates"})
-    helps = frozenset(
-        {"transform", "noise", "noise_covariance", "labels", "candidate_labels", "sample", "sample_labels", "guided"}
-    )
+    helps = frozenset({"transform", "noise", "noise_covariance", "labels", "candidate_labels", "guided"}) | SAMPLE
     statistic: Literal["best", "likelihood", "distance"] = parameter(
         Word(("best", "likelihood", "distance")), "What is compared.", default="best"
     )
 
     def guess(self, known: Knowledge) -> Guess:
         """A score per candidate, higher for people who seem to be in the table."""
-        assert known.candidates is not None
-        lawful = has_law(known, len(known.candidates), MOST_COMPARED)
+        lawful = has_law(known, len(there(known.candidates)), MOST_COMPARED)
         placed = known.guided is None  # where a person would lie in the release
         if lawful and (self.statistic == "likelihood" or not placed):
             return MembershipScores(log_likelihood_ratio(known), "likelihood")
@@ -156,21 +154,20 @@ class Membership(Attack):
 
 def nearness(known: Knowledge) -> Matrix:
     """Per candidate minus the distance of the nearest release row, every column in units of its noise."""
-    assert known.candidates is not None
     weights = noise_weights(known)
-    distance, _ = nearest_reported(embed(known, known.candidates) * weights, known.release * weights)
+    distance, _ = nearest_reported(embed(known, there(known.candidates)) * weights, known.release * weights)
     return -distance[:, 0]
 
 
 def log_likelihood_ratio(known: Knowledge) -> Matrix:
     """Per candidate the log of the mean over release rows of f(z | x) / f(z); impossible people share the lowest."""
-    assert known.candidates is not None
-    scores = np.full(len(known.candidates), -np.inf)
+    candidates = there(known.candidates)
+    scores = np.full(len(candidates), -np.inf)
 
     def visit(ratios: Ratios) -> None:
         scores[ratios.people] = np.logaddexp(scores[ratios.people], ratios.sums())
 
-    visit_ratios(known, known.candidates, known.candidate_labels, visit)
+    visit_ratios(known, candidates, known.candidate_labels, visit)
     scores -= np.log(len(known.release))
     possible = np.isfinite(scores)
     floor = scores[possible].min() - 1.0 if possible.any() else 0.0
