@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -86,111 +85,86 @@ RIDGE = 1e-6
 """Of the mean square of every feature: so little that a map without noise is inverted exactly."""
 
 
-@dataclass(frozen=True)
+Guesses = Callable[[int, int], tuple[Matrix, Matrix]]
+
+
 class Learned:
     """A line and a forest, and what is usual beside every released label."""
 
-    groups: Sequence[Group]
-    pairs: Pairs
-    columnwise: bool
-    filled: Matrix
-    gaps: bool
-    centre: Matrix
-    scale: Matrix
-    weights: Matrix
-    forest: Any
-    leaves: Codes
-    starts: Codes
-
-    @classmethod
-    def of(cls, pairs: Pairs, groups: Sequence[Group], columnwise: bool, gaps: bool, trees: int) -> Learned:
+    def __init__(self, pairs: Pairs, known: Knowledge, gaps: bool, trees: int) -> None:
         from sklearn.ensemble import ExtraTreesRegressor
 
+        self.pairs, self.known, self.gaps = pairs, known, gaps
         there = ~np.isnan(pairs.Z)
-        filled = np.where(there, pairs.Z, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
-        F = _features(pairs.Z, pairs.labels, filled, gaps, _codes(pairs.labels))
-        centre, scale = F.mean(axis=0), F.std(axis=0)
-        scale = np.where(scale > 1e-12, scale, 1.0)
-        S = np.column_stack([(F - centre) / scale, np.ones(len(F))])
-        weights = np.linalg.solve(S.T @ S + RIDGE * len(S) * np.eye(S.shape[1]), S.T @ pairs.X)
-        seen, directions = np.hstack([F, S @ weights]), pairs.X
+        self.filled = np.where(there, pairs.Z, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+        F = self._features(pairs.Z, pairs.labels)
+        scale = F.std(axis=0)
+        self.centre, self.scale = F.mean(axis=0), np.where(scale > 1e-12, scale, 1.0)
+        S = np.column_stack([(F - self.centre) / self.scale, np.ones(len(F))])
+        self.weights = np.linalg.solve(S.T @ S + RIDGE * len(S) * np.eye(S.shape[1]), S.T @ pairs.X)
+        seen, directions = np.hstack([F, S @ self.weights]), pairs.X
         if directions.shape[1] > MOST_TRIED:  # leaves are to hold principal components alike
             centred = directions - directions.mean(axis=0)
             directions = centred @ np.linalg.eigh(centred.T @ centred)[1][:, -MOST_TRIED:]
-        grown = ExtraTreesRegressor(
+        self.forest = ExtraTreesRegressor(
             n_estimators=trees,
             min_samples_leaf=LEAST_IN_LEAF,
             max_features=min(MOST_TRIED, seen.shape[1]),
             random_state=0,
             n_jobs=1,
         ).fit(seen, directions)
-        starts = np.concatenate([[0], np.cumsum([tree.tree_.node_count for tree in grown.estimators_])])
-        leaves = grown.apply(seen) + starts[:-1]
-        return cls(groups, pairs, columnwise, filled, gaps, centre, scale, weights, grown, leaves, starts)
+        self.starts = np.concatenate([[0], np.cumsum([tree.tree_.node_count for tree in self.forest.estimators_])])
+        self.leaves = self.forest.apply(seen) + self.starts[:-1]
 
-    def reading(self, Z: Matrix, labels: Codes | None) -> Seen:
-        """Ready to guess what is behind these rows."""
-        F = _features(Z, labels, self.filled, self.gaps, _codes(self.pairs.labels))
+    def _features(self, Z: Matrix, labels: Codes | None) -> Matrix:
+        """Released cells, which of them are not reported, and the label."""
+        there, codes = ~np.isnan(Z), _codes(self.pairs.labels)
+        parts = [np.where(there, Z, self.filled)]
+        if self.gaps:
+            parts.append((~there).astype(np.float64))
+        if len(codes) and labels is not None:
+            parts.append((labels[:, None] == codes).astype(np.float64))
+        return np.hstack(parts)
+
+    def reading(self, Z: Matrix, labels: Codes | None) -> Guesses:
+        """Of these rows, by the number of a column and a way: the guess that is best for the score, and the mean."""
+        F = self._features(Z, labels)
         line = np.column_stack([(F - self.centre) / self.scale, np.ones(len(F))]) @ self.weights
         nodes, width = self.forest.apply(np.hstack([F, line])) + self.starts[:-1], int(self.starts[-1])
         sizes = np.maximum(np.bincount(self.leaves.ravel(), minlength=width), 1) * len(self.forest.estimators_)
-        return Seen(self, Z, labels, line, _ones(nodes, width), _ones(self.leaves, width).T.tocsr(), sizes)
+        at, reached = _ones(nodes, width), _ones(self.leaves, width).T.tocsr()
 
+        def guess(number: int, way: int) -> tuple[Matrix, Matrix]:
+            group = self.known.encoding.groups[number]
+            if way in (RELEASED, LINE):
+                mean = line[:, group.slice]
+                if way == RELEASED and self.known.columnwise:
+                    mean = np.where(np.isnan(Z), self.filled, Z)[:, group.slice]
+                return _settled(group, into_domain(mean)), into_domain(mean)
+            support = Support.of_group(group)
+            places = support.places(self.pairs.X[:, group.slice])
+            belief = self._usual(places, len(support.values), labels, len(Z))
+            if way == FOREST:
+                truth = np.zeros((len(places), len(support.values)), dtype=np.float32)
+                truth[np.arange(len(places)), places] = 1.0
+                spread = np.asarray(reached @ truth) / sizes[:, None]
+                belief = np.asarray(at @ spread.astype(np.float32), dtype=np.float64)
+            return best_guess(belief, support, group, self.known.tolerance)[0], np.asarray(belief @ support.values)
 
-@dataclass(frozen=True)
-class Seen:
-    """Released rows as the line and the forest see them; `sizes` of the leaves, times the trees."""
+        return guess
 
-    learned: Learned
-    Z: Matrix
-    labels: Codes | None
-    line: Matrix
-    at: sparse.csr_matrix
-    reached: sparse.csr_matrix
-    sizes: Codes
-
-    def guess(self, number: int, way: int, tolerance: float) -> tuple[Matrix, Matrix]:
-        """Of one column the guess that is best for the score, and the mean."""
-        group = self.learned.groups[number]
-        if way in (RELEASED, LINE):
-            mean = self.line[:, group.slice]
-            if way == RELEASED and self.learned.columnwise:
-                mean = np.where(np.isnan(self.Z), self.learned.filled, self.Z)[:, group.slice]
-            return _settled(group, into_domain(mean)), into_domain(mean)
-        support = Support.of_group(group)
-        places = support.places(self.learned.pairs.X[:, group.slice])
-        belief = self._usual(places, len(support.values))
-        if way == FOREST:
-            truth = np.zeros((len(places), len(support.values)), dtype=np.float32)
-            truth[np.arange(len(places)), places] = 1.0
-            spread = np.asarray(self.reached @ truth) / self.sizes[:, None]
-            belief = np.asarray(self.at @ spread.astype(np.float32), dtype=np.float64)
-        return best_guess(belief, support, group, tolerance)[0], np.asarray(belief @ support.values)
-
-    def _usual(self, places: Codes, count: int) -> Matrix:
+    def _usual(self, places: Codes, count: int, labels: Codes | None, rows: int) -> Matrix:
         """How a column is spread beside each released label; of all people where there is none."""
-        belief = np.tile(np.bincount(places, minlength=count) / len(places), (len(self.Z), 1))
-        labels = self.learned.pairs.labels
-        if labels is not None and self.labels is not None:
-            for code in _codes(labels).tolist():
-                mine = places[labels == code]
-                belief[self.labels == code] = np.bincount(mine, minlength=count) / len(mine)
+        belief, told = np.tile(np.bincount(places, minlength=count) / len(places), (rows, 1)), self.pairs.labels
+        if told is not None and labels is not None:
+            for code in _codes(told).tolist():
+                mine = places[told == code]
+                belief[labels == code] = np.bincount(mine, minlength=count) / len(mine)
         return belief
 
 
 def _codes(labels: Codes | None) -> Codes:
     return np.empty(0, dtype=np.int64) if labels is None else np.unique(labels)
-
-
-def _features(Z: Matrix, labels: Codes | None, filled: Matrix, gaps: bool, codes: Codes) -> Matrix:
-    """Released cells, which of them are not reported, and the label."""
-    there = ~np.isnan(Z)
-    parts = [np.where(there, Z, filled)]
-    if gaps:
-        parts.append((~there).astype(np.float64))
-    if len(codes) and labels is not None:
-        parts.append((labels[:, None] == codes).astype(np.float64))
-    return np.hstack(parts)
 
 
 def _ones(columns: Codes, width: int) -> sparse.csr_matrix:
@@ -243,16 +217,16 @@ class LearnedInversion(Attack):
         ways = self._chosen(known, pairs, rng)
         # A forest that no column is guessed by need not be grown again from all pairs.
         trees = self.trees if (ways == FOREST).any() else 1
-        seen = self._learned(known, pairs, trees).reading(known.release, known.labels)
+        guess = self._learned(known, pairs, trees).reading(known.release, known.labels)
         out, mean = (np.empty((len(known.release), known.encoding.width)) for _ in range(2))
         for number, group in enumerate(known.encoding.groups):
-            out[:, group.slice], mean[:, group.slice] = seen.guess(number, int(ways[number]), known.tolerance)
+            out[:, group.slice], mean[:, group.slice] = guess(number, int(ways[number]))
         details = {f"columns_{way}": float((ways == place).sum()) for place, way in enumerate(WAYS)}
         return Values(mean, details={"simulated_people": float(len(there(known.sample))), **details}, aimed=out)
 
     def _learned(self, known: Knowledge, pairs: Pairs, trees: int) -> Learned:
         gaps = bool(np.isnan(known.release).any() or np.isnan(pairs.Z).any())
-        return Learned.of(pairs, known.encoding.groups, known.columnwise, gaps, trees)
+        return Learned(pairs, known, gaps, trees)
 
     def _chosen(self, known: Knowledge, pairs: Pairs, rng: np.random.Generator) -> Codes:
         """The way in which each column is guessed."""
@@ -262,11 +236,11 @@ class LearnedInversion(Attack):
         right = np.zeros((len(groups), len(WAYS)))
         for mine in (half, ~half):
             held, others = pairs.take(mine), pairs.take(~mine)
-            seen = self._learned(known, others, self.trees).reading(held.Z, held.labels)
+            guess = self._learned(known, others, self.trees).reading(held.Z, held.labels)
             for number, group in enumerate(groups):
                 for way in range(len(WAYS)):
-                    guess, _ = seen.guess(number, way, known.tolerance)
-                    right[number, way] += learned(held.X[:, group.slice], guess, group, known.tolerance).sum()
+                    found, truth = guess(number, way)[0], held.X[:, group.slice]
+                    right[number, way] += learned(truth, found, group, known.tolerance).sum()
         right /= len(pairs.X)
         usual, best = right[:, USUAL], right[:, TRUSTED].max(axis=1)
         error = np.sqrt(usual * (1.0 - usual) / len(people))
