@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -219,38 +219,22 @@ def draw_laplace(channels: Sequence[Additive], Z: Matrix, rng: np.random.Generat
     Noise is drawn column by column within tiles of rows that stay in the cache. The tiles depend on the number of
     columns alone, so the same rows meet the same noise however they lie in memory.
     """
-    step = max(1, TILE // max(1, Z.shape[1]))
-    add = _on_grid(channels, rng) if channels[0].grid else _in_floats(channels, rng)
+    step, exact = max(1, TILE // max(1, Z.shape[1])), bool(channels[0].grid)
+    ends = np.array([channel.ends if exact else channel.interval for channel in channels])
+    low, high = ends[:, :1], ends[:, 1:]
+    scale = np.array([[channel.grid if exact else 1.0 / channel.steepness] for channel in channels])
     for start in range(0, len(Z), step):
-        add(Z[start : start + step].T)
+        columns = Z[start : start + step].T
+        if exact:
+            steps = columns / scale
+            np.rint(steps, out=steps)
+            np.clip(steps, low, high, out=steps)
+            whole = discrete_laplace(rng, channels[0].bits, columns.shape)
+            whole += steps.astype(np.int64)
+            np.multiply(whole, scale, out=columns)
+        else:
+            noise = standard_laplace(rng, columns.shape)
+            noise *= scale
+            np.clip(columns, low, high, out=columns)
+            columns += noise
     return Z
-
-
-def _in_floats(channels: Sequence[Additive], rng: np.random.Generator) -> Callable[[Matrix], None]:
-    ends = np.array([channel.interval for channel in channels])
-    low, high = ends[:, :1], ends[:, 1:]
-    scale = np.array([[1.0 / channel.steepness] for channel in channels])
-
-    def add(columns: Matrix) -> None:
-        noise = standard_laplace(rng, columns.shape)
-        noise *= scale
-        np.clip(columns, low, high, out=columns)
-        columns += noise
-
-    return add
-
-
-def _on_grid(channels: Sequence[Additive], rng: np.random.Generator) -> Callable[[Matrix], None]:
-    bits, grid = channels[0].bits, np.array([[channel.grid] for channel in channels])
-    ends = np.array([channel.ends for channel in channels])
-    low, high = ends[:, :1], ends[:, 1:]
-
-    def add(columns: Matrix) -> None:
-        steps = columns / grid
-        np.rint(steps, out=steps)
-        np.clip(steps, low, high, out=steps)
-        whole = discrete_laplace(rng, bits, columns.shape)
-        whole += steps.astype(np.int64)
-        np.multiply(whole, grid, out=columns)
-
-    return add

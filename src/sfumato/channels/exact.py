@@ -225,25 +225,19 @@ class Carried(Channel):
 
     def line(self, values: Matrix) -> Line:
         u, noise = values[:, 0], self.noise
-        if noise.operator.name != "multiplicative" and len(u) > _VALUES:
-            u = np.quantile(u, (np.arange(_VALUES) + 0.5) / _VALUES)
-        mean, variance = self._moments(u)
+        if noise.operator.name == "multiplicative":
+            mean, variance = noise.slope * self.raw(u), self.law.variance * self.raw(u) ** 2
+        else:  # no closed form: by the midpoint rule over the noise
+            u = np.quantile(u, (np.arange(_VALUES) + 0.5) / _VALUES) if len(u) > _VALUES else u
+            e = self.law.ppf((np.arange(_NODES) + 0.5) / _NODES)
+            z = noise.operator.forward(e[:, None], self.raw(u)[None, :])
+            mean, variance = z.mean(axis=0), z.var(axis=0)
+        mean, variance = (mean - self.low) / self.range, variance / self.range**2
         centre, spread = float(u.mean()), float(u.var())
         slope = float(np.mean((u - centre) * mean)) / spread if spread > 1e-12 else noise.slope
         left = float(variance.mean()) + float(mean.var()) - slope**2 * spread
         offset = float(mean.mean()) - slope * centre
         return Line(np.array([[slope]]), np.array([offset]), np.array([[max(left, 0.0)]]))
-
-    def _moments(self, u: Matrix) -> tuple[Matrix, Matrix]:
-        """Mean and variance of z given u; by the midpoint rule over the noise where there is no closed form."""
-        x, law, noise = self.raw(u), self.law, self.noise
-        if noise.operator.name == "multiplicative":
-            mean, variance = noise.slope * x, law.variance * x**2
-        else:
-            e = law.ppf((np.arange(_NODES) + 0.5) / _NODES)
-            z = noise.operator.forward(e[:, None], x[None, :])
-            mean, variance = z.mean(axis=0), z.var(axis=0)
-        return np.asarray((mean - self.low) / self.range), np.asarray(variance / self.range**2)
 
     def possible(self, z: Matrix) -> tuple[Matrix, Matrix]:
         """To a 2000th of the range, on the safe side; all of it where no value can have become z."""
@@ -324,11 +318,6 @@ class Apart(NamedTuple):
     root: Matrix
     source: Law
     channels: tuple[Channel, ...]
-
-    @property
-    def log_volume(self) -> float:
-        """log |det B|: a density of B^-1 z is so much larger than that of z, in logarithms."""
-        return float(np.linalg.slogdet(self.root)[1])
 
     def white(self, Z: Matrix) -> Matrix:
         """Rows in the coordinates in which noise is independent; other columns stay as they are."""

@@ -53,24 +53,20 @@ def cosines(components: int, width: int) -> Matrix:
 
     Cosines come from integer arithmetic: libraries differ in the last digit, and a digit would make another space.
     """
-    turns = np.outer(np.arange(components), 2 * np.arange(width) + 1) % (4 * width)
-    rows = math.sqrt(2 / width) * _cosine_table(width)[np.minimum(turns, 4 * width - turns)]
-    rows[:1] = math.sqrt(1 / width)
-    return np.asarray(rows)
-
-
-def _cosine_table(width: int) -> Matrix:
-    """cos(pi m / (2 d)) for m = 0 .. 2 d, by cos((m+1) t) = 2 cos t cos(m t) - cos((m-1) t) with 160 bits."""
+    # cos(pi m / (2 d)) for m = 0 .. 2 d, by cos((m+1) t) = 2 cos t cos(m t) - cos((m-1) t) with 160 bits
     one = 1 << _BITS
     angle = _PI // (2 * width)
     term = first = one
     for step in range(2, 80, 2):  # Taylor: the angle is below 1.6, and 1.6^80 / 80! below 2^-160
         term = -((term * angle * angle) >> (2 * _BITS)) // ((step - 1) * step)
         first += term
-    found = [one, first]
+    table = [one, first]
     for _ in range(2 * width - 1):
-        found.append(((2 * first * found[-1]) >> _BITS) - found[-2])
-    return np.array([value / one for value in found])
+        table.append(((2 * first * table[-1]) >> _BITS) - table[-2])
+    turns = np.outer(np.arange(components), 2 * np.arange(width) + 1) % (4 * width)
+    rows = math.sqrt(2 / width) * np.array([value / one for value in table])[np.minimum(turns, 4 * width - turns)]
+    rows[:1] = math.sqrt(1 / width)
+    return np.asarray(rows)
 
 
 def wavelets(components: int, width: int) -> Matrix:
@@ -301,12 +297,11 @@ class Affine(Map):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        variances = None if self.variances is None else self.variances.tolist()
         return {
             "kind": self.kind,
             "matrix": self.matrix.tolist(),
             "offset": self.offset.tolist(),
-            "variances": variances,
+            "variances": None if self.variances is None else self.variances.tolist(),
             "reason": self.reason,
             **({} if self.estimated is None else {"estimated": self.estimated.to_dict()}),
         }
@@ -448,21 +443,19 @@ def read_map(transform: Mapping[str, Any], encoding: Encoding, components: int) 
         shaped = matrix.ndim == 2 and matrix.shape == (components, encoding.width) and offset.shape == (components,)
         if not shaped or not np.isfinite(matrix).all() or not np.isfinite(offset).all():
             raise CardError("The card's transform does not fit its columns: it was edited or is damaged.")
-        variances = None if variances is None else np.array(variances)
-        return Affine(matrix, offset, variances, _reason(transform), _estimated(transform))
+        variances, stated = None if variances is None else np.array(variances), transform.get("estimated")
+        try:
+            estimated = None if stated is None else NoisyMoments.from_dict(stated)
+        except (TypeError, ValueError):
+            raise CardError(
+                "The card says that its basis was estimated in a way that cannot be: it was edited."
+            ) from None
+        return Affine(matrix, offset, variances, _reason(transform), estimated)
     if kind == Guided.kind:
         if components != encoding.width or not all(group.is_onehot for group in encoding.groups):
             raise CardError("The card's guidance does not fit its columns: it was edited or is damaged.")
         return Guided(decode_matrix(transform["guidance"], encoding.width, transform["k"]), _reason(transform))
     return Secret(transform["commitment"], components, bool(transform.get("orthogonal", False)))
-
-
-def _estimated(transform: Mapping[str, Any]) -> NoisyMoments | None:
-    stated = transform.get("estimated")
-    try:
-        return None if stated is None else NoisyMoments.from_dict(stated)
-    except (TypeError, ValueError):
-        raise CardError("The card says that its basis was estimated in a way that cannot be: it was edited.") from None
 
 
 def _reason(transform: Mapping[str, Any]) -> str | None:

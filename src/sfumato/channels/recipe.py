@@ -26,7 +26,6 @@ from sfumato.channels.base import (
     Channel,
     Epsilons,
     Line,
-    Reached,
 )
 from sfumato.channels.exact import apart
 from sfumato.channels.maps import NOTHING, Identity, Map, carried_groups, places, read_map
@@ -150,13 +149,8 @@ class Recipe:
     @cached_property
     def left_out(self) -> frozenset[str]:
         """Names of the written columns that not every row reports."""
-        if not any(channel.leaves_out for channel in self.channels):
-            return frozenset()
-        if not self.is_columnwise:
-            places = zip(self.places, self.channels, strict=True)
-            found = [slot for place, one in places if one.leaves_out for slot in range(place.start, place.stop)]
-            return frozenset(self.names()[slot] for slot in found)
-        return frozenset(g.column.name for one, groups in self.of_columns() if one.leaves_out for g in groups)
+        names, told = self.names_of_slots(), zip(self.places, self.channels, strict=True)
+        return frozenset(name for place, one in told if one.leaves_out for name in names[place])
 
     def check_writable(self) -> None:
         """Refuse a table in which an empty cell would mean two things: that it is missing, or that it is left out."""
@@ -183,8 +177,9 @@ class Recipe:
             if not (
                 channel.leaves_out and bool((gap == odd).all()) and bool((gap.all(axis=1) == gap.any(axis=1)).all())
             ):
+                name = self.names_of_slots()[place.start]
                 raise TableError(
-                    f"The release has cells without a value in its column {self._name_at(place.start)!r}, and its "
+                    f"The release has cells without a value in its column {name!r}, and its "
                     "channels do not say that cells can be left out there. They cannot be trusted, so the rows are "
                     "refused. A mechanism that leaves cells out says so with a Sampled channel."
                 )
@@ -195,11 +190,6 @@ class Recipe:
         if self.reports is not None:
             check_counts(self.places, self.channels, self.reports, Z)
         self.map.check_rows(self.channels, Z)
-
-    def _name_at(self, slot: int) -> str:
-        if not self.is_columnwise:
-            return self.names()[slot]
-        return next(group.column.name for group in self.encoding.groups if group.start <= slot < group.stop)
 
     def knowing(self, operator: Operator) -> Recipe:
         """The same with the owner's own operator put back, which a card cannot state."""
@@ -249,18 +239,14 @@ class Recipe:
         if self.rows != "perturbed" or self.by_class:
             return NOTHING
         found = self.map.epsilons(self.channels, self.encoding)
-        return found if self.reports is None else found._replace(record=min(found.record, self._of_reported()))
-
-    def _of_reported(self) -> float:
-        """Of the columns that every row reports, and of those among the others that tell most.
-
-        Which columns a row reports says nothing of it. Given the set, its columns are independent.
-        """
-        if not self.is_columnwise or self.reports is None:
-            return math.inf
+        if self.reports is None or not self.is_columnwise:
+            return found
+        # Of the columns that every row reports, and of those among the others that tell most. Which columns a row
+        # reports says nothing of it. Given the set, its columns are independent.
         told = [(one.leaves_out, one.epsilons(groups).record) for one, groups in self.of_columns()]
         chosen = heapq.nlargest(self.reports, (epsilon for sampled, epsilon in told if sampled))
-        return math.fsum([*(epsilon for sampled, epsilon in told if not sampled), *chosen])
+        reported = math.fsum([*(epsilon for sampled, epsilon in told if not sampled), *chosen])
+        return found._replace(record=min(found.record, reported))
 
     def in_the_way(self) -> list[str]:
         """What the map may have learned from the rows, as long as no reason says that it is public."""
@@ -273,6 +259,12 @@ class Recipe:
         if self.is_columnwise:
             return [group.column.name for group in self.encoding.groups]
         return [f"c{place:03d}" for place in range(self.width)]
+
+    def names_of_slots(self) -> list[str]:
+        """Of every column of the release matrix the written column behind it."""
+        if not self.is_columnwise:
+            return self.names()
+        return [group.column.name for group in self.encoding.groups for _ in range(group.width)]
 
     def to_dict(self) -> dict[str, Any]:
         """`channels` and `rows` of a card; its `transform` is the map's own."""
@@ -293,15 +285,20 @@ class Recipe:
     @classmethod
     def from_dict(cls, found: Mapping[str, Any], transform: Mapping[str, Any], encoding: Encoding) -> Recipe:
         """The inverse of `to_dict`."""
-        channels = _read(found["channels"])
+        channels = tuple(map(Channel.from_dict, found["channels"]))
         width = sum(channel.width for channel in channels)
         try:
-            by_class = {int(code): _read(some) for code, some in found.get("channels_by_class", {}).items()}
+            stated = found.get("channels_by_class", {}).items()
+            by_class = {int(code): tuple(map(Channel.from_dict, some)) for code, some in stated}
         except ValueError:
             raise CardError("The card names a class without a code: it was edited or is damaged.") from None
         if any([one.width for one in some] != [one.width for one in channels] for some in by_class.values()):
             raise CardError("The card's classes have different columns: it was edited or is damaged.")
-        reports = _reports(found["reports"], channels, by_class) if "reports" in found else None
+        reports: int | None = A_COUNT.read(found["reports"]) if "reports" in found else None
+        if reports is not None:
+            open_to = [one.reported for one in channels if one.leaves_out]
+            if by_class or reports >= len(open_to) or not rates_fit(open_to, reports):
+                raise CardError("How many columns a row of the card reports does not fit: it was edited or is damaged.")
         staged = transform["kind"] == Staged.kind
         made_of = Staged.from_dict(transform, encoding, channels) if staged else read_map(transform, encoding, width)
         measured, delta = _measured(found), float(found.get("delta", 0.0))
@@ -349,19 +346,6 @@ def _measured(found: Mapping[str, Any]) -> tuple[Measurement, ...]:
     return measured
 
 
-def _reports(found: Any, channels: Sequence[Channel], by_class: Mapping[int, Any]) -> int:
-    """How many columns every row reports."""
-    reports: int = A_COUNT.read(found)
-    open_to = [one.reported for one in channels if one.leaves_out]
-    if by_class or reports >= len(open_to) or not rates_fit(open_to, reports):
-        raise CardError("How many columns a row of the card reports does not fit: it was edited or is damaged.")
-    return reports
-
-
-def _read(found: Sequence[Mapping[str, Any]]) -> tuple[Channel, ...]:
-    return tuple(map(Channel.from_dict, found))
-
-
 # How far out a released cell can lie: what the stated channels could have made of any value of the domain.
 #
 # What lies further out than that was not made by the mechanism, or by a chance of at most `FALSE_ALARMS` for all cells
@@ -406,14 +390,12 @@ class Reach:
                 found = channel.reach(float(low[column]), float(high[column]), chance)
                 ends[column], checked[column] = found[:2], found.bounded
         if recipe.is_columnwise:
-            names = tuple(group.column.name for group in recipe.encoding.groups for _ in range(group.width))
             for group in recipe.encoding.groups:
                 ends[group.start] = _rounded(ends[group.start], group)
         else:
-            names = tuple(recipe.names())
             ends += np.outer(ROUNDING * (ends[:, 1] - ends[:, 0] + 1.0), [-1.0, 1.0])
         bits = all(isinstance(channel, Bit) for channel in recipe.channels)
-        return cls(ends[:, 0], ends[:, 1], names, checked, left_out, bits)
+        return cls(ends[:, 0], ends[:, 1], tuple(recipe.names_of_slots()), checked, left_out, bits)
 
     def outside(self, matrix: Matrix) -> list[tuple[int, str]]:
         """Row numbers, from 0, and columns of cells that this noise cannot have made."""
@@ -431,6 +413,3 @@ def _rounded(span: Matrix, group: Group) -> tuple[float, float]:
     doubles = 8 * float(np.spacing(max(abs(low), abs(high)))) + (0.0 if group.column.kind == "numeric" else 0.5)
     slack = ROUNDING * (span[1] - span[0]) + doubles / (high - low)
     return float(span[0] - slack), float(span[1] + slack)
-
-
-__all__ = ["FALSE_ALARMS", "Reach", "Reached"]

@@ -221,34 +221,23 @@ class HidesMissing(Around):
     def line(self, values: Matrix) -> Line:
         """The indicator is always 0. A number that is missing lies at the middle of the range, as any value does on
         average; a category that is missing adds the same to every slot."""
-        missing = values[:, -1] > 0.5 if len(values) > 1 else np.zeros(len(values), dtype=bool)
-        share = float(values[:, -1].mean())
-        present = values[~missing, :-1] if (~missing).any() else values[:, :-1]
         if self.numbers:
-            return self._number_line(present, share)
-        return self._category_line(values.mean(axis=0))
-
-    def _number_line(self, present: Matrix, share: float) -> Line:
-        one = self.inner.line(present)
-        low, high, _ = self.inner.reach(0.0, 1.0, 0.0)
-        spread = (1.0 - share) * one.covariance[0, 0] + share * (high - low) ** 2 / 12.0
-        spread = 0.0 if self.inner.is_exact else spread  # a constant
-        gain, cov = np.zeros((2, 2)), np.zeros((2, 2))
-        gain[0, 0], cov[0, 0] = one.gain[0, 0], spread
-        return Line(gain, np.array([one.offset[0], 0.0]), cov)
-
-    def _category_line(self, mu: Matrix) -> Line:
-        """P = c + G x exactly, where x is a unit vector, so that E(x x') = diag(mu)."""
-        k = self.inner.width
+            missing = values[:, -1] > 0.5 if len(values) > 1 else np.zeros(len(values), dtype=bool)
+            share, (low, high, _) = float(values[:, -1].mean()), self.inner.reach(0.0, 1.0, 0.0)
+            one = self.inner.line(values[~missing, :-1] if (~missing).any() else values[:, :-1])
+            spread = (1.0 - share) * one.covariance[0, 0] + share * (high - low) ** 2 / 12.0
+            spread = 0.0 if self.inner.is_exact else spread  # a constant
+            return Line(np.diag([one.gain[0, 0], 0.0]), np.array([one.offset[0], 0.0]), np.diag([spread, 0.0]))
+        # P = c + G x exactly, where x is a unit vector, so that E(x x') = diag(mu).
+        k, mu = self.inner.width, values.mean(axis=0)
         told = np.exp(self.inner.log_likelihood(np.eye(k), np.eye(k)))
         floor = float(told[0, 1]) if k > 1 else 0.0
         gain, offset = np.zeros((k + 1, k + 1)), np.append(np.full(k, floor), 0.0)
         gain[:k, :k] = told - floor
         gain[:k, k] = 1.0 / k - floor
-        mean = offset + gain @ mu
         both = np.outer(offset, gain @ mu)
         second = np.outer(offset, offset) + both + both.T + gain @ np.diag(mu) @ gain.T
-        return Line(gain, offset, np.diag(mean) - second)
+        return Line(gain, offset, np.diag(offset + gain @ mu) - second)
 
     def possible(self, z: Matrix) -> tuple[Matrix, Matrix]:
         return np.zeros(z.shape), np.ones(z.shape)  # it may always have been missing
@@ -258,11 +247,16 @@ class HidesMissing(Around):
 
     def chances(self, edges: Floats, x: Matrix, share: float = 1.0) -> Matrix:
         found = self.inner.chances(edges, x[:, :-1], share)
-        low, high, _ = self.inner.reach(0.0, 1.0, 0.0)
-        even = np.diff(np.clip((edges - low) / (high - low), 0.0, 1.0), prepend=0.0, append=1.0)
-        anything = even if self.inner.numbers else np.full(len(found), 1.0 / len(found))
+        anything = np.full(len(found), 1.0 / len(found))
+        if self.inner.numbers:
+            anything = np.diff(self._even(edges), prepend=0.0, append=1.0)
         found[:, x[:, -1] > 0.5] = anything[:, None]
         return found
+
+    def _even(self, edges: Floats) -> Floats:
+        """The share of the range below each edge."""
+        low, high, _ = self.inner.reach(0.0, 1.0, 0.0)
+        return np.clip((edges - low) / (high - low), 0.0, 1.0)
 
     @property
     def least_share(self) -> float:
@@ -271,8 +265,7 @@ class HidesMissing(Around):
 
     def transition(self, edges: Floats, x: Matrix) -> Matrix:
         found = self.inner.transition(edges, x[:, :-1])
-        low, high, _ = self.inner.reach(0.0, 1.0, 0.0)
-        found[:, x[:, -1] > 0.5] = np.diff(np.clip((edges - low) / (high - low), 0.0, 1.0))[:, None]
+        found[:, x[:, -1] > 0.5] = np.diff(self._even(edges))[:, None]
         return found
 
     def epsilons(self, groups: Sequence[Group]) -> Epsilons:
@@ -335,14 +328,12 @@ class OrMissing(Around):
         """A cell that is reported missing tells nothing of the number."""
         empty = z[:, 1] > 0.5
         told = self.response.log_likelihood(_slots(z[:, 1]), _slots(x[:, 1]))
-        told[~empty] += self._shown(z[~empty, :1], x)
-        return told
-
-    def _shown(self, z: Matrix, x: Matrix) -> Matrix:
-        found = self.inner.log_likelihood(z, x[:, :1])
+        shown = self.inner.log_likelihood(z[~empty, :1], x[:, :1])
         if self.anywhere:
-            found[:, x[:, 1] > 0.5] = np.where((z >= 0) & (z <= 1), 0.0, -np.inf)
-        return found
+            inside = (z[~empty, :1] >= 0) & (z[~empty, :1] <= 1)
+            shown[:, x[:, 1] > 0.5] = np.where(inside, 0.0, -np.inf)
+        told[~empty] += shown
+        return told
 
     def sorted_by(self, z: Matrix) -> Floats:
         return self.inner.sorted_by(z[:, :1])

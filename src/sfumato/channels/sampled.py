@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.channels.base import Around, Channel, OnLine, passes_on
 from sfumato.channels.maps import places
-from sfumato.core.array_types import Flags, Floats, Matrix
+from sfumato.core.array_types import Flags, Matrix
 from sfumato.core.errors import TableError
 from sfumato.table import Group
 
@@ -78,39 +78,28 @@ def rates_fit(rates: Sequence[float], wanted: float) -> bool:
 def choose(rows: int, rates: Sequence[float], wanted: int, rng: np.random.Generator) -> Flags:
     """For every row a set of `wanted` columns, each column with its rate (rows x columns); nothing is read of the rows.
 
-    The rates add up to `wanted`. Where they are all the same, each set is as likely.
+    The rates add up to `wanted`. Where they are all the same, each set is as likely, by Floyd's algorithm: for
+    j = columns - wanted, ... a place t of 0 .. j is taken, or j where t was taken before. Else by systematic sampling:
+    rates are laid end to end on a line, in an order that every row draws anew. Marks lie 1 apart, the first one at
+    random; a column is chosen where a mark falls on it [Madow 1949].
     """
     if max(rates) - min(rates) < 1e-12:
-        return _any_set(rows, len(rates), wanted, rng)
+        any_set, every = np.zeros((len(rates), rows), dtype=np.bool_), np.arange(rows)
+        for last in range(len(rates) - wanted, len(rates)):
+            place = rng.integers(0, last + 1, size=rows)
+            any_set[np.where(any_set[place, every], last, place), every] = True
+        return any_set.T
     chances = np.asarray(rates)
     chosen = np.tile(chances >= CERTAIN, (rows, 1))
     if (open_to := np.flatnonzero(chances < CERTAIN)).size:
-        chosen[:, open_to] = _by_rates(rows, chances[open_to], wanted - (len(chances) - len(open_to)), rng)
+        order = np.argsort(rng.random((rows, len(open_to))), axis=1)
+        ends = np.cumsum(chances[open_to][order], axis=1)
+        ends[:, -1] = wanted - (len(chances) - len(open_to))  # but for rounding it is
+        hit = np.diff(np.ceil(ends - rng.random((rows, 1))), axis=1, prepend=0.0) > 0
+        some = np.empty_like(hit)
+        np.put_along_axis(some, order, hit, axis=1)
+        chosen[:, open_to] = some
     return chosen
-
-
-def _by_rates(rows: int, rates: Floats, wanted: int, rng: np.random.Generator) -> Flags:
-    """Systematic sampling: rates are laid end to end on a line of length `wanted`, in an order that every row draws
-    anew. Marks lie 1 apart, the first one at random; a column is chosen where a mark falls on it [Madow 1949]."""
-    order = np.argsort(rng.random((rows, len(rates))), axis=1)
-    ends = np.cumsum(rates[order], axis=1)
-    ends[:, -1] = wanted  # but for rounding it is
-    marks = np.ceil(ends - rng.random((rows, 1)))
-    hit = np.diff(marks, axis=1, prepend=0.0) > 0
-    chosen = np.empty_like(hit)
-    np.put_along_axis(chosen, order, hit, axis=1)
-    return chosen
-
-
-def _any_set(rows: int, columns: int, wanted: int, rng: np.random.Generator) -> Flags:
-    """Floyd's algorithm: for j = columns - wanted, ... a place t of 0 .. j is taken, or j where t was taken before."""
-    chosen = np.zeros((columns, rows), dtype=np.bool_)
-    every = np.arange(rows)
-    for last in range(columns - wanted, columns):
-        place = rng.integers(0, last + 1, size=rows)
-        place = np.where(chosen[place, every], last, place)
-        chosen[place, every] = True
-    return chosen.T
 
 
 def draw_chosen(channels: Sequence[Channel], E: Matrix, chosen: Flags, rng: np.random.Generator) -> Matrix:

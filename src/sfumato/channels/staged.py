@@ -107,14 +107,13 @@ class UnitVector(Channel):
         high, low = math.log(self.near / mass), math.log((1.0 - self.near) / (1.0 - mass))
         base = -0.5 * (z**2).sum(axis=1) / self.scale**2
         base -= self.dimension * math.log(self.scale * math.sqrt(2.0 * math.pi))
-        return np.asarray(base[:, None] + np.where(self._near(z, x), high, low))
-
-    def _near(self, z: Matrix, x: Matrix) -> Any:
-        if not self.bits:
-            return z @ x.T >= self.tail * self.scale
-        g = np.rint(z * (2.0**self.bits / self.scale))  # integers below 2^53 are exact in doubles, and so are
-        s, tau = directions(x, self.tail, self.bits)  # their products as long as they stay below
-        return g @ s.T.astype(np.float64) >= tau
+        if self.bits:
+            g = np.rint(z * (2.0**self.bits / self.scale))  # integers below 2^53 are exact in doubles, and so are
+            s, tau = directions(x, self.tail, self.bits)  # their products as long as they stay below
+            near = g @ s.T.astype(np.float64) >= tau
+        else:
+            near = z @ x.T >= self.tail * self.scale
+        return np.asarray(base[:, None] + np.where(near, high, low))
 
     def truths(self, low: float, high: float, steps: int = 0) -> Matrix:  # noqa: ARG002
         return np.eye(1, self.dimension)  # of lengths, all directions are alike
@@ -219,44 +218,37 @@ class Marginals:
         Each has mean 0 and variance 1 where people are spread as these shares say, and those of one column are
         uncorrelated.
         """
-        return np.hstack([self._features(column, group, X[:, group.slice]) for column, group in enumerate(groups)])
-
-    def _features(self, column: int, group: Group, cells: Matrix) -> Matrix:
-        if group.is_onehot:
-            found = cells[:, : len(self.shares[column])] @ self._contrasts(column)
-        else:
-            u = self.rank(column, cells[:, 0])
-            found = np.column_stack([np.ones(len(u)), u, u**2]) @ self._polynomials[column]
-        if group.column.missing:
-            found = np.where(cells[:, -1:] > 0.5, 0.0, found)
-        return np.asarray(found)
+        parts = []
+        for column, group in enumerate(groups):
+            cells = X[:, group.slice]
+            if group.is_onehot:  # categories x (categories - 1): with the constant orthonormal under the shares
+                root = np.sqrt(np.maximum(self.shares[column], 1e-3))
+                root /= np.linalg.norm(root)
+                basis, _ = np.linalg.qr(np.column_stack([root, np.eye(len(root))[:, 1:]]))
+                found = cells[:, : len(root)] @ (basis[:, 1:] / root[:, None])
+            else:
+                u = self.rank(column, cells[:, 0])
+                found = np.column_stack([np.ones(len(u)), u, u**2]) @ self._polynomials[column]
+            parts.append(np.where(cells[:, -1:] > 0.5, 0.0, found) if group.column.missing else found)
+        return np.hstack(parts)
 
     @cached_property
     def _polynomials(self) -> tuple[Matrix, ...]:
         """For every number, coefficients (1, rank, rank^2) of two functions that are orthonormal under its shares."""
-        return tuple(self._orthonormal(column) for column in range(len(self.shares)))
-
-    def _orthonormal(self, column: int) -> Matrix:
-        share = self.shares[column] / self.shares[column].sum()
-        values = values_in(len(share))
-        u = self.rank(column, values)
-        weight = np.repeat(share, len(values) // len(share)) / (len(values) // len(share))
-        powers = np.column_stack([np.ones(len(u)), u, u**2])
-        found = np.eye(3)
-        for k in range(3):
-            for _ in range(2):  # twice is enough
-                for j in range(k):
-                    found[:, k] -= (weight @ ((powers @ found[:, j]) * (powers @ found[:, k]))) * found[:, j]
-            norm = math.sqrt(float(weight @ (powers @ found[:, k]) ** 2))
-            found[:, k] = found[:, k] / norm if norm > LEAST_SPREAD else 0.0
-        return found[:, 1 : len(share)]
-
-    def _contrasts(self, column: int) -> Matrix:
-        """Categories x (categories - 1): with the constant they are orthonormal under the shares."""
-        root = np.sqrt(np.maximum(self.shares[column], 1e-3))
-        root /= np.linalg.norm(root)
-        basis, _ = np.linalg.qr(np.column_stack([root, np.eye(len(root))[:, 1:]]))
-        return np.asarray(basis[:, 1:] / root[:, None])
+        made = []
+        for column, shares in enumerate(self.shares):
+            share, values = shares / shares.sum(), values_in(len(shares))
+            u = self.rank(column, values)
+            weight = np.repeat(share, len(values) // len(share)) / (len(values) // len(share))
+            powers, found = np.column_stack([np.ones(len(u)), u, u**2]), np.eye(3)
+            for k in range(3):
+                for _ in range(2):  # twice is enough
+                    for j in range(k):
+                        found[:, k] -= (weight @ ((powers @ found[:, j]) * (powers @ found[:, k]))) * found[:, j]
+                norm = math.sqrt(float(weight @ (powers @ found[:, k]) ** 2))
+                found[:, k] = found[:, k] / norm if norm > LEAST_SPREAD else 0.0
+            made.append(found[:, 1 : len(share)])
+        return tuple(made)
 
     def count(self, groups: Sequence[Group]) -> int:
         """How many features there are."""

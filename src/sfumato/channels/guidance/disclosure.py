@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -311,7 +310,7 @@ def simulate(
     none = np.empty(0, dtype=np.int64)
     parts: list[tuple[Codes, Bits, Codes, Codes]] = [(none, np.empty((0, space.width), dtype=np.uint8), none, none)]
     queue = _Queue(np.full(len(people), space.width) if limits is None else np.asarray(limits, dtype=np.int64))
-    while not queue.empty:
+    while queue.arrived < len(people) or len(queue.waiting):
         guidance = Guidance.from_counts(received, rules, startup)
         versions.append(Version(sent, guidance))
         who, waited = queue.take(rules.batch, guidance.k)
@@ -324,7 +323,8 @@ def simulate(
         parts.append((who, bits if keep_rows else bits[:0], number, waited))
         sent += len(who)
     who, bits, number, waited = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return SurveyRun(rules, received, versions, who, bits, labels[who], number, waited, queue.left())
+    never = np.sort(np.concatenate([queue.waiting, np.arange(queue.arrived, len(people))]))
+    return SurveyRun(rules, received, versions, who, bits, labels[who], number, waited, never)
 
 
 class _Queue:
@@ -335,41 +335,23 @@ class _Queue:
         self.waiting = np.empty(0, dtype=np.int64)
         self.arrived = 0
 
-    @property
-    def empty(self) -> bool:
-        return self.arrived == len(self.limits) and not len(self.waiting)
-
     def take(self, most: int, level: int) -> tuple[Codes, Codes]:
         """The next people who accept `level`, and how many arrived since each of them."""
-        willing = self.limits[self.waiting] >= level
-        first = self.waiting[willing][:most]
-        stay = np.ones(len(self.waiting), dtype=bool)
-        stay[np.flatnonzero(willing)[:most]] = False
+        willing = np.flatnonzero(self.limits[self.waiting] >= level)[:most]
+        first = self.waiting[willing]
         since = self.arrived - 1 - first
-        self.waiting = self.waiting[stay]
-        taken, refused = [first], [self.waiting]
+        taken, refused = [first], [np.delete(self.waiting, willing)]
         missing = most - len(first)
-        for chunk in self._arrivals(most):
-            if not missing:
-                break
+        while missing and self.arrived < len(self.limits):
+            chunk = np.arange(self.arrived, min(self.arrived + 4 * most, len(self.limits)))
             accept = np.flatnonzero(self.limits[chunk] >= level)[:missing]
             end = len(chunk) if len(accept) < missing else int(accept[-1]) + 1
-            others = np.ones(end, dtype=bool)
-            others[accept] = False
             taken.append(chunk[accept])
-            refused.append(chunk[:end][others])
+            refused.append(np.delete(chunk[:end], accept))
             missing -= len(accept)
             self.arrived += end
-        self.waiting = np.concatenate(refused)
-        who = np.concatenate(taken)
+        self.waiting, who = np.concatenate(refused), np.concatenate(taken)
         return who, np.concatenate([since, np.zeros(len(who) - len(first), dtype=np.int64)])
-
-    def _arrivals(self, most: int) -> Iterator[Codes]:
-        while self.arrived < len(self.limits):
-            yield np.arange(self.arrived, min(self.arrived + 4 * most, len(self.limits)))
-
-    def left(self) -> Codes:
-        return np.sort(np.concatenate([self.waiting, np.arange(self.arrived, len(self.limits))]))
 
 
 def mixed_limits(

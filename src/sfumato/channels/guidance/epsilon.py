@@ -97,7 +97,9 @@ def projected_range(
         return low, high, True
     across = (low < 0) & (high > 0)
     smallest = np.where(across, 0.0, np.minimum(np.abs(low), np.abs(high)))
-    few = listed and max(_halves(space)) <= HALF
+    sizes = [size + space.blank for size in space.sizes]
+    middle = (len(sizes) + 1) // 2
+    few = listed and max(math.prod(sizes[:middle]), math.prod(sizes[middle:])) <= HALF
     for j in np.flatnonzero(across) if few else ():
         smallest[j] = _nearest_to_zero([part[j] for part in tables])
     return smallest, np.maximum(np.abs(low), np.abs(high)), bool(few or not across.any())
@@ -108,12 +110,6 @@ def choice_tables(V: Matrix, space: AnswerSpace) -> list[Matrix]:
     P = V @ V.T
     tables = [P[:, part] for part in space.slices()]
     return [np.column_stack([part, np.zeros(len(P))]) for part in tables] if space.blank else tables
-
-
-def _halves(space: AnswerSpace) -> tuple[int, int]:
-    sizes = [size + space.blank for size in space.sizes]
-    middle = (len(sizes) + 1) // 2
-    return math.prod(sizes[:middle]), math.prod(sizes[middle:])
 
 
 def _nearest_to_zero(parts: list[Matrix]) -> float:
@@ -218,7 +214,11 @@ class _Search:
             _, _, group = heapq.heappop(open_)
             first = max(1, AT_A_TIME // (self.width * len(self.tables[group.level // 2])))
             self._push(open_, group.cut(slice(first, None)), found)
-            children = self._continued(group.cut(slice(first)))
+            some, (question, of_other) = group.cut(slice(first)), divmod(group.level, 2)
+            table = self.tables[question]  # one more answer, every choice of it
+            more = ((some.y if of_other else some.x)[:, None] + table).reshape(-1, self.width)
+            same = np.repeat(some.x if of_other else some.y, len(table), axis=0)
+            children = self._bounded(group.level + 1, *((same, more) if of_other else (more, same)))
             work -= children.x.size
             if children.level == 2 * len(self.tables):
                 found = max(found, float(children.bounds.max()))
@@ -233,15 +233,6 @@ class _Search:
         if keep:
             kept = group.cut(slice(keep))
             heapq.heappush(open_, (-float(kept.bounds[0]), next(self.number), kept))
-
-    def _continued(self, group: _Beginnings) -> _Beginnings:
-        """One more answer, every choice of it."""
-        question, of_other = divmod(group.level, 2)
-        table = self.tables[question]
-        answered = group.y if of_other else group.x
-        more = (answered[:, None] + table).reshape(-1, self.width)
-        same = np.repeat(group.x if of_other else group.y, len(table), axis=0)
-        return self._bounded(group.level + 1, *((same, more) if of_other else (more, same)))
 
     def _bounded(self, level: int, x: Matrix, y: Matrix) -> _Beginnings:
         for_x, for_y = (level + 1) // 2, level // 2

@@ -188,7 +188,11 @@ class Guidance:
             raise UsageError(f"The level k must be between 1 and the {len(sigmas)} bits of an answer. Got {level!r}.")
         if not np.abs(sigmas).max() > 0:  # nothing is known: the one direction that tells nothing of anybody
             return cls(np.full((len(sigmas), 1), 1 / np.sqrt(len(sigmas))), sigmas)
-        return cls(_signed(vectors[:, ranks[:level]]), sigmas)
+        V = vectors[:, ranks[:level]]
+        # Each column's largest entry is positive (the first of equally large ones): V V' is the same either way.
+        size = np.abs(V)
+        leading = np.argmax(size >= size.max(axis=0) * (1 - 1e-9), axis=0)
+        return cls(np.ascontiguousarray(V * np.where(V[leading, np.arange(V.shape[1])] < 0, -1.0, 1.0)), sigmas)
 
     @property
     def k(self) -> int:
@@ -229,7 +233,9 @@ def class_difference(
     labels = sorted({*counts, *started})
     parts = []
     for label in labels:
-        part = decoded(counts, label, link=link, floor=floor) + plain(started, label, counts.width)
+        part = decoded(counts, label, link=link, floor=floor)
+        if label in started.rows:  # these rows were not perturbed
+            part = part + started.sums[label].astype(np.float64)
         rows = counts.rows.get(label, 0) + started.rows.get(label, 0)
         parts.append(part / max(rows, 1) if balance else part)
     if not parts:
@@ -237,7 +243,11 @@ def class_difference(
     if len(parts) <= 2:
         return np.asarray(parts[0] - parts[1] if len(parts) == 2 else parts[0])
     total, share = np.sum(parts, axis=0), 1 / (len(parts) - 1) if balance else 1.0
-    return np.asarray(sum(_absolute(part - share * (total - part)) for part in parts) / 2)
+    found = np.zeros_like(total)
+    for part in parts:
+        values, vectors = np.linalg.eigh(part - share * (total - part))
+        found += (vectors * np.abs(values)) @ vectors.T
+    return np.asarray(found / 2)
 
 
 def decoded(counts: SurveyCounts, label: int, *, link: Link, floor: float) -> Matrix:
@@ -255,11 +265,6 @@ def decoded(counts: SurveyCounts, label: int, *, link: Link, floor: float) -> Ma
     out = (A - offset * np.add.outer(ones, ones) + n * offset**2) / gain**2
     np.fill_diagonal(out, (ones - n * offset) / gain)
     return np.asarray(out)
-
-
-def plain(counts: SurveyCounts, label: int, width: int) -> Matrix:
-    """A_c of rows that were not perturbed."""
-    return counts.sums[label].astype(np.float64) if label in counts.rows else np.zeros((width, width))
 
 
 def least_level(sigmas: ArrayLike, mu: float = MU) -> int:
@@ -295,7 +300,7 @@ def check_guidance(V: ArrayLike, width: int, k: int) -> Matrix:
 
 def encode_matrix(V: Matrix) -> str:
     """Base64 of the little-endian float64 of V, row after row."""
-    return base64.b64encode(_raw(V)).decode("ascii")
+    return base64.b64encode(np.ascontiguousarray(V, dtype="<f8").tobytes()).decode("ascii")
 
 
 def decode_matrix(text: str, width: int, k: int) -> Matrix:
@@ -311,20 +316,4 @@ def decode_matrix(text: str, width: int, k: int) -> Matrix:
 
 def hash_matrix(V: Matrix) -> str:
     """SHA-256 over the bytes that `encode_matrix` encodes, in hexadecimal."""
-    return hashlib.sha256(_raw(V)).hexdigest()
-
-
-def _raw(V: Matrix) -> bytes:
-    return np.ascontiguousarray(V, dtype="<f8").tobytes()
-
-
-def _signed(V: Matrix) -> Matrix:
-    """Each column's largest entry positive (the first of those that are equally large): V V' is the same either way."""
-    size = np.abs(V)
-    leading = np.argmax(size >= size.max(axis=0) * (1 - 1e-9), axis=0)
-    return np.ascontiguousarray(V * np.where(V[leading, np.arange(V.shape[1])] < 0, -1.0, 1.0))
-
-
-def _absolute(M: Matrix) -> Matrix:
-    values, vectors = np.linalg.eigh(M)
-    return np.asarray((vectors * np.abs(values)) @ vectors.T)
+    return hashlib.sha256(np.ascontiguousarray(V, dtype="<f8").tobytes()).hexdigest()

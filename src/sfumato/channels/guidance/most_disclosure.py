@@ -89,10 +89,15 @@ def degree_of_error(
 
     Of more than two classes every pair is taken, and the largest counts.
     """
-    T, R, labels = _checked(plain, received, space)
+    T, R = space.checked(plain[0]), space.checked(received[0])
+    labels = np.asarray(plain[1]), np.asarray(received[1])
+    if labels[0].shape != (len(T),) or labels[1].shape != (len(R),) or not len(R):
+        raise TableError("The degree of error needs plain and received rows, each with its class.")
+    classes = np.unique(labels[0])
+    if len(classes) < 2:
+        raise TableError("The degree of error compares classes, and there is only one.")
     if sizes < 0:
         raise UsageError(f"The 'sizes' parameter must be a whole number from 0. Got {sizes!r} instead.")
-    classes = np.unique(labels[0])
     searches = [_Search(T, R, labels, pair, space) for pair in itertools.combinations(classes.tolist(), 2)]
     by_size, exact = [], True
     for size in range(1, min(sizes, len(space.sizes)) + 1):
@@ -103,16 +108,6 @@ def degree_of_error(
     value = max(value for value, _ in found)
     bound = max(value, *(left for _, left in found))
     return DegreeOfError(value, tuple(by_size), exact and bound <= value + SAME, bound)
-
-
-def _checked(plain: Classed, received: Classed, space: AnswerSpace) -> tuple[Bits, Bits, tuple[Codes, Codes]]:
-    T, R = space.checked(plain[0]), space.checked(received[0])
-    labels = np.asarray(plain[1]), np.asarray(received[1])
-    if labels[0].shape != (len(T),) or labels[1].shape != (len(R),) or not len(R):
-        raise TableError("The degree of error needs plain and received rows, each with its class.")
-    if len(np.unique(labels[0])) < 2:
-        raise TableError("The degree of error compares classes, and there is only one.")
-    return T, R, labels
 
 
 class _Search:

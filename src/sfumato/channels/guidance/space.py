@@ -261,22 +261,17 @@ def check_law(floor: float, link: str) -> None:
 
 def projected(t: ArrayLike, V: Matrix) -> Matrix:
     """x = t V V' of several answers (m x width): steps 1 and 2."""
-    answers = checked_bits(t, len(V))
-    x = np.empty((len(answers), len(V)))
-    for start in range(0, len(answers), ROWS):
-        x[start : start + ROWS] = _projected(answers[start : start + ROWS], V)
-    return x
-
-
-def _projected(answers: Bits, V: Matrix) -> Matrix:
-    u = np.zeros((len(answers), V.shape[1]))
-    for j, row in enumerate(V):
-        chosen = np.flatnonzero(answers[:, j])
-        if len(chosen):
-            u[chosen] += row
-    x = np.zeros((len(answers), len(V)))
-    for c in range(V.shape[1]):  # not a matrix product: those add in an order of their own
-        x += u[:, c, None] * V[:, c]
+    every = checked_bits(t, len(V))
+    x = np.zeros((len(every), len(V)))
+    for start in range(0, len(every), ROWS):
+        answers, out = every[start : start + ROWS], x[start : start + ROWS]
+        u = np.zeros((len(answers), V.shape[1]))
+        for j, row in enumerate(V):
+            chosen = np.flatnonzero(answers[:, j])
+            if len(chosen):
+                u[chosen] += row
+        for c in range(V.shape[1]):  # not a matrix product: those add in an order of their own
+            out += u[:, c, None] * V[:, c]
     return x
 
 
