@@ -70,10 +70,10 @@ def read_and_write(path: Path) -> dict[str, float]:
         pass
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     again = pq.ParquetFile(RELEASE / "release.parquet").schema_arrow
-    with table_writer(WORK / "again.parquet", again) as writer:
+    with table_writer(WORK / "again.parquet", again) as write:
         for batch in _batches(RELEASE / "release.parquet"):
             cpu, wall = cpu - time.process_time(), wall - time.perf_counter()
-            writer.write(batch)
+            write(batch)
             cpu, wall = cpu + time.process_time(), wall + time.perf_counter()
     (WORK / "again.parquet").unlink()
     return {"cpu": cpu, "wall": wall}

@@ -14,6 +14,8 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
+import pyarrow.parquet as pq
+
 from sfumato.channels import Recipe
 from sfumato.guarantee.person_hash import Fingerprint
 from sfumato.ledger import Ledger
@@ -23,7 +25,6 @@ from sfumato.noise import Streams
 from sfumato.release import source
 from sfumato.release.engines import shuffle
 from sfumato.release.write_release import Layout
-from sfumato.table import writers
 from sfumato.table.readers import ParquetTable
 
 PHASES = ("read", "encode", "fit", "hash", "noise", "check", "decode", "shuffle", "write", "ledger", "rest")
@@ -88,7 +89,7 @@ def phases_told() -> Iterator[Phases]:
         (shuffle.DiskShuffle, "deal", "shuffle"),
         (shuffle.DiskShuffle, "add", "shuffle"),
         (shuffle.DiskShuffle, "_shuffled", "shuffle"),
-        (writers._Parquet, "write", "write"),
+        (pq.ParquetWriter, "write_table", "write"),
         *((kind, "perturb", "noise") for kind in _kinds(Mechanism) if "perturb" in vars(kind)),
         *((kind, "draw", "noise") for kind in _kinds(Mechanism) if "draw" in vars(kind)),
         *((kind, "release_stage", "noise") for kind in _kinds(Mechanism) if "release_stage" in vars(kind)),

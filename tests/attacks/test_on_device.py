@@ -16,13 +16,13 @@ from sfumato.attacks.row_ratios import Membership
 from sfumato.channels import Additive, OrMissing, RandomizedResponse, Sampled, SquareWave, draw
 from sfumato.noise import Laplace, Normal, Uniform
 from sfumato.table import Column, Encoding, Schema
-from sfumato.table.neighbours.arrays import NumpyArrays
+from sfumato.table.neighbours.arrays import Arrays
 from sfumato.table.neighbours.nearest import DeviceMemoryWarning, on_device
 
 
 def arrays():
     """The double, and PyTorch's processor where it is installed."""
-    found = [NumpyArrays()]
+    found = [Arrays()]
     try:
         import torch  # noqa: F401
     except ImportError:
@@ -145,7 +145,7 @@ def test_windows_and_beliefs_are_the_same(released, device, law):
     assert_allclose(found.details["mean_sureness"], here.details["mean_sureness"], atol=1e-4)
 
 
-class Small(NumpyArrays):
+class Small(Arrays):
     """A card that holds fewer numbers than it was said to."""
 
     def put(self, matrix):

@@ -10,11 +10,11 @@ from domains import any_records, domain
 from sfumato.core.errors import SchemaError
 from sfumato.guarantee import CENTRAL_DP, Card
 from sfumato.guarantee.card import recomputed
-from sfumato.mechanisms import MECHANISMS, ModelDrawing
+from sfumato.mechanisms import MECHANISMS
 from sfumato.noise import Streams
 from sfumato.release.write_release import Layout, make_card
 
-DRAWN = [mechanism for mechanism in MECHANISMS.values() if issubclass(mechanism, ModelDrawing)]
+DRAWN = [mechanism for mechanism in MECHANISMS.values() if mechanism.made_up]
 SHAPE = "nm3oi?"
 
 

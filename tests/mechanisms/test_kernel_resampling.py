@@ -22,8 +22,7 @@ from sfumato.mechanisms.bandwidth import (
     reference_width,
     rule_width,
 )
-from sfumato.mechanisms.kernel_resampling import KernelResamplingWarning
-from sfumato.mechanisms.row_drawing import apportioned
+from sfumato.mechanisms.kernel_resampling import KernelResamplingWarning, apportioned
 from sfumato.noise import Epanechnikov, Normal
 from sfumato.table import Encoding
 

@@ -7,14 +7,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sfumato.core.errors import UsageError
-from sfumato.table.neighbours.arrays import NumpyArrays
+from sfumato.table.neighbours.arrays import Arrays
 from sfumato.table.neighbours.nearest import DeviceMemoryWarning, nearest, nearest_on_device, on_device
 from sfumato.table.neighbours.votes import Circle, radius_votes
 
 
 def arrays():
     """The double, and PyTorch's processor where it is installed."""
-    found = [NumpyArrays()]
+    found = [Arrays()]
     try:
         import torch  # noqa: F401
     except ImportError:
@@ -50,15 +50,15 @@ def test_the_answers_are_the_processors(device, k):
 def test_most_queries_are_settled_by_the_device_and_crowds_are_not():
     rng = np.random.default_rng(2)
     for name, queries, rows in tables(rng):
-        _, _, settled = nearest_on_device((NumpyArrays(), 1 << 20), queries, rows, 1)
+        _, _, settled = nearest_on_device((Arrays(), 1 << 20), queries, rows, 1)
         if name in ("spread", "on a grid"):  # where a dozen rows lie on each point, a second look settles it
             assert settled.mean() > 0.95
     crowd = np.repeat(rng.random((5, 3)), 400, axis=0)
-    _, _, settled = nearest_on_device((NumpyArrays(), 1 << 20), crowd[::40], crowd, 1)
+    _, _, settled = nearest_on_device((Arrays(), 1 << 20), crowd[::40], crowd, 1)
     assert settled.mean() < 0.5
 
 
-class Small(NumpyArrays):
+class Small(Arrays):
     """A card that holds fewer products than it was said to."""
 
     def group_minima(self, queries, rows):

@@ -163,7 +163,7 @@ def test_a_table_without_rows_keeps_its_header(table, tmp_path):
 
 
 def test_block_by_block(table, tmp_path):
-    with table_writer(tmp_path / "t.parquet", table.schema) as writer:
-        writer.write(table.slice(0, 500))
-        writer.write(table.slice(500).to_batches()[0])
+    with table_writer(tmp_path / "t.parquet", table.schema) as write:
+        write(table.slice(0, 500))
+        write(table.slice(500).to_batches()[0])
     assert open_table(tmp_path / "t.parquet").read().equals(table)

@@ -4,46 +4,46 @@ That is done when all of them are asked for, or a class: whoever releases by one
 """
 
 import re
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sfumato.core.errors import UsageError
 from sfumato.core.registry import discover, modules_of
 from sfumato.mechanisms.base import Block, Mechanism
 
-if TYPE_CHECKING:
-    from sfumato.mechanisms.additive_noise import AdditiveNoise
-    from sfumato.mechanisms.condensation import Condensation
-    from sfumato.mechanisms.guided_projection import GuidedProjection
-    from sfumato.mechanisms.kernel_resampling import KernelResampling
-    from sfumato.mechanisms.noisy_operator import MultiplicativeNoise, NoisyOperator
-    from sfumato.mechanisms.piecewise_noise import PiecewiseNoise, SquareWaveColumns
-    from sfumato.mechanisms.principal_laplace import PrincipalLaplace
-    from sfumato.mechanisms.random_rotation import RandomProjection, RandomRotation
-    from sfumato.mechanisms.randomized_response import RandomizedResponse
-    from sfumato.mechanisms.row_drawing import RowDrawing
-    from sfumato.mechanisms.staged_release import StagedRelease
-    from sfumato.mechanisms.tree_resampling import ModelDrawing, TreeResampling
-
-    MECHANISMS: dict[str, type[Mechanism]]
+MECHANISMS: dict[str, type[Mechanism]]
+"""All methods by name, once they are asked for."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: Any = None
     if name == "MECHANISMS":
-        found: Any = discover(__name__, Mechanism, declares=("papers", "not_protected"))
-    else:
+        found = _all()
+    elif name[:1].isupper():
         named = (vars(module)[name] for module in modules_of(__name__) if name in vars(module))
-        found = next(one for one in named if one.__module__.startswith(__name__))  # a channel may have the same name
+        found = next((one for one in named if one.__module__.startswith(__name__)), None)  # a channel may be called so
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = found
     return found
 
 
+@cache
+def _all() -> dict[str, type[Mechanism]]:
+    return discover(__name__, Mechanism, declares=("papers", "not_protected"))  # type: ignore[type-abstract]
+
+
 def find_mechanism(name: str) -> type[Mechanism] | None:
     """The class of a method, None where there is none of this name; loads no other method if its file is called so."""
-    return _alone(name) or _all().get(name)
+    home = f"{__name__}.{name.replace('-', '_')}"
+    if not _all.cache_info().currsize and re.fullmatch("[a-z-]+", name) and find_spec(home) is not None:
+        items = vars(import_module(home)).values()
+        kinds = (item for item in items if isinstance(item, type) and issubclass(item, Mechanism))
+        if alone := next((kind for kind in kinds if getattr(kind, "name", None) == name), None):
+            return alone
+    return _all().get(name)
 
 
 def make_mechanism(name: str, parameters: dict[str, object] | None = None) -> Mechanism:
@@ -61,42 +61,4 @@ def make_mechanism(name: str, parameters: dict[str, object] | None = None) -> Me
     return made(**(parameters or {}))
 
 
-def _all() -> dict[str, type[Mechanism]]:
-    from sfumato.mechanisms import MECHANISMS
-
-    return MECHANISMS
-
-
-def _alone(name: str) -> type[Mechanism] | None:
-    """The method in the file of its name, as long as not all were looked for."""
-    home = f"{__name__}.{name.replace('-', '_')}"
-    if "MECHANISMS" in globals() or not re.fullmatch("[a-z-]+", name) or find_spec(home) is None:
-        return None
-    items = vars(import_module(home)).values()
-    kinds = (item for item in items if isinstance(item, type) and issubclass(item, Mechanism))
-    return next((kind for kind in kinds if getattr(kind, "name", None) == name), None)
-
-
-__all__ = [
-    "MECHANISMS",
-    "AdditiveNoise",
-    "Block",
-    "Condensation",
-    "GuidedProjection",
-    "KernelResampling",
-    "Mechanism",
-    "ModelDrawing",
-    "MultiplicativeNoise",
-    "NoisyOperator",
-    "PiecewiseNoise",
-    "PrincipalLaplace",
-    "RandomProjection",
-    "RandomRotation",
-    "RandomizedResponse",
-    "RowDrawing",
-    "SquareWaveColumns",
-    "StagedRelease",
-    "TreeResampling",
-    "find_mechanism",
-    "make_mechanism",
-]
+__all__ = ["MECHANISMS", "Block", "Mechanism", "find_mechanism", "make_mechanism"]

@@ -171,7 +171,11 @@ class Mechanism(Parameters, ABC):
         encoding = encoding or Encoding.unit(X.shape[1])
         if X.shape[1] != encoding.width:
             raise TableError(f"The rows have {X.shape[1]} encoded columns, but the encoding has {encoding.width}.")
-        _check_encoded(X)
+        if X.size and not (X.min() >= -ROUNDING and X.max() <= 1 + ROUNDING):
+            raise TableError(
+                "Encoded rows must lie between 0 and 1, without empty or infinite cells. "
+                "Encode the table with a schema first (Encoding.encode), which clips to the bounds."
+            )
         check_choices(self.name, self.column_choices, encoding)
         if self.needs_key and key is None:
             key = self.draw_key(encoding, streams)
@@ -470,12 +474,3 @@ def as_codes(y: ArrayLike | None) -> Codes | None:
         return None if y is None else np.asarray(y, dtype=np.int64)
     except (TypeError, ValueError):
         raise TableError("Classes must be codes 0, 1, ... Take them from Encoding.encode_label.") from None
-
-
-def _check_encoded(X: Matrix) -> None:
-    """No guarantee covers a value outside the domain it was computed for; NaN would not even be hidden."""
-    if X.size and not (X.min() >= -ROUNDING and X.max() <= 1 + ROUNDING):
-        raise TableError(
-            "Encoded rows must lie between 0 and 1, without empty or infinite cells. "
-            "Encode the table with a schema first (Encoding.encode), which clips to the bounds."
-        )

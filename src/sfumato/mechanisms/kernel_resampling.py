@@ -1,11 +1,22 @@
-"""New rows from a kernel density estimate of each class: one-way sharing between sites [kernel-resampling]."""
+"""New rows from a kernel density estimate of each class: one-way sharing between sites [kernel-resampling].
+
+A released row of class c comes from one of the N_c rows of that class, each with probability 1 / N_c, independently
+of the other released rows: the numbers of times that rows are drawn are multinomial. A table that is read in blocks
+must not change that. Given how many rows n_bc of class c block b holds, the numbers D_bc of draws from the blocks are
+multinomial(M_c; n_bc / N_c), which is drawn as a chain of binomials,
+
+    D_bc ~ Binomial(M_c - draws so far, n_bc / (N_c - rows so far)),
+
+and within a block every draw is uniform: together these are M_c independent uniform draws from the whole class.
+"""
 
 from __future__ import annotations
 
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from numbers import Integral
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -32,12 +43,12 @@ from sfumato.mechanisms.bandwidth import (
     kernel_named,
     rule_width,
 )
-from sfumato.mechanisms.base import Knob, is_number
-from sfumato.mechanisms.phases import MEASURE, Given, Phase
-from sfumato.mechanisms.row_drawing import RowDrawing
+from sfumato.mechanisms.base import Block, Knob, Mechanism, is_number
+from sfumato.mechanisms.phases import FIT, MEASURE, Given, Phase, Rows
+from sfumato.noise import Streams
 from sfumato.noise.own_laws import is_own, own_law
 from sfumato.table import Encoding, Group
-from sfumato.table.statistics import Moments, Statistics
+from sfumato.table.statistics import NO_CLASS, Moments, Statistics
 
 # What a card says of rows that were drawn from kernels, in the place of a guarantee.
 
@@ -56,30 +67,6 @@ SHARED = (
 )
 PER_DRAW = "Categories and empty cells are kept with the stated probability; the resulting bound holds per draw only. "
 MOST_NAMED = 8
-
-
-def sentence(kernels: Mapping[str, str], shared: Sequence[str], has_categories: bool) -> str:
-    """`kernels` of the numbers, by name. Columns that are `shared` share their noise, so that no column's own bandwidth
-    bounds it."""
-    by_noise: dict[str, list[str]] = {}
-    for name, kernel in kernels.items():
-        by_noise.setdefault(_moved(kernel, name in shared), []).append(name)
-    if len(by_noise) == 1:
-        moved = next(iter(by_noise))
-    else:
-        moved = "; ".join(f"{noise}, in {in_a_row(names, MOST_NAMED)}" for noise, names in by_noise.items())
-    return NO_GUARANTEE.format(
-        near="h" if list(by_noise) == [AT_MOST] else "a few h",
-        moved=moved,
-        categories=(SHARED if shared else "") + (PER_DRAW if has_categories else ""),
-    )
-
-
-def _moved(kernel: str, shares: bool) -> str:
-    shape = kernel_named(kernel)
-    if shares:
-        return SPREAD.format(math.sqrt(shape.variance))
-    return AT_MOST if shape.bounded else NORMAL
 
 
 TILE = 1 << 14
@@ -101,7 +88,27 @@ class ClassKernel:
     root: Matrix
 
 
-class KernelResampling(RowDrawing):
+Counts = dict[int, int]
+"""Class code -> number of rows."""
+MOST_ROWS = 10**12
+
+
+@dataclass(frozen=True)
+class CountedBlocks:
+    """Statistics, and how many rows every block has of each class."""
+
+    statistics: Statistics
+    blocks: Mapping[int, Counts]
+
+    @classmethod
+    def of(cls, number: int, statistics: Statistics) -> CountedBlocks:
+        return cls(statistics, {number: {code: moments.n for code, moments in statistics.items()}})
+
+    def __add__(self, other: CountedBlocks) -> CountedBlocks:
+        return CountedBlocks(self.statistics + other.statistics, {**self.blocks, **other.blocks})
+
+
+class KernelResampling(Mechanism):
     """Draw new rows from a product kernel density estimate of the rows of each class [kernel-resampling, Alg. 1].
 
     A row r of the class is picked at random and h_i u_i is added to its i-th number, where u_i has the kernel's law.
@@ -127,6 +134,7 @@ class KernelResampling(RowDrawing):
     name = "kernel-resampling"
     estimates_density = True
     columnwise = True
+    redraws = True
     column_choices = frozenset({"kernel", "bandwidth"})
     own_knob = Knob("bandwidth", 0.005, 2.0, protects=True)
     papers = ("kernel-resampling",)
@@ -143,6 +151,11 @@ class KernelResampling(RowDrawing):
     rows: float | int | None = None
     category_mixing: float | None = None
 
+    counts_: Counts = field(init=False)
+    draws_: Counts = field(init=False)
+    shares_: Mapping[int, Counts] = field(init=False)
+    """How many rows are drawn from every block of the table, by class."""
+
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
         for kernel in (self.kernel, *map(self._kernel_of, encoding.groups)):
             kernel_named(kernel)  # refuses what is none
@@ -150,7 +163,8 @@ class KernelResampling(RowDrawing):
             below = "a probability below 1"
             self._check(below, lambda one: is_number(one) and 0 <= one < 1, category_mixing=self.category_mixing)
         self.encoding_ = encoding
-        self._set_draws(statistics)
+        self.counts_ = {code: moments.n for code, moments in statistics.items() if moments.n}
+        self.draws_ = apportioned(self.counts_, self.wanted(statistics.n))
         named = encoding.classes
         words = {code: named[code] if 0 <= code < len(named) else str(code) for code in self.counts_}
         self.bandwidths_ = Bandwidths.of(self.bandwidth, [group.column for group in self._numbers()], words)
@@ -176,19 +190,97 @@ class KernelResampling(RowDrawing):
         self.recipe_ = Recipe(self.encoding_, Identity(self.encoding_.width), self._widest(), "drawn", by_class)
 
     def fitting(self, given: Given) -> Iterator[Phase]:
-        """The fit; a constant that is chosen by likelihood needs rows of each class to hold against each other."""
-        yield from super().fitting(given)
+        """The fit, whose end deals the draws to the blocks; a constant that is chosen by likelihood needs rows of each
+        class to hold against each other."""
+
+        def observe(rows: Rows) -> CountedBlocks:
+            return CountedBlocks.of(rows.number, self.statistics(rows.X, rows.y))
+
+        def finish(found: CountedBlocks) -> None:
+            self.fit_statistics(found.statistics, given.encoding, given.key)
+            numbers = sorted(found.blocks)
+            rng = given.streams.generator(0, b"", b"draws")
+            drawn = self.shares([found.blocks[number] for number in numbers], rng)
+            self.shares_ = dict(zip(numbers, drawn, strict=True))
+
+        yield Phase(FIT, observe, finish)
         if self.bandwidths_.ask(CHOSEN_BY_LIKELIHOOD):
             yield Phase(MEASURE, lambda rows: RowSample.among(rows.X, self._codes(rows.X, rows.y)), self._fit_constants)
 
-    def _fit_constants(self, sample: RowSample) -> None:
-        self._settle({code: self._best_constant(code, sample.rows.get(code)) for code in self.counts_})
+    def statistics(self, X: Matrix, y: Codes | None) -> Statistics:
+        return Statistics.of(X, y)
 
-    def _best_constant(self, code: int, rows: Matrix | None) -> float:
-        sigma = self._sigma(self.moments_[code])
-        if not self.bandwidths_.ask(MATRICES, code):
-            return best_constant(rows, sigma)
-        return best_constant(rows, sigma, *self._shared(code, sigma))
+    def released(self, rows: int) -> int:  # noqa: ARG002 (the fit has counted them)
+        return sum(self.draws_.values())
+
+    def wanted(self, there: int) -> int:
+        """Rows to release of a table that has so many."""
+        if self.rows is None:
+            return there
+        must = "a count (1000) or a share of the table (0.5)"
+        self._check(must, lambda one: is_number(one) and 0 < one <= MOST_ROWS, rows=self.rows)
+        return int(self.rows) if isinstance(self.rows, Integral) else max(1, round(self.rows * there))
+
+    def shares(self, blocks: Sequence[Mapping[int, int]], rng: np.random.Generator) -> list[Counts]:
+        """How many rows are drawn from every block, by class, given how many each block holds; jointly multinomial."""
+        found: list[Counts] = [{} for _ in blocks]
+        for code, wanted in self.draws_.items():
+            left, rows = wanted, self.counts_[code]
+            for share, block in zip(found, blocks, strict=True):
+                here = block.get(code, 0)
+                if here:
+                    share[code] = int(rng.binomial(left, min(1.0, here / rows)))
+                    left, rows = left - share[code], rows - here
+        return found
+
+    def perturb(self, X: Matrix, y: Codes | None, rng: np.random.Generator) -> Block:
+        """A block alone: its share is drawn as if others held the rest, so that it is right for each block by itself.
+
+        Blocks of one table are right together only with `shares` and `draw`.
+        """
+        codes = self._codes(X, y)
+        counts = dict(zip(*(part.tolist() for part in np.unique(codes, return_counts=True)), strict=True))
+        share = {
+            code: int(rng.binomial(self.draws_[code], min(1.0, here / self.counts_[code])))
+            for code, here in counts.items()
+        }
+        return self.draw(X, y, share, rng)
+
+    def release_block(self, rows: Rows, rng: np.random.Generator, streams: Streams) -> Block:  # noqa: ARG002
+        """As many draws as the block's share."""
+        return self.draw(rows.X, rows.y, self.shares_[rows.number], rng)
+
+    def draw(self, X: Matrix, y: Codes | None, share: Mapping[int, int], rng: np.random.Generator) -> Block:
+        """Release `share` new rows of every class of this block."""
+        codes = self._codes(X, y)
+        chosen = []
+        for code, count in sorted(share.items()):
+            members = np.flatnonzero(codes == code)
+            chosen.append(members[rng.integers(len(members), size=count)] if count else members[:0])
+        source = np.concatenate([*chosen, np.empty(0, dtype=np.int64)])
+        out, start = gathered(X, source), 0
+        for (code, count), _ in zip(sorted(share.items()), chosen, strict=True):
+            self.smooth(out[:, start : start + count], code, rng)
+            start += count
+        return Block(out.T, None if y is None else codes[source], source)
+
+    def _codes(self, X: Matrix, y: Codes | None) -> Codes:
+        codes = np.full(len(X), NO_CLASS) if y is None else y
+        unknown = set(np.unique(codes).tolist()) - set(self.counts_)
+        if unknown:
+            raise TableError(
+                f"{self.name} was fitted on rows with different classes. Fit it on the same table, "
+                "with the column to predict or without it."
+            )
+        return codes
+
+    def _fit_constants(self, sample: RowSample) -> None:
+        constants = {}
+        for code in self.counts_:
+            sigma = self._sigma(self.moments_[code])
+            shared = self._shared(code, sigma) if self.bandwidths_.ask(MATRICES, code) else ()
+            constants[code] = best_constant(sample.rows.get(code), sigma, *shared)
+        self._settle(constants)
 
     def _widest(self) -> tuple[Channel, ...]:
         """Of the class with the widest kernel, column by column; where columns share noise, of one class as it is."""
@@ -286,6 +378,7 @@ class KernelResampling(RowDrawing):
             )
 
     def smooth(self, columns: Matrix, code: int, rng: np.random.Generator) -> None:
+        """Perturb drawn rows of one class in place; `columns` has a row for every encoded column."""
         kernel = self.kernels_[code]
         if len(kernel.block):
             self._add_shared(columns, kernel, rng)
@@ -298,13 +391,16 @@ class KernelResampling(RowDrawing):
                     part += law.sample(rng, len(part))
         for place, response in kernel.responses.items():
             group = self.encoding_.groups[place]
-            was_empty = None if group.is_onehot else columns[group.stop - 1] > 0.5
             if group.is_onehot:
                 columns[group.slice] = response.draw(columns[group.slice].T, rng).T
-            else:
-                columns[group.stop - 1] = response.draw_codes((columns[group.stop - 1] > 0.5).astype(np.int64), rng)
-            if was_empty is not None:
-                self._fill(columns, group, was_empty, rng)
+                continue
+            was_empty = columns[group.stop - 1] > 0.5
+            columns[group.stop - 1] = response.draw_codes(was_empty.astype(np.int64), rng)
+            # A cell that was empty and is now shown has a value from anywhere; one that is empty now has none.
+            empty = columns[group.stop - 1] > 0.5
+            filled = was_empty & ~empty
+            columns[group.start, empty] = 0.5
+            columns[group.start, filled] = 0.5 if group.is_constant else rng.random(int(filled.sum()))
 
     def _add_shared(self, columns: Matrix, kernel: ClassKernel, rng: np.random.Generator) -> None:
         first = next(group for group in self._numbers() if group.start == kernel.block[0])
@@ -314,19 +410,24 @@ class KernelResampling(RowDrawing):
             stop = min(start + step, rows)
             columns[kernel.block, start:stop] += kernel.root @ law.sample(rng, (len(kernel.block), stop - start))
 
-    def _fill(self, columns: Matrix, group: Group, was_empty: Any, rng: np.random.Generator) -> None:
-        """A cell that was empty and is now shown has a value from anywhere; one that is empty now has none."""
-        empty = columns[group.stop - 1] > 0.5
-        filled = was_empty & ~empty
-        columns[group.start, empty] = 0.5
-        columns[group.start, filled] = 0.5 if group.is_constant else rng.random(int(filled.sum()))
-
     def sentence(self) -> str:
         kernels = self.kernels_.values()
         sharing = {start for kernel in kernels for start in kernel.block.tolist()}
-        shared = [group.column.name for group in self._numbers() if group.start in sharing]
-        used = {group.column.name: self._kernel_of(group) for group in self._numbers()} or {"": self.kernel}
-        return sentence(used, shared, any(kernel.responses for kernel in kernels))
+        by_noise: dict[str, list[str]] = {}
+        for group in self._numbers():
+            shape = kernel_named(self._kernel_of(group))
+            moved = AT_MOST if shape.bounded else NORMAL
+            if group.start in sharing:  # so that no column's own bandwidth bounds it
+                moved = SPREAD.format(math.sqrt(shape.variance))
+            by_noise.setdefault(moved, []).append(group.column.name)
+        if not by_noise:
+            by_noise[AT_MOST if kernel_named(self.kernel).bounded else NORMAL] = []
+        each = (f"{noise}, in {in_a_row(names, MOST_NAMED)}" for noise, names in by_noise.items())
+        return NO_GUARANTEE.format(
+            near="h" if list(by_noise) == [AT_MOST] else "a few h",
+            moved=next(iter(by_noise)) if len(by_noise) == 1 else "; ".join(each),
+            categories=(SHARED if sharing else "") + (PER_DRAW if any(kernel.responses for kernel in kernels) else ""),
+        )
 
     def learned(self) -> list[str]:
         found = [*super().learned(), "number of rows of every class"]
@@ -363,3 +464,29 @@ def kept_epsilon(mixing: float, group: Group) -> float:
     """Log-ratio of keeping a category to drawing any other one, ``log(1 + c (1 - m) / m)``: the epsilon of one draw."""
     categories = group.width if group.is_onehot else 2
     return math.inf if mixing == 0 else math.log1p(categories * (1.0 - mixing) / mixing)
+
+
+def apportioned(counts: Mapping[int, int], wanted: int) -> Counts:
+    """`wanted` rows over the classes in proportion to their counts, by the largest remainders; ties to lower codes."""
+    total = sum(counts.values())
+    if not total:
+        return {}
+    whole = {code: wanted * count // total for code, count in counts.items()}
+    remainders = sorted(counts, key=lambda code: (-(wanted * counts[code] % total), code))
+    for code in remainders[: wanted - sum(whole.values())]:
+        whole[code] += 1
+    return whole
+
+
+GATHERED = 1 << 12
+"""Rows gathered at a time where rows lie together: they are turned round in a core's cache."""
+
+
+def gathered(X: Matrix, source: Codes) -> Matrix:
+    """The rows `source` of X, column after column."""
+    if X.flags.f_contiguous:
+        return np.take(X.T, source, axis=1)
+    out = np.empty((X.shape[1], len(source)))
+    for start in range(0, len(source), GATHERED):
+        out[:, start : start + GATHERED] = X[source[start : start + GATHERED]].T
+    return out

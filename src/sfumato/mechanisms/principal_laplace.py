@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Self
@@ -126,22 +126,6 @@ class ComponentNoise:
         return tuple(
             Additive(make_law(self.law, scale=b, df=self.df), low=first, high=last) for b, first, last in places
         )
-
-    def other_strength(self, recipe: Callable[[float], Recipe], wanted: float) -> float:
-        """b of another law, by looking for it: epsilon falls as b grows."""
-
-        def excess(log_b: float) -> float:
-            return recipe(math.exp(log_b)).epsilons().record - wanted
-
-        least, most = map(math.log, STRENGTHS)
-        if not np.isfinite(excess(0.0)):
-            raise UsageError(
-                f"No strength of {self.law} noise gives a record epsilon: what it tells has no bound "
-                "[principal-laplace, Theorem 4]. Use law=laplace, or student-t."
-            )
-        if excess(most) > 0 or excess(least) < 0:
-            raise UsageError(f"A record epsilon of {wanted:g} cannot be reached with {self.law} noise.")
-        return strength_without(excess)
 
 
 NARROWEST = 1e-9
@@ -277,7 +261,10 @@ class PrincipalLaplace(Mechanism):
         self.matrix_, self.effort_ = np.ascontiguousarray(found.matrix[:count]), effort[:count]
         low, high = component_ranges(self.matrix_, encoding.groups)
         self.offset_ = -(low + high) / 2
-        self._half_ = self._widened(high - low) / 2
+        widths = high - low
+        usual = np.abs(self.matrix_).sum(axis=1)
+        usual[usual == 0] = 1.0
+        self._half_ = np.where(widths > NARROWEST * usual, widths, usual) / 2
         if self.component_bounds == "public":
             self._set_interval(-self._half_, self._half_)
         return self
@@ -295,12 +282,6 @@ class PrincipalLaplace(Mechanism):
         if self.components is not None or not (self.estimates or self._learns_basis or public_rows):
             return self.components
         return 0.5 if self._learns_basis or self.epsilon_record is None else NOISE_AWARE
-
-    def _widened(self, widths: Matrix) -> Matrix:
-        """Widths, where components that cannot vary (constant columns, slots that add up to one) get a usual one."""
-        usual = np.abs(self.matrix_).sum(axis=1)
-        usual[usual == 0] = 1.0
-        return np.where(widths > NARROWEST * usual, widths, usual)
 
     def fit_scores(self, statistics: Statistics) -> Self:
         """Widths from the scores themselves, as published: D_P's own maximum and minimum [Fig. 2, line 3]."""
@@ -341,7 +322,19 @@ class PrincipalLaplace(Mechanism):
             return Recipe(self.encoding_, Affine(self.matrix_, self.offset_), channels)
 
         if self.law != "laplace":
-            return self._noise.other_strength(recipe, wanted)
+
+            def excess(log_b: float) -> float:
+                return recipe(math.exp(log_b)).epsilons().record - wanted
+
+            least, most = map(math.log, STRENGTHS)
+            if not np.isfinite(excess(0.0)):
+                raise UsageError(
+                    f"No strength of {self._noise.law} noise gives a record epsilon: what it tells has no bound "
+                    "[principal-laplace, Theorem 4]. Use law=laplace, or student-t."
+                )
+            if excess(most) > 0 or excess(least) < 0:
+                raise UsageError(f"A record epsilon of {wanted:g} cannot be reached with {self._noise.law} noise.")
+            return strength_without(excess)
         return laplace_strength(self.name, at_one, wanted, lambda b: recipe(b).rounding)
 
     def embed(self, X: ArrayLike) -> Matrix:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
@@ -29,61 +28,8 @@ from sfumato.noise import Streams
 from sfumato.table import Encoding
 from sfumato.table.statistics import Counts, Statistics
 
-# Mechanisms that fit a noisy model of the whole table and draw rows from it; no released row is anybody's.
-
-
 NO_SOURCE = -1
 """Where others say which source row a released row came from."""
-
-
-class ModelDrawing(Mechanism):
-    """Fit: `start`, then `count` over all blocks and `measure` of the sum, as long as it `needs_counts`.
-
-    Noise is drawn by `measure`, from the generator that `start` was given. After that the table is not needed.
-    """
-
-    made_up = True
-    own_knob = PRESENCE
-
-    @property
-    @abstractmethod
-    def planned(self) -> Central:
-        """What the fit costs at most: it is charged before any noise is drawn."""
-
-    @abstractmethod
-    def start(self, encoding: Encoding, rng: np.random.Generator, labelled: bool = True) -> None:
-        """Begin a fit whose noise comes from this generator."""
-
-    @abstractmethod
-    def count(self, X: Matrix, y: Codes | None) -> Counts:
-        """What the present pass adds up over blocks."""
-
-    @abstractmethod
-    def measure(self, counts: Counts) -> None:
-        """Take the sum of a pass, with noise."""
-
-    @property
-    @abstractmethod
-    def needs_counts(self) -> bool:
-        """Whether one more pass is needed."""
-
-    def phases(self, given: Given) -> Iterator[Phase]:
-        self.start(given.encoding, given.streams.generator(0, b"", b"fit"), labelled=given.labelled)
-        yield from self.measuring()
-
-    def measuring(self) -> Iterator[Phase]:
-        """The passes of a fit that was started; whatever their sums tell is noisy, and was paid for."""
-        step = FIT
-        while self.needs_counts:
-            yield Phase(step, lambda rows: self.count(rows.X, rows.y), self.measure, is_paid_before=True)
-            step = COUNT
-
-    def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
-        raise TypeError(f"{self.name} is fitted on counts, not on moments.")
-
-    def perturb(self, X: Matrix, y: Codes | None, rng: np.random.Generator) -> Block:  # noqa: ARG002
-        """As many rows as there would be: what rows are given does not matter."""
-        return self.draw_rows(self.released(len(X)), rng)
 
 
 SAFE = 1.0 - 1e-9
@@ -102,7 +48,7 @@ MOST_NAMED = 4
 LEARNED_PLAN = "the plan of what is counted, which does not say where its {} come from"
 
 
-class TreeResampling(ModelDrawing):
+class TreeResampling(Mechanism):
     """Measure a table with noise and draw new rows from the measurements: made-up rows.
 
     For every class a tree says which column depends on which. Measured are the number of rows, edges of the numbers'
@@ -135,6 +81,8 @@ class TreeResampling(ModelDrawing):
     """
 
     name = "tree-resampling"
+    made_up = True
+    own_knob = PRESENCE
     plan_: AgreedPlan | None = field(default=None, init=False)
     columnwise = True
     proves = True
@@ -238,10 +186,6 @@ class TreeResampling(ModelDrawing):
                 "--column COL --low LOW --high HIGH, or --categories A,B, with --reason ...)."
             )
 
-    def agreed_plan(self, encoding: Encoding) -> AgreedPlan | None:
-        """The plan for these columns, where there is one."""
-        return None if self.plan is None else agreed_plan(read_plan(self.plan), encoding)
-
     def budget(self, rng: np.random.Generator) -> Budget:
         """What the fit may spend."""
         self.check_parameters()
@@ -250,11 +194,28 @@ class TreeResampling(ModelDrawing):
     def measured_under(self, plan: AgreedPlan) -> list[Measurement]:
         return plan.measurements(self.budget(np.random.default_rng(0)))
 
+    # The fit: `start`, then `count` over all blocks and `measure` of the sum, as long as it `needs_counts`
+
+    def phases(self, given: Given) -> Iterator[Phase]:
+        self.start(given.encoding, given.streams.generator(0, b"", b"fit"), labelled=given.labelled)
+        yield from self.measuring()
+
+    def measuring(self) -> Iterator[Phase]:
+        """The passes of a fit that was started; whatever their sums tell is noisy, and was paid for."""
+        step = FIT
+        while self.needs_counts:
+            yield Phase(step, lambda rows: self.count(rows.X, rows.y), self.measure, is_paid_before=True)
+            step = COUNT
+
+    def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
+        raise TypeError(f"{self.name} is fitted on counts, not on moments.")
+
     def start(self, encoding: Encoding, rng: np.random.Generator, labelled: bool = True) -> None:
+        """Begin a fit whose noise comes from this generator: `measure` draws it, and then the table is not needed."""
         budget = self.budget(rng)
         self.check_schema(encoding)
         self.encoding_ = encoding
-        plan = self.agreed_plan(encoding)
+        plan = None if self.plan is None else agreed_plan(read_plan(self.plan), encoding)
         classes = len(encoding.classes) if labelled and encoding.classes else 1
         self.labelled_ = labelled and bool(encoding.classes)
         self.model_: TreeModel | PlannedModel | ScoringModel = (
@@ -262,16 +223,15 @@ class TreeResampling(ModelDrawing):
             if plan is None
             else plan.model(budget, classes)
         )
-        self.plan_ = plan
-        self.measured_columns_ = False
+        self.plan_, self.measured_columns_ = plan, False
 
     def count(self, X: Matrix, y: Codes | None) -> Counts:
-        labels = y if self.labelled_ else None
-        if not self.measured_columns_:
-            return self.model_.count_columns(X, labels)
-        return self.model_.count_tables(X, labels)
+        """What the present pass adds up over blocks."""
+        model = self.model_
+        return (model.count_tables if self.measured_columns_ else model.count_columns)(X, y if self.labelled_ else None)
 
     def measure(self, counts: Counts) -> None:
+        """Take the sum of a pass, with noise."""
         if self.measured_columns_:
             self.model_.measure_tables(counts)
         else:
@@ -299,6 +259,7 @@ class TreeResampling(ModelDrawing):
 
     @property
     def needs_counts(self) -> bool:
+        """Whether one more pass is needed."""
         return not self.measured_columns_ or self.model_.needs_tables
 
     def released(self, rows: int) -> int:  # noqa: ARG002 (the true number is private)
@@ -322,6 +283,10 @@ class TreeResampling(ModelDrawing):
         self.drawn_ = model_from_dict(found, recipe.encoding)
         self.labelled_ = labelled and self.drawn_.classes == len(recipe.encoding.classes)
         return self
+
+    def perturb(self, X: Matrix, y: Codes | None, rng: np.random.Generator) -> Block:  # noqa: ARG002
+        """As many rows as there would be: what rows are given does not matter."""
+        return self.draw_rows(self.released(len(X)), rng)
 
     def draw_rows(self, rows: int, rng: np.random.Generator) -> Block:
         X, classes = self.drawn_.draw(rows, rng)

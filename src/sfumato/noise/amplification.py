@@ -99,14 +99,6 @@ def _octaves(first: int, last: int, per_octave: int, *, both: bool) -> Floats:
     return np.concatenate([-steps[::-1], [0.0], steps]) if both else steps
 
 
-def core_points(density: Density, width: float) -> Floats:
-    """Points that cover the body of the density: fine at its centre, even over 64 scales and a few widths."""
-    m, s = density.centre, density.scale
-    near = np.linspace(-64.0, 64.0, 8193) * s
-    wide = np.linspace(-1.0, 1.0, 769) * (2.0 * width + 8.0 * s)
-    return np.unique(np.concatenate([near, wide, s * _octaves(-20, 10, 6, both=True)]) + m)
-
-
 @dataclass(frozen=True)
 class Tail:
     """One tail: how far it was followed, how it ended, and what log f(z) - log f(z - delta) does in it."""
@@ -314,7 +306,10 @@ def _probe(density: Density, width: float) -> Amplification:
     # density is narrow: wide steps would leave the range in which it can be computed.
     short = min(width, density.scale)
     tails = {side: follow_tail(density, side, short) for side in _SIDES}
-    points = core_points(density, width)
+    m, s = density.centre, density.scale
+    near = np.linspace(-64.0, 64.0, 8193) * s
+    wide = np.linspace(-1.0, 1.0, 769) * (2.0 * width + 8.0 * s)
+    points = np.unique(np.concatenate([near, wide, s * _octaves(-20, 10, 6, both=True)]) + m)
     points = points[(points > density.centre - tails[-1].reach) & (points < density.centre + tails[1].reach)]
     values = density.log(points)
     conditions = (

@@ -75,23 +75,19 @@ class BulkWords:
                 blocks = max(_FEWEST, -(-missing // 2))
                 found = np.empty(len(self._left) + 2 * blocks + 2, dtype=np.uint64)  # OpenSSL wants room for one more
                 found[: len(self._left)] = self._left
-                self._encrypt(found[len(self._left) :], blocks)
+                size = min(blocks, _CHUNK)
+                counters = np.empty((size, 2), dtype="<u8")
+                counters[:, 0] = np.arange(self._next, self._next + size, dtype=np.uint64)
+                counters[:, 1] = _HIGH
+                plain, sealed = counters.data.cast("B"), found[len(self._left) :].data.cast("B")
+                for start in range(0, blocks, size):
+                    many = min(size, blocks - start)
+                    self._encryptor.update_into(plain[: 16 * many], sealed[16 * start :])
+                    counters[:, 0] += np.uint64(many)
+                self._next += blocks
                 found = found[:-2]
             self._left = found[count:]
         return found[:count]
-
-    def _encrypt(self, room: NDArray[np.uint64], blocks: int) -> None:
-        """Fill `room` with the next `blocks` blocks; two words of it stay free."""
-        size = min(blocks, _CHUNK)
-        counters = np.empty((size, 2), dtype="<u8")
-        counters[:, 0] = np.arange(self._next, self._next + size, dtype=np.uint64)
-        counters[:, 1] = _HIGH
-        plain, sealed = counters.data.cast("B"), room.data.cast("B")
-        for start in range(0, blocks, size):
-            many = min(size, blocks - start)
-            self._encryptor.update_into(plain[: 16 * many], sealed[16 * start :])
-            counters[:, 0] += np.uint64(many)
-        self._next += blocks
 
 
 RUN_KEY_BYTES = 32

@@ -32,10 +32,10 @@ from sfumato.core.errors import TableError, UsageError
 from sfumato.core.progress import Progress, silent
 from sfumato.core.wording import counted
 from sfumato.guarantee import Key
-from sfumato.mechanisms import Mechanism, RandomRotation
+from sfumato.mechanisms import Mechanism
 from sfumato.mechanisms.base import as_matrix
 from sfumato.mechanisms.phases import Phase
-from sfumato.mechanisms.random_rotation import haar_rotation, secret_generator
+from sfumato.mechanisms.random_rotation import RandomRotation, haar_rotation, secret_generator
 from sfumato.release.asked import SCORINGS, SanitizeAsked
 from sfumato.table import Encoding
 from sfumato.table.statistics import Moments

@@ -355,7 +355,7 @@ def write_release(folder: Path, format: str, card: Card, laid: Iterable[Laid], c
                         schema = pa.schema([pa.field("source", pa.int64(), nullable=False)])
                         writer = table_writer(folder / "trace.parquet", schema, private=True)
                         traces.append(until.enter_context(writer))
-                    traces[0].write(pa.table([source], schema=schema))
+                    traces[0](pa.table([source], schema=schema))
                 fields = [field.with_nullable(field.name not in told) for field in table.schema]
                 yield from pa.Table.from_arrays(table.columns, schema=pa.schema(fields)).to_batches()
 

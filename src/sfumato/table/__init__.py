@@ -7,14 +7,13 @@ from sfumato.table.readers import open_table
 from sfumato.table.schema import Group, Schema
 from sfumato.table.statistical import SqlQuery
 from sfumato.table.tables import BLOCK_ROWS, Table
-from sfumato.table.writers import BlockWriter, table_writer, write_table
+from sfumato.table.writers import table_writer, write_table
 
 __all__ = [
     "BLOCK_ROWS",
     "KINDS",
     "MISSING",
     "ROLES",
-    "BlockWriter",
     "Column",
     "ColumnNoise",
     "ConstantWarning",

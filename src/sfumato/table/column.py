@@ -194,7 +194,19 @@ class Column(Record):
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise", ColumnNoise.of(self.noise, self.name))
         if self.edges is not None:
-            _cut_at_edges(self)
+            where = f"column {self.name!r}"
+            if self.kind not in ("categorical", "ordinal"):
+                raise SchemaError(
+                    f"The {where} has edges and is {self.kind}. Numbers that are cut become categories: write "
+                    "`kind: categorical`, or `kind: ordinal` where their order matters."
+                )
+            edges = checked_edges(self.edges, where)
+            if self.categories is not None and len(self.categories) != len(edges) + 1:
+                raise SchemaError(
+                    f"The {where} has {len(edges)} edges, so it needs {len(edges) + 1} categories, or none."
+                )
+            object.__setattr__(self, "edges", edges)
+            object.__setattr__(self, "categories", self.categories or interval_names(edges))
         if self.categories is not None:
             object.__setattr__(self, "categories", tuple(str(category) for category in self.categories))
         for bound in ("low", "high"):
@@ -315,21 +327,6 @@ def _plain_bound(column: Column, bound: Any) -> Bound | None:
             raise SchemaError("Column {name!r} is an integer, so its bounds must be integers.", name=column.name)
         return int(bound)
     return number
-
-
-def _cut_at_edges(column: Column) -> None:
-    """Edges as numbers, and the intervals between them as categories."""
-    where = f"column {column.name!r}"
-    if column.kind not in ("categorical", "ordinal"):
-        raise SchemaError(
-            f"The {where} has edges and is {column.kind}. Numbers that are cut become categories: write "
-            "`kind: categorical`, or `kind: ordinal` where their order matters."
-        )
-    edges = checked_edges(column.edges, where)
-    if column.categories is not None and len(column.categories) != len(edges) + 1:
-        raise SchemaError(f"The {where} has {len(edges)} edges, so it needs {len(edges) + 1} categories, or none.")
-    object.__setattr__(column, "edges", edges)
-    object.__setattr__(column, "categories", column.categories or interval_names(edges))
 
 
 def _check_words(column: Column) -> None:

@@ -136,7 +136,23 @@ class CsvTable(Table):
         self.files = () if content is not None else (path,)
         self._dialect = dialect or PLAIN
         self.missing = self._dialect.missing
-        self._delimiter, self._header = self._read_header()
+        try:
+            with io.TextIOWrapper(self._bytes(), encoding="utf-8-sig", newline="") as file:
+                first = file.readline()
+                delimiter = self._dialect.delimiter or _delimiter(self._path.name, first)
+                header = next(csv.reader(chain([first], file), delimiter=delimiter), [])
+        except UnicodeError:
+            raise self._misread() from None
+        except (OSError, EOFError, csv.Error):
+            raise TableError("{where} cannot be read: it is damaged, or not a CSV file.", where=self.where) from None
+        if "\0" in first:
+            raise TableError(
+                "{where} is not a CSV file in UTF-8. If it is UTF-16 without a mark, add --encoding utf-16-le.",
+                where=self.where,
+            )
+        if not header:
+            raise TableError("{where} is empty: it has no header row.", where=self.where)
+        self._delimiter, self._header = (delimiter, [name.strip() for name in header])
         self._selected = self._select(self._header)
         self._schema: pa.Schema | None = None
 
@@ -260,25 +276,6 @@ class CsvTable(Table):
         except (csv.Error, OSError):
             pass
         return None, 0
-
-    def _read_header(self) -> tuple[str, list[str]]:
-        try:
-            with io.TextIOWrapper(self._bytes(), encoding="utf-8-sig", newline="") as file:
-                first = file.readline()
-                delimiter = self._dialect.delimiter or _delimiter(self._path.name, first)
-                header = next(csv.reader(chain([first], file), delimiter=delimiter), [])
-        except UnicodeError:
-            raise self._misread() from None
-        except (OSError, EOFError, csv.Error):
-            raise TableError("{where} cannot be read: it is damaged, or not a CSV file.", where=self.where) from None
-        if "\0" in first:
-            raise TableError(
-                "{where} is not a CSV file in UTF-8. If it is UTF-16 without a mark, add --encoding utf-16-le.",
-                where=self.where,
-            )
-        if not header:
-            raise TableError("{where} is empty: it has no header row.", where=self.where)
-        return delimiter, [name.strip() for name in header]
 
     def _bytes(self) -> IO[bytes]:
         """The text in UTF-8, from its beginning, transcoded as it is read."""

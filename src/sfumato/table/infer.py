@@ -62,13 +62,6 @@ class Summary:
             self.sampled += later.sampled
             self._sample += later._sample
 
-    def let_go(self, most: int) -> None:
-        """Count distinct values and forget them, but for up to `most` words: those are categories, or no schema is."""
-        self._distinct = self.distinct
-        self._sample = []
-        if len(self.words) > most:
-            self.words = set(sorted(self.words)[: most + 1])
-
     def add(self, array: pa.Array) -> None:
         """Take in the next block."""
         array = arrays.plain(array)
@@ -289,7 +282,10 @@ def _summarize(table: Table, label: str | None, special: dict[str, Column]) -> d
 
     def finished(summaries: dict[str, Summary]) -> dict[str, Summary]:
         for summary in summaries.values():
-            summary.let_go(MOST_CATEGORIES)
+            summary._distinct = summary.distinct
+            summary._sample = []
+            if len(summary.words) > MOST_CATEGORIES:
+                summary.words = set(sorted(summary.words)[: MOST_CATEGORIES + 1])
         return summaries
 
     summaries = table.gather(observe, _merged, finished)

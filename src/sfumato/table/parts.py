@@ -98,7 +98,12 @@ class PartsTable(Table):
         self.files = tuple(file for part in parts for file in part.files)
         self.missing = parts[0].missing
         self._check_alike()
-        self._stated = _kinds_of(self._values)
+        kinds = {}
+        for name in self._values[0]:
+            cells = [stated[name] for stated in self._values if stated[name] is not None]
+            whole = all(WHOLE.fullmatch(cell) for cell in cells if cell is not None)
+            kinds[name] = pa.int64() if cells and whole else pa.string()
+        self._stated = kinds
         self._selected = self._select([*self.parts[0].names, *self._stated])
         self._schema: pa.Schema | None = None
         self._starts: list[int] = []
@@ -204,13 +209,3 @@ def _common(one: pa.DataType, other: pa.DataType, *, both_csv: bool) -> pa.DataT
         return bare(pa.unify_schemas(fields, promote_options="permissive")).field(0).type
     except (pa.ArrowException, TypeError):
         return None
-
-
-def _kinds_of(values: Sequence[dict[str, str | None]]) -> dict[str, pa.DataType]:
-    """Whole numbers where every path states one, else text; codes with leading zeros stay text."""
-    kinds = {}
-    for name in values[0]:
-        cells = [stated[name] for stated in values if stated[name] is not None]
-        whole = all(WHOLE.fullmatch(cell) for cell in cells if cell is not None)
-        kinds[name] = pa.int64() if cells and whole else pa.string()
-    return kinds

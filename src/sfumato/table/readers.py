@@ -69,7 +69,20 @@ def as_arrow(source: Any) -> pa.Table:
     """Any data frame as an Arrow table, sharing memory where the two can."""
     makers = {parent.__module__.partition(".")[0] for parent in type(source).__mro__}
     if "pandas" in makers:
-        return _from_pandas(source)
+        frame = source
+        if not hasattr(frame, "columns"):
+            frame = frame.to_frame()
+        names = [str(name) for name in frame.columns]
+        arrays = []
+        for position, name in enumerate(names):
+            try:
+                arrays.append(pa.array(frame.iloc[:, position], from_pandas=True))
+            except (pa.ArrowException, TypeError, ValueError):
+                raise TableError(
+                    f"Column {name!r} of the pandas frame mixes incompatible types. "
+                    "Make all its cells numbers, or all of them text."
+                ) from None
+        return pa.Table.from_arrays(arrays, names=names)
     try:
         if isinstance(source, pa.Table):
             return source
@@ -83,23 +96,6 @@ def as_arrow(source: Any) -> pa.Table:
             f"A {type(source).__name__} cannot be read as a table. Give the path of a CSV, Parquet or Arrow file, "
             "a pandas or polars frame, a pyarrow table or an SqlQuery."
         ) from None
-
-
-def _from_pandas(frame: Any) -> pa.Table:
-    """A pandas frame without its index; columns of mixed types are refused by name."""
-    if not hasattr(frame, "columns"):
-        frame = frame.to_frame()
-    names = [str(name) for name in frame.columns]
-    arrays = []
-    for position, name in enumerate(names):
-        try:
-            arrays.append(pa.array(frame.iloc[:, position], from_pandas=True))
-        except (pa.ArrowException, TypeError, ValueError):
-            raise TableError(
-                f"Column {name!r} of the pandas frame mixes incompatible types. "
-                "Make all its cells numbers, or all of them text."
-            ) from None
-    return pa.Table.from_arrays(arrays, names=names)
 
 
 def _open_list(

@@ -13,9 +13,9 @@ from xml.parsers import expat
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.core.errors import OutputError, SfumatoError, TableError
+from sfumato.core.errors import SfumatoError, TableError
 from sfumato.table.arrays import plain
-from sfumato.table.statistical import WholeWriter, needed, unreadable
+from sfumato.table.statistical import needed, unreadable
 
 # The first sheet of an OpenDocument file, row by row: no tree of the whole document is built, and rows that the file
 # repeats are not repeated here.
@@ -271,23 +271,8 @@ def _array(cells: list[Any]) -> pa.Array:
     return pa.array(cells)
 
 
-class SheetWriter(WholeWriter):
-    """One sheet. Text stays text: "=1+1" is no formula."""
-
-    def __init__(self, file: IO[bytes], schema: pa.Schema, ending: str) -> None:
-        super().__init__(file, schema, ending)
-        self._module = needed("odf.opendocument" if ending == ".ods" else "openpyxl", f"Writing {ending} files")
-
-    def write(self, block: pa.RecordBatch | pa.Table) -> None:
-        super().write(block)
-        if sum(part.num_rows for part in self._blocks) >= MOST_ROWS:
-            raise OutputError(f"A sheet holds at most {MOST_ROWS - 1:,} rows. Choose --format parquet or csv.")
-
-    def _content(self, table: pa.Table) -> bytes:
-        return (_ods if self._ending == ".ods" else _xlsx)(self._module, _rows(table))
-
-
-def _rows(table: pa.Table) -> Iterator[list[Any]]:
+def rows_of(table: pa.Table) -> Iterator[list[Any]]:
+    """The names, and then every row, as a sheet has them."""
     yield list(table.column_names)
     for batch in table.to_batches():
         arrays = [plain(batch.column(name)) for name in batch.schema.names]
@@ -295,7 +280,9 @@ def _rows(table: pa.Table) -> Iterator[list[Any]]:
         yield from (list(row) for row in zip(*(array.to_pylist() for array in arrays), strict=True))
 
 
-def _xlsx(openpyxl: Any, rows: Iterator[list[Any]]) -> bytes:
+def xlsx_content(rows: Iterator[list[Any]]) -> bytes:
+    """One sheet. Text stays text: "=1+1" is no formula."""
+    import openpyxl
     from openpyxl.cell import WriteOnlyCell
 
     book = openpyxl.Workbook(write_only=True)
@@ -316,7 +303,9 @@ def _xlsx(openpyxl: Any, rows: Iterator[list[Any]]) -> bytes:
     return content.getvalue()
 
 
-def _ods(opendocument: Any, rows: Iterator[list[Any]]) -> bytes:
+def ods_content(rows: Iterator[list[Any]]) -> bytes:
+    """One sheet. Text stays text: "=1+1" is no formula."""
+    from odf import opendocument
     from odf.table import Table, TableCell, TableRow
     from odf.text import P
 

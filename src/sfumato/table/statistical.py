@@ -11,17 +11,16 @@ import decimal
 import math
 import tempfile
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.core.errors import OutputError, TableError, UsageError
+from sfumato.core.errors import TableError, UsageError
 from sfumato.table.arrays import is_text, plain
 from sfumato.table.tables import BLOCK_ROWS, Table
 
@@ -91,71 +90,30 @@ def _there(cell: Any) -> bool:
     return cell is not None and cell != "" and not (isinstance(cell, float) and math.isnan(cell))
 
 
-class WholeWriter(ABC):
-    """Takes blocks, and writes the file when all are there: writers of such files know no blocks."""
-
-    def __init__(self, file: IO[bytes], schema: pa.Schema, ending: str) -> None:
-        self._file, self._schema, self._ending = file, schema.remove_metadata(), ending
-        self._blocks: list[pa.Table] = []
-
-    def write(self, block: pa.RecordBatch | pa.Table) -> None:
-        table = pa.Table.from_batches([block]) if isinstance(block, pa.RecordBatch) else block
-        self._blocks.append(table.select(self._schema.names).cast(self._schema))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is not None:
-            return
-        whole = pa.concat_tables(self._blocks) if self._blocks else self._schema.empty_table()
-        try:
-            content = self._content(whole)
-        except Exception as error:
-            # The writer's own words may quote a cell, so only their kind is repeated.
-            raise OutputError(
-                f"The table cannot be written as {self._ending} ({type(error).__name__}): the format may not take its "
-                "cells or a column's name (SPSS, Stata and SAS: letters, digits, _; at most 32 characters). Choose "
-                "another --format."
-            ) from None
-        self._file.write(content)
-
-    @abstractmethod
-    def _content(self, table: pa.Table) -> bytes:
-        """The file's bytes."""
-
-
-class StatisticalWriter(WholeWriter):
-    """A file of a statistics program.
+def statistical_content(table: pa.Table, ending: str, beside: Path) -> bytes:
+    """The bytes of a file of a statistics program, made in a folder that only the owner can read, `beside` the file.
 
     Text is written as codes 1, 2, ... in alphabetical order with the words as value labels (SPSS, Stata), or as text
     (SAS transport files, which have no labels).
     """
+    import pyreadstat
 
-    def __init__(self, file: IO[bytes], schema: pa.Schema, ending: str) -> None:
-        super().__init__(file, schema, ending)
-        needed("pyreadstat", f"Writing {ending} files")
-        needed("pandas", f"Writing {ending} files")
-
-    def _content(self, table: pa.Table) -> bytes:
-        """The file's bytes, made in a folder that only the owner can read, beside where they go."""
-        pyreadstat = needed("pyreadstat", f"Writing {self._ending} files")
-        frame, labels = _as_frame(table, labelled=self._ending != ".xpt")
-        beside = Path(str(self._file.name)).parent
-        with tempfile.TemporaryDirectory(dir=beside, prefix=".sfumato-") as folder:
-            path = Path(folder) / f"table{self._ending}"
-            if self._ending == ".dta":
-                pyreadstat.write_dta(frame, str(path), variable_value_labels=labels)
-            elif self._ending == ".xpt":
-                pyreadstat.write_xport(frame, str(path), file_format_version=8)
-            else:
-                pyreadstat.write_sav(frame, str(path), compress=self._ending == ".zsav", variable_value_labels=labels)
-            return path.read_bytes()
+    frame, labels = _as_frame(table, labelled=ending != ".xpt")
+    with tempfile.TemporaryDirectory(dir=beside, prefix=".sfumato-") as folder:
+        path = Path(folder) / f"table{ending}"
+        if ending == ".dta":
+            pyreadstat.write_dta(frame, str(path), variable_value_labels=labels)
+        elif ending == ".xpt":
+            pyreadstat.write_xport(frame, str(path), file_format_version=8)
+        else:
+            pyreadstat.write_sav(frame, str(path), compress=ending == ".zsav", variable_value_labels=labels)
+        return path.read_bytes()
 
 
 def _as_frame(table: pa.Table, *, labelled: bool) -> tuple[Any, dict[str, dict[int | float, str]]]:
     """A pandas frame of numbers, dates and text, and the labels of columns whose words became codes."""
-    pandas = needed("pandas", "Writing files of statistics programs")
+    import pandas
+
     labels: dict[str, dict[int | float, str]] = {}
     columns: dict[str, Any] = {}
     for name in table.column_names:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.core.errors import OutputError
 from sfumato.core.files import new_file, write_back
-from sfumato.table.spreadsheet import SheetWriter
-from sfumato.table.statistical import StatisticalWriter
+from sfumato.table.spreadsheet import MOST_ROWS, SHEETS, ods_content, rows_of, xlsx_content
+from sfumato.table.statistical import needed, statistical_content
 from sfumato.table.tables import BLOCK_ROWS, bare
 
 # Write CSV: by polars where it is installed, which is quicker, and by Arrow elsewhere; both files read back alike.
@@ -81,11 +81,8 @@ PAGE_CELLS = 1 << 14
 """Cells of a column that Parquet encodes and writes at a time."""
 
 
-class BlockWriter(Protocol):
-    """Takes the blocks of a table one after the other."""
-
-    def write(self, block: pa.RecordBatch | pa.Table) -> None:
-        """Append one block."""
+Write = Callable[[pa.Table], object]
+"""Appends one block to a file."""
 
 
 def write_table(
@@ -115,7 +112,7 @@ def write_table(
     rows = 0
     with table_writer(path, schema, metadata, private=private) as writer:
         for block in blocks:
-            writer.write(block)
+            writer(block)
             rows += block.num_rows
     return rows
 
@@ -127,107 +124,113 @@ def table_writer(
     metadata: Mapping[str, str | bytes] | None = None,
     *,
     private: bool = False,
-) -> Iterator[BlockWriter]:
-    """A writer for blocks; the file appears under its name when the block of code ends well, else never."""
+) -> Iterator[Write]:
+    """What appends a block; the file appears under its name when the block of code ends well, else never."""
     path = Path(path)
-    kind = _kind(path)
+    if (kind := KINDS.get(path.suffix.lower())) is None:
+        raise OutputError(f"{path} has an ending that sfumato cannot write. It can write {', '.join(KINDS)}.")
     fields = [found.with_nullable(field.nullable) for found, field in zip(bare(schema), schema, strict=True)]
     schema = pa.schema(fields, metadata=dict(metadata) if metadata else None)
-    with new_file(path, private=private) as file, kind(file, schema) as writer:
-        yield writer
+    with new_file(path, private=private) as file, kind(file, schema) as append:
+
+        def write(block: pa.RecordBatch | pa.Table) -> None:
+            """With the file's columns and metadata."""
+            table = pa.Table.from_batches([block]) if isinstance(block, pa.RecordBatch) else block
+            table = table.select(schema.names)
+            alike = table.schema.types == schema.types  # nearly always, and then nothing is converted
+            append(pa.Table.from_arrays(table.columns, schema=schema) if alike else table.cast(schema))
+
+        yield write
 
 
-class _Parquet:
+@contextmanager
+def _parquet(file: IO[bytes], schema: pa.Schema) -> Iterator[Write]:
     """Floats without compression and dictionary: noise does not compress, and trying costs more than the disk.
 
     Arrow writes to the file itself: through Python's every page would be copied once more. Pages stay in the cache.
     """
+    import pyarrow.parquet as pq  # slow to load, and a card is read without a table
 
-    def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
-        import pyarrow.parquet as pq  # slow to load, and a card is read without a table
-
-        compression = {f.name: "none" if pa.types.is_floating(f.type) else "zstd" for f in schema}
-        self._schema, self._whole = schema, file
-        self._file = pa.OSFile(file.name, "wb")
-        self._writer = pq.ParquetWriter(
-            self._file,
+    compression = {f.name: "none" if pa.types.is_floating(f.type) else "zstd" for f in schema}
+    with (
+        pa.OSFile(file.name, "wb") as opened,
+        pq.ParquetWriter(
+            opened,
             schema,
             compression=compression,
             use_dictionary=False,
             write_statistics=False,
             write_batch_size=PAGE_CELLS,
             data_page_size=8 * PAGE_CELLS,
-        )
+        ) as writer,
+    ):
 
-    def write(self, block: pa.RecordBatch | pa.Table) -> None:
-        self._writer.write_table(_fitted(block, self._schema))
-        write_back(self._whole)
+        def write(table: pa.Table) -> None:
+            writer.write_table(table)
+            write_back(file)
 
-    def __enter__(self) -> _Parquet:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with self._file:
-            self._writer.close()
+        yield write
 
 
-class _Ipc:
-    def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
-        self._schema = schema
-        self._writer = pa.ipc.new_file(file, schema)
-
-    def write(self, block: pa.RecordBatch | pa.Table) -> None:
-        self._writer.write_table(_fitted(block, self._schema))
-
-    def __enter__(self) -> _Ipc:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._writer.close()
+@contextmanager
+def _ipc(file: IO[bytes], schema: pa.Schema) -> Iterator[Write]:
+    with pa.ipc.new_file(file, schema) as writer:
+        yield writer.write_table
 
 
-class _Csv:
+@contextmanager
+def _csv(file: IO[bytes], schema: pa.Schema, separator: str = ",") -> Iterator[Write]:
     """Cells as text: floats read back exactly, and an empty cell is a missing one."""
+    headed = False
 
-    def __init__(self, file: IO[bytes], schema: pa.Schema, separator: str = ",") -> None:
-        self._file, self._schema, self._separator = file, schema, separator
-        self._first = True
+    def write(table: pa.Table) -> None:
+        nonlocal headed
+        write_lines(table, file, header=not headed, separator=separator)
+        headed = True
 
-    def write(self, block: pa.RecordBatch | pa.Table) -> None:
-        table = _fitted(block, self._schema.remove_metadata())
-        write_lines(table, self._file, header=self._first, separator=self._separator)
-        self._first = False
+    yield write
+    if not headed:
+        write(schema.empty_table())
 
-    def __enter__(self) -> _Csv:
-        return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
-        if self._first and kind is None:
-            self.write(self._schema.empty_table())
+@contextmanager
+def _whole(file: IO[bytes], schema: pa.Schema, ending: str) -> Iterator[Write]:
+    """The file is written when all blocks are there: writers of such files know no blocks."""
+    if sheet := ending in SHEETS:
+        needed("odf.opendocument" if ending == ".ods" else "openpyxl", f"Writing {ending} files")
+    else:
+        needed("pyreadstat", f"Writing {ending} files")
+        needed("pandas", f"Writing {ending} files")
+    blocks: list[pa.Table] = []
+
+    def write(table: pa.Table) -> None:
+        blocks.append(table.replace_schema_metadata())
+        if sheet and sum(block.num_rows for block in blocks) >= MOST_ROWS:
+            raise OutputError(f"A sheet holds at most {MOST_ROWS - 1:,} rows. Choose --format parquet or csv.")
+
+    yield write
+    whole = pa.concat_tables(blocks) if blocks else schema.remove_metadata().empty_table()
+    try:
+        if sheet:
+            content = (ods_content if ending == ".ods" else xlsx_content)(rows_of(whole))
+        else:
+            content = statistical_content(whole, ending, Path(str(file.name)).parent)
+    except Exception as error:
+        # The writer's own words may quote a cell, so only their kind is repeated.
+        raise OutputError(
+            f"The table cannot be written as {ending} ({type(error).__name__}): the format may not take its cells or "
+            "a column's name (SPSS, Stata and SAS: letters, digits, _; at most 32 characters). Choose another --format."
+        ) from None
+    file.write(content)
 
 
 KINDS: dict[str, Any] = {
-    ".parquet": _Parquet,
-    ".pq": _Parquet,
-    ".csv": _Csv,
-    ".tsv": partial(_Csv, separator="\t"),
-    ".arrow": _Ipc,
-    ".feather": _Ipc,
-    ".ipc": _Ipc,
-    **{ending: partial(StatisticalWriter, ending=ending) for ending in (".sav", ".zsav", ".dta", ".xpt")},
-    **{ending: partial(SheetWriter, ending=ending) for ending in (".xlsx", ".ods")},
+    ".parquet": _parquet,
+    ".pq": _parquet,
+    ".csv": _csv,
+    ".tsv": partial(_csv, separator="\t"),
+    ".arrow": _ipc,
+    ".feather": _ipc,
+    ".ipc": _ipc,
+    **{ending: partial(_whole, ending=ending) for ending in (".sav", ".zsav", ".dta", ".xpt", ".xlsx", ".ods")},
 }
-
-
-def _kind(path: Path) -> Any:
-    try:
-        return KINDS[path.suffix.lower()]
-    except KeyError:
-        raise OutputError(f"{path} has an ending that sfumato cannot write. It can write {', '.join(KINDS)}.") from None
-
-
-def _fitted(block: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Table:
-    """The block with the file's columns and metadata."""
-    table = (pa.Table.from_batches([block]) if isinstance(block, pa.RecordBatch) else block).select(schema.names)
-    alike = table.schema.types == schema.types  # nearly always, and then nothing is converted
-    return pa.Table.from_arrays(table.columns, schema=schema) if alike else table.cast(schema)

@@ -21,8 +21,7 @@ from sfumato.attacks.metrics.utility import RowDensity, dapl, half_l1
 from sfumato.auditing.figures.item import ANY, Found, Name, item
 from sfumato.auditing.figures.sets import DataSet
 from sfumato.core.array_types import Codes, Matrix
-from sfumato.mechanisms import KernelResampling
-from sfumato.mechanisms.kernel_resampling import KernelResamplingWarning
+from sfumato.mechanisms.kernel_resampling import KernelResampling, KernelResamplingWarning
 from sfumato.mechanisms.random_rotation import haar_rotation
 from sfumato.table import Encoding
 

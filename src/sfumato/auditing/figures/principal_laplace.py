@@ -27,8 +27,10 @@ from sfumato.core.errors import TableError, UsageError
 from sfumato.guarantee import amplification, posterior_bound
 from sfumato.learn.classifiers import Part, RadiusVote, fit_on_parts, noise_summary
 from sfumato.learn.classifiers.geometric import NeighbourLadder
-from sfumato.mechanisms import AdditiveNoise, PrincipalLaplace, RandomProjection
+from sfumato.mechanisms.additive_noise import AdditiveNoise
 from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.principal_laplace import PrincipalLaplace
+from sfumato.mechanisms.random_rotation import RandomProjection
 from sfumato.table import Encoding, open_table
 
 # The paper's other classifiers: distance-weighted nearest neighbours [Eq. 11], k = 5 or the best k by cross-validation.

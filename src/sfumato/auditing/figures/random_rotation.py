@@ -28,8 +28,8 @@ from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError
 from sfumato.guarantee import Key
-from sfumato.mechanisms import Condensation, RandomRotation
-from sfumato.mechanisms.random_rotation import haar_rotation
+from sfumato.mechanisms.condensation import Condensation
+from sfumato.mechanisms.random_rotation import RandomRotation, haar_rotation
 from sfumato.release.rotation_search import best_order, bottleneck, ica_trial, sample_of, search_rotation, vod_matrix
 from sfumato.table import Encoding
 from sfumato.table.statistics import Moments

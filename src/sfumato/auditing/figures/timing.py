@@ -19,7 +19,7 @@ from sfumato.auditing.figures.item import Found, item
 from sfumato.auditing.figures.principal_laplace import STRONGEST, as_published, radius_vote
 from sfumato.auditing.figures.sets import DataSet, gaussian_clusters
 from sfumato.core.array_types import Matrix
-from sfumato.mechanisms import PrincipalLaplace
+from sfumato.mechanisms.principal_laplace import PrincipalLaplace
 from sfumato.table import Column, Encoding, Schema, open_table, write_table
 from sfumato.table.neighbours.nearest import nearest
 

@@ -20,7 +20,8 @@ from sfumato.core.wording import counted
 from sfumato.learn.classifiers.factory import make_classifier
 from sfumato.learn.classifiers.reads_noise import Part, check_columns, matrix_of_rows, rows_and_targets, targets_beside
 from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts, public_map
-from sfumato.mechanisms import Mechanism, PrincipalLaplace
+from sfumato.mechanisms import Mechanism
+from sfumato.mechanisms.principal_laplace import PrincipalLaplace
 from sfumato.noise import Streams
 from sfumato.table import Column, Encoding, Schema
 from sfumato.table.arrays import is_number

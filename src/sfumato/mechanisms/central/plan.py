@@ -100,10 +100,6 @@ class PlannedColumn(NamedTuple):
         """The bins, as they stand in a file."""
         return {"edges": _edges(self), "coarse": None if self.coarse is None else self.coarse.of.tolist()}
 
-    @property
-    def follows_the_rule(self) -> bool:
-        return any(self.told == even_column(self.fine, most).told for most in (0, PUBLIC_PAIR_BINS))
-
 
 def even_column(fine: FineColumn, most: int) -> PlannedColumn:
     """Bins by the public rule: of equal width, and up to `most` coarser ones in tables of several columns."""
@@ -255,7 +251,9 @@ def _column(fine: FineColumn, found: Mapping[str, Any]) -> PlannedColumn:
 
 
 def _as_it_says(column: PlannedColumn) -> PlannedColumn:
-    if column.origin.source == RULE and not column.follows_the_rule:
+    if column.origin.source == RULE and not any(
+        column.told == even_column(column.fine, most).told for most in (0, PUBLIC_PAIR_BINS)
+    ):
         raise SchemaError(
             f"The plan says that the bins of {column.name!r} follow the public rule, and they do not. Give them the "
             "source public with a reason, or make the plan with `sfumato study plan`."
