@@ -42,17 +42,15 @@ class Passes:
         self.scores: dict[Columns, int] = {}
         self.exact: dict[Columns, Codes] = {}
         self.chosen: list[Columns] | None = None
-        self._batches: list[list[Columns]] = []
-        batch: list[Columns] = []
+        self._batches: list[list[Columns]] = [[]]
         filled = 0
         for one in wanted:
             size = cells(one)
-            if batch and filled + size > MOST_CELLS:
-                self._batches.append(batch)
-                batch, filled = [], 0
-            batch.append(one)
+            if filled and filled + size > MOST_CELLS:
+                self._batches.append([])
+                filled = 0
+            self._batches[-1].append(one)
             filled += size
-        self._batches.append(batch)
         self._keeps = len(self._batches) == 1
 
     @property
@@ -262,11 +260,12 @@ class DrawnModel:
 
     def draw(self, rows: int, rng: np.random.Generator) -> tuple[Matrix, Codes]:
         """New encoded rows and their classes."""
-        classes = self._classes.draw(np.zeros(rows, dtype=np.int64), rng)
+        of_classes, laws = self._laws
+        classes = of_classes.draw(np.zeros(rows, dtype=np.int64), rng)
         X = np.empty((rows, self.encoding.width), order="F")
         seen: dict[tuple[int, int], Codes] = {}
         wanted = {(parent, place) for node in self.nodes for place, parent in enumerate(node.parents)}
-        for node, (alias, starts, widths) in zip(self.nodes, self._laws, strict=True):
+        for node, (alias, starts, widths) in zip(self.nodes, laws, strict=True):
             one, states = self.columns[node.column], classes
             for place, parent in enumerate(node.parents):
                 states = states * self.columns[parent].as_parent(place).count + seen[parent, place]
@@ -278,13 +277,17 @@ class DrawnModel:
         return X, classes
 
     @cached_property
-    def _classes(self) -> Alias:
-        return Alias.of(self.sizes[None, :] / self.sizes.sum())
-
-    @cached_property
-    def _laws(self) -> list[tuple[Alias, Floats, Floats]]:
-        """Made once, however many blocks are drawn: how to draw each column's bin, and where the bins lie."""
-        return [(Alias.of(self.conditional(node)), *_runs(self.columns[node.column].bins)) for node in self.nodes]
+    def _laws(self) -> tuple[Alias, list[tuple[Alias, Floats, Floats]]]:
+        """Made once, however many blocks are drawn: how to draw the class and each column's bin, and for every bin its
+        first fine cell and their number."""
+        found = []
+        for node in self.nodes:
+            bins = self.columns[node.column].bins
+            starts = np.zeros(bins.count, dtype=np.int64)
+            starts[bins.of[::-1]] = np.arange(len(bins.of))[::-1]
+            widths = np.bincount(bins.of, minlength=bins.count)
+            found.append((Alias.of(self.conditional(node)), starts.astype(np.float64), widths.astype(np.float64)))
+        return Alias.of(self.sizes[None, :] / self.sizes.sum()), found
 
     def conditional(self, node: Node) -> Floats:
         """P(bin | class, parents' coarse bins): the coarse bin by the table, the bin within it by the column."""
@@ -298,14 +301,6 @@ class DrawnModel:
         total = found.sum(axis=1, keepdims=True)
         even = np.repeat(one.shares, states, axis=0)
         return np.asarray(np.where(total > 1e-12, found / np.maximum(total, 1e-300), even))
-
-
-def _runs(bins: Bins) -> tuple[Floats, Floats]:
-    """First fine cell and number of fine cells of every bin."""
-    widths = np.bincount(bins.of, minlength=bins.count)
-    starts = np.zeros(bins.count, dtype=np.int64)
-    starts[bins.of[::-1]] = np.arange(len(bins.of))[::-1]
-    return starts.astype(np.float64), widths.astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -322,7 +317,16 @@ class Alias:
         states, width = probabilities.shape
         keep, other = np.ones((states, width)), np.tile(np.arange(width), (states, 1))
         for state in range(states):
-            _fill(probabilities[state] * width, keep[state], other[state])
+            scaled, row, beside = probabilities[state] * width, keep[state], other[state]
+            small = [j for j, value in enumerate(scaled) if value < 1.0]
+            large = [j for j, value in enumerate(scaled) if value >= 1.0]
+            while small and large:
+                low, high = small.pop(), large[-1]
+                row[low], beside[low] = scaled[low], high
+                scaled[high] -= 1.0 - scaled[low]
+                if scaled[high] < 1.0:
+                    small.append(large.pop())
+            row[[*small, *large]] = 1.0
         return cls(keep.ravel(), other.ravel(), width)
 
     def draw(self, states: Codes, rng: np.random.Generator) -> Codes:
@@ -333,20 +337,6 @@ class Alias:
         u -= cell
         place = states * self.width + cell
         return np.where(u < self.keep[place], cell, self.other[place])
-
-
-def _fill(scaled: Floats, keep: Floats, other: Codes) -> None:
-    small = [j for j, value in enumerate(scaled) if value < 1.0]
-    large = [j for j, value in enumerate(scaled) if value >= 1.0]
-    scaled = scaled.copy()
-    while small and large:
-        low, high = small.pop(), large[-1]
-        keep[low], other[low] = scaled[low], high
-        scaled[high] -= 1.0 - scaled[low]
-        if scaled[high] < 1.0:
-            small.append(large.pop())
-    for rest in (*small, *large):
-        keep[rest] = 1.0
 
 
 # A fitted model as plain JSON and back: all of it is noisy or public, so that it may be shared like the release.

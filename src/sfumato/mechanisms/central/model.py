@@ -17,7 +17,7 @@ import numpy as np
 
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.wording import counted
-from sfumato.mechanisms.central.budget import SHARES, WITH_SECOND, Budget, Chooser
+from sfumato.mechanisms.central.budget import SHARES, WITH_SECOND, Budget
 from sfumato.mechanisms.central.column_codes import Bins, FineColumn, halved
 from sfumato.mechanisms.central.drawing import (
     DrawnModel,
@@ -94,20 +94,14 @@ class Expected:
     def given(self, column: int, other: int) -> Floats:
         """P(column | class, other), joint bins: along the path between the two."""
         if (column, other) not in self._given:
-            step = self._step(column, other)
+            came, walked = {other: other}, [other]
+            for place in walked:  # grows while it is walked: breadth first
+                new = [one for one in self._near[place] if one not in came]
+                came.update(dict.fromkeys(new, place))
+                walked += new
+            step = came[column]  # its neighbour on the way to the other
             self._given[column, other] = self.given(step, other) @ self._given[column, step]
         return self._given[column, other]
-
-    def _step(self, column: int, other: int) -> int:
-        """The neighbour of `column` on the way to `other`."""
-        came = {other: other}
-        walked = [other]
-        for place in walked:
-            for one in self._near[place]:
-                if one not in came:
-                    came[one] = place
-                    walked.append(one)
-        return came[column]
 
     def counts(self, triple: Triple) -> Floats:
         """Rows by class and rough bins of parent, second parent and column."""
@@ -196,10 +190,13 @@ class TreeModel:
         spread = self.spread = self.budget.spread(share, d)
         depth = depth_for(crowd / spread)
         chooser = self.budget.chooser("edges", SHARES["edges"], len(numbers) * depth) if numbers else None
-        bins = [
-            self._bins_of(one, table, depth, chooser if place in numbers else None)
-            for place, (one, table) in enumerate(zip(self.fine, found, strict=True))
-        ]
+        bins = []  # runs of cells between private medians, or each cell by itself where there are few
+        for place, (one, table) in enumerate(zip(self.fine, found, strict=True)):
+            if chooser is None or place not in numbers or one.cells <= 1 << depth:
+                bins.append(Bins.each(one.size))
+            else:
+                ends = halved(table.sum(axis=0)[: one.cells], depth, chooser)
+                bins.append(Bins.runs(ends, one.cells, one.group.has_indicator))
         exact = [one.sums(table, axis=1) for one, table in zip(bins, found, strict=True)]
         measured = [table.astype(np.float64) for table in self.budget.count("columns", share, exact)]
         self._fill_columns(bins, measured)
@@ -207,13 +204,6 @@ class TreeModel:
         if plants:
             self._exact_columns, self._noisy_columns = exact, measured
             self._plan_pairs(crowd)
-
-    def _bins_of(self, one: FineColumn, table: Codes, depth: int, chooser: Chooser | None) -> Bins:
-        """Runs of cells between private medians, or each cell by itself where there are few."""
-        if chooser is None or one.cells <= 1 << depth:
-            return Bins.each(one.size)
-        ends = halved(table.sum(axis=0)[: one.cells], depth, chooser)
-        return Bins.runs(ends, one.cells, one.group.has_indicator)
 
     def _fill_columns(self, bins: list[Bins], measured: list[Floats]) -> None:
         self.sizes = class_sizes(measured, self.rows, self.budget.spread(SHARES["rows"], 1), self.spread)

@@ -27,7 +27,6 @@ from sfumato.mechanisms.central.drawing import (
     DrawnModel,
     ModelColumn,
     Node,
-    Pair,
     class_sizes,
     column_shares,
     need,
@@ -97,8 +96,12 @@ class PlannedColumn(NamedTuple):
 
     @property
     def told(self) -> dict[str, Any]:
-        """The bins, as they stand in a file."""
-        return {"edges": _edges(self), "coarse": None if self.coarse is None else self.coarse.of.tolist()}
+        """The bins, as they stand in a file: the first fine cells of all but the first, where not each is a bin."""
+        edges = (np.flatnonzero(np.diff(self.bins.of[: self.fine.cells])) + 1).tolist()
+        return {
+            "edges": None if self.bins.count == self.fine.size else edges,
+            "coarse": None if self.coarse is None else self.coarse.of.tolist(),
+        }
 
 
 def even_column(fine: FineColumn, most: int) -> PlannedColumn:
@@ -150,8 +153,16 @@ class Plan(AgreedPlan):
     def cells(self, classes: int) -> int:
         return sum(math.prod(shape) for shape in self.shapes(classes))
 
-    def measurements(self, budget: Budget) -> list[Measurement]:
-        return [budget.measurement(kind, share, tables) for kind, share, tables in spent(self)]
+    def spent(self) -> list[tuple[str, float, int]]:
+        """Nothing is left to choose, so that columns and pairs share what edges and forest would have cost."""
+        if not self.joined:
+            return [(ROWS, SHARES[ROWS], 1), (COLUMNS, 1.0 - SHARES[ROWS], len(self.columns))]
+        of_columns = (1.0 - SHARES[ROWS]) * SHARES[COLUMNS] / (SHARES[COLUMNS] + SHARES[PAIRS])
+        return [
+            (ROWS, SHARES[ROWS], 1),
+            (COLUMNS, of_columns, len(self.columns)),
+            (PAIRS, share_of_pairs(), len(self.joined)),
+        ]
 
     def model(self, budget: Budget, classes: int) -> PlannedModel:
         return PlannedModel(self.encoding, budget, classes, self)
@@ -212,14 +223,6 @@ def read_plan(given: Mapping[str, Any] | Path | str) -> Any:
         ) from None
 
 
-def _edges(one: PlannedColumn) -> list[int] | None:
-    """First fine cells of all bins but the first; None where every fine cell is a bin."""
-    if one.bins.count == one.fine.size:
-        return None
-    of = one.bins.of[: one.fine.cells]
-    return (np.flatnonzero(np.diff(of)) + 1).tolist()
-
-
 def _read(found: Mapping[str, Any], encoding: Encoding) -> Plan:
     fine = [FineColumn.of(group) for group in encoding.groups]
     names = [one.group.column.name for one in fine]
@@ -245,12 +248,8 @@ def _column(fine: FineColumn, found: Mapping[str, Any]) -> PlannedColumn:
         ends = _whole(found["edges"])
         need(fine.is_ordered and ends == sorted(set(ends)) and (not ends or (ends[0] > 0 and ends[-1] < fine.cells)))
         bins = Bins.runs(ends, fine.cells, fine.group.has_indicator)
-    if found["coarse"] is None:
-        return _as_it_says(PlannedColumn(fine, bins, None, origin))
-    return _as_it_says(PlannedColumn(fine, bins, read_bins(_whole(found["coarse"]), bins.count), origin))
-
-
-def _as_it_says(column: PlannedColumn) -> PlannedColumn:
+    coarse = None if found["coarse"] is None else read_bins(_whole(found["coarse"]), bins.count)
+    column = PlannedColumn(fine, bins, coarse, origin)
     if column.origin.source == RULE and not any(
         column.told == even_column(column.fine, most).told for most in (0, PUBLIC_PAIR_BINS)
     ):
@@ -330,7 +329,7 @@ class PlannedModel:
     classes: int
     plan: Plan
     rows: int = 0
-    needs_tables: bool = False
+    needs_tables = False
 
     def count_columns(self, X: Matrix, y: Codes | None) -> Counts:
         """All tables of the plan."""
@@ -351,7 +350,7 @@ class PlannedModel:
         pairs = [counts.tables[(*node.parents, node.column)] for node in self.plan.joined]
         found: list[Codes] = []
         for (kind, share, _), tables in zip(
-            spent(self.plan), ([columns[0].sum(keepdims=True)], columns, pairs), strict=False
+            self.plan.spent(), ([columns[0].sum(keepdims=True)], columns, pairs), strict=False
         ):
             found += self.budget.count(kind, share, tables)
         cells = np.concatenate([table.ravel() for table in found])
@@ -369,11 +368,6 @@ class PlannedModel:
     def columns(self) -> list[ModelColumn]:
         return self.model.columns
 
-    @property
-    def chosen(self) -> list[Pair]:
-        """The pairs of columns that the plan joins."""
-        return [(node.parents[0], node.column) for node in self.plan.joined]
-
     def drawn(self) -> DrawnModel:
         return self.model
 
@@ -382,22 +376,8 @@ class PlannedModel:
         spread = math.sqrt(self.noisy.variances[COLUMNS])
         return {
             "noise": f"a count of a column is off by about {spread:,.0f} of about {self.rows:,} rows",
-            "plan": f"{counted(len(self.chosen), 'pair')} of columns, {len(self.noisy.cells):,} counts to push",
+            "plan": f"{counted(len(self.plan.joined), 'pair')} of columns, {len(self.noisy.cells):,} counts to push",
         }
-
-
-def spent(plan: Plan) -> list[tuple[str, float, int]]:
-    """What is measured under a plan: kind, share of the budget, and how many tables. Nothing is left to choose, so
-    that columns and pairs share what edges and forest would have cost."""
-    columns, pairs, left = SHARES[COLUMNS], SHARES[PAIRS], 1.0 - SHARES[ROWS]
-    if not plan.joined:
-        return [(ROWS, SHARES[ROWS], 1), (COLUMNS, left, len(plan.columns))]
-    whole = columns + pairs
-    return [
-        (ROWS, SHARES[ROWS], 1),
-        (COLUMNS, left * columns / whole, len(plan.columns)),
-        (PAIRS, left * pairs / whole, len(plan.joined)),
-    ]
 
 
 def share_of_pairs() -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -41,7 +41,6 @@ from sfumato.mechanisms.central.plan import (
     PlannedColumn,
     even_column,
     share_of_pairs,
-    spent,
 )
 from sfumato.mechanisms.central.scoring import SCALE, SCORED_BINS, SCORES, NoisyScores
 from sfumato.table import Encoding
@@ -59,8 +58,8 @@ def plan_from_model(model: DrawnModel, budget: Budget, sites: int) -> Plan:
     digest = model_digest(model_as_dict(model))[:DIGITS]
     origin = Origin(NOISY, f"the noisy model {digest} of one site, for {counted(sites, 'site')} like it")
     rough = Plan(model.encoding, columns, nodes, origin)
-    finer = _Finer(sites * model.rows / (4.0 * model.classes), sites, budget)
-    return finer.plan(rough, lambda _: model.columns, model.sizes)
+    crowd = sites * model.rows / (4.0 * model.classes)
+    return _finer_plan(rough, crowd, sites, budget, lambda _: model.columns, model.sizes)
 
 
 def plan_from_scores(scores: NoisyScores, sites: int, budget: Budget) -> Plan:
@@ -75,40 +74,48 @@ def plan_from_scores(scores: NoisyScores, sites: int, budget: Budget) -> Plan:
     origin = Origin(NOISY, f"noisy scores of pairs of columns, added over {counted(sites, 'site')}")
     columns = tuple(PlannedColumn(one.fine, one.bins) for one in scores.columns())
     rough = Plan(scores.plan.encoding, columns, tuple(in_drawing_order(pairs, d)), origin)
-    return _Finer(crowd, sites, budget).plan(rough, scores.columns, np.full(classes, scores.rows / classes))
+    even = np.full(classes, scores.rows / classes)
+    return _finer_plan(rough, crowd, sites, budget, scores.columns, even)
 
 
-@dataclass(frozen=True)
-class _Finer:
-    """How finely a crowd of rows at so many sites can be measured, each with this budget."""
-
-    crowd: float
-    sites: int
-    budget: Budget
-
-    def plan(self, rough: Plan, columns: Callable[[int], Sequence[ModelColumn]], sizes: Floats) -> Plan:
-        """The plan with bins that the crowd can fill; `columns` are what is known of them for a depth of halving."""
-        root = math.sqrt(self.sites)
-        spread = {kind: root * self.budget.spread(share, tables) for kind, share, tables in spent(rough)}
-        depth = depth_for(self.crowd / spread[COLUMNS])
-        most = _most_pair_bins(self.crowd / spread[PAIRS]) if PAIRS in spread else 0
-        joined = {place for node in rough.joined for place in (*node.parents, node.column)}
-        found = (
-            _finer(one, depth, sizes, most if place in joined else 0)._replace(origin=rough.pairs)
-            for place, one in enumerate(columns(depth))
-        )
-        return replace(rough, columns=tuple(found))
+def _finer_plan(
+    rough: Plan,
+    crowd: float,
+    sites: int,
+    budget: Budget,
+    columns: Callable[[int], Sequence[ModelColumn]],
+    sizes: Floats,
+) -> Plan:
+    """The plan with bins that a crowd of rows at so many sites can fill, each with this budget; `columns` are what is
+    known of them for a depth of halving."""
+    spread = {kind: math.sqrt(sites) * budget.spread(share, tables) for kind, share, tables in rough.spent()}
+    depth = depth_for(crowd / spread[COLUMNS])
+    most = _most_pair_bins(crowd / spread[PAIRS]) if PAIRS in spread else 0
+    joined = {place for node in rough.joined for place in (*node.parents, node.column)}
+    found = (
+        _finer(one, depth, sizes, most if place in joined else 0)._replace(origin=rough.pairs)
+        for place, one in enumerate(columns(depth))
+    )
+    return replace(rough, columns=tuple(found))
 
 
 def _best_forest(scores: NoisyScores, noise: float, crowd: float, sites: int) -> list[Pair]:
     if crowd < 4.0 * noise:
         return []
-    found = scores.scores
     bins = [min(SCORED_BINS, one.cells) + one.group.has_indicator for one in scores.plan.fine]
     cells = scores.classes * _most_pair_bins(crowd / noise) ** 2
     least = math.sqrt(2.0 / math.pi) * noise * cells + SURE * SCALE * math.sqrt(scores.variances[SCORES])
+
+    def by_chance(first: int, second: int) -> float:
+        """About what independent columns of even bins show at so many like sites: mean |x - e| of Poisson counts."""
+        cells = scores.classes * first * second
+        rows = scores.rows / (sites * cells)
+        seen = min(math.sqrt(2.0 * rows / math.pi), 2.0 * rows)
+        return sites * cells * seen * math.sqrt((1 - 1 / first) * (1 - 1 / second))
+
     worth = {
-        pair: SCALE * score - _by_chance(scores, sites, *(bins[at] for at in pair)) for pair, score in found.items()
+        (left, right): SCALE * score - by_chance(bins[left], bins[right])
+        for (left, right), score in scores.scores.items()
     }
     tree, chosen = list(range(len(bins))), []
     for left, right in sorted(worth, key=lambda pair: -worth[pair]):
@@ -117,15 +124,6 @@ def _best_forest(scores: NoisyScores, noise: float, crowd: float, sites: int) ->
             old, new = tree[right], tree[left]
             tree = [new if name == old else name for name in tree]
     return chosen
-
-
-def _by_chance(scores: NoisyScores, sites: int, first: int, second: int) -> float:
-    """About what independent columns of even bins show at so many like sites: mean |x - e| of Poisson counts."""
-    cells = scores.classes * first * second
-    rows = scores.rows / (sites * cells)
-    return (
-        sites * cells * min(math.sqrt(2.0 * rows / math.pi), 2.0 * rows) * math.sqrt((1 - 1 / first) * (1 - 1 / second))
-    )
 
 
 def public_plan(encoding: Encoding, pairs: Sequence[tuple[str, str]] = (), reason: str = "") -> Plan:

@@ -42,9 +42,9 @@ class AgreedPlan(ABC):
     encoding: Encoding
 
     @property
-    @abstractmethod
     def chosen_by(self) -> str:
         """In a few words where the plan comes from."""
+        return "public rules"
 
     @property
     def origins(self) -> Mapping[str, Any]:
@@ -56,8 +56,12 @@ class AgreedPlan(ABC):
         """How many figures a site pushes."""
 
     @abstractmethod
+    def spent(self) -> list[tuple[str, float, int]]:
+        """What is measured: kind, share of the budget, and how many tables or choices."""
+
     def measurements(self, budget: Budget) -> list[Measurement]:
         """What a site's card must state that measured under this plan with this budget."""
+        return [(budget.choices if one[0] == EDGES else budget.measurement)(*one) for one in self.spent()]
 
     @abstractmethod
     def model(self, budget: Budget, classes: int) -> Any:
@@ -120,7 +124,6 @@ class ScoringPlan(AgreedPlan):
     """Scores of all pairs of the columns of an encoding."""
 
     encoding: Encoding
-    chosen_by = "public rules"
 
     def __repr__(self) -> str:
         return f"<ScoringPlan of {len(self.fine)} columns>"
@@ -130,32 +133,24 @@ class ScoringPlan(AgreedPlan):
         return [FineColumn.of(group) for group in self.encoding.groups]
 
     @cached_property
-    def numbers(self) -> list[int]:
+    def numbers(self) -> dict[int, FineColumn]:
         """Columns whose quantiles are looked for; of the others every code is counted."""
-        return [place for place, one in enumerate(self.fine) if one.is_ordered and one.cells > 1 << DEPTH]
+        return {place: one for place, one in enumerate(self.fine) if one.is_ordered and one.cells > 1 << DEPTH}
 
     @property
     def sizes(self) -> list[int]:
         """Figures of each column, and the number of scores."""
-        numbers = set(self.numbers)
-        columns = [(1 << DEPTH) - 1 if place in numbers else one.size for place, one in enumerate(self.fine)]
+        columns = [(1 << DEPTH) - 1 if place in self.numbers else one.size for place, one in enumerate(self.fine)]
         return [*columns, len(self.fine) * (len(self.fine) - 1) // 2]
 
     def cells(self, classes: int) -> int:  # noqa: ARG002 - scores are sums over classes
         return 1 + sum(self.sizes)
 
-    def spent(self) -> list[tuple[str, float, int, bool]]:
-        """What is measured: kind, share of the budget, how often, and whether it is a choice."""
+    def spent(self) -> list[tuple[str, float, int]]:
         numbers, pairs = len(self.numbers), self.sizes[-1]
         times = {ROWS: 1, EDGES: numbers * DEPTH, COLUMNS: len(self.fine) - numbers, SCORES: pairs}
         whole = sum(share for kind, share in SHARES.items() if times[kind])
-        return [(kind, share / whole, times[kind], kind == EDGES) for kind, share in SHARES.items() if times[kind]]
-
-    def measurements(self, budget: Budget) -> list[Measurement]:
-        return [
-            budget.choices(kind, share, times) if choice else budget.measurement(kind, share, times)
-            for kind, share, times, choice in self.spent()
-        ]
+        return [(kind, share / whole, times[kind]) for kind, share in SHARES.items() if times[kind]]
 
     def model(self, budget: Budget, classes: int) -> ScoringModel:
         return ScoringModel(self.encoding, budget, classes, self)
@@ -223,15 +218,15 @@ class NoisyScores(NoisyFigures):
 
     @property
     def scores(self) -> dict[Pair, int]:
+        """By pair of columns."""
         pairs = combinations(range(len(self.plan.fine)), 2)
         return dict(zip(pairs, self.parts[-1].tolist(), strict=True))
 
     def columns(self, depth: int = DEPTH) -> list[ModelColumn]:
         """Bins of about equal weight (numbers) or every code for itself, as far as is known, for one class."""
         found = []
-        numbers = set(self.plan.numbers)
         for place, (one, part) in enumerate(zip(self.plan.fine, self.parts, strict=False)):
-            if place in numbers:
+            if place in self.plan.numbers:
                 step = 1 << (DEPTH - min(depth, DEPTH))
                 ends = np.rint(part[step - 1 :: step] / self.rows).astype(np.int64)
                 ends = np.unique(np.clip(ends, 1, one.cells - 1))
@@ -266,9 +261,8 @@ class NoisyScores(NoisyFigures):
         rows, parts = self.rows, self.parts
         of_rows = far * math.sqrt(self.variances[ROWS])
         low, high = (far * math.sqrt(self.variances[kind]) for kind in (COLUMNS, SCORES))
-        numbers = set(self.plan.numbers)
         for place, (one, part) in enumerate(zip(self.plan.fine, parts, strict=False)):
-            if place in numbers:
+            if place in self.plan.numbers:
                 if part[0] < rows or part[-1] > rows * one.cells or bool((np.diff(part) < 0).any()):
                     return False
             elif int(part.min()) < -low or abs(int(part.sum()) - rows) > low * math.sqrt(one.size) + of_rows:
@@ -279,8 +273,7 @@ class NoisyScores(NoisyFigures):
 
     def drawn(self) -> DrawnModel:
         """Rows whose columns are spread as the quantiles say, with nothing in common."""
-        sizes = np.full(self.classes, self.rows / self.classes)
-        columns = self.columns()
+        sizes, columns = np.full(self.classes, self.rows / self.classes), self.columns()
         nodes = in_drawing_order([], len(columns))
         return DrawnModel(self.plan.encoding, self.classes, self.rows, sizes, columns, nodes, {})
 
@@ -297,7 +290,7 @@ class ScoringModel:
 
     def __post_init__(self) -> None:
         self._passes: Passes | None = None
-        self._shares = {kind: share for kind, share, _, _ in self.plan.spent()}
+        self._shares = {kind: share for kind, share, _ in self.plan.spent()}
 
     def count_columns(self, X: Matrix, y: Codes | None) -> Counts:
         return fine_counts(self.plan.fine, X, y, self.classes)
@@ -308,21 +301,17 @@ class ScoringModel:
         found = [counts.tables[(place,)].sum(axis=0) for place in range(d)]
         (noisy,) = self.budget.count(ROWS, self._shares[ROWS], [found[0].sum(keepdims=True)])
         self.rows = max(1, int(noisy[0]))
-        parts: list[Codes] = [np.empty(0, dtype=np.int64)] * d
-        numbers = plan.numbers
-        others = sorted(set(range(d)).difference(numbers))
-        if numbers:
-            chooser = self.budget.chooser(EDGES, self._shares[EDGES], len(numbers) * DEPTH)
-            for place in numbers:
+        parts: dict[int, Codes] = {}
+        if plan.numbers:
+            chooser = self.budget.chooser(EDGES, self._shares[EDGES], len(plan.numbers) * DEPTH)
+            for place in plan.numbers:
                 ends = quantiles(found[place][: plan.fine[place].cells], DEPTH, chooser)
                 parts[place] = self.rows * np.array(ends, dtype=np.int64)
-        if others:
+        if others := [place for place in range(d) if place not in parts]:
             measured = self.budget.count(COLUMNS, self._shares[COLUMNS], [found[place] for place in others])
-            for place, table in zip(others, measured, strict=True):
-                parts[place] = table
-        self._parts = [np.array([self.rows], dtype=np.int64), *parts]
-        scores = np.zeros(d * (d - 1) // 2, dtype=np.int64)
-        self._finish(scores)
+            parts.update(zip(others, measured, strict=True))
+        self._parts = [np.array([self.rows], dtype=np.int64), *(parts[place] for place in range(d))]
+        self._finish(np.zeros(d * (d - 1) // 2, dtype=np.int64))
         self._bins = [
             one.bins.then(one.fine.merged(one.shares[0], SCORED_BINS + one.fine.group.has_indicator))
             for one in self.noisy.columns(2)
