@@ -15,7 +15,7 @@ from sfumato.mechanisms.base import STRENGTHS, Mechanism, strength_without
 from sfumato.mechanisms.columnwise import columnwise_channel, epsilon_shares
 from sfumato.noise import LAWS, Laplace, Law, make_law
 from sfumato.noise.own_laws import is_own
-from sfumato.table import Column, Encoding, Group
+from sfumato.table import Column, Encoding
 from sfumato.table.statistics import Statistics
 
 NO_BOUND = (
@@ -76,7 +76,8 @@ class AdditiveNoise(Mechanism):
             scale=self.scale, df=self.df, category_epsilon=self.category_epsilon, epsilon_record=self.epsilon_record
         )
         self.encoding_ = encoding
-        self.law_ = self._law(self._scale())
+        usual = self.scale is self.low is self.high is None and not is_own(self.law)
+        self.law_ = self._law(0.3 if usual else self.scale)
         if self.epsilon_record is not None:
             self.law_ = self._law(self._scale_for(self.epsilon_record))
         self.recipe_ = self._recipe(self.law_)
@@ -84,19 +85,14 @@ class AdditiveNoise(Mechanism):
 
     def _recipe(self, law: Law) -> Recipe:
         """Every number gets this noise, or the one it asks for; categories and "missing" are randomized."""
-        pairs = zip(self.encoding_.groups, epsilon_shares(self.encoding_.groups), strict=True)
-        return Recipe(
-            self.encoding_,
-            Identity(self.encoding_.width),
-            tuple(self._channel(group, share, law) for group, share in pairs),
-        )
-
-    def _channel(self, group: Group, share: float, law: Law) -> Channel:
-        """A column that says how strong its noise is has settled it; others get their share of the epsilon."""
-        own, fixed = self._own_law(group.column, law), group.column.choices.settles_strength
-        told = own if fixed or share == 1.0 else own.scaled(1.0 / share)
-        answered = self._response_epsilon(own) * (1.0 if fixed and not group.is_onehot else share)
-        return columnwise_channel(group, self._number(told), answered)
+        channels = []
+        for group, share in zip(self.encoding_.groups, epsilon_shares(self.encoding_.groups), strict=True):
+            # A column that says how strong its noise is has settled it; others get their share of the epsilon.
+            own, fixed = self._own_law(group.column, law), group.column.choices.settles_strength
+            told = own if fixed or share == 1.0 else own.scaled(1.0 / share)
+            answered = self._response_epsilon(own) * (1.0 if fixed and not group.is_onehot else share)
+            channels.append(columnwise_channel(group, self._number(told), answered))
+        return Recipe(self.encoding_, Identity(self.encoding_.width), tuple(channels))
 
     def _own_law(self, column: Column, law: Law) -> Law:
         own = column.choices
@@ -116,18 +112,11 @@ class AdditiveNoise(Mechanism):
             return laplace_channels(0 * one, one, law.scale * one, exact=True)[0]
         return Additive(law, low=0.0, high=1.0)
 
-    def _scale(self) -> float | None:
-        if self.scale is None and self.low is None and self.high is None:
-            return None if is_own(self.law) else 0.3
-        return self.scale
-
     def _law(self, scale: float | None) -> Law:
         return make_law(self.law, scale=scale, low=self.low, high=self.high, df=self.df)
 
     def _response_epsilon(self, law: Law) -> float:
-        if self.category_epsilon is not None:
-            return float(self.category_epsilon)
-        return 1.0 / spread_of(law)
+        return 1.0 / spread_of(law) if self.category_epsilon is None else float(self.category_epsilon)
 
     def _scale_for(self, wanted: float) -> float:
         """The scale whose record epsilon is the wanted one, approached from the safe side."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -39,7 +38,7 @@ def nearest_groups(X: Matrix, k: int, rng: np.random.Generator) -> list[Codes]:
     count = len(X) // k
     if count < 2:
         return [np.arange(len(X))]
-    groups = list(_full_groups(X, k, count, rng))
+    groups = _full_groups(X, k, count, rng)
     left = np.setdiff1d(np.arange(len(X)), np.concatenate(groups))
     if len(left):
         centres = np.array([X[group].mean(axis=0) for group in groups])
@@ -49,7 +48,7 @@ def nearest_groups(X: Matrix, k: int, rng: np.random.Generator) -> list[Codes]:
     return groups
 
 
-def _full_groups(X: Matrix, k: int, count: int, rng: np.random.Generator) -> Iterator[Codes]:
+def _full_groups(X: Matrix, k: int, count: int, rng: np.random.Generator) -> list[Codes]:
     """Static condensation: the free rows in random order, each taking its k - 1 nearest free rows with it.
 
     The nearest rows of many centres are looked up at once, among the rows that are free by then. Groups taken in the
@@ -58,16 +57,14 @@ def _full_groups(X: Matrix, k: int, count: int, rng: np.random.Generator) -> Ite
     """
     free = np.ones(len(X), dtype=bool)
     order = rng.permutation(len(X))
-    made = 0
-    while made < count:
+    groups: list[Codes] = []
+    while len(groups) < count:
         rows = np.flatnonzero(free)
         order = order[free[order]]
         batch = order[: max(ENOUGH, len(rows) // (CANDIDATES * k))]
         _, found = nearest(X[batch], X[rows], k=min(len(rows), CANDIDATES * k))
         for centre, line in zip(batch, rows[found], strict=True):
-            if made == count:
-                return
-            if not free[centre]:
+            if len(groups) == count or not free[centre]:
                 continue
             usable = line[free[line]][:k]
             if len(usable) < k:
@@ -76,8 +73,8 @@ def _full_groups(X: Matrix, k: int, count: int, rng: np.random.Generator) -> Ite
             if centre not in usable:  # rows equal to the centre may crowd it out
                 usable[-1] = centre
             free[usable] = False
-            made += 1
-            yield usable
+            groups.append(usable)
+    return groups
 
 
 NEITHER = (
@@ -142,8 +139,8 @@ class Condensation(Mechanism):
                 squares = ((redrawn[:, None] - here[group][None]) ** 2).sum(axis=2)
                 sources.append(members[group][squares.argmin(axis=1)])
         self._note([len(part) for part in rows], X.shape[1])
-        source = np.concatenate(sources) if sources else np.empty(0, dtype=np.int64)
-        released = np.concatenate(rows) if rows else X.copy()
+        source = np.concatenate([*sources, np.empty(0, dtype=np.int64)])
+        released = np.concatenate([*rows, X[:0]])
         return Block(released, None if y is None else np.concatenate([*labels, y[:0]]), source)
 
     def _note(self, sizes: list[int], width: int) -> None:
@@ -169,11 +166,7 @@ class Condensation(Mechanism):
             )
 
     def notes(self) -> dict[str, Any]:
-        return {
-            "groups": self.groups_,
-            "smallest_group": self.smallest_group_,
-            "degenerate_groups": self.degenerate_groups_,
-        }
+        return {name: getattr(self, f"{name}_") for name in ("groups", "smallest_group", "degenerate_groups")}
 
     def sentence(self) -> str:
         return NEITHER

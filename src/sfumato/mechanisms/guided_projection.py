@@ -95,13 +95,9 @@ class GuidedProjection(Mechanism):
         if self.guidance is not None:
             self.V_, self.borrowed_ = _given(self.guidance, encoding.width)
         else:
-            self.V_ = Guidance.from_counts(
-                SurveyCounts.empty(encoding.width),
-                SurveyRules(
-                    mu=self.mu, order=self.order, link=self.link, floor=self.floor, balance=self.balance, k=self.k
-                ),
-                _counts(statistics),
-            ).V
+            asked = {name: getattr(self, name) for name in ("mu", "order", "link", "floor", "balance", "k")}
+            before = SurveyCounts.empty(encoding.width)
+            self.V_ = Guidance.from_counts(before, SurveyRules(**asked), _counts(statistics)).V
         reason = self.guidance_reason if self._declared_public else None
         check_law(self.floor, self.link)
         self.recipe_ = Recipe(encoding, Guided(self.V_, reason), (Bit(self.floor, self.link),) * encoding.width)
@@ -123,12 +119,8 @@ class GuidedProjection(Mechanism):
         return self.guidance is not None and not self.borrowed_ and is_reason(self.guidance_reason)
 
     def learned(self) -> list[str]:
-        found = super().learned()
-        if self.guidance is None:
-            found.append(LEARNED_GUIDANCE)
-        elif self.borrowed_:
-            found.append(BORROWED_GUIDANCE)
-        return found
+        guided = [LEARNED_GUIDANCE] if self.guidance is None else [BORROWED_GUIDANCE] if self.borrowed_ else []
+        return [*super().learned(), *guided]
 
     @property
     def learns_directions(self) -> bool:
@@ -138,16 +130,24 @@ class GuidedProjection(Mechanism):
         return self.V_.T
 
     def parameters_used(self) -> dict[str, Any]:
-        used = {**super().parameters_used(), "k": int(self.V_.shape[1])}
-        used["guidance"] = "learned" if self.guidance is None else "given"
-        return used
+        guidance = "learned" if self.guidance is None else "given"
+        return {**super().parameters_used(), "k": int(self.V_.shape[1]), "guidance": guidance}
 
 
 def _given(text: str, width: int) -> tuple[Matrix, bool]:
     """V, and whether it is known to have been learned: guidance of a card that says so stays learned."""
     borrowed = False
     if isinstance(text, str) and text.endswith(".json"):
-        text, borrowed = _from_card(Path(text))
+        try:
+            data = json.loads(Path(text).read_text(encoding="utf-8"))
+            check_version(data, f"The card {text}")
+            borrowed = not {LEARNED_GUIDANCE, BORROWED_GUIDANCE}.isdisjoint(data["learned_from_data"])
+            text = data["transform"]["guidance"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UsageError(
+                "The 'guidance' parameter of guided-projection must be base64 of a matrix or the path of a card that "
+                f"has guidance. {text} is not such a card."
+            ) from error
     try:
         numbers = len(base64.b64decode(text, validate=True)) / 8
     except (binascii.Error, ValueError, TypeError):
@@ -159,24 +159,9 @@ def _given(text: str, width: int) -> tuple[Matrix, bool]:
     return decode_matrix(text, width, int(numbers) // width), borrowed
 
 
-def _from_card(path: Path) -> tuple[str, bool]:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        check_version(data, f"The card {path}")
-        told = data["learned_from_data"]
-        return data["transform"]["guidance"], LEARNED_GUIDANCE in told or BORROWED_GUIDANCE in told
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(
-            "The 'guidance' parameter of guided-projection must be base64 of a matrix or the path of a card that has "
-            f"guidance. {path} is not such a card."
-        ) from error
-
-
 def _counts(statistics: Statistics) -> SurveyCounts:
     """A_c from moments: scatter plus n times the outer product of the mean, which are whole numbers for 0/1 columns."""
-    rows = {label: part.n for label, part in statistics.items() if label != NO_CLASS and part.n}
-    sums = {
-        c: np.rint(statistics[c].scatter + n * np.outer(statistics[c].mean, statistics[c].mean))
-        for c, n in rows.items()
-    }
+    parts = {label: part for label, part in statistics.items() if label != NO_CLASS and part.n}
+    sums = {label: np.rint(part.scatter + part.n * np.outer(part.mean, part.mean)) for label, part in parts.items()}
+    rows = {label: part.n for label, part in parts.items()}
     return SurveyCounts(statistics.width, rows, {label: part.astype(np.int64) for label, part in sums.items()})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -14,7 +15,7 @@ from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee import Key
 from sfumato.mechanisms.base import Knob, Mechanism, as_matrix
 from sfumato.mechanisms.columnwise import columnwise_channel, epsilon_shares
-from sfumato.noise import CUSTOM, Law, Operator, OperatorNoise, make_law, make_operator
+from sfumato.noise import CUSTOM, Operator, OperatorNoise, make_law, make_operator
 from sfumato.noise.own_laws import is_own
 from sfumato.table import Column, Encoding, Group
 from sfumato.table.statistics import Statistics
@@ -97,8 +98,7 @@ class NoisyOperator(Mechanism):
 
     def _noise_of(self, column: Column) -> OperatorNoise:
         """What the column asks for in the schema; the mechanism's own where it asks for nothing."""
-        own = column.choices
-        if not own.chosen.keys() - {"epsilon_share"}:
+        if not column.choices.chosen.keys() - {"epsilon_share"}:
             return self._instead(column)
         try:
             return self._own_noise(column)
@@ -111,8 +111,8 @@ class NoisyOperator(Mechanism):
         carried = usual.operator
         if name != carried.name or own.base is not None:
             factor = 0.0 if own.low is not None or own.high is not None else 1.0
-            base = own.base if own.base is not None else factor
-            carried = make_operator(name, {"base": base} if name == "multiplicative" else {})
+            base = {"base": factor if own.base is None else own.base}
+            carried = make_operator(name, base if name == "multiplicative" else {})
         law = own.law or usual.law.name
         if own.settles_strength:
             return OperatorNoise(carried, make_law(law, scale=own.scale, low=own.low, high=own.high, df=own.df))
@@ -134,38 +134,38 @@ class NoisyOperator(Mechanism):
                 f"exp(e). Got {self.operator!r} instead."
             )
         operator = self.operator if isinstance(self.operator, Operator) else make_operator(self.operator)
-        if operator.name == CUSTOM or isinstance(self.operator, str):
-            return OperatorNoise(operator, self._law())
-        raise UsageError(
-            f"The operator {operator.name} is a registered operator: give its name, or call your own {CUSTOM!r}."
-        )
-
-    def _law(self) -> Law:
-        given = self.scale is not None or self.low is not None or self.high is not None
-        usual = None if is_own(self.law) else 1.0
-        return make_law(self.law, scale=self.scale if given else usual, low=self.low, high=self.high, df=self.df)
+        if operator.name != CUSTOM and isinstance(self.operator, Operator):
+            raise UsageError(
+                f"The operator {operator.name} is a registered operator: give its name, or call your own {CUSTOM!r}."
+            )
+        usual = self.scale is self.low is self.high is None and not is_own(self.law)
+        scale = 1.0 if usual else self.scale
+        return OperatorNoise(operator, make_law(self.law, scale=scale, low=self.low, high=self.high, df=self.df))
 
     def _numeric(self) -> list[Group]:
         """Columns that noise is carried into; a constant says nothing and is released as it is."""
         return [group for group in self.encoding_.groups if not group.is_onehot and not group.is_constant]
 
-    def embed(self, X: ArrayLike) -> Matrix:
-        """Where x lies on average: a mean factor m takes low + u w to m (low + u w), so u to m u + (m - 1) low / w."""
-        out = as_matrix(X).copy()
+    def _lines(self) -> Iterator[tuple[int, float, float]]:
+        """Column, slope and shift: a mean factor m takes low + u w to m (low + u w), so u to m u + (m - 1) low / w."""
         for group in self._numeric():
             low, high = group.column.bounds
             slope = self.noises_[group.start].slope
-            out[:, group.start] = slope * out[:, group.start] + (slope - 1.0) * low / (high - low)
+            yield group.start, slope, (slope - 1.0) * low / (high - low)
+
+    def embed(self, X: ArrayLike) -> Matrix:
+        """Where x lies on average."""
+        out = as_matrix(X).copy()
+        for place, slope, shift in self._lines():
+            out[:, place] = slope * out[:, place] + shift
         return out
 
     def restore(self, Z: Matrix) -> Matrix:
         """Numbers divided by their mean factor: written like the original, a release is about as large as it."""
         out = Z.copy()
-        for group in self._numeric():
-            low, high = group.column.bounds
-            slope = self.noises_[group.start].slope
+        for place, slope, shift in self._lines():
             if slope != 0.0:
-                out[:, group.start] = (Z[:, group.start] - (slope - 1.0) * low / (high - low)) / slope
+                out[:, place] = (Z[:, place] - shift) / slope
         return out
 
     def sentence(self) -> str:
@@ -224,8 +224,7 @@ class MultiplicativeNoise(NoisyOperator):
         low, high = column.bounds
         if self.zero == "refuse" or not low <= 0.0 <= high:
             return self.noise_
-        law = make_law(self.law, scale=USUAL * (high - low), df=self.df)
-        return OperatorNoise(make_operator("additive"), law)
+        return OperatorNoise(make_operator("additive"), make_law(self.law, scale=USUAL * (high - low), df=self.df))
 
     def _noise(self) -> OperatorNoise:
         low, high, scale = self.low, self.high, self.scale
@@ -233,10 +232,8 @@ class MultiplicativeNoise(NoisyOperator):
             low, high, scale = (1.0, 3.0, None) if self.law == "uniform" else (None, None, 0.3)
         factor = low is not None or high is not None
         base = self.base if self.base is not None else 0.0 if factor else 1.0
-        return OperatorNoise(
-            make_operator("multiplicative", {"base": base}),
-            make_law(self.law, scale=scale, low=low, high=high, df=self.df),
-        )
+        law = make_law(self.law, scale=scale, low=low, high=high, df=self.df)
+        return OperatorNoise(make_operator("multiplicative", {"base": base}), law)
 
     def parameters_used(self) -> dict[str, Any]:
         return {**super().parameters_used(), **self.noise_.operator.parameters}

@@ -52,15 +52,16 @@ def plan_of(groups: Sequence[Group], columns: int, epsilon: float) -> dict[int, 
     shares, even = epsilon_shares(groups), epsilon / max(1, columns) * ROUND_DOWN
     if columns >= len(groups):
         return {group.start: Plan(1.0, even * share) for group, share in zip(groups, shares, strict=True)}
-    rates = reporting_rates(shares, columns)
-    for group, rate in zip(groups, rates, strict=True):
+    plans = {}
+    for group, rate in zip(groups, reporting_rates(shares, columns), strict=True):
+        plans[group.start] = Plan(rate, even)
         if rate < SELDOM:
             raise SchemaError(
                 f"Column {group.column.name!r} would be reported by less than one record in {1 / SELDOM:,.0f}: its "
                 "privacy weight is too large beside the others', or its share too small. Change it, or leave the "
                 "column out of the table."
             )
-    return {group.start: Plan(rate, even) for group, rate in zip(groups, rates, strict=True)}
+    return plans
 
 
 def reported_channel(group: Group, epsilon: float, number: Callable[[float], Channel]) -> Channel:
@@ -90,6 +91,11 @@ class ReportsSome(Mechanism):
         "Values outside the bounds were clipped to them before noise was added.",
         "Which columns a record reports is drawn without looking at it. An empty cell means that the record does not "
         "report the column, and nothing else; a missing cell is reported as any value, within the epsilon.",
+    )
+
+    not_protected = (
+        "Of each record it is public which columns it reports.",
+        "The mechanism spends its whole epsilon: an adversary who knows the likelihood gets all that it allows.",
     )
 
     epsilon_record: float = 4.0
@@ -151,10 +157,6 @@ class SquareWaveColumns(ReportsSome):
 
     name = "square-wave"
     papers = ("Li et al. 2020", "Wang et al. 2019")
-    not_protected = (
-        "Of each record it is public which columns it reports.",
-        "The mechanism spends its whole epsilon: an adversary who knows the likelihood gets all that it allows.",
-    )
 
     def number(self, epsilon: float) -> Channel:
         return SquareWave.of_epsilon(epsilon, exact=self.noise == "exact")
@@ -180,10 +182,6 @@ class PiecewiseNoise(ReportsSome):
 
     name = "piecewise-noise"
     papers = ("Wang et al. 2019",)
-    not_protected = (
-        "Of each record it is public which columns it reports.",
-        "The mechanism spends its whole epsilon: an adversary who knows the likelihood gets all that it allows.",
-    )
 
     form: str = "hybrid"
 

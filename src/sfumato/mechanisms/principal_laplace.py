@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -104,28 +104,6 @@ def _is_percentage(text: str) -> bool:
         return text.endswith("%") and 0 < float(text[:-1]) <= 100
     except ValueError:
         return False
-
-
-# Noise on components: its law, its channels, and the strength that a wanted epsilon asks for.
-
-
-@dataclass(frozen=True)
-class ComponentNoise:
-    """Laplace noise (exact, or in floating point), or another law, which is drawn in floating point."""
-
-    law: str
-    df: float | None
-    exact: bool
-
-    def channels(self, low: Matrix, high: Matrix, scales: Matrix) -> tuple[Channel, ...]:
-        """One a component, each clipped to its interval first."""
-        if self.law == "laplace":
-            make_law(self.law, scale=1.0, df=self.df)  # refuses degrees of freedom, which it does not have
-            return laplace_channels(low, high, scales, exact=self.exact)
-        places = zip(scales.tolist(), low.tolist(), high.tolist(), strict=True)
-        return tuple(
-            Additive(make_law(self.law, scale=b, df=self.df), low=first, high=last) for b, first, last in places
-        )
 
 
 NARROWEST = 1e-9
@@ -292,14 +270,19 @@ class PrincipalLaplace(Mechanism):
 
     def _set_interval(self, low: Matrix, high: Matrix) -> None:
         self.b_ = float(self.b) if self.left_ is None else self._b_for(self.left_, low, high)
-        channels = self._noise.channels(low, high, self.b_ * (high - low) * self.effort_)
+        channels = self._channels(low, high, self.b_ * (high - low) * self.effort_)
         reason = self.basis_reason if self._declared_public else None
         made = Affine(self.matrix_, self.offset_, self.variances_, reason, self.estimated_)
         self.recipe_ = Recipe(self.encoding_, made, channels)
 
-    @property
-    def _noise(self) -> ComponentNoise:
-        return ComponentNoise(self.law, self.df, self.noise == "exact")
+    def _channels(self, low: Matrix, high: Matrix, scales: Matrix) -> tuple[Channel, ...]:
+        """One a component, each clipped to its interval first: Laplace noise (exact, or in floating point), or another
+        law, which is drawn in floating point."""
+        if self.law == "laplace":
+            make_law(self.law, scale=1.0, df=self.df)  # refuses degrees of freedom, which it does not have
+            return laplace_channels(low, high, scales, exact=self.noise == "exact")
+        places = zip(scales.tolist(), low.tolist(), high.tolist(), strict=True)
+        return tuple(Additive(make_law(self.law, scale=b, df=self.df), low=one, high=last) for b, one, last in places)
 
     def _effort(self, matrix: Matrix) -> Matrix:
         """How much more noise than usual each component gets: the mean of what its columns deserve."""
@@ -318,7 +301,7 @@ class PrincipalLaplace(Mechanism):
             return float(self.b)
 
         def recipe(b: float) -> Recipe:
-            channels = self._noise.channels(low, high, b * widths * self.effort_)
+            channels = self._channels(low, high, b * widths * self.effort_)
             return Recipe(self.encoding_, Affine(self.matrix_, self.offset_), channels)
 
         if self.law != "laplace":
@@ -329,11 +312,11 @@ class PrincipalLaplace(Mechanism):
             least, most = map(math.log, STRENGTHS)
             if not np.isfinite(excess(0.0)):
                 raise UsageError(
-                    f"No strength of {self._noise.law} noise gives a record epsilon: what it tells has no bound "
+                    f"No strength of {self.law} noise gives a record epsilon: what it tells has no bound "
                     "[principal-laplace, Theorem 4]. Use law=laplace, or student-t."
                 )
             if excess(most) > 0 or excess(least) < 0:
-                raise UsageError(f"A record epsilon of {wanted:g} cannot be reached with {self._noise.law} noise.")
+                raise UsageError(f"A record epsilon of {wanted:g} cannot be reached with {self.law} noise.")
             return strength_without(excess)
         return laplace_strength(self.name, at_one, wanted, lambda b: recipe(b).rounding)
 
@@ -357,14 +340,9 @@ class PrincipalLaplace(Mechanism):
         return f"{self.law.capitalize()} noise has no bounded amplification [principal-laplace, Theorem 4]."
 
     def learned(self) -> list[str]:
-        learned = super().learned()
-        if self._learns_basis:
-            learned.append(LEARNED_BASIS)
-        elif self.borrowed_:
-            learned.append(BORROWED_BASIS)
-        if self.component_bounds == "data":
-            learned.append("ranges of the components")
-        return learned
+        basis = [LEARNED_BASIS] if self._learns_basis else [BORROWED_BASIS] if self.borrowed_ else []
+        ranges = ["ranges of the components"] if self.component_bounds == "data" else []
+        return [*super().learned(), *basis, *ranges]
 
     @property
     def learns_directions(self) -> bool:

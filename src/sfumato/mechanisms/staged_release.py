@@ -61,7 +61,13 @@ class OutcomeCounts:
             start, columns = staged.parts[stage].start, []
             for group, channel in zip(staged.groups, staged.of_stages(channels)[stage], strict=True):
                 cells = released.Z[:, start : start + group.width]
-                columns.append(_counted(group, channel, cells[~np.isnan(cells[:, 0])]))
+                cells = cells[~np.isnan(cells[:, 0])]
+                if group.is_onehot:
+                    columns.append(np.asarray(cells[:, : len(group.column.categories or ())].sum(axis=0)))
+                else:
+                    edges = _edges(channel)
+                    told = np.clip(cells[:, 0], edges[0], edges[-1])
+                    columns.append(np.histogram(told, edges)[0].astype(np.float64))
                 start += group.width
             found.append(tuple(columns))
         return cls(tuple(found))
@@ -74,13 +80,14 @@ class OutcomeCounts:
 def guide(staged: Staged, channels: Sequence[Channel], counts: OutcomeCounts, stages: int) -> Marginals:
     """How columns are spread, by the released rows of the first `stages` stages."""
     groups = staged.groups
-    known: list[list[tuple[Matrix, Floats]]] = []
-    for place, group in enumerate(groups):
-        parts = []
-        for stage in range(stages):
-            channel = staged.of_stages(channels)[stage][place]
-            parts.append((_transition(staged, stage, place, group, channel), counts.counts[stage][place]))
-        known.append(parts)
+    by_stage = [staged.of_stages(channels)[stage] for stage in range(stages)]
+    known = [
+        [
+            (_transition(staged, stage, place, group, of_stage[place]), counts.counts[stage][place])
+            for stage, of_stage in enumerate(by_stage)
+        ]
+        for place, group in enumerate(groups)
+    ]
     numbers = [place for place, group in enumerate(groups) if not group.is_onehot and cells_of(group) == CELLS]
     average = np.full(CELLS, 1.0 / CELLS)
     if numbers:  # all columns as if they were one
@@ -96,13 +103,6 @@ def guide(staged: Staged, channels: Sequence[Channel], counts: OutcomeCounts, st
 def _edges(channel: Channel) -> Floats:
     low, high, _ = channel.reach(0.0, 1.0, 0.0)
     return np.linspace(low, high, OUTCOMES + 1)
-
-
-def _counted(group: Group, channel: Channel, cells: Matrix) -> Floats:
-    if group.is_onehot:
-        return np.asarray(cells[:, : len(group.column.categories or ())].sum(axis=0))
-    edges = _edges(channel)
-    return np.histogram(np.clip(cells[:, 0], edges[0], edges[-1]), edges)[0].astype(np.float64)
 
 
 def _transition(staged: Staged, stage: int, place: int, group: Group, channel: Channel) -> Matrix:
@@ -238,11 +238,16 @@ class StagedRelease(Mechanism):
         for finished in range(1, self.rounds):
 
             def observe(rows: Rows, stage: int = finished - 1) -> OutcomeCounts:
-                return self.outcomes(ReleasedRows(release(rows, stage)))
+                """What a guide needs to know of released rows; it adds up over blocks."""
+                released = ReleasedRows(release(rows, stage))
+                return OutcomeCounts.of(self._staged, self.recipe_.channels, released)
 
-            def finish(found: OutcomeCounts, finished: int = finished) -> None:
-                seen.append(found)
-                self.take_guide(finished, reduce(add, seen))
+            def finish(counted: OutcomeCounts, finished: int = finished) -> None:
+                """Go on to the next stage, guided by the released rows of the first `finished` stages."""
+                seen.append(counted)
+                found = guide(self._staged, self.recipe_.channels, reduce(add, seen), finished)
+                ranks = found if finished == 1 else self._staged.ranks
+                self.recipe_ = replace(self.recipe_, map=replace(self._staged, ranks=ranks, polynomials=found))
 
             yield Phase(GUIDE, observe, finish)
 
@@ -260,16 +265,6 @@ class StagedRelease(Mechanism):
         """
         staged = self._staged
         return staged.release(self.recipe_.channels, X, staged.stages(len(X), numbered), rng, only)
-
-    def outcomes(self, released: ReleasedRows) -> OutcomeCounts:
-        """What a guide needs to know of released rows; it adds up over blocks."""
-        return OutcomeCounts.of(self._staged, self.recipe_.channels, released)
-
-    def take_guide(self, finished: int, counts: OutcomeCounts) -> None:
-        """Go on to the next stage, guided by the released rows of the first `finished` stages."""
-        found = guide(self._staged, self.recipe_.channels, counts, finished)
-        ranks = found if finished == 1 else self._staged.ranks
-        self.recipe_ = replace(self.recipe_, map=replace(self._staged, ranks=ranks, polynomials=found))
 
     def perturb(self, X: Matrix, y: Codes | None, rng: np.random.Generator) -> Block:
         """Under the guides that there are."""
