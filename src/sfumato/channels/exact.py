@@ -301,7 +301,7 @@ class Mixed(Additive):
             law = make_law("normal", scale=math.sqrt(source.variance) * math.hypot(*used))
         else:
             terms = [source.scaled(abs(weight)) for weight in used if weight]
-            law = terms[0] if len(terms) == 1 else SumLaw.of(terms, STEPS)
+            law = terms[0] if len(terms) == 1 else SumLaw(tuple(terms), STEPS)
         object.__setattr__(self, "law", law)  # the only door into a frozen dataclass
         super().__post_init__()
 

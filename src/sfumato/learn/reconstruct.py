@@ -172,7 +172,7 @@ class Projection:
             high += max(weight * one.low, weight * one.high)
         for source, added in shared.items():
             laws += [source.scaled(abs(weight)) for weight in added.tolist() if weight]
-        return OperatorNoise(make_operator("additive"), SumLaw.of(laws)), low, high
+        return OperatorNoise(make_operator("additive"), SumLaw(tuple(laws))), low, high
 
     def values(self, columns: Mapping[str, Floats]) -> Floats:
         """The sum, row by row."""

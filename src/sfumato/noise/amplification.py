@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -27,7 +27,8 @@ _FINEST, _FARTHEST = -30, 60  # octaves around the centre that are looked at
 
 @dataclass(frozen=True)
 class Density:
-    """log f with what is known of it: its support, a centre and a scale at which it varies."""
+    """log f with what is known of it: its support, a centre and a scale at which it varies: where a distribution can
+    tell, its median and half the distance of the quartiles."""
 
     log: Callable[[Floats], Floats]
     support: tuple[float, float]
@@ -53,7 +54,11 @@ def open_density(source: Any, logpdf: Callable[[Any], Any] | None, width: float)
             "The 'law' parameter of bounded_amplification must be a Law, a frozen continuous distribution of "
             f"scipy.stats or a density function. Got {type(source).__name__} instead."
         )
-    place = _quartiles(source) or _search(log, width)
+    if quantile := getattr(source, "ppf", None) or getattr(source, "icdf", None):
+        low, middle, high = (float(quantile(p)) for p in (0.25, 0.5, 0.75))
+        if math.isfinite(low) and math.isfinite(middle) and low < high < math.inf:
+            return Density(log, support, middle, 0.5 * (high - low))
+    place = _search(log, width)
     return None if place is None else Density(log, support, *place)
 
 
@@ -64,16 +69,6 @@ def _guarded(function: Callable[[Any], Any], *, logged: bool) -> Callable[[Float
             return np.broadcast_to(values if logged else np.log(values), z.shape)
 
     return log
-
-
-def _quartiles(source: Any) -> tuple[float, float] | None:
-    """Median and half the distance of the quartiles, where a distribution can tell."""
-    quantile = getattr(source, "ppf", None) or getattr(source, "icdf", None)
-    if quantile is None:
-        return None
-    low, middle, high = (float(quantile(p)) for p in (0.25, 0.5, 0.75))
-    found = math.isfinite(low) and math.isfinite(middle) and low < high < math.inf
-    return (middle, 0.5 * (high - low)) if found else None
 
 
 def _search(log: Callable[[Floats], Floats], width: float) -> tuple[float, float] | None:
@@ -169,8 +164,7 @@ def edge_value(density: Density, inside: float, outside: float) -> tuple[float, 
             inside = middle
         else:
             outside = middle
-    value = float(density.log(np.array([inside]))[0])
-    return value, inside
+    return float(density.log(np.array([inside]))[0]), inside
 
 
 def _trend(heights: Floats, log_ratio: float) -> tuple[Trend, float]:
@@ -185,11 +179,11 @@ def _trend(heights: Floats, log_ratio: float) -> tuple[Trend, float]:
         return "settles", highest
     if first <= 1e-8 * max(1.0, middle):
         return "unclear", math.nan
-    exponent = math.log(second / first) / log_ratio
+    ratio = second / first
+    exponent = math.log(ratio) / log_ratio
     if exponent > 0.05:
         return "grows", math.inf
     if exponent < -0.2:
-        ratio = second / first
         return "settles", max(highest, last + second * ratio / (1.0 - ratio))  # the rest of a geometric series
     return "unclear", math.nan
 
@@ -255,8 +249,7 @@ class Amplification:
     exact: bool = False
 
 
-@dataclass(frozen=True)
-class _Condition:
+class _Condition(NamedTuple):
     holds: bool | None
     evidence: str
 
@@ -318,11 +311,9 @@ def _probe(density: Density, width: float) -> Amplification:
         _tails_bounded(density, tails),
         _extremes(density, points, values, 1),
     )
-    evidence = tuple(condition.evidence for condition in conditions)
-    if any(condition.holds is False for condition in conditions):
-        return Amplification("unbounded", None, evidence)
-    if any(condition.holds is None for condition in conditions):
-        return Amplification("undecided", None, evidence)
+    hold, evidence = [one.holds for one in conditions], tuple(one.evidence for one in conditions)
+    if not all(hold):
+        return Amplification("unbounded" if False in hold else "undecided", None, evidence)
     log = _supremum(density, points, width)
     if log is None:
         missing = f"Value: not known, within the width of {width:g} the density underflows, or its tails do not settle."
@@ -336,16 +327,17 @@ def _infinite_support(density: Density, tails: dict[int, Tail]) -> _Condition:
         return _Condition(False, f"Infinite support: fails, the support is [{low:g}, {high:g}].")
     for side, tail in tails.items():
         if tail.end == "zero":
-            place = density.centre + side * tail.reach
-            return _Condition(
-                False, f"Infinite support: fails, the density drops to 0 at {place:.4g} (an end, or a gap)."
-            )
+            at = f"{density.centre + side * tail.reach:.4g} (an end, or a gap)"
+            return _Condition(False, f"Infinite support: fails, the density drops to 0 at {at}.")
         if tail.end == "undefined":
             return _Condition(None, "Infinite support: unknown, the density is not a number in a tail.")
         if tail.end == "underflow" and tail.reach < 4 * density.scale:
             return _Condition(None, "Infinite support: unknown, the density underflows close to its centre.")
-    reached = " and ".join(f"{density.centre + side * tail.reach:.3g}" for side, tail in tails.items())
-    return _Condition(True, f"Infinite support: holds as far as numbers reach ({reached}).")
+    return _Condition(True, f"Infinite support: holds as far as numbers reach ({_reached(density, tails)}).")
+
+
+def _reached(density: Density, tails: dict[int, Tail]) -> str:
+    return " and ".join(f"{density.centre + side * tail.reach:.3g}" for side, tail in tails.items())
 
 
 def _no_zeros(density: Density, points: Floats, values: Floats) -> _Condition:
@@ -386,17 +378,13 @@ def _extremes(density: Density, points: Floats, values: Floats, sign: int) -> _C
 
 
 def _tails_bounded(density: Density, tails: dict[int, Tail]) -> _Condition:
-    for side, tail in tails.items():
-        if tail.trend == "grows":
-            return _Condition(
-                False,
-                f"Tail ratio bounded: fails, it keeps growing towards {_SIDES[side]} infinity "
-                f"(followed to {density.centre + side * tail.reach:.3g}).",
-            )
-    for side, tail in tails.items():
-        if tail.trend == "unclear":
-            return _Condition(None, f"Tail ratio bounded: unknown towards {_SIDES[side]} infinity.")
-    reached = " and ".join(f"{density.centre + side * tail.reach:.3g}" for side, tail in tails.items())
+    for side in (side for side, tail in tails.items() if tail.trend == "grows"):
+        reached = _reached(density, {side: tails[side]})
+        growing = f"it keeps growing towards {_SIDES[side]} infinity (followed to {reached})"
+        return _Condition(False, f"Tail ratio bounded: fails, {growing}.")
+    for side in (side for side, tail in tails.items() if tail.trend == "unclear"):
+        return _Condition(None, f"Tail ratio bounded: unknown towards {_SIDES[side]} infinity.")
+    reached = _reached(density, tails)
     return _Condition(True, f"Tail ratio bounded: holds, it settles on both sides (followed to {reached}).")
 
 

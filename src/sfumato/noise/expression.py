@@ -53,7 +53,7 @@ class Function:
     rule: Rule
 
 
-ZERO, ONE = Number(0.0), Number(1.0)
+ZERO, ONE, TWO = Number(0.0), Number(1.0), Number(2.0)
 
 
 def plus(a: Node, b: Node) -> Node:
@@ -99,7 +99,7 @@ def _power_rule(a: tuple[Node, ...], d: tuple[Node, ...]) -> Node:
 def _quotient_rule(a: tuple[Node, ...], d: tuple[Node, ...]) -> Node:
     if d[1] == ZERO:
         return over(d[0], a[1])
-    return over(minus(times(d[0], a[1]), times(a[0], d[1])), power(a[1], Number(2.0)))
+    return over(minus(times(d[0], a[1]), times(a[0], d[1])), power(a[1], TWO))
 
 
 def _of_one(slope: Callable[[Node], Node]) -> Rule:
@@ -109,10 +109,6 @@ def _of_one(slope: Callable[[Node], Node]) -> Rule:
 
 def _flat(*_: tuple[Node, ...]) -> Node:
     return ZERO
-
-
-def _square(function: str, u: Node) -> Node:
-    return power(apply(function, u), Number(2.0))
 
 
 FUNCTIONS: Mapping[str, Function] = {
@@ -129,16 +125,16 @@ FUNCTIONS: Mapping[str, Function] = {
     "log": Function(1, np.log, _of_one(lambda u: over(ONE, u))),
     "log1p": Function(1, np.log1p, _of_one(lambda u: over(ONE, plus(ONE, u)))),
     "sqrt": Function(1, np.sqrt, _of_one(lambda u: over(Number(0.5), apply("sqrt", u)))),
-    "cbrt": Function(1, np.cbrt, _of_one(lambda u: over(ONE, times(Number(3.0), _square("cbrt", u))))),
+    "cbrt": Function(1, np.cbrt, _of_one(lambda u: over(ONE, times(Number(3.0), power(apply("cbrt", u), TWO))))),
     "abs": Function(1, np.abs, _of_one(lambda u: apply("sign", u))),
     "sign": Function(1, np.sign, _flat),
     "sin": Function(1, np.sin, _of_one(lambda u: apply("cos", u))),
     "cos": Function(1, np.cos, _of_one(lambda u: times(Number(-1.0), apply("sin", u)))),
-    "tan": Function(1, np.tan, _of_one(lambda u: over(ONE, _square("cos", u)))),
-    "atan": Function(1, np.arctan, _of_one(lambda u: over(ONE, plus(ONE, power(u, Number(2.0)))))),
+    "tan": Function(1, np.tan, _of_one(lambda u: over(ONE, power(apply("cos", u), TWO)))),
+    "atan": Function(1, np.arctan, _of_one(lambda u: over(ONE, plus(ONE, power(u, TWO))))),
     "sinh": Function(1, np.sinh, _of_one(lambda u: apply("cosh", u))),
     "cosh": Function(1, np.cosh, _of_one(lambda u: apply("sinh", u))),
-    "tanh": Function(1, np.tanh, _of_one(lambda u: minus(ONE, _square("tanh", u)))),
+    "tanh": Function(1, np.tanh, _of_one(lambda u: minus(ONE, power(apply("tanh", u), TWO)))),
     "min": Function(2, np.minimum, lambda a, d: choose(apply("<=", *a), *d)),
     "max": Function(2, np.maximum, lambda a, d: choose(apply(">=", *a), *d)),
     "where": Function(3, np.where, lambda a, d: choose(a[0], d[1], d[2])),
@@ -169,28 +165,25 @@ def logarithm(node: Node) -> Node:
         return Number(math.log(node.value)) if node.value > 0 else apply("log", node)
     if isinstance(node, Name):
         return apply("log", node)
-    parts = node.arguments
-    if node.function == "exp":
-        return parts[0]
-    if node.function == "*":
-        return plus(logarithm(parts[0]), logarithm(parts[1]))
-    if node.function == "/":
-        return minus(logarithm(parts[0]), logarithm(parts[1]))
-    if node.function == "sqrt":
-        return times(Number(0.5), logarithm(parts[0]))
-    if node.function == "^":
-        return times(parts[1], logarithm(parts[0]))
-    if node.function == "where":
-        return Call("where", (parts[0], logarithm(parts[1]), logarithm(parts[2])))
+    match node.function, node.arguments:
+        case "exp", (u,):
+            return u
+        case "*", (u, v):
+            return plus(logarithm(u), logarithm(v))
+        case "/", (u, v):
+            return minus(logarithm(u), logarithm(v))
+        case "sqrt", (u,):
+            return times(Number(0.5), logarithm(u))
+        case "^", (u, v):
+            return times(v, logarithm(u))
+        case "where", (condition, u, v):
+            return Call("where", (condition, logarithm(u), logarithm(v)))
     return apply("log", node)
 
 
-def names_in(node: Node) -> frozenset[str]:
-    if isinstance(node, Number):
-        return frozenset()
-    if isinstance(node, Name):
-        return frozenset({node.name})
-    return frozenset().union(*(names_in(one) for one in node.arguments))
+def uses(node: Node, name: str) -> bool:
+    """Whether the name occurs in it."""
+    return any(uses(one, name) for one in node.arguments) if isinstance(node, Call) else node == Name(name)
 
 
 def size(node: Node) -> int:
@@ -291,7 +284,7 @@ class Expression:
 
     def uses(self, variable: str) -> bool:
         """Whether the variable occurs in it."""
-        return variable in names_in(self.tree)
+        return uses(self.tree, variable)
 
     def __str__(self) -> str:
         """A text that reads as the same expression."""
@@ -370,9 +363,9 @@ class _Reader:
             return Name(name)
         if name in CONSTANTS:
             return Number(CONSTANTS[name])
-        known = _listed([*self.variables, *CONSTANTS])
         if name in FUNCTIONS:
             raise UsageError(f"{name} is a function: write {name}(...).")
+        known = _listed([*self.variables, *CONSTANTS])
         raise UsageError(f"The expression has no variable {_shown(name)}. It may use {known}.")
 
     def _call(self, name: str, arguments: list[ast.expr], depth: int) -> Node:

@@ -113,7 +113,7 @@ class ScaleLaw(Law):
     scale: float
 
     def __post_init__(self) -> None:
-        settle(self, scale=check_positive(self, "scale", self.scale))
+        settle(self, scale=check_finite(self, "scale", self.scale, positive=True))
 
     @property
     def variance(self) -> float:
@@ -155,18 +155,10 @@ def settle(law: Law, **values: float) -> None:
         object.__setattr__(law, key, value)  # the only door into a frozen dataclass
 
 
-def check_positive(law: Law, parameter: str, value: Any) -> float:
-    return _number(law.name, parameter, value, "a positive number", positive=True)
-
-
-def check_finite(law: Law, parameter: str, value: Any) -> float:
-    return _number(law.name, parameter, value, "a finite number", positive=False)
-
-
-def _number(owner: str, parameter: str, value: Any, must: str, *, positive: bool) -> float:
+def check_finite(law: Law, parameter: str, value: Any, *, positive: bool = False) -> float:
     real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     if not real or not math.isfinite(value) or (positive and not value > 0):
-        raise wrong_parameter(parameter, owner, must, value)
+        raise wrong_parameter(parameter, law.name, f"a {'positive' if positive else 'finite'} number", value)
     return float(value)
 
 

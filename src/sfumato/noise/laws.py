@@ -7,7 +7,7 @@ half-width for Epanechnikov, triangular and biweight, which serve as kernels: su
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -20,7 +20,7 @@ from sfumato.core.array_types import Floats
 from sfumato.core.errors import UsageError
 from sfumato.core.records import Nested
 from sfumato.noise.grid import Shape, random_words
-from sfumato.noise.law import Law, ScaleLaw, check_finite, check_positive, check_width, floats, settle
+from sfumato.noise.law import Law, ScaleLaw, check_finite, check_width, floats, settle
 from sfumato.noise.own_laws import is_file, is_own, own_law
 
 # Laplace variables in floating point, by inversion: one random word each, and steps that run through whole arrays.
@@ -121,14 +121,16 @@ class Uniform(Law):
 
     def __post_init__(self) -> None:
         if self.low is None and self.high is None:
-            scale = check_positive(self, "scale", self.scale)
+            scale = check_finite(self, "scale", self.scale, positive=True)
             settle(self, scale=scale, low=-_SQRT_3 * scale, high=_SQRT_3 * scale)
             return
         low, high = check_finite(self, "low", self.low), check_finite(self, "high", self.high)
         if not low < high:
             raise UsageError(f"The 'high' parameter of uniform must be above low = {low}. Got {high} instead.")
         scale = (high - low) / (2.0 * _SQRT_3)
-        if self.scale is not None and not math.isclose(scale, check_positive(self, "scale", self.scale), rel_tol=1e-9):
+        if self.scale is not None and not math.isclose(
+            scale, check_finite(self, "scale", self.scale, positive=True), rel_tol=1e-9
+        ):
             raise UsageError(
                 "The 'scale' parameter of uniform must be left out if low and high are given. "
                 f"Got {self.scale} instead."
@@ -195,7 +197,7 @@ class StudentT(ScaleLaw):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        settle(self, df=check_positive(self, "df", self.df))
+        settle(self, df=check_finite(self, "df", self.df, positive=True))
 
     def logpdf(self, z: ArrayLike) -> Floats:
         v = self.df
@@ -350,13 +352,6 @@ _FARTHEST = 1000.0
 wider than the body. What lies beyond is counted at the end of the grid."""
 
 
-def _reach(law: Law) -> tuple[float, float]:
-    """Where a law has all but its far tails."""
-    middle, half = float(law.ppf(0.5)), _FARTHEST * float(law.ppf(0.75) - law.ppf(0.25))
-    low = max(law.support[0], float(law.ppf(_TAIL)), middle - half)
-    return low, min(law.support[1], float(law.ppf(1 - _TAIL)), middle + half)
-
-
 @dataclass(frozen=True)
 class SumLaw(Law):
     """Noise that is the sum of independent noises, on a fine grid: cell probabilities of each, convolved.
@@ -368,16 +363,16 @@ class SumLaw(Law):
     steps: int = _STEPS
     name: ClassVar[str] = "sum"
 
-    @classmethod
-    def of(cls, terms: Sequence[Law], steps: int = _STEPS) -> SumLaw:
-        return cls(tuple(terms), steps)
-
     @cached_property
     def _grid(self) -> tuple[Floats, Floats]:
         """Edges of the cells, and P(Z <= edge)."""
         from scipy.signal import fftconvolve  # takes a second to load, and few ask for a density
 
-        ends = [_reach(term) for term in self.terms]
+        ends = []  # where a law has all but its far tails
+        for law in self.terms:
+            middle, half = float(law.ppf(0.5)), _FARTHEST * float(law.ppf(0.75) - law.ppf(0.25))
+            low = max(law.support[0], float(law.ppf(_TAIL)), middle - half)
+            ends.append((low, min(law.support[1], float(law.ppf(1 - _TAIL)), middle + half)))
         step = sum(high - low for low, high in ends) / self.steps
         mass, start = np.ones(1), 0.0
         for term, (low, high) in zip(self.terms, ends, strict=True):
@@ -390,25 +385,18 @@ class SumLaw(Law):
         edges: Floats = start + step * (np.arange(len(mass) + 1.0) - 0.5)
         return edges, np.concatenate([[0.0], np.cumsum(mass) / mass.sum()])
 
-    @property
-    def edges(self) -> Floats:
-        return self._grid[0]
-
-    @property
-    def cumulative(self) -> Floats:
-        return self._grid[1]
-
     def logpdf(self, z: ArrayLike) -> Floats:
-        density = np.diff(self.cumulative) / np.diff(self.edges)
-        middles = 0.5 * (self.edges[1:] + self.edges[:-1])
+        edges, cumulative = self._grid
+        density = np.diff(cumulative) / np.diff(edges)
+        middles = 0.5 * (edges[1:] + edges[:-1])
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(np.interp(floats(z), middles, density, left=0.0, right=0.0)))
 
     def cdf(self, z: ArrayLike) -> Floats:
-        return np.asarray(np.interp(floats(z), self.edges, self.cumulative))
+        return np.asarray(np.interp(floats(z), *self._grid))
 
     def ppf(self, p: ArrayLike) -> Floats:
-        return np.asarray(np.interp(floats(p), self.cumulative, self.edges))
+        return np.asarray(np.interp(floats(p), *self._grid[::-1]))
 
     @property
     def mean(self) -> float:
@@ -482,7 +470,7 @@ def law_from_dict(stated: Mapping[str, Any]) -> Law:
     unknown = set(parameters) - {"scale", "low", "high", "df"}
     if unknown:
         raise UsageError(f"A law has no parameter {', '.join(map(repr, sorted(unknown)))}: use scale, low, high, df.")
-    if any(value is None for value in parameters.values()):
+    if None in parameters.values():
         raise UsageError("A stated law gives every parameter that it has.")
     name = str(stated.get("law"))
     if is_file(name):  # a card may be a stranger's, and names no file of whoever reads it

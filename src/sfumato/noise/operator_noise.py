@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.core.array_types import Flags, Floats
+from sfumato.core.array_types import Floats
 from sfumato.core.errors import UsageError
 from sfumato.noise.law import Law, floats
 from sfumato.noise.laws import Uniform
@@ -41,7 +41,14 @@ def check_operator(operator: Operator, law: Law, limits: Limits, low: float, hig
         z = floats(operator.forward(e, x))
         if np.isnan(z).any():
             raise UsageError(f"The operator {name} gives values that are not numbers for some of its noise.")
-        _check_noisy(z, name)
+        # Between two values at which all noise works the opposite way, there is one that it does not touch at all.
+        way = np.sign(np.diff(z, axis=1))
+        turned = (way[1:] == -way[:-1]).all(axis=1) & (way[1:] != 0).any(axis=1)
+        if turned.any() or (way == 0).all(axis=1).any():
+            raise UsageError(
+                f"The operator {name} leaves some value of the range as it is, whatever the noise: it would not be "
+                "protected at all. Choose another operator, or bounds that leave that value out."
+            )
         covered, claimed = np.zeros(x.shape, dtype=bool), np.zeros(x.shape, dtype=np.int64)
         for branch in operator.branches:
             first, last = limits(branch, x)
@@ -49,25 +56,19 @@ def check_operator(operator: Operator, law: Law, limits: Limits, low: float, hig
             covered |= mine
             claimed += (e > first) & (e < last)
             _check_inverse(operator, branch, size, e[mine], x[mine], z[mine])
-            _check_monotone(z, mine, name)
+            # Along each x; `cdf` counts from one end of a branch to the other.
+            rise = np.where(mine[:, 1:] & mine[:, :-1], np.diff(z, axis=1), 0.0)
+            speck = 8.0 * _ROUNDING * np.abs(z[:, 1:])
+            if ((rise > speck).any(axis=1) & (rise < -speck).any(axis=1)).any():
+                raise UsageError(
+                    f"The operator {name} rises and falls on one branch. Declare a branch for each rise and each fall."
+                )
             _check_derivative(operator, branch, size, e[mine], x[mine], z[mine])
     if not covered.all():
         raise UsageError(f"The branches of the operator {name} do not cover all noise of its law.")
     if (claimed > 1).any():
         raise UsageError(
             f"Branches of the operator {name} overlap: the same noise would count twice. Give them limits."
-        )
-
-
-def _check_noisy(z: Floats, name: str) -> None:
-    """Between two values at which all noise works the opposite way, there is one that it does not touch at all."""
-    way = np.sign(np.diff(z, axis=1))
-    turned = (way[1:] == -way[:-1]).all(axis=1) & (way[1:] != 0).any(axis=1)
-    untouched = (way == 0).all(axis=1)
-    if turned.any() or untouched.any():
-        raise UsageError(
-            f"The operator {name} leaves some value of the range as it is, whatever the noise: it would not be "
-            "protected at all. Choose another operator, or bounds that leave that value out."
         )
 
 
@@ -78,16 +79,6 @@ def _check_inverse(operator: Operator, branch: Branch, size: float, e: Floats, x
         raise UsageError(
             f"The inverse of the operator {operator.name} does not match its forward map: "
             "inverse(forward(e, x), x) is not e. If several e lead to one z, declare a branch for each."
-        )
-
-
-def _check_monotone(z: Floats, mine: Flags, name: str) -> None:
-    """Along each x; `cdf` counts from one end of a branch to the other."""
-    rise = np.where(mine[:, 1:] & mine[:, :-1], np.diff(z, axis=1), 0.0)
-    speck = 8.0 * _ROUNDING * np.abs(z[:, 1:])
-    if ((rise > speck).any(axis=1) & (rise < -speck).any(axis=1)).any():
-        raise UsageError(
-            f"The operator {name} rises and falls on one branch. Declare a branch for each rise and each fall."
         )
 
 

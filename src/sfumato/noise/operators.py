@@ -94,14 +94,17 @@ _SAME = {"x + e": "additive", "e + x": "additive", "x * e": "multiplicative", "e
 @lru_cache(maxsize=64)
 def expression_operator(text: str) -> Operator:
     """The operator of such a text; its name is the text, in one spelling."""
-    forward, inverse, derivative = _read(text)
-    name = _name(forward, inverse, derivative)
+    name, forward, inverse, derivative = _read(text)
     slope = forward.derivative("e")
     if inverse is not None:
         told = derivative or inverse.derivative("z")
         branches: tuple[Branch, ...] = (Branch(inverse, lambda z, x: np.abs(told(z, x))),)
-    elif not slope.uses("e"):
-        branches = (_line(forward, slope),)
+    elif not slope.uses("e"):  # a line: Z(e, x) = Z(0, x) + Z_e(x) e
+        line = Branch(
+            _quietly(lambda z, x: (z - forward(0.0, x)) / slope(0.0, x)),
+            _quietly(lambda z, x: 1.0 / np.abs(slope(0.0, x)) + 0.0 * z),
+        )
+        branches = (line,)
     else:
         branches = _Derived(forward, slope).branches()
     with np.errstate(all="ignore"):
@@ -114,20 +117,12 @@ def operator_name(text: str) -> str:
     """The one spelling of an operator's name or text; those that exist under a name already get it."""
     if text.isidentifier() or not text.strip():
         return text
-    found = _name(*_read(text))
+    found, *_ = _read(text)
     return _SAME.get(found, found)
 
 
-def _name(forward: Expression, inverse: Expression | None, derivative: Expression | None) -> str:
-    parts = [str(forward)]
-    if inverse is not None:
-        parts.append(f"inverse {inverse}")
-    if derivative is not None:
-        parts.append(f"derivative {derivative}")
-    return "; ".join(parts)
-
-
-def _read(text: str) -> tuple[Expression, Expression | None, Expression | None]:
+def _read(text: str) -> tuple[str, Expression, Expression | None, Expression | None]:
+    """The one spelling of a text, and what it declares."""
     first, *rest = (part.strip() for part in text.split(";"))
     forward = parse_expression(first, ["e", "x"])
     for variable, what in (("e", "noise"), ("x", "value")):
@@ -144,21 +139,18 @@ def _read(text: str) -> tuple[Expression, Expression | None, Expression | None]:
         declared[word] = parse_expression(formula, ["z", "x"])
     if "derivative" in declared and "inverse" not in declared:
         raise UsageError("A declared derivative is that of a declared inverse. Give `inverse FORMULA` too.")
-    return forward, declared.get("inverse"), declared.get("derivative")
+    parts = [str(forward), *(f"{word} {declared[word]}" for word in ("inverse", "derivative") if word in declared)]
+    return "; ".join(parts), forward, declared.get("inverse"), declared.get("derivative")
 
 
-def _line(forward: Expression, slope: Expression) -> Branch:
-    """Z(e, x) = Z(0, x) + Z_e(x) e."""
+def _quietly(compute: Map) -> Map:
+    """A map whose infinities are what is looked for."""
 
-    def inverse(z: Floats, x: Floats) -> Floats:
+    def computed(z: Floats, x: Floats) -> Floats:
         with np.errstate(all="ignore"):
-            return floats((z - forward(0.0, x)) / slope(0.0, x))
+            return floats(compute(z, x))
 
-    def derivative(z: Floats, x: Floats) -> Floats:
-        with np.errstate(all="ignore"):
-            return floats(1.0 / np.abs(slope(0.0, x)) + 0.0 * z)
-
-    return Branch(inverse, derivative)
+    return computed
 
 
 @dataclass(frozen=True)
@@ -215,21 +207,19 @@ class _Derived:
         def derivative(z: Floats, x: Floats) -> Floats:
             z, x = np.broadcast_arrays(floats(z), floats(x))
             e = inverse(z, x)
-            with np.errstate(all="ignore"):
-                # where z lies in a gap, beside a jump, nothing leads to it
-                off = np.abs(self.forward(e, x) - z) > 1e-6 * (np.abs(z) + np.abs(x))
-                return floats(np.where(off, 0.0, 1.0 / np.abs(self.slope(e, x))))
+            # where z lies in a gap, beside a jump, nothing leads to it
+            off = np.abs(self.forward(e, x) - z) > 1e-6 * (np.abs(z) + np.abs(x))
+            return np.where(off, 0.0, 1.0 / np.abs(self.slope(e, x)))
 
-        return Branch(inverse, derivative, low if number else None, high if number < turns else None)
+        return Branch(inverse, _quietly(derivative), low if number else None, high if number < turns else None)
 
     def _solved(self, z: Floats, x: Floats, low: Floats, high: Floats) -> Floats:
         """The e between `low` and `high` with Z(e, x) = z; the nearer end where there is none."""
         first = np.arcsinh(np.clip(low, -1e16, 1e16) / _UNIT).clip(-_FARTHEST, _FARTHEST)
         last = np.arcsinh(np.clip(high, -1e16, 1e16) / _UNIT).clip(-_FARTHEST, _FARTHEST)
         with np.errstate(all="ignore"):
-            inside = np.clip(
-                0.0, first + 0.4 * np.minimum(1.0, last - first), last - 0.4 * np.minimum(1.0, last - first)
-            )
+            room = 0.4 * np.minimum(1.0, last - first)
+            inside = np.clip(0.0, first + room, last - room)
             rising = self.slope(_UNIT * np.sinh(inside), x) >= 0
             for _ in range(_HALVINGS):
                 middle = 0.5 * (first + last)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -97,11 +97,12 @@ class ScipyLaw(OwnLaw):
         from scipy import stats
 
         found = scipy_distribution(name)
-        if found is None or type(found.law)._ppf is stats.rv_continuous._ppf:
+        if found is None or type(found[0])._ppf is stats.rv_continuous._ppf:
             raise UsageError(f"scipy.stats has no continuous distribution {name[:40]!r} with quantiles in closed form.")
-        names = [*found.shapes, "loc", "scale"]
+        shapes = found[1]
+        names = [*shapes, "loc", "scale"]
         given = _by_name(name, names, parts)
-        if lacking := [shape for shape in found.shapes if shape not in given]:
+        if lacking := [shape for shape in shapes if shape not in given]:
             raise UsageError(f"{name} needs {lacking[0]!r}: for example {name}({lacking[0]}=2, scale=0.1).")
         stated = tuple((key, given.get(key, 1.0 if key == "scale" else 0.0)) for key in names)
         law = cls(name, stated)
@@ -156,21 +157,14 @@ class ScipyLaw(OwnLaw):
         return type(self)(self.distribution, tuple((key, changed.get(key, value)) for key, value in self.parameters))
 
 
-class ScipyDistribution(NamedTuple):
-    """A continuous distribution of scipy.stats, and the names of its shapes."""
-
-    law: Any
-    shapes: tuple[str, ...]
-
-
-def scipy_distribution(name: str) -> ScipyDistribution | None:
-    """The one of this name, where there is one."""
+def scipy_distribution(name: str) -> tuple[Any, tuple[str, ...]] | None:
+    """The continuous distribution of scipy.stats that has this name, and the names of its shapes."""
     from scipy import stats
 
     found = getattr(stats, name, None)
     if not isinstance(found, stats.rv_continuous):
         return None
-    return ScipyDistribution(found, tuple(one.strip() for one in (found.shapes or "").split(",") if one.strip()))
+    return found, tuple(one.strip() for one in (found.shapes or "").split(",") if one.strip())
 
 
 def _by_name(law: str, names: Sequence[str], parts: Sequence[str]) -> dict[str, float]:
@@ -218,7 +212,9 @@ class TableLaw(OwnLaw):
             lines = [line for line in csv.reader(path.read_text(encoding="utf-8-sig").splitlines()) if line]
         except (OSError, UnicodeDecodeError):
             raise UsageError(f"There is no table of densities {path}, or it cannot be read.") from None
-        if lines and not _is_number(lines[0][0]):
+        try:
+            float(lines[0][0])
+        except (IndexError, ValueError):  # a header
             lines = lines[1:]
         if any(len(line) < 2 for line in lines):
             raise UsageError(f"{path}: each line of a table of densities has a value and a density.")
@@ -289,11 +285,3 @@ class TableLaw(OwnLaw):
     def scaled(self, factor: float) -> Self:
         values = tuple(value * factor for value in self.values)
         return type(self)(values, tuple(density / factor for density in self.densities))
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import UsageError
 from sfumato.noise.expression import Expression, parse_expression
-from sfumato.noise.law import Law, floats
+from sfumato.noise.law import floats
 from sfumato.noise.laws import LAWS, make_law
 from sfumato.noise.own_laws import scipy_distribution
 
@@ -52,23 +52,18 @@ def stated_law(text: str, parameters: Mapping[str, Any] | None = None, *, log: b
             )
     word = text.strip()
     if word.lower() in LAWS and not log:
-        made = _ours(word.lower(), given)
-        return StatedLaw(_in_words(word.lower(), made.to_dict()), law=made)
+        name = word.lower()
+        known = [one.name for one in fields(LAWS[name])]
+        if unknown := [one for one in given if one not in known]:
+            raise UsageError(f"The law {name} has no parameter {unknown[0][:60]!r}. It has: {', '.join(known)}.")
+        made = make_law(name, **({} if given.keys() & {"scale", "low", "high"} else {"scale": 1.0}), **given)
+        return StatedLaw(_in_words(name, made.to_dict()), law=made)
     if word.isidentifier() and word != VARIABLE and not log:
         return StatedLaw(_in_words(f"scipy's {word}", given), law=_of_scipy(word, given))
     if given:
         raise UsageError("An expression has no parameters: write the numbers into it.")
     read = parse_expression(text, [VARIABLE])
     return StatedLaw(f"{'log ' if log else ''}density {read}", log_density=read if log else _log_of(read))
-
-
-def _ours(name: str, given: Mapping[str, Any]) -> Law:
-    known = [one.name for one in fields(LAWS[name])]
-    for parameter in given:
-        if parameter not in known:
-            raise UsageError(f"The law {name} has no parameter {parameter[:60]!r}. It has: {', '.join(known)}.")
-    bounds = "low" in given or "high" in given
-    return make_law(name, **({} if "scale" in given or bounds else {"scale": 1.0}), **given)
 
 
 def _of_scipy(name: str, given: Mapping[str, Any]) -> Any:
@@ -78,13 +73,13 @@ def _of_scipy(name: str, given: Mapping[str, Any]) -> Any:
             f"There is no law {name[:60]!r}. Choose one of {', '.join(LAWS)} or a continuous distribution of "
             f"scipy.stats, or write a density in {VARIABLE}, for example 'exp(-abs({VARIABLE}) / 0.3)'."
         )
-    names = (*found.shapes, "loc", "scale")
-    for parameter in given:
-        if parameter not in names:
-            raise UsageError(f"scipy's {name} has no parameter {parameter[:60]!r}. It has: {', '.join(names)}.")
-    if missing := [one for one in found.shapes if one not in given]:
+    law, shapes = found
+    names = (*shapes, "loc", "scale")
+    if unknown := [one for one in given if one not in names]:
+        raise UsageError(f"scipy's {name} has no parameter {unknown[0][:60]!r}. It has: {', '.join(names)}.")
+    if missing := [one for one in shapes if one not in given]:
         raise UsageError(f"scipy's {name} needs the parameter {missing[0]!r}: --param {missing[0]}=NUMBER.")
-    frozen = found.law(**given)
+    frozen = law(**given)
     if not np.isfinite(frozen.median()):
         raise UsageError(f"scipy's {name} does not exist with these parameters.")
     return frozen

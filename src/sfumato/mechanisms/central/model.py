@@ -190,13 +190,11 @@ class TreeModel:
         spread = self.spread = self.budget.spread(share, d)
         depth = depth_for(crowd / spread)
         chooser = self.budget.chooser("edges", SHARES["edges"], len(numbers) * depth) if numbers else None
-        bins = []  # runs of cells between private medians, or each cell by itself where there are few
-        for place, (one, table) in enumerate(zip(self.fine, found, strict=True)):
-            if chooser is None or place not in numbers or one.cells <= 1 << depth:
-                bins.append(Bins.each(one.size))
-            else:
-                ends = halved(table.sum(axis=0)[: one.cells], depth, chooser)
-                bins.append(Bins.runs(ends, one.cells, one.group.has_indicator))
+        bins = [Bins.each(one.size) for one in self.fine]
+        for place, one in enumerate(self.fine):
+            if chooser is not None and place in numbers and one.cells > 1 << depth:  # else few enough as they are
+                ends = halved(found[place].sum(axis=0)[: one.cells], depth, chooser)
+                bins[place] = Bins.runs(ends, one.cells, one.group.has_indicator)
         exact = [one.sums(table, axis=1) for one, table in zip(bins, found, strict=True)]
         measured = [table.astype(np.float64) for table in self.budget.count("columns", share, exact)]
         self._fill_columns(bins, measured)
