@@ -11,7 +11,7 @@ from published import CLASSIFIERS, SETS, TITLES, WORST_PHI
 from tasks import Results
 
 from sfumato.auditing.figures.kernel_resampling import RULES, SITES
-from sfumato.noise import Epanechnikov
+from sfumato.noise.laws import Epanechnikov
 
 MARKS = {"ann": ("x", BLUE), "knn": ("o", RED), "nb": ("+", GREEN)}
 DRAWN = (-6.0, -4.6, -3.9, 0.2, 1.3, 2.0, 5.1)

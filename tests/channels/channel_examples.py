@@ -26,7 +26,8 @@ from sfumato.channels import (
     Unstated,
 )
 from sfumato.channels.windowed import POINT, Windowed
-from sfumato.noise import Epanechnikov, Laplace, Normal, OperatorNoise, StudentT, Uniform, make_operator
+from sfumato.noise import Laplace, Normal, OperatorNoise, StudentT, Uniform, make_operator
+from sfumato.noise.laws import Epanechnikov
 
 GRID = Additive(Laplace(0.5), 0.5 / 8, 0.0, 1.0)
 COARSE = Additive(Laplace(0.5), 0.5 / 2, -0.125, 1.0)

@@ -14,7 +14,7 @@ from sfumato.core.errors import CardError
 from sfumato.guarantee import Card, Guarantee
 from sfumato.guarantee.card import Recomputed, recomputed
 from sfumato.mechanisms import MECHANISMS
-from sfumato.noise import keep_threshold
+from sfumato.noise.response import keep_threshold
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import Column, Encoding, Schema
 

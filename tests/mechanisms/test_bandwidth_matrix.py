@@ -19,7 +19,8 @@ from sfumato.learn.reconstruct import Projection
 from sfumato.mechanisms import KernelResampling
 from sfumato.mechanisms.bandwidth import CONSTANTS, LEAST_SHARE, correlated_root, reference_width
 from sfumato.mechanisms.phases import Given
-from sfumato.noise import Epanechnikov, Streams
+from sfumato.noise import Streams
+from sfumato.noise.laws import Epanechnikov
 
 
 def rows_of(n=400, d=4, seed=0):

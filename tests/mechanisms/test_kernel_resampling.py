@@ -23,7 +23,8 @@ from sfumato.mechanisms.bandwidth import (
     rule_width,
 )
 from sfumato.mechanisms.kernel_resampling import KernelResamplingWarning, apportioned
-from sfumato.noise import Epanechnikov, Normal
+from sfumato.noise import Normal
+from sfumato.noise.laws import Epanechnikov
 from sfumato.table import Encoding
 
 

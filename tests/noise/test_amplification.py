@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sfumato.core.errors import UsageError
-from sfumato.noise import Laplace, Normal, StudentT, Uniform, bounded_amplification
+from sfumato.noise import Laplace, Normal, StudentT, Uniform
+from sfumato.noise.amplification import bounded_amplification
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sfumato.core.errors import UsageError
-from sfumato.noise import Laplace, Streams, discrete_laplace, exact_bernoulli, grid, uniform_integers
+from sfumato.noise import Laplace, Streams, discrete_laplace, grid
+from sfumato.noise.grid import exact_bernoulli, uniform_integers
 
 
 def rng(seed=0):

@@ -11,20 +11,8 @@ from numpy.testing import assert_allclose
 from scipy import integrate, optimize, stats
 
 from sfumato.core.errors import UsageError
-from sfumato.noise import (
-    LAWS,
-    Biweight,
-    Epanechnikov,
-    Laplace,
-    Law,
-    Normal,
-    Streams,
-    StudentT,
-    Triangular,
-    Uniform,
-    law_from_dict,
-    make_law,
-)
+from sfumato.noise import LAWS, Laplace, Law, Normal, Streams, StudentT, Uniform, make_law
+from sfumato.noise.laws import Biweight, Epanechnikov, Triangular, law_from_dict
 
 CASES = [
     (Laplace(0.3), stats.laplace(scale=0.3)),

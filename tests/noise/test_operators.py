@@ -6,7 +6,8 @@ from scipy import integrate, stats
 
 from sfumato.channels import Carried, Channel
 from sfumato.core.errors import UsageError
-from sfumato.noise import Branch, Operator, OperatorNoise, make_law, make_operator
+from sfumato.noise import Operator, OperatorNoise, make_law, make_operator
+from sfumato.noise.operators import Branch
 
 UNIFORM = make_law("uniform", low=-1, high=1)
 NOISES = {

@@ -10,7 +10,8 @@ from scipy.integrate import quad
 import sfumato as sf
 from sfumato.core.errors import UsageError
 from sfumato.guarantee import Card
-from sfumato.noise import law_from_dict, make_law
+from sfumato.noise import make_law
+from sfumato.noise.laws import law_from_dict
 
 PUBLIC = {"source": "public", "reason": "made up"}
 SCHEMA = sf.Schema.from_dict({"columns": [{"name": "pay", "kind": "numeric", "low": 0, "high": 10, **PUBLIC}]})

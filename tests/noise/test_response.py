@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sfumato.core.errors import UsageError
-from sfumato.noise import Streams, keep_threshold, randomized_response, response_epsilon
-from sfumato.noise.response import MOST_KEPT
+from sfumato.noise import Streams
+from sfumato.noise.response import MOST_KEPT, keep_threshold, randomized_response, response_epsilon
 
 
 def rng(seed=0):

@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from randomgen import AESCounter
 
 from sfumato.core.errors import UsageError
-from sfumato.noise import Streams, content_hash
+from sfumato.noise import Streams
 from sfumato.noise.grid import random_words
-from sfumato.noise.streams import keyed_generator
+from sfumato.noise.streams import content_hash, keyed_generator
 
 KEY = bytes(range(32))
 

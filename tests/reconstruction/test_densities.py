@@ -7,8 +7,9 @@ from scipy import stats
 from daily import first_daily
 from sfumato.attacks.metrics.information import information_loss
 from sfumato.core.errors import CardError, TableError, UsageError
-from sfumato.noise import Branch, Operator, OperatorNoise, make_law, make_operator
+from sfumato.noise import Operator, OperatorNoise, make_law, make_operator
 from sfumato.noise.laws import SumLaw
+from sfumato.noise.operators import Branch
 from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.evidence import Cells
 from sfumato.reconstruction.expectation_maximization import ExpectationMaximization

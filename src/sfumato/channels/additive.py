@@ -14,10 +14,10 @@ from sfumato.core.accepted import Positive
 from sfumato.core.array_types import Matrix
 from sfumato.core.errors import UsageError
 from sfumato.core.records import BRIEF, Key
-from sfumato.noise import A_LAW, Laplace, Law, OperatorNoise, discrete_laplace, make_operator
+from sfumato.noise import Laplace, Law, OperatorNoise, discrete_laplace, make_operator
 from sfumato.noise.grid import LARGEST_LOG2_SCALE
 from sfumato.noise.law import tail
-from sfumato.noise.laws import standard_laplace
+from sfumato.noise.laws import A_LAW, standard_laplace
 from sfumato.table import Group
 
 

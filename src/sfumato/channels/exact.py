@@ -25,9 +25,9 @@ from sfumato.core.accepted import Listed, Number, Positive
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import CardError, UsageError
 from sfumato.core.records import APART, Key
-from sfumato.noise import A_LAW, CUSTOM, Law, Normal, Operator, OperatorNoise, make_law, make_operator
+from sfumato.noise import CUSTOM, Law, Normal, Operator, OperatorNoise, make_law, make_operator
 from sfumato.noise.law import tail
-from sfumato.noise.laws import SumLaw
+from sfumato.noise.laws import A_LAW, SumLaw
 from sfumato.table import Group
 
 

@@ -13,8 +13,8 @@ from sfumato.channels.base import A_COUNT, EXACT_RESPONSE, TRUTHS, Around, Chann
 from sfumato.channels.guidance.space import Link, check_law, floored
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.records import BRIEF, Key
-from sfumato.noise import as_share, keep_threshold, randomized_response, response_epsilon, uniform_integers
-from sfumato.noise.grid import WORD
+from sfumato.noise.grid import WORD, uniform_integers
+from sfumato.noise.response import as_share, keep_threshold, randomized_response, response_epsilon
 from sfumato.table import Group
 
 

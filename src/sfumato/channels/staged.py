@@ -19,10 +19,10 @@ from sfumato.core.accepted import Listed, Positive, Whole
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.core.records import BRIEF
-from sfumato.noise import as_share
 from sfumato.noise.grid import WORD, random_words
 from sfumato.noise.response import (
     BITS,
+    as_share,
     best_near,
     best_tail,
     cap_epsilon,

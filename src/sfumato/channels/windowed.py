@@ -18,10 +18,18 @@ from sfumato.channels.base import EXACT_WINDOW, FLOAT_NOISE, Channel, Epsilons, 
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import UsageError
 from sfumato.core.records import BRIEF
-from sfumato.noise import WindowNoise, as_share, exact_bernoulli, odds_epsilon, odds_threshold, uniform_integers
-from sfumato.noise.grid import WORD, random_words
+from sfumato.noise.grid import WORD, exact_bernoulli, random_words, uniform_integers
 from sfumato.noise.law import floats
-from sfumato.noise.response import draw_cells, draw_positions, piecewise_width, square_wave_width
+from sfumato.noise.response import (
+    WindowNoise,
+    as_share,
+    draw_cells,
+    draw_positions,
+    odds_epsilon,
+    odds_threshold,
+    piecewise_width,
+    square_wave_width,
+)
 from sfumato.table import Group
 
 COARSEST, FINEST, FEWEST_CELLS = 20, 40, 256

@@ -1,8 +1,8 @@
 """Tables: their schema, readers and writers, and the encoding to a matrix and back."""
 
-from sfumato.table.column import KINDS, MISSING, ROLES, Column, ColumnNoise
-from sfumato.table.encoding import Encoded, Encoding
-from sfumato.table.infer import ConstantWarning, IdentifierWarning, TableWarning
+from sfumato.table.column import Column
+from sfumato.table.encoding import Encoding
+from sfumato.table.infer import ConstantWarning, IdentifierWarning
 from sfumato.table.readers import open_table
 from sfumato.table.schema import Group, Schema
 from sfumato.table.statistical import SqlQuery
@@ -11,20 +11,14 @@ from sfumato.table.writers import table_writer, write_table
 
 __all__ = [
     "BLOCK_ROWS",
-    "KINDS",
-    "MISSING",
-    "ROLES",
     "Column",
-    "ColumnNoise",
     "ConstantWarning",
-    "Encoded",
     "Encoding",
     "Group",
     "IdentifierWarning",
     "Schema",
     "SqlQuery",
     "Table",
-    "TableWarning",
     "open_table",
     "table_writer",
     "write_table",

@@ -27,7 +27,8 @@ from sfumato.core.errors import TableError, UsageError
 from sfumato.core.files import write_whole
 from sfumato.core.wording import counted
 from sfumato.mechanisms import Block
-from sfumato.noise import Streams, content_hash
+from sfumato.noise import Streams
+from sfumato.noise.streams import content_hash
 from sfumato.release.engines.release import Engine, Work, perturber
 from sfumato.release.sanitize_options import Options
 from sfumato.release.source import Piece, Source, SourceBlock, block_rows_for
