@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sfumato.core.array_types import Flags, Floats, Hashes
+from sfumato.core.array_types import Floats, Hashes
 from sfumato.core.errors import TableError
 from sfumato.table import arrays
 from sfumato.table.column import EPOCH, Column
@@ -93,8 +93,8 @@ def _written_value(number: str) -> str:
 
 def person_codes(array: pa.Array, name: str, first_row: int = 0) -> npt.NDArray[np.uint64]:
     """Keyed 64-bit hash of every cell (BLAKE2b); two different persons collide with probability 2^-64."""
-    persons = _Persons(array, name, first_row)
-    return persons.hashes(_KEY, 8).view("<u8").astype(np.uint64, copy=False)
+    _, hashed = _persons(array, name, first_row, _KEY, 8)
+    return hashed.view("<u8").astype(np.uint64, copy=False)
 
 
 def person_hashes(array: pa.Array, name: str, first_row: int, key: bytes) -> tuple[Hashes, Hashes]:
@@ -102,34 +102,27 @@ def person_hashes(array: pa.Array, name: str, first_row: int, key: bytes) -> tup
 
     The second one is of the cell as it is written, by which memories of version 0.1.0 know their people.
     """
-    persons = _Persons(array, name, first_row)
-    return persons.hashes(key, 16), persons.hashes(key, 16, as_written=True)
+    written, hashed = _persons(array, name, first_row, key, 16)
+    return hashed, written
 
 
-class _Persons:
-    """A column of people; every distinct name is looked at once."""
-
-    def __init__(self, array: pa.Array, name: str, first_row: int):
-        words = arrays.text(array, name)
-        if words.null_count:
-            raise _nobody(name, first_row, arrays.as_numpy(words.is_null()))
-        distinct = pc.unique(words)
-        self._places = arrays.as_numpy(pc.index_in(words, value_set=distinct))
-        self._written = distinct.to_pylist()
-        self._spelled = [one_spelling(word) for word in self._written]
-        empty = np.array([not word for word in self._spelled], dtype=np.bool_)
-        if empty.any():
-            raise _nobody(name, first_row, empty[self._places])
-
-    def hashes(self, key: bytes, size: int, *, as_written: bool = False) -> Hashes:
-        words = self._written if as_written else self._spelled
-        digests = (hashlib.blake2b(word.encode(), digest_size=size, key=key).digest() for word in words)
-        return np.asarray(np.frombuffer(b"".join(digests), dtype=f"S{size}")[self._places])
-
-
-def _nobody(name: str, first_row: int, empty: Flags) -> TableError:
-    row = first_row + int(np.argmax(empty)) + 1
-    return TableError(f"The person column {name!r} is empty in row {row}. Every row must belong to somebody.")
+def _persons(array: pa.Array, name: str, first_row: int, key: bytes, size: int) -> tuple[Hashes, Hashes]:
+    """Hashes of the cells as they are written, and of the names by which people are counted; every distinct cell is
+    looked at once."""
+    words = arrays.text(array, name)
+    distinct = pc.unique(words)
+    written = ["" if word is None else word for word in distinct.to_pylist()]
+    spelled = [one_spelling(word) for word in written]
+    places = arrays.as_numpy(pc.index_in(words, value_set=distinct))
+    empty = np.array([not word for word in spelled], dtype=np.bool_)[places]
+    if empty.any():
+        row = first_row + int(np.argmax(empty)) + 1
+        raise TableError(f"The person column {name!r} is empty in row {row}. Every row must belong to somebody.")
+    found = []
+    for some in (written, spelled):
+        digests = b"".join(hashlib.blake2b(word.encode(), digest_size=size, key=key).digest() for word in some)
+        found.append(np.asarray(np.frombuffer(digests, dtype=f"S{size}")[places]))
+    return found[0], found[1]
 
 
 # Cells as words that do not depend on how a table was written, so that the same row is known again.
@@ -175,8 +168,7 @@ def _text_words(cells: pa.Array) -> Words:
     numbers = arrays.parsed_numbers(distinct)
     days = arrays.day_numbers(arrays.parsed_dates(distinct), "")
     told = np.asarray(numbers.is_valid())
-    values = np.where(told, np.asarray(numbers.fill_null(0.0)), days.numbers)
-    words[:-1] = _number_words(values)
+    words[:-1] = _number_words(np.where(told, np.asarray(numbers.fill_null(0.0)), days.numbers))
     if days.empty is not None:
         for place in np.flatnonzero(~told & days.empty):
             words[place] = _spelt(distinct[int(place)].as_py())
@@ -279,10 +271,9 @@ def _named_by(word: str, names: Sequence[str]) -> frozenset[str]:
     if "*" in word:
         pattern = re.compile("".join("." if sign == "*" else re.escape(sign) for sign in word.strip()))
         return frozenset(name for name in names if pattern.fullmatch(name))
-    if found := _numbers(word, -math.inf, math.inf, whole=False):
-        values = {name: _number(name) for name in names}
-        return frozenset(name for name, value in values.items() if value is not None and found[0] <= value <= found[1])
-    return frozenset()
+    low, high = _numbers(word, -math.inf, math.inf, whole=False) or (math.inf, -math.inf)
+    values = {name: _number(name) for name in names}
+    return frozenset(name for name, value in values.items() if value is not None and low <= value <= high)
 
 
 def _numbers(word: str, low: float, high: float, *, whole: bool) -> Interval | None:
@@ -310,8 +301,11 @@ def _numbers(word: str, low: float, high: float, *, whole: bool) -> Interval | N
 
 def _bracketed(found: re.Match[str], low: float, high: float, step: float) -> Interval:
     """[a, b), where a round bracket leaves out an end that is named."""
-    first = _end(found[2], low) + (step if found[1] == "(" and _is_number(found[2]) else 0.0)
-    return first, _end(found[3], high) - (step if found[4] == ")" and _is_number(found[3]) else 0.0)
+    first, last = _number(found[2]), _number(found[3])
+    return (
+        low if first is None else first + step * (found[1] == "("),
+        high if last is None else last - step * (found[4] == ")"),
+    )
 
 
 def _dates(word: str) -> Interval | None:
@@ -353,11 +347,3 @@ def _value(word: str, column: Column) -> float | None:
 
 def _number(word: str) -> float | None:
     return float(word) if re.fullmatch(rf"\s*{NUMBER}\s*", word) else None
-
-
-def _is_number(word: str) -> bool:
-    return _number(word) is not None
-
-
-def _end(word: str, otherwise: float) -> float:
-    return float(word) if _is_number(word) else otherwise

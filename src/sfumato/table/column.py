@@ -263,7 +263,10 @@ class Column(Record):
                 raise SchemaError(f"{where}: `categories` must be a list.")
             values["categories"] = tuple(_category_text(category) for category in categories)
         for key in ("missing", "quasi_identifier"):
-            values[key] = _truth(where, key, values.get(key, False))
+            told = str(values.get(key, False)).lower()
+            if told not in ("yes", "no", "true", "false"):
+                raise SchemaError(f"{where}: `{key}` must be true or false.")
+            values[key] = told in ("yes", "true")
         values["weight"] = _number(where, "weight", values.get("weight", 1.0))
         if values.get("reason") is not None:
             values["reason"] = str(values["reason"])
@@ -332,12 +335,8 @@ def _plain_bound(column: Column, bound: Any) -> Bound | None:
 def _check_words(column: Column) -> None:
     """Kind, role, source, reason and weight."""
     where = f"Column {column.name!r}"
-    for key, value, known in (
-        ("kind", column.kind, KINDS),
-        ("role", column.role, ROLES),
-        ("source", column.source, SOURCES),
-    ):
-        if value not in known:
+    for key, known in (("kind", KINDS), ("role", ROLES), ("source", SOURCES)):
+        if (value := getattr(column, key)) not in known:
             raise SchemaError(f"{where}: the {key} must be one of {', '.join(known)}. Got {value!r} instead.")
     if column.source == "public" and not (column.reason or "").strip():
         raise SchemaError(
@@ -390,18 +389,8 @@ def _category_text(category: Any) -> str:
     return str(category)
 
 
-def _truth(where: str, key: str, value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    if str(value).lower() in ("yes", "no"):
-        return str(value).lower() == "yes"
-    raise SchemaError(f"{where}: `{key}` must be true or false.")
-
-
 def _number(where: str, key: str, value: Any) -> float:
-    if isinstance(value, bool):
-        raise SchemaError(f"{where}: {key} must be a number.")
     try:
-        return float(value)
+        return float("true" if isinstance(value, bool) else value)
     except (TypeError, ValueError):
         raise SchemaError(f"{where}: {key} must be a number.") from None

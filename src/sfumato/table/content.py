@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.core.errors import TableError
+from sfumato.table.arrays import is_text
 from sfumato.table.tables import Table
 
 _DOMAIN = b"sfumato/table/content/1"
@@ -88,8 +89,7 @@ def _plain(cells: pa.Array, name: str) -> tuple[str, Any]:
         return "whole", cells.cast(pa.int64())
     if pa.types.is_floating(of):
         return "number", cells.cast(pa.float64())
-    text = pa.types.is_string(of) or pa.types.is_large_string(of) or pa.types.is_string_view(of)
     try:
-        return "text" if text else str(of), cells.cast(pa.large_string())
+        return "text" if is_text(of) else str(of), cells.cast(pa.large_string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise TableError(f"Column {name!r} holds {of}, which has no hash. Leave the column out.") from None

@@ -157,10 +157,6 @@ class CsvTable(Table):
         self._schema: pa.Schema | None = None
 
     @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._selected)
-
-    @property
     def arrow_schema(self) -> pa.Schema:
         if self._schema is None:
             self._schema = self._types()
@@ -192,16 +188,17 @@ class CsvTable(Table):
         return pa.schema([pa.field(name, RANKS[rank]) for name, rank in ranks.items()])
 
     def _read(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
-        if self._mark is not None:
-            self._mark.check()
+        def check() -> None:
+            if self._mark is not None:
+                self._mark.check()
+
+        check()
         try:
             yield from self._parsed(types)
         except TableError:
-            if self._mark is not None:  # damage has an explanation if another program is writing
-                self._mark.check()
+            check()  # damage has an explanation if another program is writing
             raise
-        if self._mark is not None:
-            self._mark.check()
+        check()
 
     def _parsed(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         try:
@@ -288,19 +285,14 @@ class CsvTable(Table):
     def _raw(self) -> IO[bytes]:
         source: Any = self._path if self._content is None else io.BytesIO(self._content)
         name, start = self._path.name.lower(), (self._content or b"")[:4]  # what is piped in has no ending
-        found = (packing for packing, ending, magic in PACKINGS if name.endswith(ending) or start.startswith(magic))
-        packing = next(found, None)
-        if packing == "gzip":
+        if name.endswith(".gz") or start.startswith(b"\x1f\x8b"):
             return cast(IO[bytes], gzip.open(source, "rb"))
-        if packing == "bz2":
+        if name.endswith(".bz2") or start.startswith(b"BZh"):
             return cast(IO[bytes], bz2.open(source, "rb"))
-        if packing == "zstd":
+        if name.endswith(".zst") or start.startswith(b"\x28\xb5\x2f\xfd"):
             opened: Any = pa.input_stream(str(source) if self._content is None else source, compression="zstd")
             return io.BufferedReader(opened)
         return cast(IO[bytes], self._path.open("rb") if self._content is None else source)
-
-
-PACKINGS = (("gzip", ".gz", b"\x1f\x8b"), ("bz2", ".bz2", b"BZh"), ("zstd", ".zst", b"\x28\xb5\x2f\xfd"))
 
 
 def _delimiter(name: str, header: str) -> str:

@@ -66,8 +66,9 @@ def decode_group(group: Group, X: Floats, like_original: bool, *, overwrite: boo
     mask = empty if empty.any() else None
     if like_original:
         return _like_original(group, np.clip(np.where(empty, low, raw), low, high), mask)
-    if group.column.kind == "date":
-        return _times(np.where(empty, low, raw), mask)
+    if group.column.kind == "date":  # time stamps; what noise pushed out of the calendar stays at its ends
+        micro = np.rint(np.clip(np.where(empty, low, raw), FIRST_DAY, LAST_DAY) * (DAY * 1e6)).astype(np.int64)
+        return pa.array(micro, pa.int64(), mask=mask).cast(pa.timestamp("us"))
     return pa.array(raw, pa.float64(), mask=mask)
 
 
@@ -82,12 +83,6 @@ def _like_original(group: Group, raw: Floats, mask: Flags | None) -> pa.Array:
     if kind == "date":
         return pa.array(whole.astype(np.int32), pa.int32(), mask=mask).cast(pa.date32())
     return typed_categories(group.column.categories or ()).take(pa.array(whole, mask=mask))
-
-
-def _times(raw: Floats, mask: Flags | None) -> pa.Array:
-    """Day numbers with fractions as time stamps; what noise pushed out of the calendar stays at its ends."""
-    micro = np.rint(np.clip(raw, FIRST_DAY, LAST_DAY) * (DAY * 1e6)).astype(np.int64)
-    return pa.array(micro, pa.int64(), mask=mask).cast(pa.timestamp("us"))
 
 
 class Encoded(NamedTuple):
@@ -177,26 +172,25 @@ class Encoding:
         `first_row` is the number of rows before this block; error messages count rows from 1 over the whole table.
         `out` is a matrix of at least n rows to write into: memory that was used before is faster than new memory.
         """
-        _check_ways(out_of_bounds, unknown)
+        if out_of_bounds not in ("clip", "refuse"):
+            raise ValueError(
+                f"The 'out_of_bounds' parameter must be 'clip' or 'refuse'. Got {out_of_bounds!r} instead."
+            )
+        if unknown not in (*UNKNOWN_WAYS, BLIND):
+            raise ValueError(f"The 'unknown' parameter must be one of {UNKNOWN_WAYS}. Got {unknown!r} instead.")
         X = np.empty((batch.num_rows, self.width)) if out is None else out[: batch.num_rows]
-        clipped: dict[str, int] = {}
-        unfit: dict[str, int] = {}
-        ends: dict[str, tuple[float, float]] = {}
+        clipped, unfit, ends = dict[str, int](), dict[str, int](), dict[str, tuple[float, float]]()
         numeric: list[tuple[int, Floats, float, float]] = []
         empties: list[tuple[Group, Flags]] = []
         for group in self.groups:
             array = column_of(batch, group.column.name)
+            name = group.column.name
             if group.is_onehot:
-                if count := fill_onehot(X, group, array, first_row, unknown):
-                    unfit[group.column.name] = count
+                unfit[name] = fill_onehot(X, group, array, first_row, unknown)
                 continue
-            values, empty, outside, count, found = numbers_of(group, array, first_row, unknown)
+            values, empty, clipped[name], unfit[name], found = numbers_of(group, array, first_row, unknown)
             if found is not None:
-                ends[group.column.name] = found
-            if outside:
-                clipped[group.column.name] = outside
-            if count:
-                unfit[group.column.name] = count
+                ends[name] = found
             low, high = group.column.bounds
             if low == high:
                 X[:, group.start] = 0.5
@@ -206,8 +200,12 @@ class Encoding:
                 X[:, group.start + 1] = 0.0
             if empty is not None:
                 empties.append((group, empty))
+        clipped, unfit = ({name: count for name, count in one.items() if count} for one in (clipped, unfit))
         if clipped and out_of_bounds == "refuse":
-            raise _outside_bounds(clipped)
+            counts = ", ".join(f"{name!r} in {count} row{'s' * (count > 1)}" for name, count in clipped.items())
+            raise TableError(
+                f"Values lie outside the schema's bounds: {counts}. Widen the bounds, or let values be clipped."
+            )
         fill_numbers(X, numeric)
         for group, empty in empties:
             X[empty, group.slice] = group.not_told
@@ -256,20 +254,20 @@ class Encoding:
 
     def person_codes(self, batch: pa.RecordBatch | pa.Table, *, first_row: int = 0) -> npt.NDArray[np.uint64]:
         """Who each row belongs to, as keyed 64-bit hashes that mean nothing outside this process."""
-        person = self.schema.person
-        if person is None:
-            raise SchemaError("The schema has no person column. Give one column `role: person`.")
-        return person_codes(column_of(batch, person.name), person.name, first_row)
+        return person_codes(*self._people(batch), first_row)
 
     def person_hashes(
         self, batch: pa.RecordBatch | pa.Table, key: bytes, *, first_row: int = 0
     ) -> tuple[Hashes, Hashes]:
         """Who each row belongs to, as 128-bit hashes under a key of the owner's; the second ones as version 0.1.0
         made them."""
+        return person_hashes(*self._people(batch), first_row, key)
+
+    def _people(self, batch: pa.RecordBatch | pa.Table) -> tuple[pa.Array, str]:
         person = self.schema.person
         if person is None:
             raise SchemaError("The schema has no person column. Give one column `role: person`.")
-        return person_hashes(column_of(batch, person.name), person.name, first_row, key)
+        return column_of(batch, person.name), person.name
 
     def to_dict(self) -> dict[str, Any]:
         """The schema: an encoding is nothing more."""
@@ -282,11 +280,12 @@ class Encoding:
 
     def fingerprint(self) -> str:
         """SHA-256 of what defines the map: equal for two sites that encode alike, whatever reasons they give."""
-        label = self.schema.label
-        map_ = [
-            [c.name, c.kind, c.low, c.high, list(c.categories or ()), c.missing, *_edges_untold(c)]
-            for c in (*self.schema.private, *(() if label is None else (label,)))
-        ]
+        label, map_ = self.schema.label, []
+        for c in (*self.schema.private, *(() if label is None else (label,))):
+            map_.append([c.name, c.kind, c.low, c.high, list(c.categories or ()), c.missing])
+            # Where intervals have names of their own, the names do not tell where numbers are cut.
+            if c.edges is not None and c.categories != interval_names(c.edges):
+                map_[-1].append(list(c.edges))
         target = self.schema.target
         if target is not None:
             map_.append([target.name, "target"])
@@ -301,24 +300,6 @@ class Encoding:
 
     def __repr__(self) -> str:
         return f"<Encoding of {len(self.groups)} columns as {self.width}>"
-
-
-def _check_ways(out_of_bounds: str, unknown: str) -> None:
-    if out_of_bounds not in ("clip", "refuse"):
-        raise ValueError(f"The 'out_of_bounds' parameter must be 'clip' or 'refuse'. Got {out_of_bounds!r} instead.")
-    if unknown not in (*UNKNOWN_WAYS, BLIND):
-        raise ValueError(f"The 'unknown' parameter must be one of {UNKNOWN_WAYS}. Got {unknown!r} instead.")
-
-
-def _outside_bounds(clipped: Mapping[str, int]) -> TableError:
-    counts = ", ".join(f"{name!r} in {count} row{'s' * (count > 1)}" for name, count in clipped.items())
-    return TableError(f"Values lie outside the schema's bounds: {counts}. Widen the bounds, or let values be clipped.")
-
-
-def _edges_untold(column: Column) -> list[list[float]]:
-    """Where intervals have names of their own, the names do not tell where numbers are cut."""
-    named = column.edges is not None and column.categories != interval_names(column.edges)
-    return [list(column.edges or ())] if named else []
 
 
 # A column-wise release back to a matrix: the inverse of `Encoding.decode`, without bounds.

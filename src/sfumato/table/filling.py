@@ -107,17 +107,15 @@ def _within(column: Column, found: arrays.Values, first_row: int, unknown: str) 
     low, high = column.bounds
     if unknown == BLIND:
         found = found._replace(numbers=np.nan_to_num(found.numbers, nan=np.nan))  # what is infinite is clipped
-    values, found_empty = arrays.checked(found, column.name, first_row)
-    if found_empty is not None:
+    values, empty = arrays.checked(found, column.name, first_row)
+    told = values
+    if empty is not None:
         if not column.missing and unknown != BLIND:
-            raise _unexpected_empty(column, found_empty, first_row)
-        told = values[~found_empty]
-        values = np.where(found_empty, low, values)
-    else:
-        told = values
+            raise _unexpected_empty(column, empty, first_row)
+        told, values = values[~empty], np.where(empty, low, values)
     outside = int(np.count_nonzero((values < low) | (values > high)))
     ends = (float(told.min()), float(told.max())) if len(told) else None
-    return Numbers(np.clip(values, low, high) if outside else values, found_empty, outside, ends=ends)
+    return Numbers(np.clip(values, low, high) if outside else values, empty, outside, ends=ends)
 
 
 def fill_numbers(X: Floats, numeric: list[tuple[int, Floats, float, float]]) -> None:

@@ -6,6 +6,7 @@ import glob
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -98,12 +99,10 @@ class PartsTable(Table):
         self.files = tuple(file for part in parts for file in part.files)
         self.missing = parts[0].missing
         self._check_alike()
-        kinds = {}
+        self._stated = {}  # whole numbers where every path states one, else text; codes with leading zeros stay text
         for name in self._values[0]:
-            cells = [stated[name] for stated in self._values if stated[name] is not None]
-            whole = all(WHOLE.fullmatch(cell) for cell in cells if cell is not None)
-            kinds[name] = pa.int64() if cells and whole else pa.string()
-        self._stated = kinds
+            cells = [cell for stated in self._values if (cell := stated[name]) is not None]
+            self._stated[name] = pa.int64() if cells and all(map(WHOLE.fullmatch, cells)) else pa.string()
         self._selected = self._select([*self.parts[0].names, *self._stated])
         self._schema: pa.Schema | None = None
         self._starts: list[int] = []
@@ -125,21 +124,16 @@ class PartsTable(Table):
                     f"The folders around {part.where} state other columns than those around {first.where}. All parts "
                     "must be partitioned alike (year=2024/month=5)."
                 )
-            for name in values:
-                if name in part.names:
-                    raise TableError(
-                        f"{part.where} has a column {name!r}, and the folder that it lies in states one as well. "
-                        "Rename or remove one of them."
-                    )
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._selected)
+            if twice := [name for name in values if name in part.names]:
+                raise TableError(
+                    f"{part.where} has a column {twice[0]!r}, and the folder that it lies in states one as well. "
+                    "Rename or remove one of them."
+                )
 
     @property
     def rows(self) -> int | None:
-        counts = [part.rows for part in self.parts]
-        return None if None in counts else sum(count for count in counts if count is not None)
+        counts = [count for part in self.parts if (count := part.rows) is not None]
+        return sum(counts) if len(counts) == len(self.parts) else None
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -159,7 +153,13 @@ class PartsTable(Table):
             kind = part.arrow_schema.field(name).type
             if kind == found:
                 continue
-            common = _common(found, kind, both_csv=isinstance(part, CsvTable))
+            common = None  # where a column means different things in them
+            if isinstance(part, CsvTable):
+                common = RANKS[max(RANKS.index(found), RANKS.index(kind))]
+            else:
+                with suppress(pa.ArrowException, TypeError):
+                    fields = [pa.schema([pa.field("", one)]) for one in (found, kind)]
+                    common = bare(pa.unify_schemas(fields, promote_options="permissive")).field(0).type
             if common is None:
                 raise TableError(
                     f"Column {name!r} changes its type: it is {found} in {at} and {kind} in {part.where}. "
@@ -198,14 +198,3 @@ class PartsTable(Table):
             return pa.repeat(pa.scalar(stated, pa.string()).cast(field.type), batch.num_rows)
         column = batch.column(field.name)
         return column if column.type == field.type else column.cast(field.type)
-
-
-def _common(one: pa.DataType, other: pa.DataType, *, both_csv: bool) -> pa.DataType | None:
-    """The type that holds the cells of both parts; None where a column means different things in them."""
-    if both_csv:
-        return RANKS[max(RANKS.index(one), RANKS.index(other))]
-    try:
-        fields = [pa.schema([pa.field("", kind)]) for kind in (one, other)]
-        return bare(pa.unify_schemas(fields, promote_options="permissive")).field(0).type
-    except (pa.ArrowException, TypeError):
-        return None

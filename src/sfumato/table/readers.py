@@ -142,22 +142,21 @@ def _open_file(path: Path, columns: Sequence[str] | None, dialect: Dialect | Non
     ending = path.name.lower()
     if ending.endswith(CSV_ENDINGS):
         return CsvTable(path, columns, dialect, part=part)
-    table = _open_typed(path, ending, columns)
-    return WithoutWords(table, dialect.missing) if dialect is not None and dialect.missing else table
-
-
-def _open_typed(path: Path, ending: str, columns: Sequence[str] | None) -> Table:
-    """A file that says of itself what its cells are."""
     if ending.endswith(PARQUET_ENDINGS):
-        return ParquetTable(path, columns)
-    if ending.endswith(ARROW_ENDINGS):
-        return IpcTable(path, columns)
-    if ending.endswith(tuple(READERS)):
-        return MemoryTable(read_statistical(path), str(path), columns, files=(path,))
-    if ending.endswith(SHEETS):
-        return MemoryTable(read_sheet(path), str(path), columns, files=(path,))
-    known = ", ".join((*CSV_ENDINGS, ".parquet", *ARROW_ENDINGS, *READERS, *SHEETS))
-    raise TableError(f"{path} has an ending that sfumato does not know. It knows {known}.")
+        table: Table = ParquetTable(path, columns)
+    elif ending.endswith(ARROW_ENDINGS):
+        table = IpcTable(path, columns)
+    elif ending.endswith((*READERS, *SHEETS)):
+        read = read_sheet if ending.endswith(SHEETS) else read_statistical
+        table = MemoryTable(read(path), str(path), columns, files=(path,))
+    else:
+        known = ", ".join((*CSV_ENDINGS, ".parquet", *ARROW_ENDINGS, *READERS, *SHEETS))
+        raise TableError(f"{path} has an ending that sfumato does not know. It knows {known}.")
+    return _without_words(table, dialect)
+
+
+def _without_words(table: Table, dialect: Dialect | None) -> Table:
+    return WithoutWords(table, dialect.missing) if dialect is not None and dialect.missing else table
 
 
 class _TypedFile(Table):
@@ -287,21 +286,17 @@ def table_from(stream: IO[bytes], dialect: Dialect | None = None) -> Table:
     content = stream.read()
     if not content:
         raise TableError(f"{NAME} is empty. Pipe a table into it.")
-    if (typed := _typed(content)) is not None:
-        return WithoutWords(typed, dialect.missing) if dialect is not None and dialect.missing else typed
-    return CsvTable(Path(NAME), dialect=dialect, content=content)
-
-
-def _typed(content: bytes) -> Table | None:
     try:
         if content.startswith(b"PAR1"):
             import pyarrow.parquet as pq
 
-            return MemoryTable(pq.read_table(pa.BufferReader(content)), NAME)
-        if content.startswith(b"ARROW1"):
-            return MemoryTable(pa.ipc.open_file(pa.BufferReader(content)).read_all(), NAME)
-        if content.startswith(b"\xff\xff\xff\xff"):
-            return MemoryTable(pa.ipc.open_stream(pa.BufferReader(content)).read_all(), NAME)
+            found = pq.read_table(pa.BufferReader(content))
+        elif content.startswith(b"ARROW1"):
+            found = pa.ipc.open_file(pa.BufferReader(content)).read_all()
+        elif content.startswith(b"\xff\xff\xff\xff"):
+            found = pa.ipc.open_stream(pa.BufferReader(content)).read_all()
+        else:
+            return CsvTable(Path(NAME), dialect=dialect, content=content)
     except (pa.ArrowException, OSError):
         raise TableError(f"{NAME} looks like Parquet or Arrow, but is damaged or truncated.") from None
-    return None
+    return _without_words(MemoryTable(found, NAME), dialect)

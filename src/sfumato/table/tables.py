@@ -49,10 +49,8 @@ class FileMark:
                 f"{self.path} vanished while the table was read. Nothing was released. Start again when it is back."
             )
         if FileMark.of(self.path) != self:
-            raise TableError(
-                f"{self.path} changed while the table was read. Nothing was released. Start again when no program "
-                "writes to it."
-            )
+            again = "Nothing was released. Start again when no program writes to it."
+            raise TableError(f"{self.path} changed while the table was read. {again}")
 
 
 BLOCK_ROWS = 65_536
@@ -69,6 +67,9 @@ class Table(ABC):
     missing: tuple[str, ...] = ()
     """Words that are read as empty cells, beside those that every CSV file may have."""
 
+    _selected: Sequence[str] = ()
+    """The columns that are read, where they are known before their types."""
+
     def __init__(self, where: str, columns: Sequence[str] | None = None) -> None:
         self.where = where
         self._columns = None if columns is None else list(columns)
@@ -76,7 +77,7 @@ class Table(ABC):
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the columns, in order."""
-        return tuple(self.arrow_schema.names)
+        return tuple(self._selected or self.arrow_schema.names)
 
     @property
     @abstractmethod
@@ -203,10 +204,6 @@ class SelectedTable(_View):
     def __init__(self, table: Table, columns: Sequence[str]) -> None:
         super().__init__(table, columns)
         self._selected = self._select(table.names)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._selected)
 
     @property
     def arrow_schema(self) -> pa.Schema:
