@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import UsageError
 from sfumato.noise.expression import Expression, parse_expression
-from sfumato.noise.law import floats
+from sfumato.noise.law import Law, floats
 from sfumato.noise.laws import LAWS, make_law
 from sfumato.noise.own_laws import scipy_distribution
 
@@ -52,18 +52,21 @@ def stated_law(text: str, parameters: Mapping[str, Any] | None = None, *, log: b
             )
     word = text.strip()
     if word.lower() in LAWS and not log:
-        name = word.lower()
-        known = [one.name for one in fields(LAWS[name])]
-        if unknown := [one for one in given if one not in known]:
-            raise UsageError(f"The law {name} has no parameter {unknown[0][:60]!r}. It has: {', '.join(known)}.")
-        made = make_law(name, **({} if given.keys() & {"scale", "low", "high"} else {"scale": 1.0}), **given)
-        return StatedLaw(_in_words(name, made.to_dict()), law=made)
+        made = _ours(word.lower(), given)
+        return StatedLaw(_in_words(word.lower(), made.to_dict()), law=made)
     if word.isidentifier() and word != VARIABLE and not log:
         return StatedLaw(_in_words(f"scipy's {word}", given), law=_of_scipy(word, given))
     if given:
         raise UsageError("An expression has no parameters: write the numbers into it.")
     read = parse_expression(text, [VARIABLE])
     return StatedLaw(f"{'log ' if log else ''}density {read}", log_density=read if log else _log_of(read))
+
+
+def _ours(name: str, given: Mapping[str, Any]) -> Law:
+    known = [one.name for one in fields(LAWS[name])]
+    if unknown := [one for one in given if one not in known]:
+        raise UsageError(f"The law {name} has no parameter {unknown[0][:60]!r}. It has: {', '.join(known)}.")
+    return make_law(name, **({} if given.keys() & {"scale", "low", "high"} else {"scale": 1.0}), **given)
 
 
 def _of_scipy(name: str, given: Mapping[str, Any]) -> Any:

@@ -172,12 +172,7 @@ class Encoding:
         `first_row` is the number of rows before this block; error messages count rows from 1 over the whole table.
         `out` is a matrix of at least n rows to write into: memory that was used before is faster than new memory.
         """
-        if out_of_bounds not in ("clip", "refuse"):
-            raise ValueError(
-                f"The 'out_of_bounds' parameter must be 'clip' or 'refuse'. Got {out_of_bounds!r} instead."
-            )
-        if unknown not in (*UNKNOWN_WAYS, BLIND):
-            raise ValueError(f"The 'unknown' parameter must be one of {UNKNOWN_WAYS}. Got {unknown!r} instead.")
+        _check_ways(out_of_bounds, unknown)
         X = np.empty((batch.num_rows, self.width)) if out is None else out[: batch.num_rows]
         clipped, unfit, ends = dict[str, int](), dict[str, int](), dict[str, tuple[float, float]]()
         numeric: list[tuple[int, Floats, float, float]] = []
@@ -300,6 +295,13 @@ class Encoding:
 
     def __repr__(self) -> str:
         return f"<Encoding of {len(self.groups)} columns as {self.width}>"
+
+
+def _check_ways(out_of_bounds: str, unknown: str) -> None:
+    if out_of_bounds not in ("clip", "refuse"):
+        raise ValueError(f"The 'out_of_bounds' parameter must be 'clip' or 'refuse'. Got {out_of_bounds!r} instead.")
+    if unknown not in (*UNKNOWN_WAYS, BLIND):
+        raise ValueError(f"The 'unknown' parameter must be one of {UNKNOWN_WAYS}. Got {unknown!r} instead.")
 
 
 # A column-wise release back to a matrix: the inverse of `Encoding.decode`, without bounds.

@@ -17,7 +17,7 @@ import numpy as np
 
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.wording import counted
-from sfumato.mechanisms.central.budget import SHARES, WITH_SECOND, Budget
+from sfumato.mechanisms.central.budget import SHARES, WITH_SECOND, Budget, Chooser
 from sfumato.mechanisms.central.column_codes import Bins, FineColumn, halved
 from sfumato.mechanisms.central.drawing import (
     DrawnModel,
@@ -191,10 +191,10 @@ class TreeModel:
         depth = depth_for(crowd / spread)
         chooser = self.budget.chooser("edges", SHARES["edges"], len(numbers) * depth) if numbers else None
         bins = [Bins.each(one.size) for one in self.fine]
-        for place, one in enumerate(self.fine):
-            if chooser is not None and place in numbers and one.cells > 1 << depth:  # else few enough as they are
-                ends = halved(found[place].sum(axis=0)[: one.cells], depth, chooser)
-                bins[place] = Bins.runs(ends, one.cells, one.group.has_indicator)
+        for place in (place for place in numbers if self.fine[place].cells > 1 << depth):  # others are few enough
+            one = self.fine[place]
+            ends = halved(found[place].sum(axis=0)[: one.cells], depth, cast(Chooser, chooser))
+            bins[place] = Bins.runs(ends, one.cells, one.group.has_indicator)
         exact = [one.sums(table, axis=1) for one, table in zip(bins, found, strict=True)]
         measured = [table.astype(np.float64) for table in self.budget.count("columns", share, exact)]
         self._fill_columns(bins, measured)
