@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.channels import Channel, Line, OnLine
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.table import Group
-from sfumato.table.neighbours.arrays import Arrays, NumpyArrays
+from sfumato.table.neighbours.arrays import Arrays
 from sfumato.table.neighbours.nearest import nearest
 
 TOLERANCE = 0.05
@@ -20,7 +20,7 @@ TOLERANCE = 0.05
 WHOLE_STEPS = ("integer", "ordinal", "date")
 AS_GOOD = 1e-6
 """Windows whose mass differs by no more are equally good; the one nearest to the mean is taken."""
-HERE = NumpyArrays()
+HERE = Arrays()
 
 
 def half_step(group: Group) -> float:
