@@ -12,7 +12,7 @@ from domains import any_records
 from sfumato.channels import RandomizedResponse
 from sfumato.core.errors import CardError
 from sfumato.guarantee import Card, Guarantee
-from sfumato.guarantee.card import Recomputed, recomputed
+from sfumato.guarantee.card import recomputed, understated
 from sfumato.mechanisms import MECHANISMS
 from sfumato.noise.response import keep_threshold
 from sfumato.release.sanitize import Options, sanitize
@@ -97,7 +97,7 @@ def released(folder, mechanism, parameters, columns=MIXED, **options) -> Card:
 def test_an_honest_card_states_what_is_recomputed(tmp_path, mechanism, parameters, private_label):
     card = released(tmp_path / "r", mechanism, parameters, private_label=private_label)
     found, stated = recomputed(card), card.stated_guarantee()
-    assert found.understated(card) == []
+    assert understated(card) == []
     assert found.kind == stated.kind
     assert found.label_epsilon == stated.label_epsilon
     if stated.in_the_way:
@@ -137,8 +137,8 @@ def test_a_consistent_card_that_claims_less_is_found_out(tmp_path, mechanism, pa
     card = released(tmp_path / "r", mechanism, parameters, private_label=True)
     for factor in (0.01, 0.7, 0.999):
         edited = claiming(card, factor)
-        assert set(recomputed(edited).understated(edited)) >= {"epsilon_record", "label_epsilon"}
-    assert recomputed(claiming(card, 1.3)).understated(claiming(card, 1.3)) == []  # to claim more harms nobody
+        assert set(understated(edited)) >= {"epsilon_record", "label_epsilon"}
+    assert understated(claiming(card, 1.3)) == []  # to claim more harms nobody
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -151,7 +151,7 @@ def test_what_proves_nothing_cannot_claim_a_guarantee(tmp_path, mechanism, param
     forged = {**card.to_dict(), "guarantee": claim, "learned_from_data": []}
     edited = Card.from_dict(forged)
     assert edited.is_formal
-    assert "kind" in recomputed(edited).understated(edited)
+    assert "kind" in understated(edited)
 
 
 def test_a_learned_column_hidden_from_the_list_is_still_in_the_way(tmp_path):
@@ -161,7 +161,7 @@ def test_a_learned_column_hidden_from_the_list_is_still_in_the_way(tmp_path):
     edited = Card.from_dict(data)
     assert edited.is_formal
     assert recomputed(edited).kind == "empirical-only"
-    assert "kind" in recomputed(edited).understated(edited)
+    assert "kind" in understated(edited)
 
 
 @pytest.mark.parametrize(
@@ -207,14 +207,14 @@ def test_a_coarse_grid_costs_what_it_can_tell(tmp_path):
     plain = recomputed(Card.from_dict(data))
     assert plain.column == pytest.approx(honest)
     assert plain.proved == math.inf
-    assert "kind" in plain.understated(Card.from_dict(data))
+    assert "kind" in understated(Card.from_dict(data))
     assert any("floating-point" in reason for reason in plain.in_the_way)
 
 
 def test_post_processing_proves_nothing_and_accuses_nobody(tmp_path):
     card = released(tmp_path / "r", "additive-noise", {}, like_original=True)
     assert recomputed(card).proved == math.inf
-    assert recomputed(card).understated(card) == []
+    assert understated(card) == []
 
 
 @pytest.mark.parametrize("categories", [2, 3, 17])
@@ -236,5 +236,5 @@ def test_no_finite_epsilon_is_called_understated_for_rounding(categories):
 
 
 def test_what_is_hindered_is_not_proved():
-    assert Recomputed(1.0, 1.0, 2.0).proved == 2.0
-    assert Recomputed(1.0, 1.0, 2.0, in_the_way=("a fixed seed",)).proved == math.inf
+    assert Guarantee(1.0, 1.0, 2.0).proved == 2.0
+    assert Guarantee(1.0, 1.0, 2.0, in_the_way=("a fixed seed",)).proved == math.inf

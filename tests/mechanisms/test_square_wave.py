@@ -11,7 +11,7 @@ from domains import any_records, domain
 from sfumato.channels.sampled import choose
 from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
-from sfumato.guarantee.card import recomputed
+from sfumato.guarantee.card import recomputed, understated
 from sfumato.mechanisms import SquareWaveColumns
 from sfumato.noise import Streams
 from sfumato.release.check_rows import wrong_rows
@@ -136,7 +136,7 @@ class TestGuarantee:
         card["recipe"]["reports"] = 2
         forged = Card.from_dict(card)
         assert recomputed(forged).record == pytest.approx(8)
-        assert "epsilon_record" in recomputed(forged).understated(forged)
+        assert "epsilon_record" in understated(forged)
         del card["recipe"]["reports"]  # then nothing bounds how many columns a row reports
         assert recomputed(Card.from_dict(card)).record == pytest.approx(16)
 

@@ -7,9 +7,9 @@ owner's ledger knows how many there were; a release that proves nothing leaves n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any
 
 from sfumato.core.wording import counted, joined, said
@@ -34,6 +34,7 @@ from sfumato.guarantee.guarantee import (
     UNBOUNDED_ROWS,
     WEAK_CENTRAL,
     Guarantee,
+    finite,
     infinite,
     worst_first,
 )
@@ -82,7 +83,8 @@ class Earlier:
         """What they come to for one record, with the release that follows."""
         every = [*self.entries, now]
         local = self.epsilon if is_drawn(now) else sum_up([self.epsilon, record_epsilon(now)])
-        return Values(local, _added(cost_of(entry) for entry in every if is_drawn(entry)))
+        costs = (cost_of(entry) for entry in every if is_drawn(entry))
+        return sum((Values(0.0, cost) for cost in costs), Values(local))
 
     def person(self, now: Entry) -> Values:
         """The same for a person with all of their rows.
@@ -90,12 +92,14 @@ class Earlier:
         Rows that one release knew to be several of one person still are where no column says so.
         """
         rows = _most_rows([*self.entries, now])
-        each, own = self._of_persons(rows), 0.0 if is_drawn(now) else _earlier_of_a_person(now, rows)
+        each = [_earlier_of_a_person(entry, rows) for entry in self._perturbed]
+        own = 0.0 if is_drawn(now) else _earlier_of_a_person(now, rows)
         local = sum_up([*each, own]) if self.tally is None else self.tally.totals(each, own).worst
         drawn = [entry for entry in [*self.entries, now] if is_drawn(entry)]
         if any(_rows_in(entry, rows) is None for entry in drawn):
             return Values(math.inf)
-        return Values(local, _added(cost_of(entry).group(_rows_in(entry, rows) or 1) for entry in drawn))
+        costs = (cost_of(entry).group(_rows_in(entry, rows) or 1) for entry in drawn)
+        return sum((Values(0.0, cost) for cost in costs), Values(local))
 
     def people(self, now: Entry) -> PeopleTotals | None:
         """Perturbed records by person, or by row, with this release; None where rows could not be compared."""
@@ -104,10 +108,8 @@ class Earlier:
         if self.tally.by == "row":
             return self.tally.totals([record_epsilon(entry) for entry in self._perturbed], record_epsilon(now))
         rows = _most_rows([*self.entries, now])
-        return self.tally.totals(self._of_persons(rows), _earlier_of_a_person(now, rows))
-
-    def _of_persons(self, rows: int | None) -> list[float]:
-        return [_earlier_of_a_person(entry, rows) for entry in self._perturbed]
+        each = [_earlier_of_a_person(entry, rows) for entry in self._perturbed]
+        return self.tally.totals(each, _earlier_of_a_person(now, rows))
 
     def to_dict(self, now: Entry) -> dict[str, Any]:
         """As it stands on the card of the release that follows them."""
@@ -115,9 +117,9 @@ class Earlier:
         rows = _most_rows([*self.entries, now])
         return {
             "count": self.count,
-            "total_epsilon_record": _finite(record.local),
+            "total_epsilon_record": finite(record.local),
             "exact_label": self.exact_label,
-            **({"total_epsilon_person": _finite(person.epsilon)} if self.count else {}),
+            **({"total_epsilon_person": finite(person.epsilon)} if self.count else {}),
             **({"person": {"rows": rows, **person.to_dict()}} if self.count and rows != 1 and person.bounded else {}),
             **({} if record.central is None else {"central": record.central.to_dict()}),
             **({} if people is None else {"people": people.to_dict()}),
@@ -139,15 +141,6 @@ def record_epsilon(entry: Entry) -> float:
     """Null stands for infinite."""
     epsilon = entry["epsilon_record"]
     return math.inf if epsilon is None else float(epsilon)
-
-
-def _added(costs: Iterable[Central]) -> Central | None:
-    found = list(costs)
-    return reduce(Central.__add__, found) if found else None
-
-
-def _finite(epsilon: float) -> float | None:
-    return epsilon if math.isfinite(epsilon) else None
 
 
 def _earlier_of_a_person(entry: Entry, most: int | None) -> float:
@@ -213,20 +206,14 @@ class AllReleases:
     @classmethod
     def of(cls, alone: Guarantee, stated: Mapping[str, Any]) -> AllReleases:
         """From a guarantee and a card's `earlier_releases`; a total below the release's own figure counts for none."""
-        return replace(cls._of(alone, stated), elsewhere=bool(stated.get("counted_elsewhere")))
-
-    @classmethod
-    def _of(cls, alone: Guarantee, stated: Mapping[str, Any]) -> AllReleases:
-        earlier = int(stated.get("count") or 0)
-        apart = int(stated.get("set_apart") or 0)
-        own = alone.values
+        earlier, own = int(stated.get("count") or 0), alone.values
+        apart, elsewhere = int(stated.get("set_apart") or 0), bool(stated.get("counted_elsewhere"))
         if not earlier:
             if own.central is not None and own.bounded and stated.get("central"):
                 # The ledger charges what was planned; what was then measured may have cost less.
                 alone = alone.at_least(Central.from_dict(stated["central"]))
-            return cls(
-                alone, 0, alone.values, alone.person_values, alone.rows_per_person, alone.exact_label, apart=apart
-            )
+            rows, label = alone.rows_per_person, alone.exact_label
+            return cls(alone, 0, alone.values, alone.person_values, rows, label, None, apart, elsewhere)
         local = infinite(stated.get("total_epsilon_record"))
         central = Central.from_dict(stated["central"]) if stated.get("central") else own.central
         if own.central is None:
@@ -237,7 +224,7 @@ class AllReleases:
         exact_label = alone.exact_label or bool(stated.get("exact_label"))
         person, rows = _of_a_person(alone.rows_per_person, values, stated)
         person = max(person, values, alone.person_values, key=lambda one: one.epsilon)
-        return cls(alone, earlier, values, person, rows, exact_label, people, apart)
+        return cls(alone, earlier, values, person, rows, exact_label, people, apart, elsewhere)
 
     @property
     def count(self) -> int:
@@ -315,16 +302,6 @@ class AllReleases:
         presence_alone = self.promised.central if self.hides_presence else None
         return worst_first((presence_alone or self.promised).epsilon, words)
 
-    def _of_one_row(self) -> str:
-        if not self.person.bounded:
-            return f" {UNBOUNDED_ROWS}"
-        return f" One row alone: {self.values.words()}." if self.person.epsilon > self.record else ""
-
-    def _set_apart(self) -> str:
-        if not self.apart:
-            return ""
-        return f" By the owner's word {counted(self.apart, 'other release')} of this ledger had nobody of these people."
-
     def _spread(self) -> str:
         """That people differ in how often they were released."""
         if self.people is None:
@@ -346,20 +323,18 @@ class AllReleases:
 
     def in_words(self) -> str:
         """One paragraph for a data steward; the worst comes first."""
-        return self._of_this_ledger() + (COUNTED_ELSEWHERE if self.elsewhere else "")
+        others = counted(self.apart, "other release")
+        apart = f" By the owner's word {others} of this ledger had nobody of these people." if self.apart else ""
+        words = self._of_several(apart) if self.earlier else self.alone.in_words() + apart
+        return words + (COUNTED_ELSEWHERE if self.elsewhere else "")
 
-    def _of_this_ledger(self) -> str:
-        if not self.earlier:
-            return self.alone.in_words() + self._set_apart()
-        return self._of_several()
-
-    def _of_several(self) -> str:
+    def _of_several(self, apart: str) -> str:
         which, alone = f"This is release {self.count:,}.", self.alone
         if not self.bounded:
             culprit = "this one" if alone.kind == EMPIRICAL else "an earlier one"
             return (
                 f"Nothing is proved of {self.seen} releases together: {culprit} has no proved bound. {which}"
-                f"{self._spread()}{self._set_apart()} This release alone: {alone.in_words()}"
+                f"{self._spread()}{apart} This release alone: {alone.in_words()}"
             )
         promised = self.promised
         words = promise(promised, self.own)
@@ -367,10 +342,14 @@ class AllReleases:
             words += LABEL_ON_TOP
         if promised.central is not None and self.hides_presence:
             words += f" {presence(promised.central, 'sees them all, ')}"
-        words += f" {which} For anybody's values, {self.seen} together come to {promised.words()}.{self._of_one_row()}"
+        words += f" {which} For anybody's values, {self.seen} together come to {promised.words()}."
+        if not self.person.bounded:
+            words += f" {UNBOUNDED_ROWS}"
+        elif self.person.epsilon > self.record:
+            words += f" One row alone: {self.values.words()}."
         if self.central is not None and not self.hides_presence:
             words += f" Some blur real rows (epsilon {rounded_up(self.values.local)} in all) and show who is there."
-        words += self._spread() + self._set_apart()
+        words += self._spread() + apart
         planned = "" if alone.central is None else "; the ledger counts what was planned for it"
         own = alone.person_values if self.person.bounded else alone.values
         return self._worst_first(f"{words} This release alone: {figures(own, alone.central is not None)}{planned}.")

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache, cached_property
 from importlib.resources import files
@@ -30,54 +30,33 @@ from sfumato.table import Encoding, Schema
 # made differently, is not detected here.
 
 
-_IN_WORDS = ("words",)  # wording may change between versions; figures may not
-
-
 def contradiction(data: Mapping[str, Any]) -> str | None:
     """What does not fit on a card that follows the schema, or None."""
     stated = data["guarantee"]
     computed = Guarantee.from_dict(stated).to_dict()
     for name, value in computed.items():
-        if name in stated and name not in _IN_WORDS and not _same(stated[name], value):
+        # wording may change between versions; figures may not
+        if name in stated and name != "words" and not _same(stated[name], value):
             return f"its guarantee contradicts itself ({name})"
-    return (
-        _wrong_total(stated, data["earlier_releases"])
-        or _wrong_target(data)
-        or _wrong_claim(data)
-        or _wrong_label(data)
-        or _wrong_transform(data)
-    )
+    return _wrong_total(stated, data["earlier_releases"]) or next(_contradictions(data), None)
 
 
-def _wrong_target(data: Mapping[str, Any]) -> str | None:
-    target = data["release_schema"].get("target")
+def _contradictions(data: Mapping[str, Any]) -> Iterator[str]:
+    released, transform = data["release_schema"], data["transform"]
+    label, target = released["label"], released.get("target")
     named = [column["name"] for column in data["source_schema"]["columns"] if column.get("role") == "target"]
     if named != ([target["name"]] if target else []):
-        return "what it says about the number to predict is inconsistent"
-    return None
-
-
-def _wrong_claim(data: Mapping[str, Any]) -> str | None:
-    """A guarantee beside what rules one out."""
-    if data["guarantee"]["kind"] == EMPIRICAL:
-        return None
-    if data["release_schema"].get("target"):
-        return "it claims a guarantee beside a number that is released as it is"
-    learned = any(not item.startswith(LABEL_CLASSES) for item in data["learned_from_data"])
-    return "it claims a guarantee that its own assumptions do not allow" if learned or data["reproducible"] else None
-
-
-def _wrong_label(data: Mapping[str, Any]) -> str | None:
-    label = data["release_schema"]["label"]
-    state = label_state(label and label["keep"], data["recipe"]["rows"] == "nobody")
-    return "what it says about the label is inconsistent" if state != data["label"] else None
-
-
-def _wrong_transform(data: Mapping[str, Any]) -> str | None:
-    transform = data["transform"]
-    if transform["kind"] == "affine" and not _is_matrix(transform, len(data["release_schema"]["columns"])):
-        return "its transform is not a matrix with a finite row for every released column"
-    return None
+        yield "what it says about the number to predict is inconsistent"
+    if data["guarantee"]["kind"] != EMPIRICAL:  # beside what rules a guarantee out
+        if target:
+            yield "it claims a guarantee beside a number that is released as it is"
+        learned = any(not item.startswith(LABEL_CLASSES) for item in data["learned_from_data"])
+        if learned or data["reproducible"]:
+            yield "it claims a guarantee that its own assumptions do not allow"
+    if label_state(label and label["keep"], data["recipe"]["rows"] == "nobody") != data["label"]:
+        yield "what it says about the label is inconsistent"
+    if transform["kind"] == "affine" and not _is_matrix(transform, len(released["columns"])):
+        yield "its transform is not a matrix with a finite row for every released column"
 
 
 def label_state(keep: float | None, made_up: bool) -> str:
@@ -115,9 +94,6 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, Sequence) and isinstance(other, Sequence) and not isinstance(one, str):
         return len(one) == len(other) and all(_same(a, b) for a, b in zip(one, other, strict=True))
     return bool(one == other)
-
-
-# The card: what a release says about itself, and all that an analyst, an auditor or a server needs to read it.
 
 
 # Which releases may be pooled: those whose rows mean the same numbers.
@@ -326,18 +302,14 @@ def from_json(text: bytes | str) -> Any:
     if len(text) > MOST_BYTES:
         raise ValueError("too long")
     try:
-        return json.loads(text, parse_constant=_no_number, parse_float=_a_double, object_pairs_hook=_each_once)
+        return json.loads(text, parse_constant=_a_double, parse_float=_a_double, object_pairs_hook=_each_once)
     except RecursionError:
         raise ValueError("too deep") from None
 
 
-def _no_number(word: str) -> Any:
-    """NaN and Infinity, which JSON does not have and Python reads all the same."""
-    raise ValueError(word)
-
-
 def _a_double(word: str) -> float:
-    if math.isinf(found := float(word)):
+    """Neither NaN nor Infinity, which JSON does not have and Python reads all the same."""
+    if not math.isfinite(found := float(word)):
         raise ValueError(word)
     return found
 
@@ -389,43 +361,40 @@ AGREES = 1e-9
 """Figures are computed in floating point, on other machines in another order."""
 
 
-class Recomputed(Guarantee):
-    """A guarantee that was computed from a card's recipe; the label's part is in it."""
-
-    def understated(self, card: Card) -> list[str]:
-        """Names of the figures that the card states as smaller than they are, and of claims that it cannot make."""
-        if card.post_processing is not None:
-            return []  # its noise is no longer on the card: nothing can be checked, and nothing counts as proved
-        stated = card.stated_guarantee()
-        pairs = {
-            "epsilon_component": (stated.component, self.component),
-            "epsilon_column": (stated.column, self.column),
-            "epsilon_record": (stated.record, self.record),
-            "label_epsilon": (stated.label_epsilon or 0.0, self.label_epsilon or 0.0),
-        }
-        if self.central is not None:
-            said = stated.central or Central(0.0)
-            pairs["central"] = (said.epsilon, self.central.epsilon if said.delta == self.central.delta else math.inf)
-        wrong = [name for name, (said, found) in pairs.items() if said < found * (1 - AGREES) - 1e-12]
-        honest = not card.is_formal or self.kind == stated.kind
-        return wrong if honest else ["kind", *wrong]
+def understated(card: Card) -> list[str]:
+    """Names of the figures that the card states as smaller than they are, and of claims that it cannot make."""
+    if card.post_processing is not None:
+        return []  # its noise is no longer on the card: nothing can be checked, and nothing counts as proved
+    stated, found = card.stated_guarantee(), recomputed(card)
+    pairs = {
+        "epsilon_component": (stated.component, found.component),
+        "epsilon_column": (stated.column, found.column),
+        "epsilon_record": (stated.record, found.record),
+        "label_epsilon": (stated.label_epsilon or 0.0, found.label_epsilon or 0.0),
+    }
+    if found.central is not None:
+        said = stated.central or Central(0.0)
+        pairs["central"] = (said.epsilon, found.central.epsilon if said.delta == found.central.delta else math.inf)
+    wrong = [name for name, (said, least) in pairs.items() if said < least * (1 - AGREES) - 1e-12]
+    honest = not card.is_formal or found.kind == stated.kind
+    return wrong if honest else ["kind", *wrong]
 
 
 def understatement(card: Card) -> str | None:
     """What a card claims beyond its own recipe, in a sentence; None where it claims nothing beyond it."""
-    wrong = recomputed(card).understated(card)
-    if not wrong:
+    if not (wrong := understated(card)):
         return None
     return f"The card states less than its own parameters give ({', '.join(wrong)}): it was edited or is damaged."
 
 
-def recomputed(card: Card) -> Recomputed:
-    """What the card's recipe proves, whatever its `guarantee` says; infinite where it proves nothing."""
+def recomputed(card: Card) -> Guarantee:
+    """What the card's recipe proves, the label's part in it, whatever its `guarantee` says; infinite where it proves
+    nothing."""
     found = proved(card.made_by(), _hindrances(card))
     label = card.release_schema["label"]
     if label is not None and label["keep"] != 1:
         found = found.with_label(RandomizedResponse(label["keep"], len(label["classes"])).epsilon)
-    return Recomputed(**vars(found))
+    return found
 
 
 def _hindrances(card: Card) -> list[str]:

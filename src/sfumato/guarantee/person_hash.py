@@ -48,7 +48,8 @@ class Spool:
         """Put more by."""
         self._size += len(content)
         if not self._on_disk and self._size > SPOOL_BYTES:
-            self._move_to_disk()
+            held, self._file, self._on_disk = self.from_start(), _unnamed(self._beside), True
+            self._file.write(held.read())
         self._file.seek(0, os.SEEK_END)  # it may have been read in between
         self._file.write(content)
         if self._on_disk:
@@ -67,11 +68,6 @@ class Spool:
             whole = self.from_start()
             while piece := whole.read(COPIED_AT_A_TIME):
                 file.write(piece)
-
-    def _move_to_disk(self) -> None:
-        held, self._file = self._file, _unnamed(self._beside)
-        self._file.write(held.getbuffer() if isinstance(held, io.BytesIO) else held.read())
-        self._on_disk = True
 
     def _named(self, path: Path) -> bool:
         """Give the file a name; False where the system cannot."""
@@ -105,14 +101,6 @@ def _link(descriptor: int, path: Path) -> None:
         os.link(str(descriptor), path, src_dir_fd=place)  # only with a folder Python follows the entry to the file
     finally:
         os.close(place)
-
-
-# Keyed 64-bit fingerprints of rows over any of their columns, and of people by their names.
-#
-# A row's words are mixed with secrets that belong to the column's name, and added up: the order of columns plays no
-# part, and a fingerprint over fewer columns is the sum over fewer. AES of the sum makes it a pseudorandom function:
-# without the key, equal fingerprints tell that two rows are equal and nothing else. Two different rows share one by
-# chance once in 2^60 pairs or so, which makes a total too large and never too small.
 
 
 # A keyed fingerprint of a whole table: how ledgers of earlier versions know rows again, all of them or none.
@@ -183,12 +171,40 @@ def _fold(words: NDArray[np.uint64], bits: int, spare: NDArray[np.uint64]) -> No
     words ^= spare
 
 
+# Keyed 64-bit fingerprints of rows over any of their columns, and of people by their names.
+#
+# A row's words are mixed with secrets that belong to the column's name, and added up: the order of columns plays no
+# part, and a fingerprint over fewer columns is the sum over fewer. AES of the sum makes it a pseudorandom function:
+# without the key, equal fingerprints tell that two rows are equal and nothing else. Two different rows share one by
+# chance once in 2^60 pairs or so, which makes a total too large and never too small.
+
+
 Prints = NDArray[np.uint64]
 """Fingerprints, one a row."""
 TAG_BYTES = 8
 NONCE_BYTES = 16
 _MIXERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 TILE = 1 << 15  # rows that are mixed at a time: they stay in the cache
+
+
+def mixed(
+    columns: Sequence[Words | NDArray[np.uint64]], secrets: Sequence[tuple[np.uint64, np.uint64]]
+) -> NDArray[np.uint64]:
+    """The sum of the words of every row, each mixed with the mask and the odd weight of its column: a keyed universal
+    hash, which is secret itself."""
+    rows = len(columns[0])
+    sums, room, other = np.zeros(rows, dtype=np.uint64), *np.empty((2, min(TILE, rows)), dtype=np.uint64)
+    for start in range(0, rows, TILE):
+        total = sums[start : start + TILE]
+        words, spare = room[: len(total)], other[: len(total)]
+        for column, (mask, weight) in zip(columns, secrets, strict=True):
+            np.bitwise_xor(column[start : start + TILE], mask, out=words)
+            for bits, multiplier in ((31, _MIXERS[0]), (31, _MIXERS[1]), (29, weight)):
+                np.right_shift(words, np.uint64(bits), out=spare)
+                words ^= spare
+                words *= multiplier
+            total += words
+    return sums
 
 
 class PersonHash:
@@ -199,7 +215,8 @@ class PersonHash:
 
     def tag(self, column: str) -> str:
         """What the ledger keeps of a column's name: equal for names that are spelt alike."""
-        return self._of_column(one_spelling(column) or column)[:TAG_BYTES].hex()
+        spelling = (one_spelling(column) or column).encode()
+        return hmac.new(self._key, b"column/" + spelling, hashlib.sha256).digest()[:TAG_BYTES].hex()
 
     def secrets(self, tag: str) -> tuple[np.uint64, np.uint64]:
         """Mask and odd weight of a column."""
@@ -209,25 +226,19 @@ class PersonHash:
 
     def of_rows(self, words: Sequence[Words], tags: Sequence[str]) -> Prints:
         """Fingerprints over these columns: words (n,) of each, with the tag of its name."""
-        return self._scrambled(self.sums(words, tags))
+        sums = self.sums(words, tags)
+        # One block, one row: that equal rows give equal words is what is wanted of a fingerprint.
+        blocks = np.zeros((len(sums) + 1, 2), dtype="<u8")  # the second half of each stays zero; the last is OpenSSL's
+        blocks[:-1, 0] = sums
+        key = hmac.new(self._key, b"rows", hashlib.sha256).digest()
+        room = blocks.data.cast("B")
+        Cipher(algorithms.AES(key), modes.ECB()).encryptor().update_into(room[:-16], room)
+        return np.ascontiguousarray(blocks[:-1, 0])
 
     def sums(self, words: Sequence[Words], tags: Sequence[str]) -> Prints:
         """What fingerprints are made of: equal where these are, and of all columns the sum of that of some and of the
         others. They are never written."""
-        rows = len(words[0])
-        sums, room, other = np.zeros(rows, dtype=np.uint64), *np.empty((2, min(TILE, rows)), dtype=np.uint64)
-        secrets = [self.secrets(tag) for tag in tags]
-        for start in range(0, rows, TILE):
-            total = sums[start : start + TILE]
-            mixed, spare = room[: len(total)], other[: len(total)]
-            for column, (mask, weight) in zip(words, secrets, strict=True):
-                np.bitwise_xor(column[start : start + TILE], mask, out=mixed)
-                for bits, multiplier in ((31, _MIXERS[0]), (31, _MIXERS[1]), (29, weight)):
-                    np.right_shift(mixed, np.uint64(bits), out=spare)
-                    mixed ^= spare
-                    mixed *= multiplier
-                total += mixed
-        return sums
+        return mixed(words, [self.secrets(tag) for tag in tags])
 
     def of_people(self, hashes: Hashes) -> Prints:
         """Fingerprints of people, from keyed 128-bit hashes of their names."""
@@ -245,20 +256,6 @@ class PersonHash:
         found: CipherContext = Cipher(algorithms.AES(key), modes.CTR(counter.to_bytes(NONCE_BYTES, "big"))).encryptor()
         found.update(bytes(offset % NONCE_BYTES))
         return found
-
-    def _scrambled(self, sums: Prints) -> Prints:
-        # One block, one row: that equal rows give equal words is what is wanted of a fingerprint.
-        blocks = np.zeros((len(sums) + 1, 2), dtype="<u8")  # the second half of each stays zero; the last is OpenSSL's
-        blocks[:-1, 0] = sums
-        encryptor = Cipher(
-            algorithms.AES(hmac.new(self._key, b"rows", hashlib.sha256).digest()), modes.ECB()
-        ).encryptor()
-        room = blocks.data.cast("B")
-        encryptor.update_into(room[:-16], room)
-        return np.ascontiguousarray(blocks[:-1, 0])
-
-    def _of_column(self, spelling: str) -> bytes:
-        return hmac.new(self._key, b"column/" + spelling.encode(), hashlib.sha256).digest()
 
 
 class SealedWords:

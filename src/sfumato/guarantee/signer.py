@@ -12,7 +12,7 @@ import hashlib
 import json
 import stat
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -230,15 +230,15 @@ class Signer:
                 f"it, or: chmod 600 {path}"
             )
         lost = f"{path} is not a signing key, or it is damaged or cut short. Take it from a backup."
-        return read_kept(path, "The signing key", (FORMAT, VERSION), lambda data: cls._kept_in(path, data), lost)
 
-    @classmethod
-    def _kept_in(cls, path: Path, data: dict[str, Any]) -> Signer:
-        stated, kept = (tuple(map(Stated.from_dict, data[name])) for name in ("stated", "kept"))
-        found = cls(path, bytes.fromhex(data["secret"]), stated, kept)
-        if found.public.in_ssh() != data["public"]:
-            raise ValueError("the secret was cut short")
-        return found
+        def read(data: dict[str, Any]) -> Signer:
+            stated, kept = (tuple(map(Stated.from_dict, data[name])) for name in ("stated", "kept"))
+            found = cls(path, bytes.fromhex(data["secret"]), stated, kept)
+            if found.public.in_ssh() != data["public"]:
+                raise ValueError("the secret was cut short")
+            return found
+
+        return read_kept(path, "The signing key", (FORMAT, VERSION), read, lost)
 
     def _write(self) -> None:
         data = {
@@ -282,7 +282,7 @@ class Signer:
             old = self.known(self.path) or self
             new = Signer(self.path, _new_secret())
             said = (*old.stated, old._state("rotation", new.public))
-            new = Signer(self.path, new.secret, said, (*old.kept, old._state("revocation")))
+            new = replace(new, stated=said, kept=(*old.kept, old._state("revocation")))
             new._write()
         return new
 
@@ -300,12 +300,8 @@ class Signer:
         with exclusive(self.path):
             old = self.known(self.path) or self
             gone = PublicKey.of_ssh(revocation.read().key).fingerprint == old.fingerprint
-            new = Signer(
-                self.path,
-                _new_secret() if gone else old.secret,
-                (*([] if gone else old.stated), revocation),
-                old.kept,
-            )
+            new = replace(old, secret=_new_secret(), stated=()) if gone else old
+            new = replace(new, stated=(*new.stated, revocation))
             new._write()
         return new
 

@@ -59,11 +59,12 @@ OWN = "the release's own words"
 
 def card_in_words(card: Card) -> str:
     """What holds for all releases together, what this one is, what it rests on, and what is not protected."""
-    together = card.all_releases()
+    declared_by = owners_word(card.source_schema)
     parts = [
         f"Guarantee: {card.guarantee['words']}",
-        *_levels(card, together),
-        *_bulleted(owners_word(card.source_schema)),
+        *_levels(card, card.all_releases()),
+        *declared_by[:1],
+        *(f"  - {line}" for line in declared_by[1:]),
         _what(card),
         *_list(f"It rests on ({OWN})", card.guarantee["assumptions"]),
         *_list(f"Learned from the data ({OWN})", summarized(card.learned_from_data)),
@@ -83,16 +84,24 @@ def _what(card: Card) -> str:
     labelled = f", to predict {own_words(label['name'], 80)!r} ({card.label})" if label else ", nothing to predict"
     if card.target is not None:
         labelled += f", number to predict {own_words(card.target, 80)!r} exact"
-    left_out = sorted(card.made_by().left_out)
-    shown = ", ".join(repr(own_words(name, 80)) for name in left_out[:MOST_LINES])
-    more = f" and {len(left_out) - MOST_LINES:,} more" if len(left_out) > MOST_LINES else ""
-    gaps = f"\nNot every row reports every column; empty cells are left out in: {shown}{more}." if left_out else ""
+    left_out = [repr(own_words(name, 80)) for name in sorted(card.made_by().left_out)]
+    gaps = f"\nNot every row reports every column; empty cells are left out in: {_some(left_out)}." if left_out else ""
     paper = ", as published" if card.mechanism.get("as_published") else ""
-    again = "\nDrawn again from the model of an earlier release, at no further cost." if is_redrawn(card) else ""
+    redrawn = card.earlier_releases.get("redrawn")  # from a model that an earlier release paid for
+    again = "\nDrawn again from the model of an earlier release, at no further cost." if redrawn else ""
+    # Columns that chose their own noise: the mechanism's parameters do not hold for them.
+    own = [
+        f"{own_words(column['name'], 80)} ("
+        + own_words(", ".join(f"{key}={value}" for key, value in column["noise"].items()), 120)
+        + ")"
+        for column in card.source_schema["columns"]
+        if column.get("noise")
+    ]
+    noise = f"Columns with noise of their own: {_some(own)}.\n" if own else ""
     return (
         f"{own_words(card.mechanism['name'])} ({parameters}){paper}: "
         f"{card.rows:,} rows, {counted(len(columns), 'column')}{labelled}.\n"
-        f"{_own_noise(card)}Noise: {card.noise_path}. Space: {card.space[:23]}...{gaps}{again}"
+        f"{noise}Noise: {card.noise_path}. Space: {card.space[:23]}...{gaps}{again}"
     )
 
 
@@ -117,31 +126,9 @@ def owners_word(schema: Mapping[str, Any]) -> list[str]:
     return [f"{count} by the owner's word (not checked):", *lines, *more]
 
 
-def _bulleted(lines: Sequence[str]) -> list[str]:
-    return [*lines[:1], *(f"  - {line}" for line in lines[1:])]
-
-
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - MOST_LINES:,} more" if len(names) > MOST_LINES else ""
     return ", ".join(names[:MOST_LINES]) + more
-
-
-def _own_noise(card: Card) -> str:
-    """Columns that chose their own noise: the mechanism's parameters do not hold for them."""
-    own = {column["name"]: column["noise"] for column in card.source_schema["columns"] if column.get("noise")}
-    if not own:
-        return ""
-    shown = [
-        f"{own_words(name, 80)} ({own_words(', '.join(f'{key}={value}' for key, value in noise.items()), 120)})"
-        for name, noise in list(own.items())[:MOST_LINES]
-    ]
-    more = f" and {len(own) - MOST_LINES:,} more" if len(own) > MOST_LINES else ""
-    return f"Columns with noise of their own: {', '.join(shown)}{more}.\n"
-
-
-def is_redrawn(card: Card) -> bool:
-    """Whether the rows were drawn from the model of an earlier release, which paid for it."""
-    return bool(card.earlier_releases.get("redrawn"))
 
 
 def _levels(card: Card, together: AllReleases) -> list[str]:
@@ -163,20 +150,16 @@ def _levels(card: Card, together: AllReleases) -> list[str]:
         lines.append(f"Epsilon{which}: {_figures(figures)}")
         factors = "  ".join(f"{level} {amplification_at_most(value)}" for level, value in figures.items())
         lines.append(f"The largest factor on any odds{which}: {factors}")
-    return [*lines, *_of_one_component(card)]
-
-
-def _of_one_component(card: Card) -> list[str]:
-    """What the paper's figures are of [principal-laplace, Eqs 2 and 8]: one released component, not a person."""
+    # What the paper's figures are of [principal-laplace, Eqs 2 and 8]: one released component, not a person.
     used = card.mechanism["parameters"]
     b = used.get("b")
-    if card.mechanism["name"] != "principal-laplace" or used.get("law") != "laplace" or not isinstance(b, int | float):
-        return []
-    told = ", ".join(f"{100 * prior:g}% to at most {posterior_bound(prior, 1 / b):.2%}" for prior in PAPERS_PRIORS)
-    return [
-        f"As the paper counts, for one component alone: e^(1/b) = {math.exp(min(1 / b, 700)):.5g} at b = {b:g}; by it "
-        f"a belief can grow from {told}. A column or a record is in several components."
-    ]
+    if card.mechanism["name"] == "principal-laplace" and used.get("law") == "laplace" and isinstance(b, int | float):
+        told = ", ".join(f"{100 * prior:g}% to at most {posterior_bound(prior, 1 / b):.2%}" for prior in PAPERS_PRIORS)
+        lines.append(
+            f"As the paper counts, for one component alone: e^(1/b) = {math.exp(min(1 / b, 700)):.5g} at b = {b:g}; by "
+            f"it a belief can grow from {told}. A column or a record is in several components."
+        )
+    return lines
 
 
 def _figures(figures: Mapping[str, float | None]) -> str:

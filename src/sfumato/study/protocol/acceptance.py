@@ -16,8 +16,8 @@ import numpy as np
 from sfumato.channels.recipe import Measurement
 from sfumato.core.errors import SchemaError, SfumatoError, TableError, UsageError
 from sfumato.core.wording import listed
-from sfumato.guarantee import Card
-from sfumato.guarantee.card import EXPERIMENT, NOT_FOR_RELEASE, Recomputed, recomputed, understatement
+from sfumato.guarantee import Card, Guarantee
+from sfumato.guarantee.card import EXPERIMENT, NOT_FOR_RELEASE, recomputed, understatement
 from sfumato.guarantee.guarantee import CENTRAL_DP
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
@@ -136,7 +136,7 @@ def same_measurements(stated: Sequence[Measurement], wanted: Sequence[Measuremen
     )
 
 
-def _hidden(asked: Presence, found: Recomputed, card: Card) -> Iterator[str]:
+def _hidden(asked: Presence, found: Guarantee, card: Card) -> Iterator[str]:
     """Presence costs what the weaker says of what was recomputed and what is stated, at the study's delta."""
     stated = card.stated_guarantee()
     if found.kind != CENTRAL_DP or stated.kind != CENTRAL_DP or found.central is None or stated.central is None:
