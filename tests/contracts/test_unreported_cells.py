@@ -23,8 +23,7 @@ from sfumato.learn.reconstruct import reconstruct
 from sfumato.learn.train import train
 from sfumato.mechanisms import MECHANISMS
 from sfumato.noise import Laplace
-from sfumato.release.check_rows import wrong_rows
-from sfumato.release.noise_evidence import WRONG_GAPS, NoiseEvidence
+from sfumato.release.check_rows import WRONG_GAPS, NoiseEvidence, wrong_rows
 from sfumato.release.release import CARD_METADATA, Release, matrix_of
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.study.server.validation.row_identity import RowIdentity

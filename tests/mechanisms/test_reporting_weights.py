@@ -19,7 +19,7 @@ from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.mechanisms import PiecewiseNoise, SquareWaveColumns, StagedRelease
 from sfumato.mechanisms.columnwise import reporting_rates
 from sfumato.noise import Streams
-from sfumato.release.noise_evidence import WRONG_GAPS, NoiseEvidence
+from sfumato.release.check_rows import WRONG_GAPS, NoiseEvidence
 from sfumato.table import Column, Encoding, Schema
 
 PUBLIC = {"source": "public", "reason": "the form"}

@@ -17,7 +17,7 @@ from sfumato.channels import Additive, Exact, Identity, RandomizedResponse, Reci
 from sfumato.guarantee import Card
 from sfumato.guarantee.card import recomputed
 from sfumato.noise import Laplace
-from sfumato.release.noise_evidence import WRONG, WRONG_GAPS, NoiseEvidence, _floors, _reaches, _reported, exceeds
+from sfumato.release.check_rows import WRONG, WRONG_GAPS, NoiseEvidence, _floors, _reaches, _reported, exceeds
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.study.server.validation.checker_pool import Limits
 from sfumato.study.server.validation.file_checks import check_release

@@ -14,8 +14,7 @@ from fastapi.testclient import TestClient
 
 from daily import first_daily
 from sfumato.core.errors import SchemaError
-from sfumato.release.check_rows import read_card
-from sfumato.release.noise_evidence import NoiseEvidence
+from sfumato.release.check_rows import NoiseEvidence, read_card
 from sfumato.study.protocol.acceptance import objections
 from sfumato.study.server.app import create_app
 from sfumato.study.server.validation.checker_pool import Limits, Verdict

@@ -21,7 +21,7 @@ from sfumato.core.files import file_digest
 from sfumato.guarantee import Card
 from sfumato.guarantee.card import MOST_BYTES, from_json
 from sfumato.mechanisms.central.drawing import DAMAGED, DrawnModel, ModelColumn, Node, model_from_dict
-from sfumato.release.noise_evidence import exceeds
+from sfumato.release.check_rows import exceeds
 from sfumato.release.write_release import MODEL
 
 FLOOR = 1e-9
