@@ -7,8 +7,7 @@ import os
 import pytest
 
 from sfumato.core.errors import UsageError
-from sfumato.guarantee.fingerprint import PublicKey, from_words, in_words, words
-from sfumato.guarantee.signer import Signer
+from sfumato.guarantee.signer import PublicKey, Signer, from_words, in_words, words
 
 
 def test_a_byte_is_one_word_and_a_word_is_known_by_its_first_four_letters():

@@ -12,8 +12,7 @@ from sfumato.core.asked import asks
 from sfumato.core.errors import CardError, SfumatoError, UsageError
 from sfumato.core.wording import counted
 from sfumato.guarantee.finding import Finding, wrong
-from sfumato.guarantee.fingerprint import from_words
-from sfumato.guarantee.signer import Stated, stated_in
+from sfumato.guarantee.signer import Stated, from_words, stated_in
 from sfumato.ledger.commitment import in_log
 from sfumato.release.asked import VerifyAsked
 from sfumato.release.presented import CHECKS, UNSEEN, Presented, presented, run

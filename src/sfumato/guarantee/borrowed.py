@@ -158,19 +158,19 @@ def lent_by(card: Card, earlier: Iterable[Card]) -> bool:
         return False
     for other in earlier:
         learned = _directions(other) if _says_learned(other) else None
-        if learned is not None and Learned.of(learned, other.rows, _variances(other)).has(given):
+        if learned is None:
+            continue
+        told = other.transform.get("variances")
+        variances = None if told is None else np.array(told, dtype=np.float64)
+        if variances is not None and not (np.isfinite(variances).all() and (variances >= 0).all()):
+            variances = None
+        if Learned.of(learned, other.rows, variances).has(given):
             return True
     return False
 
 
 def _says_learned(card: Card) -> bool:
     return bool(LEARNED_MAPS & {*card.learned_from_data, *card.guarantee["in_the_way"]})
-
-
-def _variances(card: Card) -> Matrix | None:
-    told = card.transform.get("variances")
-    found = None if told is None else np.array(told, dtype=np.float64)
-    return found if found is not None and np.isfinite(found).all() and (found >= 0).all() else None
 
 
 def _directions(card: Card) -> Matrix | None:

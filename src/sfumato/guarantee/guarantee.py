@@ -184,12 +184,8 @@ class Guarantee:
     @property
     def unprotected(self) -> bool:
         """Whether a rare belief can become likelier than not."""
-        return math.isfinite(self.record) and practically_unprotected(self._together)
-
-    @property
-    def _together(self) -> float:
-        """Epsilon of all rows of a person, or of one where nothing bounds how many there are."""
-        return self.record if self.rows_per_person is None else self.person
+        together = self.record if self.rows_per_person is None else self.person
+        return math.isfinite(self.record) and practically_unprotected(together)
 
     def hindered(self, reasons: Sequence[str]) -> Guarantee:
         """The same figures with more reasons why they hold only conditionally."""
@@ -252,23 +248,14 @@ class Guarantee:
         domains = [reason.removeprefix(_DOMAIN) for reason in self.in_the_way if reason.startswith(_DOMAIN)]
         others = [reason for reason in self.in_the_way if not reason.startswith(_DOMAIN)]
         why: list[str] = []
-        if len(domains) == 1:
-            why.append(
-                said(
-                    "the range of column {name} was read off {table}", name=own_words(domains[0], 80), table=said(table)
-                )
-            )
-        elif domains:
-            why.append(
-                said("the ranges of {count:,} columns were read off {table}", count=len(domains), table=said(table))
-            )
+        if domains:
+            told = "the range of column {name} was read off {table}"
+            if len(domains) > 1:
+                told = "the ranges of {count:,} columns were read off {table}"
+            why.append(said(told, name=own_words(domains[0], 80), count=len(domains), table=said(table)))
         if others:
-            why.append(
-                said(
-                    "these stand in the way, in the release's own words: {reasons}",
-                    reasons=listed([_named(one) for one in others]),
-                )
-            )
+            told = "these stand in the way, in the release's own words: {reasons}"
+            why.append(said(told, reasons=listed([_named(one) for one in others])))
         return joined(why, ", and because ")
 
     def _beside(self, together: Values) -> str:
@@ -286,19 +273,12 @@ class Guarantee:
 
     def to_dict(self) -> dict[str, Any]:
         """As it stands on the card; null means infinite."""
-        figures = {
-            "component": finite(self.component),
-            "column": finite(self.column),
-            "record": finite(self.record),
-            "person": finite(self.person),
-        }
+        figures = {level: finite(getattr(self, level)) for level in ("component", "column", "record", "person")}
         formal = self.kind != EMPIRICAL
         return {
             "kind": self.kind,
             "epsilon_component": figures["component"],
-            "epsilon_column": figures["column"] if formal else None,
-            "epsilon_record": figures["record"] if formal else None,
-            "epsilon_person": figures["person"] if formal else None,
+            **{f"epsilon_{level}": figures[level] if formal else None for level in ("column", "record", "person")},
             "conditional_epsilon": None if formal or figures["record"] is None else figures,
             "central": None if self.central is None else self.central.to_dict(),
             "exact": self.exact,
@@ -331,23 +311,17 @@ class Guarantee:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Guarantee:
         """The inverse of `to_dict`."""
-        figures = data["conditional_epsilon"] or {
-            "column": data["epsilon_column"],
-            "record": data["epsilon_record"],
-        }
+        figures = data["conditional_epsilon"] or {level: data[f"epsilon_{level}"] for level in ("column", "record")}
+        plain = ("exact", "rows_per_person", "rows_per_person_learned", "label_epsilon", "sentence")
         return cls(
             component=infinite(data["epsilon_component"]),
             column=infinite(figures["column"]),
             record=infinite(figures["record"]),
-            exact=data["exact"],
-            rows_per_person=data["rows_per_person"],
-            rows_per_person_learned=data["rows_per_person_learned"],
-            label_epsilon=data["label_epsilon"],
             exact_label=bool(data.get("exact_label", False)),
             assumptions=tuple(data["assumptions"]),
             in_the_way=tuple(data["in_the_way"]),
-            sentence=data["sentence"],
             central=Central.from_dict(data["central"]) if data.get("central") else None,
+            **{name: data[name] for name in plain},
         )
 
 

@@ -6,7 +6,6 @@ row and no total that was made by comparing rows: only what this one release cos
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import unicodedata
@@ -16,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.core.errors import CardError, UsageError
+from sfumato.core.files import file_digest
 from sfumato.core.records import Record
 from sfumato.core.wording import counted
 from sfumato.guarantee.all_releases import AllReleases
 from sfumato.guarantee.card import Card
 from sfumato.guarantee.cost import Values
 from sfumato.guarantee.finding import Finding, cannot_check, ok, wrong
-from sfumato.guarantee.fingerprint import PublicKey
-from sfumato.guarantee.signer import Signer, checked
+from sfumato.guarantee.signer import PublicKey, Signer, checked
 from sfumato.ledger.public_log import Entry, LogCopy, entry_of
 
 KIND = "commitment"
@@ -57,9 +56,9 @@ class Commitment(Record):
     @classmethod
     def of(cls, folder: Path | str, population: str) -> Commitment:
         """What the card in a folder says of this release alone."""
-        card, content = Card.load(folder), (Path(folder) / "card.json").read_bytes()
+        card, digest = Card.load(folder), file_digest(Path(folder) / "card.json")
         try:
-            return cls(population=named(population), card=_hash(content), **_figures(card))
+            return cls(population=named(population), card=digest, **_figures(card))
         except ValueError:
             raise UsageError(
                 f"The name of the population must be one line of at most {LONGEST_NAME} characters, for example "
@@ -77,21 +76,14 @@ def named(population: str) -> str:
     return " ".join(unicodedata.normalize("NFC", population).split())
 
 
-def _hash(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
 def _figures(card: Card) -> dict[str, Values]:
     """Of this release alone: what the ledger knows of earlier ones was found by comparing rows, and stays here."""
     earlier = card.earlier_releases or {}
     planned = {} if earlier.get("count") else {"central": earlier.get("central")}
     alone = AllReleases.from_dict(card.guarantee, planned)
-    return {"record": _in_figures(alone.values), "person": _in_figures(alone.person)}
-
-
-def _in_figures(values: Values) -> Values:
-    """As it comes back from text: what has no bound is not told apart."""
-    return Values.from_dict(values.to_dict())
+    every = {"record": alone.values, "person": alone.person}
+    # As they come back from text: what has no bound is not told apart.
+    return {name: Values.from_dict(values.to_dict()) for name, values in every.items()}
 
 
 def _possible(values: Values) -> bool:
@@ -193,7 +185,7 @@ class AtLeast:
 
 def in_log(folder: Path, copy: LogCopy, signed_by: str | None) -> Iterator[Finding]:
     """What a log says of a release and of everything else that was logged of the same people."""
-    every, card = commitments(copy), _hash((folder / "card.json").read_bytes())
+    every, card = commitments(copy), file_digest(folder / "card.json")
     mine = [one for one in every if one.what.card == card and signed_by in (None, one.by)]
     if not mine:
         yield cannot_check(

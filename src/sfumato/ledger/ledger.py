@@ -9,7 +9,6 @@ import hmac
 import json
 import math
 import os
-import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -105,11 +104,6 @@ class Budget(Record):
 # A release as it stands in the ledger.
 
 
-def new_roll_name(roll: Roll) -> dict[str, Any]:
-    """Where a roll will be kept, and what of."""
-    return {"name": secrets.token_hex(8), "tags": list(roll.tags), "people": roll.has_people}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Note(Record):
     """A release as it is noted. What is usual is not written down: an entry of an earlier version lacks it too.
@@ -150,10 +144,6 @@ MODELS = "models"
 """Digests of models that fits have left, and how often rows were drawn from each again."""
 
 
-def _new_mark() -> str:
-    return os.urandom(MARK_BYTES).hex()
-
-
 def default_ledger() -> Path:
     """`SFUMATO_LEDGER`, else a file in the user's own data folder."""
     named = os.environ.get(VARIABLE)
@@ -183,8 +173,8 @@ class Ledger:
 
     def _read(self) -> dict[str, Any]:
         if not self.path.exists():
-            key = os.urandom(KEY_BYTES).hex()
-            return {"format": FORMAT, "version": VERSION, "key": key, MARK: _new_mark(), "tables": {}}
+            key, mark = os.urandom(KEY_BYTES).hex(), os.urandom(MARK_BYTES).hex()
+            return {"format": FORMAT, "version": VERSION, "key": key, MARK: mark, "tables": {}}
         lost = (
             f"The ledger of releases {self.path} cannot be read. Take it from a backup, or move it away "
             "(earlier releases are then no longer counted)."
@@ -237,17 +227,18 @@ class Ledger:
         return None if found is None else int(found)
 
     def set_budget(self, budget: Budget | None) -> None:
-        self._set(BUDGET, None if budget is None else budget.to_dict())
+        with self._changed():
+            self._data.pop(BUDGET, None)
+            if budget is not None:
+                self._data[BUDGET] = budget.to_dict()
+            self._expire()
 
     def set_keep_days(self, days: int | None) -> None:
         """Fingerprints of earlier releases are deleted at once; that they were made stays noted."""
-        self._set(KEEP_DAYS, days)
-
-    def _set(self, name: str, value: Any) -> None:
         with self._changed():
-            self._data[name] = value
-            if value is None:
-                del self._data[name]
+            self._data.pop(KEEP_DAYS, None)
+            if days is not None:
+                self._data[KEEP_DAYS] = days
             self._expire()
 
     def entries(self) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -338,25 +329,19 @@ class Ledger:
         release of this ledger, however its columns are called, unless the owner said that these people (`cohort`) are
         others.
         """
-        alike = [(found, entry) for found, entry in self.entries() if not _set_apart(entry, cohort)]
+        alike = [entry for _, entry in self.entries() if not _set_apart(entry, cohort)]
         if made_up:
-            return Earlier(tuple(entry for _, entry in alike), apart=self.releases - len(alike))
-        drawn = [entry for _, entry in alike if is_drawn(entry)]
+            return Earlier(tuple(alike), apart=self.releases - len(alike))
+        drawn = list(filter(is_drawn, alike))
         apart = sum(is_drawn(entry) for _, entry in self.entries()) - len(drawn)
-        perturbed = [(found, entry) for found, entry in self.entries() if not is_drawn(entry)]
-        if roll is None:
-            known = [entry for found, entry in perturbed if found == fingerprint]
-            return Earlier((*known, *drawn), apart=apart)
-        counted, tally = self._with_people_of(roll, fingerprint, perturbed)
-        return Earlier((*counted, *drawn), tally, apart)
-
-    def _with_people_of(
-        self, roll: Roll, fingerprint: str, perturbed: Iterable[tuple[str, dict[str, Any]]]
-    ) -> tuple[list[dict[str, Any]], Tally]:
-        """The releases that people of the roll were in, and who was in which."""
         counted: list[dict[str, Any]] = []
-        tally = Tally(len(roll), roll.people())
-        for found, entry in perturbed:
+        tally = None if roll is None else Tally(len(roll), roll.people())
+        for found, entry in self.entries():
+            if is_drawn(entry):
+                continue
+            if roll is None or tally is None:
+                counted += [entry] if found == fingerprint else []
+                continue
             kept = self.roll_of(entry)
             if found == fingerprint:
                 seen: Flags | None = np.ones(len(roll), dtype=np.bool_)
@@ -364,7 +349,7 @@ class Ledger:
                 seen = None if kept is None else roll.known_to(kept)
             if seen is not None and tally.add(len(counted), seen):
                 counted.append(entry)
-        return counted, tally
+        return Earlier((*counted, *drawn), tally, apart)
 
     def record(self, fingerprint: str, *, people: Roll | None = None, **note: Any) -> Earlier:
         """Note one more release, durably and before it becomes visible; returns what was released before it.
@@ -440,7 +425,7 @@ class Ledger:
 
 def _checked(data: dict[str, Any]) -> dict[str, Any]:
     """Refuse what no version has written: everything that is read of it later is looked at once."""
-    data.setdefault(MARK, _new_mark())  # up to 0.2.0 there was none
+    data.setdefault(MARK, os.urandom(MARK_BYTES).hex())  # up to 0.2.0 there was none
     for name, length in (("key", KEY_BYTES), (MARK, MARK_BYTES)):
         if len(bytes.fromhex(data[name])) != length:
             raise ValueError(f"the {name} was cut short")
@@ -463,9 +448,7 @@ def _compared(note: Mapping[str, Any]) -> dict[str, Any]:
 def _set_apart(entry: Mapping[str, Any], cohort: str | None) -> bool:
     """Whether the owner said that these are other people; a release that names no cohort may be of anybody."""
     theirs = entry.get("cohort")
-    return cohort is not None and theirs is not None and _spelt(cohort) != _spelt(theirs)
-
-
-def _spelt(name: str) -> str:
-    """In doubt two names are one."""
-    return "".join(name.split()).casefold()
+    if cohort is None or theirs is None:
+        return False
+    one, other = ("".join(name.split()).casefold() for name in (cohort, theirs))  # in doubt two names are one
+    return one != other

@@ -56,9 +56,15 @@ class ReadOff:
             f"The memory of what was read, {self.path}, cannot be read. Take it from a backup, or move it away "
             "(bounds are then no longer compared with what was read before)."
         )
-        self._key, self._hashes = read_kept(
-            self.path, "The memory of what was read", (FORMAT, VERSION), _key_and_hashes, lost
-        )
+
+        def read(data: Mapping[str, Any]) -> tuple[bytes, set[str]]:
+            key = bytes.fromhex(data["key"])
+            if len(key) != KEY_BYTES:
+                raise ValueError("the key was cut short")
+            return key, {str(item) for item in data["hashes"]}
+
+        what = "The memory of what was read"
+        self._key, self._hashes = read_kept(self.path, what, (FORMAT, VERSION), read, lost)
 
     def remember(self, columns: Iterable[Column], *, shown: bool) -> None:
         """Columns whose bounds or categories are those of a private table; `shown`: in a schema or on a card."""
@@ -115,13 +121,6 @@ class ReadOff:
     def _hash(self, *parts: str) -> str:
         message = _SPELT.encode(parts).encode()
         return hmac.digest(self._key, message, "sha256")[:HASH_BYTES].hex()
-
-
-def _key_and_hashes(data: Mapping[str, Any]) -> tuple[bytes, set[str]]:
-    key = bytes.fromhex(data["key"])
-    if len(key) != KEY_BYTES:
-        raise ValueError("the key was cut short")
-    return key, {str(item) for item in data["hashes"]}
 
 
 def table_ends(schema: Schema, ends: Mapping[str, tuple[float, float]]) -> dict[str, Column]:

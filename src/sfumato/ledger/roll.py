@@ -89,12 +89,6 @@ class Sealed(ABC):
                 break
         return [np.concatenate(one) for one in found]
 
-    def most_telling(self, tags: Sequence[str]) -> tuple[str, ...]:
-        """Those few of the columns that have the most different words in the first rows."""
-        words = next(self._words(tags), [])
-        spread = {tag: -len(np.unique(one[:LOOKED_AT])) for tag, one in zip(tags, words, strict=False)}
-        return tuple(sorted(spread, key=spread.__getitem__)[:FEW])
-
 
 class Roll(Sealed):
     """The people of a release that is being made: filled block by block, then compared and saved."""
@@ -113,18 +107,15 @@ class Roll(Sealed):
 
     def told(self, rows: int, words: Callable[[int], Words], people: Prints | None) -> Told:
         """What a block tells: `words` are those of the column at a place among the names. Any thread may ask."""
-        room = self._room(len(self.tags), rows)
+        shape = len(self.tags), rows
+        try:  # memory of a block that was taken in, or new memory, which costs more
+            room = self._spare.popleft()
+        except IndexError:
+            room = SealedWords.room(*shape)
+        room = room if room.shape == shape else SealedWords.room(*shape)
         for line, place in zip(room, self._order, strict=True):
             line[:] = words(place)
         return Told(room, people)
-
-    def _room(self, columns: int, rows: int) -> Words:
-        """Memory of a block that was taken in, or new memory, which costs more."""
-        try:
-            found = self._spare.popleft()
-        except IndexError:
-            return SealedWords.room(columns, rows)
-        return found if found.shape == (columns, rows) else SealedWords.room(columns, rows)
 
     def add(self, told: Told) -> None:
         """Take in the rows of a block, in the order of the blocks."""
@@ -283,9 +274,11 @@ def _alike(ours: Sealed, kept: KeptRoll, shared: tuple[str, ...]) -> Flags:
 
 
 def alike_in_a_few(ours: Sealed, kept: KeptRoll, shared: tuple[str, ...]) -> Flags:
-    """Which rows equal one of the kept roll over a few columns: all that equal one over all of them, and mostly no
-    others, so that the other columns need not be read."""
-    few = ours.most_telling(shared)
+    """Which rows equal one of the kept roll over those few columns that have the most different words in the first
+    rows: all that equal one over all of them, and mostly no others, so that the other columns need not be read."""
+    words = next(ours._words(shared), [])
+    spread = {tag: -len(np.unique(one[:LOOKED_AT])) for tag, one in zip(shared, words, strict=False)}
+    few = tuple(sorted(spread, key=spread.__getitem__)[:FEW])
     return all_among(ours.over(few), kept.sorted_over(few))
 
 
@@ -303,7 +296,7 @@ def nearly_known(ours: Sealed, kept: KeptRoll, asked: Flags) -> Flags:
 
 def _telling_parts(ours: Sealed, kept: KeptRoll, asked: Flags) -> list[tuple[str, ...]]:
     """What is left of the columns without one part, as far as it tells rows apart; none where strangers are alike."""
-    shared = shared_tags(ours.tags, kept)
+    shared = tuple(tag for tag in ours.tags if tag in kept.tags)
     count = min(PARTS, len(shared)) if len(shared) > 1 else 0
     tried = zip(ours.first_without(shared, count), kept.first_without(shared, count), strict=True)
     pairs = [sorted((mine[asked[: len(mine)]], theirs), key=len) for mine, theirs in tried]
@@ -315,14 +308,10 @@ def _telling_parts(ours: Sealed, kept: KeptRoll, asked: Flags) -> list[tuple[str
 
 def comparable(ours: Sealed, kept: KeptRoll) -> tuple[str, ...]:
     """The columns over which rows are compared: those that both have, where they tell rows apart."""
-    shared = shared_tags(ours.tags, kept)
+    shared = tuple(tag for tag in ours.tags if tag in kept.tags)
     if shared and shared not in (ours.tags, kept.tags):
         return shared if _distinct(kept.sorted_over(shared)) >= TELLS_APART * len(kept.rows()) else ()
     return shared
-
-
-def shared_tags(tags: tuple[str, ...], kept: KeptRoll) -> tuple[str, ...]:
-    return tuple(tag for tag in tags if tag in kept.tags)
 
 
 def beyond_chance(rows: Prints, others: Prints) -> bool:

@@ -88,7 +88,14 @@ class RowMemory:
             with explained(folder):
                 folder.parent.mkdir(mode=0o700, exist_ok=True)
                 folder.mkdir(mode=0o700, exist_ok=True)
-                memory._settle_earlier()
+                # Runs that were killed left their hashes pending; no other run is at work here now.
+                for pending in folder.glob("*" + PENDING):
+                    memory._decide(pending, at_once=False)
+                for about in folder.glob("*" + ANNOUNCED):  # its hashes were settled, then the run was killed
+                    if about.with_suffix(KNOWN).exists():
+                        about.rename(about.with_suffix(RELEASED))
+                    else:
+                        about.unlink()
             yield memory
 
     def known(self) -> Iterator[Hashes]:
@@ -154,16 +161,6 @@ class RowMemory:
             with explained(self.folder):
                 self._decide(self._pending, at_once=True)
         self._pending = None
-
-    def _settle_earlier(self) -> None:
-        """Runs that were killed left their hashes pending; no other run is at work here now."""
-        for pending in self.folder.glob("*" + PENDING):
-            self._decide(pending, at_once=False)
-        for about in self.folder.glob("*" + ANNOUNCED):  # its hashes were settled, then the run was killed
-            if about.with_suffix(KNOWN).exists():
-                about.rename(about.with_suffix(RELEASED))
-            else:
-                about.unlink()
 
     def _decide(self, pending: Path, *, at_once: bool) -> None:
         about = pending.with_suffix(ANNOUNCED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from sfumato.guarantee.all_releases import Earlier, is_drawn
 from sfumato.guarantee.cost import NOTHING_PROVED, Central, Values
 from sfumato.guarantee.person_hash import Fingerprint
 from sfumato.ledger import Ledger
-from sfumato.ledger.ledger import Note, new_roll_name
+from sfumato.ledger.ledger import Note
 from sfumato.ledger.roll import Roll
 from sfumato.mechanisms import Mechanism, make_mechanism
 from sfumato.release.asked import OWNER
@@ -114,11 +115,14 @@ class Account:
     ) -> dict[str, Any]:
         """What the card says of earlier releases; this one is noted in the same moment, before it becomes visible.
         `memory` names what `--only-new` remembers of it. `undo` strikes it off again; a fit that was charged stays."""
+        kept: dict[str, Any] | None = None  # where the roll of it will be, and what of
+        if self.roll is not None:
+            kept = {"name": secrets.token_hex(8), "tags": list(self.roll.tags), "people": self.roll.has_people}
         self.note = self._noted(mechanism) | {
             "epsilon": guarantee.proved if math.isfinite(guarantee.proved) else None,
             "exact_label": guarantee.exact_label,
             "rows_per_person": guarantee.rows_per_person,
-            "roll": None if self.roll is None else new_roll_name(self.roll),
+            "roll": kept,
             "memory": memory,
         }
         if self._charged is not None:

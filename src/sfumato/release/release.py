@@ -63,7 +63,7 @@ class Release:
         self._source = np.concatenate(held.sources) if held.sources else None
         self._kind, self._remembered = kind, held.note
         self._key, self._key_kept = held.key, held.key_is_kept
-        self._private_folder: Path | None = None
+        self._private_folder = None if told is None else folder
         self._model, self._counts = held.model, held.counts
 
     @classmethod
@@ -93,13 +93,6 @@ class Release:
         if key is not None:
             release._key, release._key_kept = release._key_in(key), True
         release.has_private_parts  # noqa: B018 - looked at now, so that what does not belong together is found now
-        return release
-
-    @classmethod
-    def made(cls, told: Sanitized, kind: str) -> Release:
-        """The owner's release that was just written into a folder."""
-        release = cls(told.card, folder=told.folder, kind=kind, told=told)
-        release._private_folder = told.folder
         return release
 
     @property

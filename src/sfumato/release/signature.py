@@ -14,8 +14,17 @@ from pathlib import Path
 from sfumato.core.errors import CardError
 from sfumato.core.files import file_digest, write_whole
 from sfumato.guarantee.finding import Finding, cannot_check, ok, wrong
-from sfumato.guarantee.fingerprint import PublicKey
-from sfumato.guarantee.signer import MOST, Signer, Stated, checked, follows, revoked, stated_in, statements_text
+from sfumato.guarantee.signer import (
+    MOST,
+    PublicKey,
+    Signer,
+    Stated,
+    checked,
+    follows,
+    revoked,
+    stated_in,
+    statements_text,
+)
 from sfumato.table import open_table
 from sfumato.table.content import Content, content_digest, content_of
 

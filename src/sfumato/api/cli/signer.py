@@ -74,8 +74,7 @@ def revoke(
 
     Example: sfumato signer revoke --out revoked.json
     """
-    from sfumato.guarantee.fingerprint import from_words
-    from sfumato.guarantee.signer import statements_text
+    from sfumato.guarantee.signer import from_words, statements_text
 
     check_free(out, force=force)
     old = _known(ledger)

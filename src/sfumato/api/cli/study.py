@@ -172,7 +172,7 @@ def keys(
 
     Example: sfumato study keys k3f9abcd2345 --data server --site North --enroll acorn-river-...
     """
-    from sfumato.guarantee.fingerprint import from_words
+    from sfumato.guarantee.signer import from_words
 
     if (enroll or remove) and site is None:
         raise UsageError("Say whose key it is: --site NAME.")
