@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 
 import pytest
 
@@ -81,7 +82,7 @@ def test_what_is_committed_to_is_this_release_alone(home):
     assert found.record.local == 0.0
     assert found.record.central == Central.from_dict(card["guarantee"]["central"])
     assert set(found.to_dict()) == {"population", "card", "record", "person"}
-    assert "200" not in json.dumps(found.to_dict())
+    assert not re.search(r"(?<![\w.])200(?![\w.])", json.dumps(found.to_dict()))
     assert Commitment.of(home / "blurred", NAME).record == Values(4.0)
 
 

@@ -36,10 +36,9 @@ from sfumato.release.spark.engine import running_session
 
 key = os.urandom(32)
 Path("run-key").write_text(key.hex())
-carried = engine.carried
-from sfumato.release.spark import engine as adapter
+carried = engine.InSpark.streams
 from sfumato.noise import Streams
-adapter.carried = lambda streams: carried(streams if streams.reproducible else Streams(key))
+engine.InSpark.streams = lambda self, streams: carried(self, streams if streams.reproducible else Streams(key))
 
 def executors():
     found = []
