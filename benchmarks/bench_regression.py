@@ -21,8 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `papers.d
 from papers.data import DataMissingError, load
 
 from sfumato.core.errors import UsageError
-from sfumato.learn.mining.linear import fit_linear, unbiased
 from sfumato.learn.mining.seen import Part
+from sfumato.learn.regress import fit_linear, unbiased
 from sfumato.mechanisms import AdditiveNoise
 
 SETS = {"pendigits": ([2, 5, 8, 11, 14], 15), "wine": ([9, 10, 12], 0)}

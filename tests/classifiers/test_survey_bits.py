@@ -26,7 +26,7 @@ def survey():
 
 
 @pytest.mark.parametrize("classifier", ["naive-bayes", "id3", LogisticRegression()], ids=str)
-@pytest.mark.parametrize("queries", ["plain", "expected", "redrawn"])
+@pytest.mark.parametrize("queries", ["plain", "expected"])
 def test_plain_answers_are_classified(survey, classifier, queries):
     run, T, y = survey
     V = run.versions[-1].guidance.V

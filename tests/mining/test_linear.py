@@ -10,8 +10,8 @@ import sfumato as sf
 from sfumato.api.cli.app import app
 from sfumato.channels import Additive, Affine, Carried, Identity, RandomizedResponse, Recipe, Sampled
 from sfumato.core.errors import CardError, UsageError
-from sfumato.learn.mining.linear import fit_linear, unbiased
 from sfumato.learn.mining.seen import Part
+from sfumato.learn.regress import fit_linear, unbiased
 from sfumato.noise import Laplace, Normal, OperatorNoise, make_operator
 from sfumato.table import Column, Encoding, Schema
 

@@ -11,7 +11,8 @@ from daily import first_daily
 from sfumato.attacks.metrics.information import information_loss
 from sfumato.noise import OperatorNoise, make_law, make_operator
 from sfumato.reconstruction.atoms import roundest
-from sfumato.reconstruction.reconstruct import METHODS, Described, Options, cells_of, reconstruct, reconstruct_numbers
+from sfumato.reconstruction.evidence import Options
+from sfumato.reconstruction.reconstruct import METHODS, Described, cells_of, reconstruct, reconstruct_numbers
 
 SUPPORT = (0.0, 100.0)
 OPTIONS = {"support": SUPPORT, "bins": 50}

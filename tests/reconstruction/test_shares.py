@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from sfumato.core.errors import TableError, UsageError
-from sfumato.reconstruction.shares import Resampling, counts_of, invert_response, reconstruct_shares
+from sfumato.reconstruction.evidence import Options
+from sfumato.reconstruction.shares import counts_of, invert_response, reconstruct_shares
 
 TRUTH = np.array([0.45, 0.3, 0.15, 0.1])
 ROWS = 3000
@@ -49,7 +50,7 @@ def test_the_band_holds_the_truth_and_counts_all_rows():
     held = []
     for _ in range(60):
         found = reconstruct_shares(
-            "c", [told(0.8, rng), told(0.4, rng)], tuple("abcd"), [0.8, 0.4], Resampling(draws=100)
+            "c", [told(0.8, rng), told(0.4, rng)], tuple("abcd"), [0.8, 0.4], Options(resamples=100)
         )
         held.append((found.low <= TRUTH) & (found.high >= TRUTH))
     assert found.rows == 2 * ROWS
@@ -67,12 +68,12 @@ def test_an_empty_part_adds_nothing_and_answers_at_random_are_refused():
 def test_without_resamples_there_is_no_band():
     """A band of two draws stood there, as if it meant something."""
     counts = told(0.8, np.random.default_rng(4))
-    found = reconstruct_shares("c", [counts], tuple("abcd"), [0.8], Resampling(draws=0))
+    found = reconstruct_shares("c", [counts], tuple("abcd"), [0.8], Options(resamples=0))
     assert found.low is None
     assert found.table().column_names == ["category", "probability"]
     assert found.summary()["confidence"] is None
     assert "band" not in found.plot()
-    banded = reconstruct_shares("c", [counts], tuple("abcd"), [0.8], Resampling(draws=20))
+    banded = reconstruct_shares("c", [counts], tuple("abcd"), [0.8], Options(resamples=20))
     assert banded.table().column_names == ["category", "probability", "probability_low", "probability_high"]
     assert "90% band" in banded.plot()
 

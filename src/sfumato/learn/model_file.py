@@ -401,10 +401,6 @@ def _voters(part: Any) -> Iterator[Any]:
     yield _below(part.codes_, len(part.classes_)) and _below(part.part_, parts)
 
 
-def _survey(part: Any) -> Iterator[Any]:
-    yield _whole(part.draws, 1, 10_000)
-
-
 _CHECKS: dict[str, tuple[str, Callable[[Any], Iterator[Any]]]] = {
     "DecisionTreeClassifier": ("a tree", _tree),
     "RandomForestClassifier": ("a forest", _forest),
@@ -416,5 +412,4 @@ _CHECKS: dict[str, tuple[str, Callable[[Any], Iterator[Any]]]] = {
     "Hyperplanes": ("a hyperplane", _planes),
     "MLPClassifier": ("a network", _network),
     "RadiusVote": ("a table of votes", _voters),
-    "SurveyClassifier": ("a survey's classifier", _survey),
 }

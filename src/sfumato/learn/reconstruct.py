@@ -28,11 +28,10 @@ from sfumato.noise import Law, OperatorNoise, Uniform, make_operator
 from sfumato.noise.expression import parse_expression
 from sfumato.noise.laws import SumLaw
 from sfumato.reconstruction.density import Density
-from sfumato.reconstruction.evidence import Method
+from sfumato.reconstruction.evidence import BINS, Method
 from sfumato.reconstruction.joint_density import JointDensity, Pairs, Side, axis_of, product_of, reconstruct_pairs
 from sfumato.reconstruction.noise_strength import NoiseStrength, estimate_common_strength
 from sfumato.reconstruction.reconstruct import (
-    BINS,
     Described,
     check_same_column,
     describe,
@@ -366,9 +365,9 @@ def reconstruct_each(
     for wish in wishes:
         wish.check(parts[0], published=options.published)
     method = make_method(options.method, options.given, published=options.published)
-    table, done = _Original(original, parts[0]), []
+    done = []
     for number, wish in enumerate(wishes, start=1):
-        truth = table.compared(wish)
+        truth = None if original is None else _compared(original, parts[0], wish)
         found = wish.found(parts, method, options)
         done.append(Reconstructed(wish, found, None if truth is None else truth(found)))
         progress("Columns", number, len(wishes))
@@ -409,31 +408,23 @@ def folder_names(columns: Sequence[str]) -> list[str]:
     return names
 
 
-@dataclass(frozen=True)
-class _Original:
-    """The owner's table, where it was given, to compare with."""
+def _compared(table: Any, release: Release, wish: Wish) -> Callable[[Any], float]:
+    """How far a distribution is from the values of the owner's table; read before the work is done."""
 
-    table: Any
-    release: Release
-
-    def values(self, column: str) -> Any:
-        one = describe(self.release.card, column)
-        if one.name not in open_table(self.table).names:
+    def values(column: str) -> Any:
+        one = describe(release.card, column)
+        if one.name not in open_table(table).names:
             raise SchemaError(
                 f"The original table has no column {one.name!r}. Only source columns can be compared with an original."
             )
-        cells = open_table(self.table, columns=[one.name]).read().column(0)
+        cells = open_table(table, columns=[one.name]).read().column(0)
         return cells.to_pylist() if one.is_categorical or one.kind == "ordinal" else as_numbers(cells, one)
 
-    def compared(self, wish: Wish) -> Callable[[Any], float] | None:
-        """How far a distribution is from these values; None where there is no table. Read before the work is done."""
-        if self.table is None:
-            return None
-        if wish.along:
-            projection = Projection.read(wish.along, self.release.card.made_by().names())
-            sums = projection.values({name: self.values(name) for name in projection.weights})
-            return lambda found: information_loss(sums, found)
-        values = [self.values(column) for column in wish.columns]
-        if len(values) > 1:
-            return lambda found: float(found.information_loss(*values))
-        return lambda found: information_loss(values[0], found)
+    if wish.along:
+        projection = Projection.read(wish.along, release.card.made_by().names())
+        sums = projection.values({name: values(name) for name in projection.weights})
+        return lambda found: information_loss(sums, found)
+    told = [values(column) for column in wish.columns]
+    if len(told) > 1:
+        return lambda found: float(found.information_loss(*told))
+    return lambda found: information_loss(told[0], found)

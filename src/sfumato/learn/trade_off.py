@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import ArrayLike
 
 from sfumato.attacks.metrics.information import calibrate, information_loss, privacy_loss
 from sfumato.core.array_types import Floats
@@ -30,7 +29,7 @@ from sfumato.noise import OperatorNoise, Uniform, make_operator
 from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.evidence import Method
 from sfumato.reconstruction.picture import Point, trade_off_picture
-from sfumato.reconstruction.reconstruct import describe, make_method, reconstruct
+from sfumato.reconstruction.reconstruct import Described, describe, make_method, reconstruct
 from sfumato.release.release import Release, opened
 from sfumato.table import open_table, write_table
 
@@ -87,48 +86,27 @@ class TradeOff:
         write_whole(folder / "trade-off.svg", self.plot(), private=True)
 
 
-@dataclass(frozen=True, eq=False)
-class OwnValues:
-    """The owner's values of one column, clipped to its bounds, and the noise of a release of them, if there is one.
-
-    `mark`: privacy and information loss of that release.
-    """
-
-    column: str
-    values: Floats
-    bounds: tuple[float, float]
-    noise: OperatorNoise | None = None
-    mark: tuple[float, float] | None = None
-
-    @classmethod
-    def of(cls, column: str, values: ArrayLike, bounds: tuple[float, float], **released: Any) -> OwnValues:
-        """Of a column's cells, of which some may be empty."""
-        x = np.asarray(values, dtype=np.float64).ravel()
-        x = np.clip(x[np.isfinite(x)], *bounds)
-        if len(x) < 10 or x.min() == x.max():
-            raise TableError(f"Column {column!r} has too few different values to show a trade-off.")
-        return cls(column, x, bounds, **released)
-
-
-def measured(own: OwnValues, options: TradeOffAsked, progress: Progress = silent) -> TradeOff:
-    """The trade-off of a column's values: added and multiplied uniform noise, as in the paper, and the release's."""
+def _measured(
+    x: Floats, one: Described, programme: Method, options: TradeOffAsked, progress: Progress
+) -> tuple[dict[str, list[Point]], str]:
+    """The lines of a column's values, added and multiplied uniform noise, as in the paper, and the release's; and what
+    has no published form."""
     if options.runs < 1 or not options.levels or not all(0 < level < 1 for level in options.levels):
         raise UsageError("A trade-off needs at least one run, and privacy losses between 0 and 1.")
-    x, rng = own.values, np.random.default_rng(options.seed)
+    rng, bounds = np.random.default_rng(options.seed), (one.low, one.high)
     if len(x) > MOST_ROWS:
         x = rng.choice(x, MOST_ROWS, replace=False)
-    published, rounds = options.published, options.rounds
-    programme = make_method(PROGRAMME, published=published)
-    named = {} if rounds is None else {"rounds": rounds}
-    em = None if published and not named else make_method(ITERATION, named, published=published)
+    named = {} if options.rounds is None else {"rounds": options.rounds}
+    em = None if options.published and not named else make_method(ITERATION, named, published=options.published)
     lines = {}
-    ways = _ways(own.bounds, own.noise, programme, em)
+    assert isinstance(one.noise, OperatorNoise)  # as the column was chosen
+    ways = _ways(bounds, one.noise, programme, em)
     for number, (name, (noise, method)) in enumerate(ways.items(), start=1):
-        try_once = partial(_once, x, bounds=own.bounds, method=method, bins=options.bins, rng=rng)
+        try_once = partial(_once, x, bounds=bounds, method=method, bins=options.bins, rng=rng)
         if points := _line(x, noise, options, try_once):
             lines[name] = points
         progress("Measuring trade-off", number, len(ways))
-    return TradeOff(own.column, lines, options.runs, len(x), own.mark, published, "" if em else NO_PUBLISHED_EM)
+    return lines, "" if em else NO_PUBLISHED_EM
 
 
 def _line(x: Floats, noise: OperatorNoise, options: TradeOffAsked, try_once: Callable[..., float]) -> list[Point]:
@@ -146,7 +124,7 @@ def _line(x: Floats, noise: OperatorNoise, options: TradeOffAsked, try_once: Cal
 
 
 def _ways(
-    bounds: tuple[float, float], own: OperatorNoise | None, programme: Method, em: Method | None
+    bounds: tuple[float, float], own: OperatorNoise, programme: Method, em: Method | None
 ) -> dict[str, tuple[OperatorNoise, Method]]:
     width = bounds[1] - bounds[0]
     added = OperatorNoise(make_operator("additive"), Uniform(scale=0.2 * width))
@@ -154,7 +132,7 @@ def _ways(
     if not bounds[0] <= 0.0 <= bounds[1]:
         factor = OperatorNoise(make_operator("multiplicative", {"base": 0.0}), Uniform(low=1.0, high=3.0))
         ways["multiplied, programme"] = (factor, programme)
-    if own is not None and not (own.operator.is_additive and isinstance(own.law, Uniform)):
+    if not (own.operator.is_additive and isinstance(own.law, Uniform)):
         ways["this noise, programme"] = (own, programme)
     return ways
 
@@ -166,13 +144,6 @@ def _once(
     found = reconstruct(noise.sample(x, rng), noise, method=method, **options)
     assert isinstance(found, Density)
     return information_loss(x, found)
-
-
-def where_it_stands(values: ArrayLike, noise: OperatorNoise, found: Density) -> tuple[float, float] | None:
-    """Privacy and information loss of a release of these values; None where the one is not to be computed."""
-    x = np.asarray(values, dtype=np.float64)
-    told = privacy_loss(noise, x[np.isfinite(x)])
-    return (told, information_loss(x, found)) if math.isfinite(told) else None
 
 
 @asks(TradeOffAsked)
@@ -209,6 +180,11 @@ def trade_off_of(
     programme = make_method(PROGRAMME, published=options.published)
     found = reconstruct_from([opened_release], column, programme, bins=options.bins, resamples=0, atoms=False)
     assert isinstance(found, Density)
-    mark = where_it_stands(values, one.noise, found)
-    own = OwnValues.of(column, values, (one.low, one.high), noise=one.noise, mark=mark)
-    return measured(own, options, progress)
+    shown = values[np.isfinite(values)]
+    told = privacy_loss(one.noise, shown)
+    mark = (told, information_loss(values, found)) if math.isfinite(told) else None  # where the one can be computed
+    x = np.clip(shown, one.low, one.high)
+    if len(x) < 10 or x.min() == x.max():
+        raise TableError(f"Column {column!r} has too few different values to show a trade-off.")
+    lines, left_out = _measured(x, one, programme, options, progress)
+    return TradeOff(column, lines, options.runs, min(len(x), MOST_ROWS), mark, options.published, left_out)

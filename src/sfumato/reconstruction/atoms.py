@@ -70,6 +70,9 @@ class LogDensity:
         self.scale = (self.knots / KNOTS) ** 3
         self.points = self.G.shape[1] - self.cells
         self.design, self._differences = _curve(self.cells, self.knots, self.points)
+        # Precision of what is no difference: the level, hardly; the coefficients.
+        loose = np.full(self.design.shape[1] - len(_DEVIATIONS), _LOOSE)
+        self._prior: Floats = np.diag(np.concatenate([loose, _DEVIATIONS**-2.0]))
 
     def masses(self, theta: Floats) -> Floats:
         """Probabilities of cells and points, for one curve or several (columns)."""
@@ -92,7 +95,7 @@ class LogDensity:
 
     def fit(self, roughness: float, start: Floats) -> Fitted:
         """Climb to the most probable curve; steps are halved until they lead upwards."""
-        precision = roughness * self._differences + _prior(self.design.shape[1])
+        precision = roughness * self._differences + self._prior
         theta, value = start, self._posterior(start, precision)
         for _ in range(_ROUNDS):
             mass = self.masses(theta)
@@ -159,12 +162,6 @@ def _curve(cells: int, knots: int, points: int) -> tuple[Floats, Floats]:
     squares = np.zeros((design.shape[1], design.shape[1]))
     squares[:knots, :knots] = rough.T @ rough
     return design, squares
-
-
-def _prior(parameters: int) -> Floats:
-    """Precision of what is no difference: the level, hardly; the coefficients."""
-    loose = np.full(parameters - len(_DEVIATIONS), _LOOSE)
-    return np.diag(np.concatenate([loose, _DEVIATIONS**-2.0]))
 
 
 def log_sum(values: Sequence[float]) -> float:

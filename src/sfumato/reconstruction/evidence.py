@@ -353,3 +353,35 @@ class Method(Protocol):
     def prepare(self, parts: Sequence[Part], cells: Cells, atoms: Mapping[float, float] = NO_ATOMS) -> Solver:
         """Settle everything that is chosen from the data; `atoms` are values of a probability of their own, about so
         large."""
+
+
+BINS, MOST_BINS = 75, 1_000
+"""The programme is dense: memory grows with the square of the cells, time with their cube."""
+MOST_RESAMPLES = 10_000
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to reconstruct: cells of x, its range if not the card's, whether point masses are looked for, and the band.
+
+    `resamples` is the number of draws that the band is made of, for every column that is likely; 0: no band.
+    """
+
+    bins: int = BINS
+    support: tuple[float, float] | None = None
+    atoms: bool = True
+    confidence: float = 0.9
+    resamples: int = 400
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least, most in (("bins", 2, MOST_BINS), ("resamples", 0, MOST_RESAMPLES)):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= most:
+                raise UsageError(
+                    f"The {name!r} parameter must be a whole number between {least} and {most}. Got {value!r} instead."
+                )
+        if not 0 < self.confidence < 1:
+            raise UsageError(f"The 'confidence' parameter must lie between 0 and 1. Got {self.confidence} instead.")
+        if self.support is not None and not (np.isfinite(self.support).all() and self.support[0] < self.support[1]):
+            raise UsageError(f"The 'support' parameter must be (low, high) with low < high. Got {self.support}.")

@@ -59,13 +59,16 @@ def estimate_common_strength(
     within `support`: one density lies behind all of them, and their log-likelihoods are added."""
     if len(factors) < 3 or min(factors) <= 0:
         raise UsageError("Give at least three factors above 0 to choose among.")
-    released = [_Released.of(values, noise) for values, noise in parts]
-    z = np.concatenate([one.z for one in released])
+    released = []
+    for values, noise in parts:
+        given = np.asarray(values, dtype=np.float64).ravel()
+        released.append((given[np.isfinite(given)], noise))
+    z = np.concatenate([values for values, _ in released])
     if len(z) < FEWEST or z.min() == z.max():
         raise UsageError(f"At least {FEWEST} different released values are needed to tell how strong the noise was.")
     cells, found = _cells_near(z, support, bins), []
     for factor in factors:
-        pairs = [one.halves(factor, support, cells) for one in released if len(one.z)]
+        pairs = [_halves(values, noise.stretched(factor), support, cells) for values, noise in released if len(values)]
         found.append(_held_out([a for a, _ in pairs], [b for _, b in pairs]))
         found[-1] += _held_out([b for _, b in pairs], [a for a, _ in pairs])
     likely = np.array(found)
@@ -82,30 +85,15 @@ def _cells_near(z: Floats, support: tuple[float, float], bins: int) -> Cells:
     return Cells.even(*(ends if ends[0] < ends[1] else support), bins)
 
 
-@dataclass(frozen=True, eq=False)
-class _Released:
-    """Values of one release, and cells for them: the same for every strength, so that their likelihoods compare."""
-
-    z: Floats
-    noise: OperatorNoise
-    edges: Floats
-
-    @classmethod
-    def of(cls, values: ArrayLike, noise: OperatorNoise) -> _Released:
-        z = np.asarray(values, dtype=np.float64).ravel()
-        z = z[np.isfinite(z)]
-        return cls(z, noise, np.histogram_bin_edges(z, POINTS))
-
-    def halves(self, factor: float, support: tuple[float, float], cells: Cells) -> tuple[Evidence, Evidence]:
-        """What each half of the values says if the noise is so many times as strong."""
-        noise = self.noise.stretched(factor)
-        one = Described("x", "numeric", noise, *support)
-        part = part_of(count_values(self.z, one, *support), one)
-        spread = cell_probabilities(noise, self.edges, cells)
-        counted = (np.histogram(half, self.edges)[0] for half in (self.z[::2], self.z[1::2]))
-        counts = [np.concatenate([[0], half, [0]]) for half in counted]
-        first, second = (Evidence(part, self.edges, half, spread, np.zeros(len(half))) for half in counts)
-        return first, second
+def _halves(z: Floats, noise: OperatorNoise, support: tuple[float, float], cells: Cells) -> tuple[Evidence, Evidence]:
+    """What each half of the values says of this noise, on cells that are the same for every strength, so that their
+    likelihoods compare."""
+    edges, one = np.histogram_bin_edges(z, POINTS), Described("x", "numeric", noise, *support)
+    part = part_of(count_values(z, one, *support), one)
+    spread = cell_probabilities(noise, edges, cells)
+    counts = [np.concatenate([[0], np.histogram(half, edges)[0], [0]]) for half in (z[::2], z[1::2])]
+    first, second = (Evidence(part, edges, half, spread, np.zeros(len(half))) for half in counts)
+    return first, second
 
 
 def _held_out(fitted: Sequence[Evidence], judged: Sequence[Evidence]) -> float:

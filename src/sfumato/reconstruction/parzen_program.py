@@ -260,7 +260,9 @@ class ParzenProgram:
         solver.about = {
             "width": widths if len(widths) > 1 else widths[0],
             "penalty": solver.penalty,
-            "residual": solver.residual(),
+            "residual": optimality_residual(
+                *solver.stacked(evidence), solver.solve(evidence), solver.penalty, solver.atoms
+            ),  # of the conditions of optimality [density-reconstruction, Eq. 18] at the estimate
         }
         return solver
 
@@ -291,7 +293,7 @@ class ParzenSolver:
         Weights from the counts themselves would favour cells that are empty by chance, and draw mass away from long
         tails: with 600 values under the quartic operator twice the loss.
         """
-        pilot = self.solve_with(self.evidence, PENALTIES[_PILOT])
+        pilot = self.solve(self.evidence, PENALTIES[_PILOT])
         found = []
         for part, (_, G) in zip(self.evidence, self.designs, strict=True):
             hidden = part.part.hidden
@@ -299,18 +301,10 @@ class ParzenSolver:
             found.append(1.0 / np.sqrt(np.maximum(f + _FLOOR * f.max(), 1e-300)))
         self.weights = found
 
-    def solve(self, evidence: Sequence[Evidence]) -> Floats:
-        return self.solve_with(evidence, self.penalty)
+    def solve(self, evidence: Sequence[Evidence], penalty: float | None = None) -> Floats:
+        return simplex_program(*self.stacked(evidence), self.penalty if penalty is None else penalty, self.atoms)
 
-    def solve_with(self, evidence: Sequence[Evidence], penalty: float) -> Floats:
-        return simplex_program(*self._stacked(evidence), penalty, self.atoms)
-
-    def residual(self) -> float:
-        """Of the conditions of optimality [density-reconstruction, Eq. 18] at the estimate."""
-        G, f = self._stacked(self.evidence)
-        return optimality_residual(G, f, self.solve(self.evidence), self.penalty, self.atoms)
-
-    def _stacked(self, evidence: Sequence[Evidence]) -> tuple[Floats, Floats]:
+    def stacked(self, evidence: Sequence[Evidence]) -> tuple[Floats, Floats]:
         """One programme for all parts: rows of every part, weighted by its number of values (variances are 1 / n)."""
         rows, targets = [], []
         total = sum(part.n for part in evidence)
@@ -332,13 +326,13 @@ def best_penalty(solver: ParzenSolver) -> float:
     The draws are the same for all weights, and their seed is fixed: the choice is a function of the counts.
     """
     rng = np.random.default_rng(0)
-    pilot = solver.solve_with(solver.evidence, PENALTIES[_PILOT])
+    pilot = solver.solve(solver.evidence, PENALTIES[_PILOT])
     samples = [[part.resampled(rng, pilot) for part in solver.evidence] for _ in range(_TRIALS)]
     losses: dict[int, float] = {}
 
     def loss(place: int) -> float:
         if place not in losses:
-            found = [solver.solve_with(sample, PENALTIES[place]) for sample in samples]
+            found = [solver.solve(sample, PENALTIES[place]) for sample in samples]
             losses[place] = float(np.mean([0.5 * np.abs(mass - pilot).sum() for mass in found]))
         return losses[place]
 

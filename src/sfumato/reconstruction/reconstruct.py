@@ -18,52 +18,16 @@ from sfumato.guarantee import Card
 from sfumato.noise import NumberNoise, Operator, OperatorNoise
 from sfumato.reconstruction.atoms import Column, understand
 from sfumato.reconstruction.density import Density
-from sfumato.reconstruction.evidence import FEWEST, TAIL, Bins, Cells, Evidence, Method, Part, Solver, z_cells
+from sfumato.reconstruction.evidence import FEWEST, TAIL, Bins, Cells, Evidence, Method, Options, Part, Solver, z_cells
 from sfumato.reconstruction.expectation_maximization import ExpectationMaximization
 from sfumato.reconstruction.parzen_program import ParzenProgram
-from sfumato.reconstruction.shares import Resampling, Shares, band_of, counts_of, reconstruct_shares
+from sfumato.reconstruction.shares import Shares, band_of, counts_of, reconstruct_shares
 
 METHODS: dict[str, type[ParzenProgram] | type[ExpectationMaximization]] = {
     method.name: method for method in (ParzenProgram, ExpectationMaximization)
 }
-BINS = 75
 POINTS = 200
 """Cells of z from which point masses and band are learned."""
-MOST_BINS = 1_000
-MOST_RESAMPLES = 10_000
-"""The programme is dense: memory grows with the square of the cells, time with their cube."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to reconstruct: cells of x, its range if not the card's, whether point masses are looked for, and the band.
-
-    `resamples` is the number of draws that the band is made of, for every column that is likely; 0: no band.
-    """
-
-    bins: int = BINS
-    support: tuple[float, float] | None = None
-    atoms: bool = True
-    confidence: float = 0.9
-    resamples: int = 400
-    seed: int = 0
-
-    @property
-    def band(self) -> Resampling:
-        """How the band is drawn."""
-        return Resampling(self.confidence, self.resamples, self.seed)
-
-    def __post_init__(self) -> None:
-        for name, least, most in (("bins", 2, MOST_BINS), ("resamples", 0, MOST_RESAMPLES)):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= most:
-                raise UsageError(
-                    f"The {name!r} parameter must be a whole number between {least} and {most}. Got {value!r} instead."
-                )
-        if not 0 < self.confidence < 1:
-            raise UsageError(f"The 'confidence' parameter must lie between 0 and 1. Got {self.confidence} instead.")
-        if self.support is not None and not (np.isfinite(self.support).all() and self.support[0] < self.support[1]):
-            raise UsageError(f"The 'support' parameter must be (low, high) with low < high. Got {self.support}.")
 
 
 def make_method(name: str | Method, parameters: Mapping[str, Any] | None = None, *, published: bool = False) -> Method:
@@ -123,7 +87,7 @@ def reconstruct(
             for (values, _), one in zip(parts, described, strict=True)
         ]
         _check_enough(int(np.sum(counts)))
-        return reconstruct_shares(first.name, counts, first.categories, [one.keep for one in described], chosen.band)
+        return reconstruct_shares(first.name, counts, first.categories, [one.keep for one in described], chosen)
     with threadpool_limits(1, user_api="blas"):  # many small products: threads would only wait for each other
         return reconstruct_numbers([value for value, _ in parts], described, make_method(method), chosen)
 
@@ -168,7 +132,7 @@ def reconstruct_numbers(
     mass, about, columns = _estimate(parts, cells, method, options)
     lowest = highest = None
     if options.resamples:
-        lowest, highest = band_of(columns, cells, options.band)
+        lowest, highest = band_of(columns, cells, options)
     missing = [missing_share(bins, one) for bins, one in zip(bins_of, described, strict=True)]
     rows = np.array([rows_of(bins, one) for bins, one in zip(bins_of, described, strict=True)])
     return Density(

@@ -18,7 +18,7 @@ from sfumato.core.errors import TableError, UsageError
 from sfumato.core.wording import counted
 from sfumato.noise.response import onto_simplex
 from sfumato.reconstruction.atoms import Column, Fitted, LogDensity, log_sum
-from sfumato.reconstruction.evidence import Cells
+from sfumato.reconstruction.evidence import Cells, Options
 from sfumato.reconstruction.picture import WIDE, Band, Size, bars_picture
 
 
@@ -115,29 +115,21 @@ def invert_response(counts: Sequence[ArrayLike], keeps: Sequence[float]) -> Floa
     return onto_simplex(total / weight)
 
 
-@dataclass(frozen=True)
-class Resampling:
-    """How a band is drawn: its confidence, how many draws it is made of (0: no band), and their seed."""
-
-    confidence: float = 0.9
-    draws: int = 100
-    seed: int = 0
-
-
 def reconstruct_shares(
-    name: str, counts: Sequence[Floats], categories: Sequence[str], keeps: Sequence[float], band: Resampling
+    name: str, counts: Sequence[Floats], categories: Sequence[str], keeps: Sequence[float], how: Options
 ) -> Shares:
-    """Shares with their band from counts of randomized answers, one estimate for all parts."""
+    """Shares from counts of randomized answers, with their band where there are to be draws: one estimate for all
+    parts."""
     rows = [int(one.sum()) for one in counts]
     mass = invert_response(counts, keeps)
-    if band.draws == 0:
-        return Shares(name, tuple(categories), mass, None, None, band.confidence, sum(rows))
-    rng = np.random.default_rng(band.seed)
-    draws = [rng.multinomial(n, one / max(1, n), band.draws) for n, one in zip(rows, counts, strict=True)]
+    if how.resamples == 0:
+        return Shares(name, tuple(categories), mass, None, None, how.confidence, sum(rows))
+    rng = np.random.default_rng(how.seed)
+    draws = [rng.multinomial(n, one / max(1, n), how.resamples) for n, one in zip(rows, counts, strict=True)]
     again = np.array([invert_response(draw, keeps) for draw in zip(*draws, strict=True)])
-    tail = (1.0 - band.confidence) / 2.0
+    tail = (1.0 - how.confidence) / 2.0
     low, high = np.quantile(again, [tail, 1.0 - tail], axis=0)
-    return Shares(name, tuple(categories), mass, low, high, band.confidence, sum(rows))
+    return Shares(name, tuple(categories), mass, low, high, how.confidence, sum(rows))
 
 
 # Densities that could be the truth: draws from the posterior, by Hamiltonian Monte Carlo.
@@ -234,7 +226,7 @@ tables: docs/reconstruction.md says which, and what others show.
 """
 
 
-def band_of(columns: Sequence[Column], cells: Cells, how: Resampling) -> tuple[Floats, Floats]:
+def band_of(columns: Sequence[Column], cells: Cells, how: Options) -> tuple[Floats, Floats]:
     """Lower and upper ends for every cell; less than one of the released rows is not told from none."""
     rng = np.random.default_rng(how.seed)
     found = [_interval(column, fits, cells, how, rng) for column in columns for fits in _alike(column.fits)]
@@ -259,9 +251,9 @@ def _alike(fits: Sequence[Fitted]) -> list[Sequence[Fitted]]:
 
 
 def _interval(
-    column: Column, fits: Sequence[Fitted], cells: Cells, how: Resampling, rng: np.random.Generator
+    column: Column, fits: Sequence[Fitted], cells: Cells, how: Options, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    draws, reach = how.draws, _NARROWED * float(norm.ppf(0.5 * (1.0 + how.confidence)))
+    draws, reach = how.resamples, _NARROWED * float(norm.ppf(0.5 * (1.0 + how.confidence)))
     tails = [float(norm.cdf(-reach)), float(norm.cdf(reach))]
     drawn = draw_shares(column.model, draw_masses(column.model, fits, draws, rng), rng)
     smooth, shares = drawn[:, : cells.count].copy(), drawn[:, cells.count :].T

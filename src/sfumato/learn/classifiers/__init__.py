@@ -7,18 +7,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sfumato.learn.classifiers.distortion import NoiseSummary, noise_summary
-    from sfumato.learn.classifiers.factory import CLASSIFIERS, make_classifier
-    from sfumato.learn.classifiers.noise_aware_discriminant import NoiseAwareDiscriminant
-    from sfumato.learn.classifiers.on_reconstruction import (
-        OnReconstruction,
-        ReconstructedNaiveBayes,
-        ReconstructedTree,
-    )
-    from sfumato.learn.classifiers.perturbed import PerturbedClassifier
-    from sfumato.learn.classifiers.radius_vote import RadiusVote
-    from sfumato.learn.classifiers.reads_noise import LabelNoiseCorrection, Part
-    from sfumato.learn.classifiers.training import fit_on_parts
+    from sfumato.learn.classifiers.distortion import NoiseSummary as NoiseSummary
+    from sfumato.learn.classifiers.distortion import noise_summary as noise_summary
+    from sfumato.learn.classifiers.factory import CLASSIFIERS as CLASSIFIERS
+    from sfumato.learn.classifiers.factory import make_classifier as make_classifier
+    from sfumato.learn.classifiers.noise_aware_discriminant import NoiseAwareDiscriminant as NoiseAwareDiscriminant
+    from sfumato.learn.classifiers.on_reconstruction import OnReconstruction as OnReconstruction
+    from sfumato.learn.classifiers.on_reconstruction import ReconstructedNaiveBayes as ReconstructedNaiveBayes
+    from sfumato.learn.classifiers.on_reconstruction import ReconstructedTree as ReconstructedTree
+    from sfumato.learn.classifiers.perturbed import PerturbedClassifier as PerturbedClassifier
+    from sfumato.learn.classifiers.radius_vote import RadiusVote as RadiusVote
+    from sfumato.learn.classifiers.reads_noise import LabelNoiseCorrection as LabelNoiseCorrection
+    from sfumato.learn.classifiers.reads_noise import Part as Part
+    from sfumato.learn.classifiers.training import fit_on_parts as fit_on_parts
 
 _WHERE = {
     "CLASSIFIERS": "factory",
@@ -35,22 +36,6 @@ _WHERE = {
     "make_classifier": "factory",
     "noise_summary": "distortion",
 }
-
-__all__ = [
-    "CLASSIFIERS",
-    "LabelNoiseCorrection",
-    "NoiseAwareDiscriminant",
-    "NoiseSummary",
-    "OnReconstruction",
-    "Part",
-    "PerturbedClassifier",
-    "RadiusVote",
-    "ReconstructedNaiveBayes",
-    "ReconstructedTree",
-    "fit_on_parts",
-    "make_classifier",
-    "noise_summary",
-]
 
 
 def __getattr__(name: str) -> Any:

@@ -20,11 +20,10 @@ from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.release_columns import ReleaseColumn, columns_of_part
 from sfumato.noise.response import onto_simplex
 from sfumato.reconstruction.density import Density
-from sfumato.reconstruction.evidence import FEWEST, Cells, Evidence, Method
+from sfumato.reconstruction.evidence import FEWEST, Cells, Evidence, Method, Options
 from sfumato.reconstruction.parzen_program import ConvergenceError
 from sfumato.reconstruction.reconstruct import (
     Described,
-    Options,
     cells_of,
     check_same_column,
     count_values,

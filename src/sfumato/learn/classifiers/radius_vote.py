@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sfumato.core.array_types import Codes, Floats
 from sfumato.learn.classifiers.distortion import NoiseSummary, VoteEvidence, worse_than_prior
-from sfumato.learn.classifiers.reads_noise import GivesProbabilities, matrix_of_rows, rows_and_targets
+from sfumato.learn.classifiers.reads_noise import GivesProbabilities, matrix_of_rows, part_of_rows, rows_and_targets
 from sfumato.table.neighbours.nearest import nearest
 from sfumato.table.neighbours.tiles import Placed, pair_squares
 from sfumato.table.neighbours.votes import Circle, Votes, by_class, radius_votes
@@ -114,7 +114,7 @@ class RadiusVote(GivesProbabilities):
         self.rows_ = np.ascontiguousarray(X)
         self.class_prior_ = np.bincount(self.codes_) / len(self.codes_)
         summaries: list[NoiseSummary | None] = list(noise) if isinstance(noise, Sequence) else [noise]
-        self.part_ = self._parts(part, len(summaries))
+        self.part_ = part_of_rows(part, len(summaries), len(self.rows_))
         self.squared_radius_ = np.array(
             [self._squared_radius(s, self.rows_[self.part_ == i]) for i, s in enumerate(summaries)]
         )
@@ -306,18 +306,6 @@ class RadiusVote(GivesProbabilities):
             more, spread = noise.factors.distortion(rows)
             mean, variance = mean + more, variance + spread
         return float(mean + (self.n * np.sqrt(variance) if self.n else 0.0))
-
-    def _parts(self, part: npt.ArrayLike | None, count: int) -> Codes:
-        if part is None:
-            if count > 1:
-                raise ValueError("The 'part' parameter must say for each row which noise summary applies to it.")
-            return np.zeros(len(self.rows_), dtype=np.int64)
-        codes = np.asarray(part, dtype=np.int64)
-        if codes.shape != (len(self.rows_),) or codes.min() < 0 or codes.max() >= count:
-            raise ValueError(
-                f"The 'part' parameter must hold a number from 0 to {count - 1} for each of {len(self.rows_)} rows."
-            )
-        return codes
 
     def _check_parameters(self) -> None:
         if not np.isfinite(self.n):

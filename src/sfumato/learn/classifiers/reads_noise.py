@@ -46,16 +46,14 @@ WITHOUT_CELLS = (
 """Beginnings of scikit-learn's messages that name shapes, columns and types only. No other message is shown."""
 
 
-def matrix_of_rows(
-    estimator: Any, X: Any, *, reset: bool = False, accept_sparse: bool = False, gaps: bool = False
-) -> Matrix:
+def matrix_of_rows(estimator: Any, X: Any, *, accept_sparse: bool = False, gaps: bool = False) -> Matrix:
     """Numbers (n x d); a sparse matrix is made dense, as noise would make it. `gaps`: cells may be left out (NaN)."""
     with no_cells_in_errors(X):
         found = validate_data(
             estimator,
             X,
             dtype=np.float64,
-            reset=reset,
+            reset=False,
             accept_sparse="csr" if accept_sparse else False,
             ensure_all_finite="allow-nan" if gaps else True,
         )
@@ -176,10 +174,11 @@ class LabelNoiseCorrection(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     """Train any classifier on randomized labels and answer for the true ones.
 
     The classifier learns P(seen label | x) = T P(true label | x). Its probabilities are mapped back by T^-1 and
-    projected to the simplex (backward correction). With symmetric noise and calibrated probabilities this does not
-    change which class is most probable, only how probable; with other noise it changes both.
+    projected to the simplex (backward correction). With calibrated probabilities this does not change which class is
+    most probable, only how probable.
 
-    Classifiers that weigh classes equally (such as `RadiusVote` with a radius and no known noise) answer with
+    Classifiers that weigh classes equally and say so by `is_balanced_` (such as `RadiusVote` with a radius and no known
+    noise) answer with
     P(seen | x) / P(seen), divided by priors that randomization has flattened. Putting these back, inverting, and
     dividing by the corrected priors is unbiased, but multiplies the sampling error of a rare class by
     1 / (true prior); in simulations it lost up to 16 points of balanced accuracy. Instead, each class's excess over
@@ -195,14 +194,11 @@ class LabelNoiseCorrection(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     Parameters
     ----------
     classifier : any scikit-learn classifier; a copy is trained.
-    keep : probability that randomization kept a label, or a k x k matrix T (columns: true class) for other noise.
-    balanced : whether the classifier's probabilities leave class priors out of account; None to ask the trained
-        classifier's own `is_balanced_`, False where it has none.
+    keep : probability that randomization kept a label.
     """
 
     classifier: Any = None
-    keep: Any = 1.0
-    balanced: bool | None = None
+    keep: float = 1.0
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike, **fit_parameters: Any) -> Self:
         """Train a copy of the classifier on labels as seen."""
@@ -212,7 +208,7 @@ class LabelNoiseCorrection(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         k = len(self.classes_)
-        self.response_ = self._response(k)
+        self.response_ = response_matrix(self.keep, k) if k > 1 else np.eye(1)
         self.seen_prior_ = np.bincount(codes, minlength=k) / len(codes)
         self.class_prior_ = onto_simplex(np.linalg.solve(self.response_, self.seen_prior_))
         self.classifier_ = clone(self.classifier).fit(X, y, **fit_parameters)
@@ -232,7 +228,7 @@ class LabelNoiseCorrection(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         if not self.corrected_:
             raise AttributeError(f"{type(self.classifier_).__name__} gives no probabilities to correct.")
         seen = np.asarray(self.classifier_.predict_proba(X), dtype=np.float64)
-        if not (getattr(self.classifier_, "is_balanced_", False) if self.balanced is None else self.balanced):
+        if not getattr(self.classifier_, "is_balanced_", False):
             return onto_simplex(np.linalg.solve(self.response_, seen.T).T)
         seen = seen * self.seen_prior_
         seen /= seen.sum(axis=1, keepdims=True)
@@ -265,16 +261,6 @@ class LabelNoiseCorrection(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         inverse = np.linalg.inv(self.response_)
         variance = np.diag(inverse @ (np.diag(prior) - np.outer(prior, prior)) @ inverse.T)
         return np.asarray(np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny)))
-
-    def _response(self, k: int) -> Floats:
-        if np.ndim(self.keep) == 0:
-            return response_matrix(float(self.keep), k) if k > 1 else np.eye(1)
-        given = np.asarray(self.keep, dtype=np.float64)
-        if given.shape != (k, k) or (given < 0).any() or not np.allclose(given.sum(axis=0), 1):
-            raise ValueError(f"The 'keep' matrix must be {k} x {k} with columns that sum to one.")
-        if np.linalg.cond(given) > 1e8:
-            raise ValueError("The 'keep' matrix cannot be inverted: the labels no longer tell the classes apart.")
-        return given
 
 
 def _check(keep: float, k: int) -> None:
@@ -365,7 +351,7 @@ class ReadsNoise(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         X, y = rows_and_targets(self, X, y, gaps=gaps)
         self.classes_ = np.unique(y)
         codes = np.searchsorted(self.classes_, y)  # one number a row, where unique(..., return_inverse) takes several
-        place = _part_of_rows(part, len(given), len(X))
+        place = part_of_rows(part, len(given), len(X))
         keeps = np.broadcast_to(np.asarray(label_keep, dtype=np.float64), len(given)).tolist()
         if not all(0.0 <= keep <= 1.0 for keep in keeps):
             raise ValueError(f"The 'label_keep' parameter must hold probabilities. Got {label_keep!r} instead.")
@@ -395,9 +381,9 @@ class ReadsNoise(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         return matrix_of_rows(self, X, gaps=gaps)
 
 
-def _part_of_rows(part: Any, parts: int, rows: int) -> Codes:
+def part_of_rows(part: Any, parts: int, rows: int) -> Codes:
     """The number of the part that each row belongs to; of one part it need not be said."""
-    place = np.zeros(0, dtype=np.int64) if part is None else np.asarray(part, dtype=np.int64)
+    place = np.zeros(rows, dtype=np.int64) if part is None else np.asarray(part, dtype=np.int64)
     wrong = place.shape != (rows,) or (len(place) and (place.min() < 0 or place.max() >= parts))
     if (parts > 1) if part is None else wrong:
         raise ValueError(f"The 'part' parameter must hold a number from 0 to {parts - 1} for each of {rows} rows.")

@@ -17,7 +17,8 @@ from sfumato.core.array_types import Matrix
 from sfumato.core.errors import TableError, UsageError
 from sfumato.learn.classifiers.reads_noise import GivesProbabilities, softmax
 
-QUERIES = ("plain", "expected", "redrawn")
+FOLDS = 5
+QUERIES = ("plain", "expected")
 
 
 @dataclass(eq=False, repr=False)
@@ -28,16 +29,14 @@ class SurveyClassifier(GivesProbabilities):
 
     A plain answer is not distributed as what the classifier was trained on. `queries` says what to do about that:
     "plain" classifies the answer as it is (published); "expected" puts the probability q_j of every bit in its place,
-    which for naive Bayes is the expected log-likelihood, sum_j q_j log P(R_j = 1 | c) + (1 - q_j) log P(R_j = 0 | c);
-    "redrawn" averages over `draws` perturbed copies. The last two need the guidance. On Votes "expected" gains two
-    points at k = 1; trees do best with "plain".
+    which for naive Bayes is the expected log-likelihood, sum_j q_j log P(R_j = 1 | c) + (1 - q_j) log P(R_j = 0 | c),
+    and needs the guidance. On Votes "expected" gains two points at k = 1; trees do best with "plain".
 
     Parameters
     ----------
     classifier : "naive-bayes" (Bernoulli), "id3" (a tree by information gain), or any scikit-learn classifier.
     guidance, floor, link : of the answers received last.
     queries : one of the above; None: "expected" for naive Bayes where guidance is given, else "plain".
-    draws, random_state : for "redrawn".
     min_leaf, max_depth : of "id3"; None: a thousandth of the rows, and 5 at least; no limit.
 
     Attributes
@@ -50,8 +49,6 @@ class SurveyClassifier(GivesProbabilities):
     floor: float = FLOOR
     link: Link = "square"
     queries: str | None = None
-    draws: int = 50
-    random_state: int = 0
     min_leaf: int | None = None
     max_depth: int | None = None
 
@@ -97,12 +94,6 @@ class SurveyClassifier(GivesProbabilities):
         if queries == "plain":
             return np.asarray(self.classifier_.predict_proba(answers))
         q = bit_probabilities(answers, np.asarray(self.guidance), self.floor, self.link)
-        if queries == "redrawn":
-            rng = np.random.default_rng(self.random_state)
-            draws = (
-                self.classifier_.predict_proba((rng.random(q.shape) < q).astype(np.uint8)) for _ in range(self.draws)
-            )
-            return np.asarray(sum(draws) / self.draws)
         if isinstance(self.classifier_, BernoulliNB):
             one = self.classifier_.feature_log_prob_
             zero = np.log(-np.expm1(one))
@@ -110,19 +101,17 @@ class SurveyClassifier(GivesProbabilities):
         return np.asarray(self.classifier_.predict_proba(q))
 
 
-def accuracy_on_received(
-    bits: ArrayLike, y: ArrayLike, classifier: Any = "naive-bayes", folds: int = 5
-) -> float | None:
+def accuracy_on_received(bits: ArrayLike, y: ArrayLike) -> float | None:
     """Share of received rows whose class the others predict, or None where there are too few; higher is better.
 
     All that a collector can measure without anybody's plain answers. Plain answers are classified better than
     perturbed ones, so this is on the safe side.
     """
     R, labels = np.asarray(bits), np.asarray(y)
-    if len(R) < 2 * folds or len(np.unique(labels)) < 2 or np.unique(labels, return_counts=True)[1].min() < folds:
+    if len(R) < 2 * FOLDS or len(np.unique(labels)) < 2 or np.unique(labels, return_counts=True)[1].min() < FOLDS:
         return None
     hits = 0
-    for train, test in StratifiedKFold(folds, shuffle=True, random_state=0).split(R, labels):
-        model = SurveyClassifier(classifier, queries="plain").fit(R[train], labels[train])
+    for train, test in StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(R, labels):
+        model = SurveyClassifier(queries="plain").fit(R[train], labels[train])
         hits += int((model.predict(R[test]) == labels[test]).sum())
     return hits / len(R)
