@@ -15,9 +15,7 @@ from sfumato.auditing.asked import AuditAsked
 from sfumato.core.accepted import follows
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee.words import card_in_words
-from sfumato.learn.asked import TradeOffAsked
 from sfumato.learn.classifiers.factory import CLASSIFIERS, choose_classifier
-from sfumato.learn.trade_off import OwnValues, measured
 from sfumato.mechanisms import MECHANISMS
 from sfumato.noise import OperatorNoise, Uniform, make_operator
 from sfumato.reconstruction.reconstruct import make_method, reconstruct
@@ -263,8 +261,11 @@ def test_iteration_as_published_needs_its_rounds(data_folder):
 def test_the_trade_off_follows_the_switch():
     pay = np.random.default_rng(0).gamma(4.0, 8.0, 1500).clip(1.0, 100.0)
     words = {"levels": (0.33,), "runs": 2, "bins": 40}
+    column = {"name": "pay", "kind": "numeric", "low": 1, "high": 100, "source": "public", "reason": "made up"}
+    how = {"mechanism": "additive-noise", "parameters": {"law": "uniform", "low": -0.2, "high": 0.2}, "seed": 1}
+    release = sf.sanitize({"pay": pay}, schema=sf.Schema.from_dict({"columns": [column]}), **how)
     ours, theirs, rounds = (
-        measured(OwnValues.of("pay", pay, (1.0, 100.0)), TradeOffAsked(**words, **more))
+        sf.trade_off(release, "pay", {"pay": pay}, **words, **more)
         for more in ({}, {"published": True}, {"published": True, "rounds": 50})
     )
     assert theirs.lines["added, programme"][0][1] > 1.3 * ours.lines["added, programme"][0][1]

@@ -6,8 +6,6 @@ import pytest
 import sfumato as sf
 from sfumato.attacks.metrics.information import privacy_loss
 from sfumato.core.errors import UsageError
-from sfumato.learn.asked import TradeOffAsked
-from sfumato.learn.trade_off import OwnValues, measured
 from sfumato.reconstruction.parzen_program import optimality_residual, simplex_program
 from sfumato.reconstruction.reconstruct import describe
 
@@ -20,8 +18,14 @@ def pay():
     return np.random.default_rng(0).gamma(4.0, 8.0, 1500).clip(1.0, 100.0)
 
 
-def test_less_privacy_keeps_more_information(pay):
-    found = measured(OwnValues.of("pay", pay, (1.0, 100.0)), TradeOffAsked(levels=(0.05, 0.9), runs=2, bins=30))
+@pytest.fixture(scope="module")
+def blurred(pay):
+    parameters = {"law": "uniform", "low": -0.2, "high": 0.2}
+    return sf.sanitize({"pay": pay}, schema=SCHEMA, mechanism="additive-noise", parameters=parameters, seed=1)
+
+
+def test_less_privacy_keeps_more_information(pay, blurred):
+    found = sf.trade_off(blurred, "pay", {"pay": pay}, levels=(0.05, 0.9), runs=2, bins=30)
     assert set(found.lines) == {"added, programme", "added, EM", "multiplied, programme"}
     for way in ("added, programme", "added, EM"):
         (low, private, _), (high, plain, _) = found.lines[way]
@@ -46,9 +50,9 @@ def test_the_release_is_marked_where_it_stands(pay, tmp_path):
     }
 
 
-def test_what_has_no_trade_off_is_refused(pay):
+def test_what_has_no_trade_off_is_refused(pay, blurred):
     with pytest.raises(UsageError, match="privacy losses between 0 and 1"):
-        measured(OwnValues.of("pay", pay, (1.0, 100.0)), TradeOffAsked(levels=(1.5,)))
+        sf.trade_off(blurred, "pay", {"pay": pay}, levels=(1.5,))
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.01])

@@ -31,12 +31,7 @@ from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.evidence import BINS, Method
 from sfumato.reconstruction.joint_density import JointDensity, Pairs, Side, axis_of, product_of, reconstruct_pairs
 from sfumato.reconstruction.noise_strength import NoiseStrength, estimate_common_strength
-from sfumato.reconstruction.reconstruct import (
-    Described,
-    check_same_column,
-    describe,
-    make_method,
-)
+from sfumato.reconstruction.reconstruct import Described, check_same_column, describe, make_method
 from sfumato.reconstruction.reconstruct import reconstruct as density_behind
 from sfumato.reconstruction.shares import Shares
 from sfumato.release.release import Release, Releases, opened

@@ -37,6 +37,8 @@ SURE_OF_ANTECEDENT = 3.0
 """A share below so many of its standard errors may be none at all, and nothing is divided by it."""
 
 Item = tuple[str, str]
+Label = tuple[str, tuple[str, ...], Codes, float]
+"""Name, classes, codes and how often they are kept."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +96,8 @@ class Answers:
         return np.asarray(np.prod(cells, axis=0))
 
 
-def answers_of(
-    parts: Sequence[Part], labels: Sequence[tuple[str, tuple[str, ...], Codes, float] | None], columns: Sequence[str]
-) -> Answers:
-    """Of all categorical columns, or those named. `labels`: name, classes, codes and how often they are kept."""
+def answers_of(parts: Sequence[Part], labels: Sequence[Label | None], columns: Sequence[str]) -> Answers:
+    """Of all categorical columns, or those named."""
     whole = None
     if all(_holds_bits(part) for part in parts):
         several = [place for place, part in enumerate(parts) if len(part.Z) > 1]  # one row has no spread
@@ -141,7 +141,7 @@ def _holds_bits(part: Part) -> bool:
 
 
 def _blocks(
-    part: Part, label: tuple[str, tuple[str, ...], Codes, float] | None, columns: Sequence[str]
+    part: Part, label: Label | None, columns: Sequence[str]
 ) -> tuple[list[tuple[str, Sequence[str], Floats, float]], list[str]]:
     """Name, answers, released cells and how often they are kept, of every column of answers; and columns of numbers."""
     if not part.recipe.is_columnwise and not _holds_bits(part):
@@ -273,23 +273,17 @@ def _extended(bases: Sequence[tuple[Item, ...]], items: Sequence[Item], size: in
             yield one
 
 
-def sure_rules(
-    answers: Answers,
-    sets: dict[tuple[Item, ...], Estimate],
-    min_support: float,
-    min_confidence: float,
-    confidence: float,
-) -> tuple[list[Rule], int]:
+def sure_rules(answers: Answers, sets: dict[tuple[Item, ...], Estimate], wanted: RulesAsked) -> tuple[list[Rule], int]:
     """Rules whose estimates reach both limits, the surest first, and how many were looked at."""
-    wanted = [(items, then) for items in sets if len(items) > 1 for then in items]
+    possible = [(items, then) for items in sets if len(items) > 1 for then in items]
     found = []
-    for items, then in wanted:
-        if sets[items].value < min_support:
+    for items, then in possible:
+        if sets[items].value < wanted.min_support:
             continue
-        rule = rule_of(answers, tuple(one for one in items if one != then), then, confidence, len(wanted))
-        if rule is not None and rule.confidence.value >= min_confidence:
+        rule = rule_of(answers, tuple(one for one in items if one != then), then, wanted.confidence, len(possible))
+        if rule is not None and rule.confidence.value >= wanted.min_confidence:
             found.append(rule)
-    return sorted(found, key=lambda rule: (rule.chance, -rule.confidence.value)), len(wanted)
+    return sorted(found, key=lambda rule: (rule.chance, -rule.confidence.value)), len(possible)
 
 
 # Releases of randomized answers in, frequencies of pairs and rules out: pairs.csv, rules.csv, rules.json.
@@ -365,7 +359,7 @@ def rules(releases: Releases, options: RulesAsked) -> Rules:
     ]
     answers = answers_of(parts, labels, options.columns)
     sets, untold = frequent(answers, options.longest, options.min_support, options.confidence)
-    found, looked_at = sure_rules(answers, sets, options.min_support, options.min_confidence, options.confidence)
+    found, looked_at = sure_rules(answers, sets, options)
     about: dict[str, Any] = {
         "rows": answers.rows,
         **limits,

@@ -8,9 +8,8 @@ private values.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,57 +92,52 @@ def _measured(
     has no published form."""
     if options.runs < 1 or not options.levels or not all(0 < level < 1 for level in options.levels):
         raise UsageError("A trade-off needs at least one run, and privacy losses between 0 and 1.")
-    rng, bounds = np.random.default_rng(options.seed), (one.low, one.high)
+    rng = np.random.default_rng(options.seed)
     if len(x) > MOST_ROWS:
         x = rng.choice(x, MOST_ROWS, replace=False)
     named = {} if options.rounds is None else {"rounds": options.rounds}
     em = None if options.published and not named else make_method(ITERATION, named, published=options.published)
     lines = {}
-    assert isinstance(one.noise, OperatorNoise)  # as the column was chosen
-    ways = _ways(bounds, one.noise, programme, em)
-    for number, (name, (noise, method)) in enumerate(ways.items(), start=1):
-        try_once = partial(_once, x, bounds=bounds, method=method, bins=options.bins, rng=rng)
-        if points := _line(x, noise, options, try_once):
+    ways = _ways(one, programme, em)
+    for number, (name, way) in enumerate(ways.items(), start=1):
+        if points := _line(x, way, one, options, rng):
             lines[name] = points
         progress("Measuring trade-off", number, len(ways))
     return lines, "" if em else NO_PUBLISHED_EM
 
 
-def _line(x: Floats, noise: OperatorNoise, options: TradeOffAsked, try_once: Callable[..., float]) -> list[Point]:
+def _line(
+    x: Floats, way: tuple[OperatorNoise, Method], one: Described, options: TradeOffAsked, rng: np.random.Generator
+) -> list[Point]:
     """Information loss at every privacy loss that this noise reaches."""
-    points: list[Point] = []
+    (noise, method), points = way, list[Point]()
+    how: dict[str, Any] = {"support": (one.low, one.high), "bins": options.bins, "resamples": 0, "atoms": False}
     for level in options.levels:
         try:
             fitted = calibrate(noise, x, level, bins=_COARSE, points=10 * _COARSE)
         except UsageError:  # this noise cannot hide so much, or so little
             continue
-        losses = [try_once(fitted) for _ in range(options.runs)]
+        losses = []
+        for _ in range(options.runs):
+            found = reconstruct(fitted.sample(x, rng), fitted, method=method, **how)
+            assert isinstance(found, Density)
+            losses.append(information_loss(x, found))
         spread = float(np.std(losses, ddof=1)) if options.runs > 1 else 0.0
         points.append((float(level), float(np.mean(losses)), spread))
     return points
 
 
-def _ways(
-    bounds: tuple[float, float], own: OperatorNoise, programme: Method, em: Method | None
-) -> dict[str, tuple[OperatorNoise, Method]]:
-    width = bounds[1] - bounds[0]
-    added = OperatorNoise(make_operator("additive"), Uniform(scale=0.2 * width))
+def _ways(one: Described, programme: Method, em: Method | None) -> dict[str, tuple[OperatorNoise, Method]]:
+    own = one.noise
+    assert isinstance(own, OperatorNoise)  # as the column was chosen
+    added = OperatorNoise(make_operator("additive"), Uniform(scale=0.2 * (one.high - one.low)))
     ways = {"added, programme": (added, programme)} | ({"added, EM": (added, em)} if em else {})
-    if not bounds[0] <= 0.0 <= bounds[1]:
+    if not one.low <= 0.0 <= one.high:
         factor = OperatorNoise(make_operator("multiplicative", {"base": 0.0}), Uniform(low=1.0, high=3.0))
         ways["multiplied, programme"] = (factor, programme)
     if not (own.operator.is_additive and isinstance(own.law, Uniform)):
         ways["this noise, programme"] = (own, programme)
     return ways
-
-
-def _once(
-    x: Floats, noise: OperatorNoise, *, bounds: tuple[float, float], method: Method, bins: int, rng: np.random.Generator
-) -> float:
-    options: dict[str, Any] = {"support": bounds, "bins": bins, "resamples": 0, "atoms": False}
-    found = reconstruct(noise.sample(x, rng), noise, method=method, **options)
-    assert isinstance(found, Density)
-    return information_loss(x, found)
 
 
 @asks(TradeOffAsked)

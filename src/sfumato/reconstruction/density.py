@@ -42,17 +42,6 @@ class Density:
     def __repr__(self) -> str:
         return f"<Density of {self.name!r}: {len(self.mass)} cells from {self.rows:,} rows>"
 
-    def pdf(self, x: ArrayLike) -> Floats:
-        """Density at x; 0 outside the cells. For atoms, the probability of the atom's cell over its width."""
-        return self._per_width(self.mass, np.asarray(x, dtype=np.float64))
-
-    def band(self, x: ArrayLike) -> tuple[Floats, Floats]:
-        """Lower and upper end of the density's band at x."""
-        if self.low is None or self.high is None:
-            raise UsageError("This density has no band. Reconstruct with resamples > 0.")
-        at = np.asarray(x, dtype=np.float64)
-        return self._per_width(self.low, at), self._per_width(self.high, at)
-
     @property
     def band_in_words(self) -> str:
         """What the band covers: cells, and on a skewed column, where most people are in a few of them, fewer people."""
@@ -66,10 +55,6 @@ class Density:
                 " band held the cells of 83 to 87% of the people, and of 57% at worst. Read no single cell off it."
             )
         return words
-
-    def _per_width(self, mass: Floats, x: Floats) -> Floats:
-        inside = (x >= self.cells.edges[0]) & (x <= self.cells.edges[-1])
-        return np.asarray(np.where(inside, (mass / self.cells.widths)[self.cells.holding(x)], 0.0))
 
     def cdf(self, x: ArrayLike) -> Floats:
         """P(X <= x)."""

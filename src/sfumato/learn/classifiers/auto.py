@@ -42,12 +42,7 @@ from sfumato.learn.classifiers.reads_noise import (
     response_matrix,
 )
 
-THROUGH_NOISE = (
-    "empirical-bayes-naive-bayes",
-    "noise-aware-lda",
-    "noise-aware-qda",
-    "reconstructed-naive-bayes",
-)
+THROUGH_NOISE = ("empirical-bayes-naive-bayes", "noise-aware-lda", "noise-aware-qda", "reconstructed-naive-bayes")
 BLEND = "blend"
 AS_THEY_ARE = (BLEND, "knn")
 """Rows that were moved without noise, or by noise of no stated law: a rotation keeps nothing but distances."""

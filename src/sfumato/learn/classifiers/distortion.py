@@ -247,12 +247,7 @@ class VoteEvidence(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        heard: tuple[Floats, Floats, Floats],
-        widening: Floats,
-        codes: Codes,
-        prior: Floats,
-        share_asked: float,
+        cls, heard: tuple[Floats, Floats, Floats], widening: Floats, codes: Codes, prior: Floats, share_asked: float
     ) -> VoteEvidence:
         """From the votes that left-out rows `heard`, as released and noised again, twice.
 

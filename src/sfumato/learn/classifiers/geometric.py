@@ -140,7 +140,6 @@ class NamedRegression:
     """`make` gives an unfitted estimator: the class `of`, with what is `given`; when, why: whether predictions stay the
     same under a rotation."""
 
-    words: str
     of: str
     given: Mapping[str, Any]
     when: str
@@ -153,28 +152,24 @@ class NamedRegression:
 
 REGRESSIONS: dict[str, NamedRegression] = {
     "kernel-smoother": NamedRegression(
-        "The weighted mean of the rows around a point [random-rotation, Eqs 1, 2].",
         "sfumato.learn.classifiers.geometric.KernelRegression",
         {},
         "any centre",
         "It looks at nothing but distances, and a rotation keeps them.",
     ),
     "linear": NamedRegression(
-        "A linear model with a penalty on the length of its weights.",
         "sklearn.linear_model.Ridge",
         {"alpha": 1.0},
         "any centre",
         "Rotated weights are as long as they were, and the intercept, which is not penalised, takes up the centre.",
     ),
     "least-squares": NamedRegression(
-        "A linear model without a penalty.",
         "sklearn.linear_model.LinearRegression",
         {},
         "any centre",
         "Every plane of plain rows is a plane of rotated rows with the same residuals.",
     ),
     "tree": NamedRegression(
-        "A regression tree, for comparison.",
         "sklearn.tree.DecisionTreeRegressor",
         {"min_samples_leaf": 5, "random_state": 0},
         "never",

@@ -62,20 +62,14 @@ class Assignment:
                     continue
                 there = one.column.reported(one.Z)  # a cell that is left out stays so
                 mine = [np.flatnonzero((one.y == code) & there) for code in range(classes)]
-                if found.cells is None:
-                    _move_categories(Z, one, found, mine, rng)
-                else:
+                if found.cells is not None:
                     _move_numbers(Z, one, found, mine, rng, self.middles)
+                    continue
+                codes, block = one.column.codes(one.Z), slice(one.column.start, one.column.stop)
+                for mass, rows in zip(found.mass, mine, strict=True):
+                    if len(rows):
+                        Z[rows, block] = np.eye(block.stop - block.start)[moved_codes(codes[rows], mass, rng)]
         return np.concatenate(moved)
-
-
-def _move_categories(
-    Z: Floats, one: Slice, found: ClassDensities, mine: Sequence[Codes], rng: np.random.Generator
-) -> None:
-    codes, block = one.column.codes(one.Z), slice(one.column.start, one.column.stop)
-    for code, rows in enumerate(mine):
-        if len(rows):
-            Z[rows, block] = np.eye(block.stop - block.start)[moved_codes(codes[rows], found.mass[code], rng)]
 
 
 def _move_numbers(

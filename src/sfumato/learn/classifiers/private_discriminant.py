@@ -79,12 +79,6 @@ class FeatureSpace:
     def width(self) -> int:
         return self.marginals.count(self.groups)
 
-    def blocks(self) -> list[slice]:
-        """The features of every column."""
-        sizes = self.marginals.sizes(self.groups)
-        ends = np.cumsum(sizes)
-        return [slice(int(end) - size, int(end)) for end, size in zip(ends, sizes, strict=True)]
-
     def of(self, X: Matrix) -> Matrix:
         """Features of plain rows."""
         found = self.marginals.features(self.groups, X)
@@ -120,7 +114,7 @@ def moments_of(rows: Part, classes: int) -> tuple[FeatureSpace, FeatureMoments]:
         _Scores.of(outcomes, at_states(space, place, state), rows, classes)
         for place, (_, state, outcomes) in enumerate(readers)
     ]
-    return space, _joined(space, scores, classes)
+    return space, _joined(scores)
 
 
 def _cells(outcomes: Outcomes, states: States, rows: Part, classes: int, group: Group) -> Floats:
@@ -174,9 +168,11 @@ class _Scores:
         return cls(told, inverse, means, np.where(counts.sum(axis=1)[:, None] > 0, variances, LARGE))
 
 
-def _joined(space: FeatureSpace, scores: Sequence[_Scores], classes: int) -> FeatureMoments:
-    m, blocks = space.width, space.blocks()
-    together, variances = np.eye(m), np.zeros((m, m))
+def _joined(scores: Sequence[_Scores]) -> FeatureMoments:
+    """Of all columns; the covariances of two that no row reports together are not known."""
+    ends = np.cumsum([len(one.inverse) for one in scores]).tolist()
+    blocks = [slice(end - len(one.inverse), end) for one, end in zip(scores, ends, strict=True)]
+    together, variances = np.eye(ends[-1]), np.zeros((ends[-1], ends[-1]))
     reported = [~np.isnan(one.psi[:, 0]) for one in scores]
     filled = [np.nan_to_num(one.psi) for one in scores]
     for i in range(len(scores)):
@@ -191,8 +187,8 @@ def _joined(space: FeatureSpace, scores: Sequence[_Scores], classes: int) -> Fea
                 spread = np.full(found.shape, LARGE)
             together[a, b], variances[a, b] = found, spread
             together[b, a], variances[b, a] = found.T, variances[a, b].T
-    means = np.hstack([one.means for one in scores]) if scores else np.zeros((classes, 0))
-    return FeatureMoments(means, np.hstack([one.variances for one in scores]), together, variances)
+    means, spreads = np.hstack([one.means for one in scores]), np.hstack([one.variances for one in scores])
+    return FeatureMoments(means, spreads, together, variances)
 
 
 def vector_channel(recipe: Recipe) -> UnitVector:
@@ -220,8 +216,17 @@ def _staged(staged: Staged, recipe: Recipe, rows: Part, classes: int) -> tuple[F
             by_class[code], own[code] = _products(some, gain, less, stretch)
     together, spread = _products(Z, gain, less, stretch)
     found = FeatureMoments(means, variances, together, spread, by_class, own, float(vector.epsilon))
-    for more, spread in _earlier_stages(staged, recipe, rows, space, classes):
+    for stage, channels in enumerate(staged.of_stages(recipe.channels)[:VECTORS]):
+        start, scores = staged.parts[stage].start, []
+        for place, (group, channel) in enumerate(zip(staged.groups, channels, strict=True)):
+            states = states_of_group(group)
+            # A number enters the channel as it is in the first stage, and by its rank in the second.
+            ranked = None if stage == 0 or group.is_onehot else partial(staged.ranks.rank, place)
+            outcomes = outcomes_of(channel, slice(start, start + group.width), states, ranked)
+            scores.append(_Scores.of(outcomes, at_states(space, place, states), rows, classes))
+            start += group.width
         # Two independent estimates, weighed by their precision.
+        more, spread = np.hstack([one.means for one in scores]), np.hstack([one.variances for one in scores])
         a, b = 1.0 / np.maximum(found.variances, _TINY), 1.0 / np.maximum(spread, _TINY)
         found = replace(found, means=(a * found.means + b * more) / (a + b), variances=1.0 / (a + b))
     return space, found
@@ -234,26 +239,6 @@ def _products(Z: Matrix, gain: float, less: float, stretch: Floats) -> tuple[Mat
     both = Z.T @ Z / n
     spread = np.maximum(squares.T @ squares / n - both**2, 0.0) / n
     return (gain * both - less * np.eye(len(both))) / by, gain**2 * spread / by**2
-
-
-def _earlier_stages(
-    staged: Staged, recipe: Recipe, rows: Part, space: FeatureSpace, classes: int
-) -> list[tuple[Matrix, Matrix]]:
-    """Means of the features, with variances, from the rows of the first two stages."""
-    found = []
-    for stage, channels in enumerate(staged.of_stages(recipe.channels)[:VECTORS]):
-        start, means, variances = staged.parts[stage].start, [], []
-        for place, (group, channel) in enumerate(zip(staged.groups, channels, strict=True)):
-            states = states_of_group(group)
-            # A number enters the channel as it is in the first stage, and by its rank in the second.
-            ranked = None if stage == 0 or group.is_onehot else partial(staged.ranks.rank, place)
-            outcomes = outcomes_of(channel, slice(start, start + group.width), states, ranked)
-            one = _Scores.of(outcomes, at_states(space, place, states), rows, classes)
-            means.append(one.means)
-            variances.append(one.variances)
-            start += group.width
-        found.append((np.hstack(means), np.hstack(variances)))
-    return found
 
 
 SPREADS = tuple(np.geomspace(0.001, 3.0, 16))

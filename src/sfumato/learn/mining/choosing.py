@@ -84,12 +84,7 @@ class Mixture:
 
 
 def fit_mixture(
-    seen: Sequence[Seen],
-    clusters: int,
-    model: str = "diagonal",
-    *,
-    seed: int = 0,
-    starts: int = STARTS,
+    seen: Sequence[Seen], clusters: int, model: str = "diagonal", *, seed: int = 0, starts: int = STARTS
 ) -> Mixture:
     """The likeliest of several runs, each from k-means on what the rows are likely to have been."""
     if model not in MIXTURES:

@@ -146,7 +146,6 @@ class NaiveBayes(NamedClassifier):
 
     name = "naive-bayes"
     published = MappingProxyType({"kernel-resampling": {}})
-    model_types = ("naive_bayes.GaussianNB",)  # what a model of 0.1 holds
     own_types = ("mixed_naive_bayes.MixedNaiveBayes",)
     rotations = Invariance(
         "never", "It takes columns for independent, and a rotation makes them dependent or undoes it."
@@ -292,7 +291,7 @@ class NearestRows(NamedClassifier):
         }
     )
     keeps_rows = True
-    model_types = ("neighbors._classification.KNeighborsClassifier",)  # what a model of 0.1 holds
+    model_types = ("neighbors._classification.KNeighborsClassifier",)  # what a model of 0.2 holds
     own_types = ("geometric.NearestVote",)
     rotations = DISTANCES
 
