@@ -92,7 +92,7 @@ def cluster(releases: Releases, options: ClusterAsked) -> Clustering:
     >>> [round(share, 1) for share in found.about["shares"]]
     [0.6, 0.4]
     """
-    wanted, original, seed = _wanted(options), options.original, options.seed
+    wanted, original, seed = _wanted(options.clusters), options.original, options.seed
     releases = pooled(releases, public=original is None)
     parts = [part for release in releases for part in parts_of(release)]
     _check_rows(sum(len(part.Z) for part in parts), wanted)
@@ -125,9 +125,8 @@ def cluster(releases: Releases, options: ClusterAsked) -> Clustering:
     return Clustering(fitted, labels, placed, centres, about)
 
 
-def _wanted(options: ClusterAsked) -> int | None:
+def _wanted(clusters: int | str) -> int | None:
     """The number of clusters that is asked for, if one is."""
-    clusters = options.clusters
     if clusters == AUTO:
         return None
     if isinstance(clusters, bool | str) or int(clusters) < 1:

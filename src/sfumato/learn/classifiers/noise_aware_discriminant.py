@@ -25,6 +25,7 @@ from sfumato.learn.classifiers.release_columns import ReleaseColumn, columns_of_
 from sfumato.mechanisms import Mechanism
 from sfumato.noise import OperatorNoise
 from sfumato.noise.response import onto_simplex
+from sfumato.reconstruction.reconstruct import Described
 
 # First and second moments of the plain rows of every class, from the moments of released rows and the known noise.
 #
@@ -89,8 +90,8 @@ def class_moments(parts: Sequence[Part], classes: int) -> ClassMoments:
 
 def _part_sums(part: Part, classes: int, centre: Floats) -> _Sums:
     columns, recipe = columns_of_part(part, ranges=False), recipe_of(part.source)
-    noises = [_Noise.of(column) for column in columns]
-    W = part.Z.copy()  # a slot for "missing" that no row reports belongs to no column
+    noises = [_Noise.of(one, one.described) for one in columns if one.described is not None and one.is_noisy]
+    W = part.Z.copy()
     for noise in noises:
         noise.unbias(part.Z, W)
     W -= centre
@@ -134,16 +135,16 @@ class _Noise:
     """What was done, in raw units: E[z | x] = factor x + shift, Var(z | x) / factor^2 = variance + relative x^2."""
 
     column: ReleaseColumn
+    one: Described
     factor: float = 1.0
     shift: float = 0.0
     variance: float = 0.0
     relative: float = 0.0
 
     @classmethod
-    def of(cls, column: ReleaseColumn) -> _Noise:
-        one = column.described
-        if one is None or one.is_categorical or one.noise is None:
-            return cls(column)
+    def of(cls, column: ReleaseColumn, one: Described) -> _Noise:
+        if one.is_categorical or one.noise is None:
+            return cls(column, one)
         if not isinstance(one.noise, OperatorNoise):
             raise UsageError(
                 f"Not applicable: the noise of column {one.name!r} depends on the value in a way that means and "
@@ -156,7 +157,7 @@ class _Noise:
                 "Use reconstructed-naive-bayes or reconstructed-tree."
             )
         if operator.is_additive:
-            return cls(column, shift=law.mean, variance=law.variance)
+            return cls(column, one, shift=law.mean, variance=law.variance)
         base = operator.parameters.get("base")
         if operator.name != "multiplicative" or base is None or base + law.mean == 0:
             raise UsageError(
@@ -164,40 +165,34 @@ class _Noise:
                 "from its noise alone. Use reconstructed-naive-bayes or reconstructed-tree."
             )
         factor = base + law.mean
-        return cls(column, factor=factor, relative=law.variance / factor**2)
+        return cls(column, one, factor=factor, relative=law.variance / factor**2)
 
     def unbias(self, Z: Floats, W: Floats) -> None:
         """Entries w with E[w | x] = x."""
-        column, one = self.column, self.column.described
-        block = slice(column.start, column.stop)
-        W[:, block] = Z[:, block]
-        if one is None or not column.is_noisy:
-            return
+        column, one = self.column, self.one
         if one.is_categorical:
-            k = column.stop - column.start
+            k, block = column.stop - column.start, slice(column.start, column.stop)
             other = (1.0 - one.keep) / max(1, k - 1)
             if abs(one.keep - other) < 1e-9:
                 raise UsageError(f"The answers of column {one.name!r} say nothing about the truth.")
             W[:, block] = (Z[:, block] - other) / (one.keep - other) if k > 1 else Z[:, block]
-        else:
-            shown = column.encoded((column.low + column.width * Z[:, column.start] - self.shift) / self.factor)
-            keep = one.missing_keep
-            if keep is None:
-                W[:, column.start] = shown
-                return
-            empty = column.missing(Z)
-            W[:, column.start] = np.where(empty, 0.5, 0.5 + (shown - 0.5) / keep)
-            W[:, column.stop - 1] = (empty - (1.0 - keep)) / (2.0 * keep - 1.0)
+            return
+        shown = column.encoded((column.low + column.width * Z[:, column.start] - self.shift) / self.factor)
+        keep = one.missing_keep
+        if keep is None:
+            W[:, column.start] = shown
+            return
+        empty = column.missing(Z)
+        W[:, column.start] = np.where(empty, 0.5, 0.5 + (shown - 0.5) / keep)
+        W[:, column.stop - 1] = (empty - (1.0 - keep)) / (2.0 * keep - 1.0)
 
     def within(
         self, Z: Floats, mine: Sequence[Floats], inverse: Floats, rows: Floats, first: Floats, second: Floats
     ) -> None:
         """The entries of the second moments (about 1/2) within this column, noise removed, in place."""
-        column, one = self.column, self.column.described
-        block = slice(column.start, column.stop)
-        if one is None or not column.is_noisy:
-            return
+        column, one = self.column, self.one
         if one.is_categorical:
+            block = slice(column.start, column.stop)
             shares = first[:, block] + 0.5 * rows[:, None]
             fresh = np.einsum("ci,ij->cij", shares, np.eye(shares.shape[1]))
             fresh -= 0.5 * (shares[:, :, None] + shares[:, None, :]) - 0.25 * rows[:, None, None]
@@ -207,13 +202,11 @@ class _Noise:
         u = (column.values(Z) - self.shift) / self.factor
         shown = ~np.isnan(u)
         u = np.where(shown, u, 0.0)
-        there = column.reported(Z)
-        told = inverse @ np.array(
-            [
-                np.array([shown[m].sum(), u[m].sum(), (u[m] ** 2).sum()]) * (m.sum() / max(1, there[m].sum()))
-                for m in mine
-            ]
-        )
+        there, sums = column.reported(Z), []
+        for m in mine:
+            scale = m.sum() / max(1, there[m].sum())
+            sums.append(np.array([shown[m].sum(), u[m].sum(), (u[m] ** 2).sum()]) * scale)
+        told = inverse @ np.array(sums)
         middle, empty = column.low + 0.5 * column.width, np.zeros(len(rows))
         if one.missing_keep is not None:
             empty = first[:, column.stop - 1] + 0.5 * rows
@@ -296,12 +289,11 @@ class NoiseAwareDiscriminant(GivesProbabilities, ReadsNoise):
             for c, n in zip(found.covariances, found.removed, strict=True)
         ]
         trust = np.where(rows >= 2.0, rows, 0.0)
-        self.covariance_ = np.array(
-            [
-                (t * one + more * linear) / (t + more) if t + more > 0 else linear
-                for t, one in zip(trust, own, strict=True)
-            ]
+        blended = (
+            (t * one + more * linear) / (t + more) if t + more > 0 else linear
+            for t, one in zip(trust, own, strict=True)
         )
+        self.covariance_ = np.array(list(blended))
 
     def _kappa(self, rows: float) -> float:
         return float(min(1.0, self.floor * np.sqrt(self.n_features_in_ / max(rows, 1.0))))

@@ -95,12 +95,16 @@ def fit_mixture(
     one = _run(seen, _first(seen, np.ones((n, 1)), model))
     if clusters == 1:
         return one
-    guesses = expected_values(seen, one)
-    begins = [
-        _first(seen, _grouped(guesses, clusters, seed + number, weigh=number % 2 == 1), model)
-        for number in range(starts)
-    ]
-    runs = [_run(seen, begin, TRIED_STEPS) for begin in begins]
+    from sklearn.cluster import KMeans
+
+    guesses, runs = expected_values(seen, one), []
+    for number in range(seed, seed + starts):
+        # Every other start weighs columns at random, so that starts differ where one column would decide them all.
+        weigh = (number - seed) % 2 == 1
+        weights = np.random.default_rng(number).exponential(size=guesses.shape[1]) if weigh else 1.0
+        with threadpool_limits(1):  # for tables this small, threads that wait for each other cost more than they give
+            labels = KMeans(clusters, n_init=1, random_state=number).fit_predict(guesses * weights)
+        runs.append(_run(seen, _first(seen, np.eye(clusters)[labels], model), TRIED_STEPS))
     found = _run(seen, max(runs, key=lambda run: run.score))
     order: Codes = np.argsort(-found.weights, kind="stable")
     laws = tuple(Laws(one.mean[order], one.variance[order], one.shares[order]) for one in found.laws)
@@ -117,16 +121,6 @@ def expected_values(seen: Sequence[Seen], one: Mixture) -> Matrix:
         values = np.vstack([posterior @ column.nodes, prior @ column.nodes])  # the last line: not reported
         found.append(values[column.codes])
     return np.hstack(found)
-
-
-def _grouped(rows: Matrix, clusters: int, seed: int, *, weigh: bool) -> Matrix:
-    """By k-means; with columns weighed at random, so that starts differ where one column would decide them all."""
-    from sklearn.cluster import KMeans
-
-    weights = np.random.default_rng(seed).exponential(size=rows.shape[1]) if weigh else np.ones(rows.shape[1])
-    with threadpool_limits(1):  # for tables this small, threads that wait for each other cost more than they give
-        labels = KMeans(clusters, n_init=1, random_state=seed).fit_predict(rows * weights)
-    return np.asarray(np.eye(clusters)[labels])
 
 
 def _first(seen: Sequence[Seen], belongs: Matrix, model: str) -> Mixture:
