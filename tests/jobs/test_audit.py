@@ -15,8 +15,7 @@ from sfumato.attacks.linear_estimate import NaiveEstimate
 from sfumato.auditing.attacking import beyond_chance
 from sfumato.auditing.audit import audit
 from sfumato.auditing.document import audit_validator
-from sfumato.auditing.report import write_report
-from sfumato.auditing.report.page import render_report
+from sfumato.auditing.report.page import render_report, write_report
 from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import open_table

@@ -9,7 +9,7 @@ from scipy.stats import wasserstein_distance
 
 import sfumato as sf
 from sfumato.auditing.copies import _ratio, _without_self, row_keys
-from sfumato.auditing.report import render_report
+from sfumato.auditing.report.page import render_report
 from sfumato.core.errors import PrivacyLeakWarning, UsageError
 
 QUICK = {"attacks": ["naive-estimate"], "repeats": 0}

@@ -8,8 +8,8 @@ import stat
 
 import pytest
 
-from sfumato.auditing.report import render_report, write_report
 from sfumato.auditing.report.bottom_line import bottom_line
+from sfumato.auditing.report.page import render_report, write_report
 
 SECTIONS = ["bottom-line", "strongest", "use", "guarantee", "experts"]
 EXPERTS = [

@@ -12,7 +12,7 @@ import pytest
 from seen import BROKEN, DESKTOP, UNFOLD, faults, looked_at
 
 import sfumato as sf
-from sfumato.auditing.report import write_report
+from sfumato.auditing.report.page import write_report
 from sfumato.core.errors import PrivacyLeakWarning
 from sfumato.table import write_table
 

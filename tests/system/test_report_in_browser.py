@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.auditing.audit import audit
-from sfumato.auditing.report import render_report
+from sfumato.auditing.report.page import render_report
 from sfumato.core.errors import PrivacyLeakWarning
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import write_table

@@ -25,7 +25,7 @@ from sfumato.advising.wish import Candidate, Wish, candidates, in_words, why_not
 from sfumato.auditing.asked import CanaryAsked, chosen_attacks
 from sfumato.auditing.canary import plant
 from sfumato.auditing.extra import Points
-from sfumato.auditing.report.comparison import write_comparison
+from sfumato.auditing.report.comparison import render_comparison
 from sfumato.core.array_types import Floats, Matrix
 from sfumato.core.asked import asks
 from sfumato.core.errors import OutputError, PrivacyLeakWarning, SchemaError, UsageError
@@ -128,7 +128,7 @@ def compare(table: Any, out: Path | str, options: CompareAsked) -> Comparison:
     }
     write_whole(folder / "compare.json", json.dumps(data, indent=1), private=True)
     write_table(tidy(results), folder / "compare.parquet", private=True)
-    write_comparison(data, folder / "compare.html")
+    write_whole(folder / "compare.html", render_comparison(data), private=True)
     return Comparison(data, folder, kind_of(table))
 
 

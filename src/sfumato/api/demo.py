@@ -16,7 +16,7 @@ from sfumato.advising.ground import split
 from sfumato.advising.wish import Wish
 from sfumato.api.asked import DemoAsked
 from sfumato.auditing.audit import Audit, audit
-from sfumato.auditing.report import write_report
+from sfumato.auditing.report.page import write_report
 from sfumato.core.errors import PrivacyLeakWarning, TableError
 from sfumato.core.files import new_folder
 from sfumato.core.progress import Progress, silent

@@ -27,8 +27,8 @@ from sfumato.auditing.copies import copies, uniqueness
 from sfumato.auditing.document import check, document, write_audit
 from sfumato.auditing.fidelity import clusters_lost, correlations, distributions, fidelity
 from sfumato.auditing.open_case import is_folder, open_case
-from sfumato.auditing.report import write_report
 from sfumato.auditing.report.bottom_line import bottom_line_html
+from sfumato.auditing.report.page import write_report
 from sfumato.auditing.utility import measures, utility
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.core.asked import asks

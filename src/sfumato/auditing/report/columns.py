@@ -30,9 +30,6 @@ from sfumato.core.svg import tag, trimmed
 from sfumato.core.wording import NO_BETTER, WORSE
 from sfumato.table.column import iso_date
 
-# How columns hang together, before and after: heat maps, and the pairs that changed most in words.
-
-
 LEVELS = 10
 """Shades on either side of zero."""
 NUMBERED = 14
@@ -47,8 +44,8 @@ def correlations_section(audit: Mapping[str, Any]) -> Section:
     """Heat maps, or why there are none."""
     told = audit.get("correlations") or {}
     found = correlation_maps(told, private=is_private(audit))
-    missing = not found.maps and found.distance is None
-    why = str(told.get("not_applicable") or ("the audit holds no correlations" if missing else ""))
+    missing = "" if found.maps or found.distance is not None else "the audit holds no correlations"
+    why = str(told.get("not_applicable") or missing)
     return drawn("correlations", "Correlations", why, maps=found, distance=figure(found.distance))
 
 
@@ -153,33 +150,30 @@ def columns_section(audit: Mapping[str, Any]) -> Section:
 
 
 def pictures(distributions: Sequence[Mapping[str, Any]], *, private: bool) -> list[Shown]:
-    """At most 24 columns by distance; columns without one come last."""
+    """At most 24 columns by distance, a histogram with its two ends or bars of categories; columns without a distance
+    come last. `private` False leaves the original out, whatever the audit holds."""
     order = sorted(distributions, key=lambda entry: -(-1.0 if entry.get("distance") is None else entry["distance"]))
-    return [picture(entry, private=private) for entry in order[:MOST_COLUMNS]]
-
-
-def picture(entry: Mapping[str, Any], *, private: bool) -> Shown:
-    """One column: a histogram with its two ends, or bars of categories; `private` False leaves the original out,
-    whatever the audit holds."""
-    before = shares(entry.get("original")) if private else None
-    after = shares(entry.get("release"))
-    shown = Shown(
-        name=entry["name"],
-        kind=entry.get("kind", ""),
-        distance=figure(entry.get("distance")),
-        missing=_missing(entry, private),
-        not_applicable=entry.get("not_applicable", ""),
-        **{"histogram": None, "ends": None, "categories": [], "left_out": 0},
-    )
-    if before is None and after is None:
-        return shown
-    if entry.get("categories") is not None:
-        shown.categories, shown.left_out = categories(entry["categories"], before, after)
-        return shown
-    if edges := entry.get("edges"):
-        shown.ends = _end(entry, edges[0]), _end(entry, edges[-1])
-    shown.histogram = histogram(entry["name"], before, after)
-    return shown
+    found = []
+    for entry in order[:MOST_COLUMNS]:
+        before, after = shares(entry.get("original")) if private else None, shares(entry.get("release"))
+        shown = Shown(
+            name=entry["name"],
+            kind=entry.get("kind", ""),
+            distance=figure(entry.get("distance")),
+            missing=_missing(entry, private),
+            not_applicable=entry.get("not_applicable", ""),
+            **{"histogram": None, "ends": None, "categories": [], "left_out": 0},
+        )
+        found.append(shown)
+        if before is None and after is None:
+            continue
+        if entry.get("categories") is not None:
+            shown.categories, shown.left_out = categories(entry["categories"], before, after)
+            continue
+        if edges := entry.get("edges"):
+            shown.ends = _end(entry, edges[0]), _end(entry, edges[-1])
+        shown.histogram = histogram(entry["name"], before, after)
+    return found
 
 
 def _end(entry: Mapping[str, Any], edge: float) -> str:
@@ -257,9 +251,6 @@ def _missing(entry: Mapping[str, Any], private: bool) -> str:
     if private and missing.get("original") is not None:
         return f"missing: {percent(missing['original'])} → {percent(missing['release'])}"
     return f"missing in the release: {percent(missing['release'])}"
-
-
-# What the release is good for: accuracy of classifiers trained on original and on released rows.
 
 
 VERDICTS = {NO_BETTER: "no better than the commonest class", WORSE: "worse than the commonest class"}

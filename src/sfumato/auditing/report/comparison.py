@@ -11,7 +11,6 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
@@ -22,14 +21,8 @@ from sfumato.auditing.attacking import story_of
 from sfumato.auditing.extra import RISKS
 from sfumato.auditing.report.markup import report_template, report_text
 from sfumato.auditing.report.page import CLOSED
-from sfumato.core.files import write_whole
 from sfumato.core.svg import EMPTY, tag
 from sfumato.core.wording import MEASURED, PROVED, QUESTIONS
-
-# Use against extra: how often a learner is right, and how many more of 100 an attacker gets right by the release.
-#
-# Settings against which a whole risk was not tried stand beside the axes, never at 0. The page's script can move marks.
-
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 760.0, 430.0, 60.0, 56.0, 40.0
 RIGHT, BESIDE = 630.0, 656.0
@@ -52,11 +45,19 @@ def in_order(settings: Sequence[Shown]) -> list[int]:
 
 
 def frontier(settings: Sequence[Shown], limit: float | None) -> Markup:
-    """Circles are proved, squares are not. Those worth a look have the number of their line in the table."""
+    """Use against extra: how often a learner is right, and how many more of 100 an attacker gets right by the release.
+
+    Circles are proved, squares are not. Those worth a look have the number of their line in the table. Settings against
+    which a whole risk was not tried stand beside the axes, never at 0. The page's script can move marks.
+    """
     shown = [i for i in in_order(settings) if settings[i]["accuracy"] is not None]
     if not shown:
         return EMPTY
-    most, step = _across(settings, limit)
+    # The axis ends where nothing that is ticked on the page can lie beyond it.
+    columns = [value for one in settings for own in one["extra_columns"].values() for value in own.values()]
+    farthest = max([limit or 0.0, *(one["extra"] or 0.0 for one in settings), *columns])
+    step = next(one for one in (1, 2, 5, 10, 20) if farthest <= 5 * one)
+    most = float(step * max(1, math.ceil(farthest / step)))
     ends: list[float] = [
         value for one in settings for value in (*one["learners"].values(), one["majority"], one["ceiling"])
     ]
@@ -81,16 +82,8 @@ def frontier(settings: Sequence[Shown], limit: float | None) -> Markup:
         across = BESIDE + APART * (aside.index(i) % ACROSS) if i in aside else x(settings[i]["extra"])
         drawn.append(_point(i, settings[i], across, y(100 * settings[i]["accuracy"]), numbers.get(i)))
     told = "How often learners are right against what attackers get extra; the table below has the same figures."
-    scale = {
-        "left": LEFT,
-        "right": RIGHT,
-        "top": TOP,
-        "bottom": HEIGHT - BOTTOM,
-        "most": most,
-        "low": low,
-        "high": high,
-    }
-    scale |= {"beside": BESIDE, "apart": APART, "across": ACROSS}
+    scale = {"left": LEFT, "right": RIGHT, "top": TOP, "bottom": HEIGHT - BOTTOM, "most": most, "low": low}
+    scale |= {"high": high, "beside": BESIDE, "apart": APART, "across": ACROSS}
     data = {f"data_{name}": f"{value:g}" for name, value in scale.items()}
     return tag(
         "svg", *drawn, viewBox=f"0 0 {WIDTH:g} {HEIGHT:g}", class_="frontier", role="img", aria_label=told, **data
@@ -99,14 +92,6 @@ def frontier(settings: Sequence[Shown], limit: float | None) -> Markup:
 
 def _aside(one: Shown) -> bool:
     return bool(one["untried"]) or one["extra"] is None
-
-
-def _across(settings: Sequence[Shown], limit: float | None) -> tuple[float, int]:
-    """Where the axis ends, so that nothing ticked on the page can lie beyond it, and how far its marks are apart."""
-    columns = [value for one in settings for own in one["extra_columns"].values() for value in own.values()]
-    found = max([limit or 0.0, *(one["extra"] or 0.0 for one in settings), *columns])
-    step = next(one for one in (1, 2, 5, 10, 20) if found <= 5 * one)
-    return float(step * max(1, math.ceil(found / step))), step
 
 
 def _axes(
@@ -139,13 +124,9 @@ def _point(place: int, one: Shown, x: float, y: float, number: int | None) -> Ma
         tag("circle", r=11, class_="mark") if proved else tag("rect", x=-10, y=-10, width=20, height=20, class_="mark")
     )
     look = " ".join(["point", *(["proved"] if proved else ()), *(["worth"] if number else ())])
-    title, text = tag("title", told(one)), tag("text", number or "", y=5, text_anchor="middle", class_="place")
+    told = f"{one['mechanism']}, {one['setting']}: {100 * one['accuracy']:.0f} of 100 right, {gained(one)}"
+    title, text = tag("title", told), tag("text", number or "", y=5, text_anchor="middle", class_="place")
     return tag("g", title, mark, text, class_=look, data_i=place, transform=f"translate({x:.1f} {y:.1f})")
-
-
-def told(one: Shown) -> str:
-    """One setting in a line, for whoever points at it."""
-    return f"{one['mechanism']}, {one['setting']}: {100 * one['accuracy']:.0f} of 100 right, {gained(one)}"
 
 
 def gained(one: Shown) -> str:
@@ -171,16 +152,12 @@ def within(one: Shown, limit: float | None) -> bool:
     return limit is not None and not _aside(one) and one["extra_high"] <= limit
 
 
-def write_comparison(data: Shown, path: Path) -> None:
-    """Write the page whole, for the owner alone."""
-    write_whole(path, render_comparison(data), private=True)
-
-
 def render_comparison(data: Shown) -> str:
     """The page as text."""
     measured = [one for one in data["settings"] if one["refused"] is None]
     measured.sort(key=lambda one: (one["mechanism"], one["openness"]))
-    believed = _by_risk(measured)
+    names = sorted({name for one in measured for name in one["extras"]})
+    believed = {risk: [name for name in names if _risk(name) == risk] for risk in RISKS}
     attacks = [name for group in believed.values() for name in group]
     script = report_text("comparison.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -204,12 +181,6 @@ def render_comparison(data: Shown) -> str:
         proved=PROVED,
         not_proved=MEASURED,
     )
-
-
-def _by_risk(measured: Sequence[Shown]) -> dict[str, list[str]]:
-    """The attackers of each risk, by name."""
-    names = sorted({name for one in measured for name in one["extras"]})
-    return {risk: [name for name in names if _risk(name) == risk] for risk in RISKS}
 
 
 def _risk(attack: str) -> str:

@@ -200,18 +200,6 @@ def _near_lines(near: Mapping[str, Any]) -> list[Shown]:
     return lines
 
 
-def _population_lines(found: Mapping[str, Any], release: Mapping[str, Any], original: Mapping[str, Any]) -> list[Shown]:
-    lines = []
-    for name, title in (("pitman", "Pitman's formula"), ("log_linear", "log-linear model")):
-        if told := release.get(name):
-            words = f"share of those alone who are alone among {found['population']:,} people, estimated by {title}"
-            if name == "log_linear":
-                words += f" ({told['model']}); linking one of them hits with {figure(told['hits'])}"
-            was = (original.get(name) or {}).get("uniques")
-            lines.append(_line("Alone in the population", words, told["uniques"], was))
-    return lines
-
-
 def crowds_section(audit: Mapping[str, Any]) -> Section:
     """k-anonymity and the like: lines, and one row for each sensitive column."""
     found = audit.get("uniqueness") or {}
@@ -227,7 +215,13 @@ def crowds_section(audit: Mapping[str, Any]) -> Section:
             lines.append(_line(f"Crowd below {size}", "share of rows", release["below"][size], was))
         words = "people of the original who are alone there and, with the same cells, in the release"
         lines.append(_line("Still alone", words, found.get("still_unique"), None))
-    lines += _population_lines(found, release, original)
+    for name, title in (("pitman", "Pitman's formula"), ("log_linear", "log-linear model")):
+        if told := release.get(name):
+            words = f"share of those alone who are alone among {found['population']:,} people, estimated by {title}"
+            if name == "log_linear":
+                words += f" ({told['model']}); linking one of them hits with {figure(told['hits'])}"
+            was = (original.get(name) or {}).get("uniques")
+            lines.append(_line("Alone in the population", words, told["uniques"], was))
     return drawn(
         "uniqueness",
         "Who stands out",

@@ -17,9 +17,6 @@ from markupsafe import Markup, escape
 from sfumato.auditing.extra import shown_points
 from sfumato.core.svg import EMPTY, tag, trimmed
 
-# Plain words for what the audit names in one word, and figures as a data steward reads them.
-
-
 DASH = "–"
 
 KNOWLEDGE = {
@@ -206,18 +203,18 @@ def factor(value: float | None) -> str:
 
 def setting_rows(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The audit's settings in the order above, those unknown to us last under their own name."""
-    order = [*[key for key in SETTINGS if key in settings], *[key for key in settings if key not in SETTINGS]]
-    return [(in_words(SETTINGS, key), setting(key, settings[key])) for key in order]
-
-
-def setting(key: str, value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if key == "alignment":
-        return ALIGNMENT.get(str(value), str(value))
-    if key != "seed" and isinstance(value, int):
-        return f"{value:,}"
-    return DASH if value is None else str(value)
+    rows = []
+    for key in [*[key for key in SETTINGS if key in settings], *[key for key in settings if key not in SETTINGS]]:
+        value = settings[key]
+        words = DASH if value is None else str(value)
+        if isinstance(value, bool):
+            words = "yes" if value else "no"
+        elif key == "alignment":
+            words = ALIGNMENT.get(words, words)
+        elif key != "seed" and isinstance(value, int):
+            words = f"{value:,}"
+        rows.append((in_words(SETTINGS, key), words))
+    return rows
 
 
 LONGEST = 64
@@ -293,9 +290,6 @@ def at(value: float, *children: object) -> Markup:
     return tag("svg", *children, x=share(value), y="50%", overflow="visible")
 
 
-# Bars of an attacker: right of 100 with its interval, without the release, and about people not in the table.
-
-
 MIDDLE, HEIGHT = 13, 26
 
 
@@ -348,9 +342,6 @@ def legend(attacks: Iterable[Mapping[str, Any]]) -> Markup:
     if any(entry.get("control") is not None for entry in attacks):
         told.append((OTHERS, "about people not in the table"))
     return tag("p", *(tag("span", sign(mark), f" {words}") for mark, words in told), class_="legend")
-
-
-# Does an attacker learn from the release? What is right is read against the same without it, and about others.
 
 
 GAINS, POPULATION, UNCLEAR, NO_GAIN = "gains", "population", "unclear", "no-gain"

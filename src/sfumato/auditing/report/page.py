@@ -14,6 +14,7 @@ from typing import Any
 from markupsafe import Markup
 
 from sfumato.auditing.document import stated
+from sfumato.auditing.extra import shown_points
 from sfumato.auditing.report.bottom_line import (
     bottom_line_html,
     for_others,
@@ -47,7 +48,7 @@ from sfumato.auditing.report.markup import (
     report_text,
     setting_rows,
 )
-from sfumato.auditing.report.strongest import attackers_section, counts_values, extra, strongest_section
+from sfumato.auditing.report.strongest import NOT_OF_VALUES, attackers_section, strongest_section
 from sfumato.core.errors import CardError, UsageError
 from sfumato.core.files import check_free, file_digest, write_whole
 from sfumato.core.svg import tag
@@ -58,9 +59,6 @@ from sfumato.guarantee.words import owners_word
 from sfumato.release.release import FILES, release_file
 from sfumato.release.signature import COUNTS, signer_of
 from sfumato.release.write_release import MODEL
-
-# Which columns and which records the release gives away: for the owner's eyes, records by their row numbers.
-
 
 MOST_EXPOSED = 12
 
@@ -85,36 +83,36 @@ def riskiest_section(audit: Mapping[str, Any]) -> Section:
 
 def exposure(attacks: Sequence[Mapping[str, Any]], people: int) -> Shown:
     """The columns with most extra, each with the attacker who tells most about it, how many more there are, and those
-    about which no attacker learns anything; `people` is how many were attacked, for the verdict."""
-    compared = [(str(one["name"]), column) for one in attacks if counts_values(one) for column in one["columns"]]
-    best: dict[str, tuple[str, Mapping[str, Any]]] = {}
-    for attack, column in compared:
-        name = str(column["name"])
-        if name not in best or extra(column) > extra(best[name][1]):
-            best[name] = attack, column
-    ranked = sorted(best.items(), key=lambda item: (-extra(item[1][1]), item[0]))
-    gained = [told for _, told in ranked if extra(told[1]) > 0]
-    return Shown(
-        columns=[_exposed(*told, people, len(compared)) for told in gained[:MOST_EXPOSED]],
-        left_out=max(0, len(gained) - MOST_EXPOSED),
-        spared=sorted(name for name, (_, column) in ranked if extra(column) <= 0),
-    )
+    about which no attacker learns anything; `people` is how many were attacked, for the verdict.
 
-
-def _exposed(attack: str, column: Mapping[str, Any], people: int, comparisons: int) -> Shown:
-    state = column_verdict(column, people, comparisons)
-    return Shown(
-        name=str(column["name"]),
-        attack=attack,
-        verdict=state,
-        sign=SIGNS[state],
-        in_short=attack if state == GAINS else f"{attack}, {IN_SHORT[state]}",
-        chart=bar(column, state),
-        value=of_100(column["score"]),
-    )
-
-
-# The papers' own measures, each with the sentence that says what it is worth.
+    Of attacks whose success counts values guessed right, so that columns of different ones can be compared.
+    """
+    of_values = [one for one in attacks if not NOT_OF_VALUES & set(one.get("details") or ())]
+    compared = [
+        (shown_points(column).extra, str(one["name"]), column) for one in of_values for column in one["columns"]
+    ]
+    best: dict[str, tuple[float, str, Mapping[str, Any]]] = {}
+    for one in compared:
+        name = str(one[2]["name"])
+        best[name] = one if name not in best or one[0] > best[name][0] else best[name]
+    ranked = sorted(best.items(), key=lambda item: (-item[1][0], item[0]))
+    gained = [one for _, one in ranked if one[0] > 0]
+    shown = []
+    for _, attack, column in gained[:MOST_EXPOSED]:
+        state = column_verdict(column, people, len(compared))
+        shown.append(
+            Shown(
+                name=str(column["name"]),
+                attack=attack,
+                verdict=state,
+                sign=SIGNS[state],
+                in_short=attack if state == GAINS else f"{attack}, {IN_SHORT[state]}",
+                chart=bar(column, state),
+                value=of_100(column["score"]),
+            )
+        )
+    spared = sorted(name for name, one in ranked if one[0] <= 0)
+    return Shown(columns=shown, left_out=max(0, len(gained) - MOST_EXPOSED), spared=spared)
 
 
 AVERAGE = (
@@ -160,7 +158,12 @@ def shown_measures(found: Mapping[str, Any] | None) -> Shown:
     average, unified, channels = found.get("average_privacy"), found.get("unified"), found.get("channels") or ()
     figures = []
     if average:
-        figures.append((*AVERAGE, figure(average["width"]), _beside(average)))
+        beside = [f"{average['attack']} leaves least"]
+        if average.get("filtered") is not None and average["attack"] != "principal-filter":
+            beside.append(f"{figure(average['filtered'])} after filtering as in the paper")
+        if average.get("width_of_mean") is not None:
+            beside.append(f"{figure(average['width_of_mean'])} by the mean alone")
+        figures.append((*AVERAGE, figure(average["width"]), "; ".join(beside)))
     losses = [one["privacy_loss"] for one in channels if one.get("privacy_loss") is not None]
     if losses:
         below = f"{figure(min(losses))} to {figure(max(losses))}" if len(losses) > 1 else ""
@@ -175,15 +178,6 @@ def shown_measures(found: Mapping[str, Any] | None) -> Shown:
     for one in (*(average or {}).get("columns", ()), *channels):
         columns.setdefault(one["name"], {}).update(one)
     return Shown(figures=figures, columns=columns)
-
-
-def _beside(average: Mapping[str, Any]) -> str:
-    parts = [f"{average['attack']} leaves least"]
-    if average.get("filtered") is not None and average["attack"] != "principal-filter":
-        parts.append(f"{figure(average['filtered'])} after filtering as in the paper")
-    if average.get("width_of_mean") is not None:
-        parts.append(f"{figure(average['width_of_mean'])} by the mean alone")
-    return "; ".join(parts)
 
 
 CLOSED = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -229,7 +223,9 @@ def settings_section(audit: Mapping[str, Any]) -> Section:
     """How the release was made and how it was audited."""
     release, made = audit.get("release") or {}, []
     if mechanism := release.get("mechanism") or {}:
-        used, published = _parameters(mechanism), mechanism.get("as_published")
+        given = {name: value for name, value in (mechanism.get("parameters") or {}).items() if value is not None}
+        told = (f"{name} = {f'{x:.6g}' if isinstance(x, float) else x}" for name, x in given.items())
+        used, published = own_words(", ".join(told)), mechanism.get("as_published")
         parts = [str(mechanism["name"]), f"({used})" if used else "", "as published" if published else ""]
         made.append(("Method", " ".join(filter(None, parts))))
     named = {"columns": "Columns of the release", "post_processing": "Post-processing", "space": "Fits together with"}
@@ -239,12 +235,6 @@ def settings_section(audit: Mapping[str, Any]) -> Section:
     versions = [(str(name), str(value)) for name, value in (audit.get("versions") or {}).items()]
     rows = [*made, *setting_rows(audit.get("settings") or {}), *versions]
     return drawn("settings", "Settings and notes", notes=list(audit.get("notes") or ()), rows=rows)
-
-
-def _parameters(mechanism: Mapping[str, Any]) -> str:
-    used = {name: value for name, value in (mechanism.get("parameters") or {}).items() if value is not None}
-    told = (f"{name} = {f'{x:.6g}' if isinstance(x, float) else x}" for name, x in used.items())
-    return own_words(", ".join(told))
 
 
 EVIDENCE = (strongest_section, use_section, guarantee_section)
@@ -284,7 +274,18 @@ def write_certificate(folder: Path, out: Path | None = None, *, with_audit: bool
         raise CardError(
             f"{folder} is an experiment, not for release: it is not certified. Release it without --experiment."
         )
-    audit = _audit(folder) if with_audit else None
+    audit, path = None, folder / "audit.json"
+    if with_audit and not path.is_file():
+        raise UsageError(
+            f"There is no audit in {folder}. Leave --with-audit out, or make one: "
+            f"{to_type('audit', folder, original='TABLE')}"
+        )
+    if with_audit:
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            audit = {**found, "attacks": list(found["attacks"])}
+        except (ValueError, TypeError, KeyError):
+            raise CardError(f"The audit {path} cannot be read: it is damaged. Audit the release again.") from None
     write_whole(target, render_certificate(folder, audit), private=audit is not None and is_private(audit))
     return target
 
@@ -330,17 +331,3 @@ def verified_page(found: object, signed_by: str | None) -> str:
         found=found,
         signer=None if signed_by is None else signer_html(signed_by),
     )
-
-
-def _audit(folder: Path) -> dict[str, Any]:
-    path = folder / "audit.json"
-    if not path.is_file():
-        raise UsageError(
-            f"There is no audit in {folder}. Leave --with-audit out, or make one: "
-            f"{to_type('audit', folder, original='TABLE')}"
-        )
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return {**found, "attacks": list(found["attacks"])}
-    except (ValueError, TypeError, KeyError):
-        raise CardError(f"The audit {path} cannot be read: it is damaged. Audit the release again.") from None

@@ -82,21 +82,14 @@ def other_lines(attacks: Attacks) -> Iterator[str]:
     points = [(entry, points_of(entry)) for entry in attacks]
     if nothing := [str(entry["name"]) for entry, found in points if found is not None and not found.learns]:
         yield f"learn nothing: {', '.join(nothing)}"
-    if not_open := [entry for entry in attacks if entry.get("not_applicable")]:
-        yield _not_open_line(not_open)
+    if not_open := {
+        str(entry["name"]): str(entry["not_applicable"]) for entry in attacks if entry.get("not_applicable")
+    }:
+        reason, count = Counter(not_open.values()).most_common(1)[0]
+        how = "" if count == len(not_open) else "mostly: " if count > 1 else "for one: "
+        yield f"not applicable: {', '.join(not_open)} ({how}{reason})"
     if failed := [f"{entry['name']} ({entry['failed']})" for entry in attacks if entry.get("failed")]:
         yield f"failed, which says nothing about privacy: {', '.join(failed)}"
-
-
-def _not_open_line(attacks: Attacks) -> str:
-    """To whom the release is not open, and the commonest reason."""
-    reason, count = Counter(str(entry["not_applicable"]) for entry in attacks).most_common(1)[0]
-    names = ", ".join(str(entry["name"]) for entry in attacks)
-    how = "" if count == len(attacks) else "mostly: " if count > 1 else "for one: "
-    return f"not applicable: {names} ({how}{reason})"
-
-
-# What every attacker gets, worst first: right of 100, what that is read against, and further figures in words.
 
 
 RIGHT = {
@@ -157,7 +150,7 @@ def _told(entry: Mapping[str, Any], state: str, tolerance: float | None) -> Show
         upper_bound=bound,
         chosen=f"{chosen[:1].upper()}{chosen[1:]}." if (chosen := str(entry.get("chosen") or "")) else "",
         details=detail_rows(details),
-        columns=sorted(entry.get("columns") or (), key=lambda column: -extra(column)),
+        columns=sorted(entry.get("columns") or (), key=lambda column: -shown_points(column).extra),
     )
 
 
@@ -174,11 +167,6 @@ def measure(details: Mapping[str, Any], tolerance: float | None) -> str:
         return "Right: private values that were guessed."
     near = f"numbers: to within {100 * tolerance:g}% of the column's range, or rounded to the right one"
     return f"Right: private values that were guessed ({near})."
-
-
-def counts_values(entry: Mapping[str, Any]) -> bool:
-    """Whether success counts values guessed right, so that columns of different attacks can be compared."""
-    return not NOT_OF_VALUES & set(entry.get("details") or ())
 
 
 def _scores(entry: Mapping[str, Any], worst_without: float | None) -> list[tuple[str, str, str]]:
@@ -205,8 +193,3 @@ def share_of_what_was_left(entry: Mapping[str, Any]) -> float:
     about people not in the table, whichever is more; 0 where right is below it."""
     reference = max(float(entry.get("control") or 0.0), float(entry.get("baseline") or 0.0))
     return max(0.0, (float(entry["score"]) - reference) / (1 - reference)) if reference < 1 else 0.0
-
-
-def extra(column: Mapping[str, Any]) -> float:
-    """How many more of 100 are right about a column than without the release."""
-    return shown_points(column).extra
