@@ -44,9 +44,6 @@ from sfumato.reconstruction.picture import (
 )
 from sfumato.table import open_table
 
-# An item as an SVG: lines along its axis with whiskers of one standard error, or reached beside printed.
-
-
 Name = str | tuple[str, float]
 """Of a figure: a word, or a word and where it stands along the axis."""
 WIDTH, ROW = 860, 20
@@ -64,15 +61,6 @@ class Value:
     reached: float
     standard_error: float | None
     name: Name
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("what", "printed", "reached", "standard_error")}
-
-
-def item_picture(title: str, axis: str, values: Sequence[Value]) -> str:
-    """Lines where most of the values have a place along the axis, else one row a value."""
-    placed = [one for one in values if isinstance(one.name, tuple)]
-    return _lines(title, axis, placed) if 2 * len(placed) > len(values) else _in_rows(title, values)
 
 
 def _scale(values: Sequence[float], start: float, end: float) -> tuple[float, float, float, float]:
@@ -203,12 +191,18 @@ class Reached:
         """As `--json` prints it."""
         about = {name: getattr(self, name) for name in ("set", "source", "rows", "repeats", "seed")}
         told = {"item": self.item.name, "shows": self.item.shows, **about}
-        return {**told, "values": [one.to_dict() for one in self.values]}
+        shown = ("what", "printed", "reached", "standard_error")
+        return {**told, "values": [{name: getattr(one, name) for name in shown} for one in self.values]}
 
     def picture(self) -> str:
-        """An SVG: lines along the item's axis, or reached beside printed."""
+        """An SVG: lines along the item's axis where most of the values have a place there, else one row a value."""
         title = f"{self.item.name}{f', {self.set}' if self.set else ''}: {self.item.shows}"
-        return item_picture(title, self.item.axis, self.values)
+        placed = [one for one in self.values if isinstance(one.name, tuple)]
+        return (
+            _lines(title, self.item.axis, placed)
+            if 2 * len(placed) > len(self.values)
+            else _in_rows(title, self.values)
+        )
 
 
 _DECLARED: dict[str, Item] = {}

@@ -50,7 +50,7 @@ class Shown:
     @property
     def errors(self) -> dict[str, float]:
         """Table 2 by classifier."""
-        return {"ann": self.ann, "knn": self.knn, "nb": self.nb}
+        return {name: getattr(self, name) for name in CALLED}
 
 
 SETS = {
@@ -170,12 +170,10 @@ class TwoNormals:
     """A known truth in the unit cube: two normal lumps."""
 
     def __init__(self, d: int) -> None:
-        self.means = np.array([np.full(d, 0.35), np.full(d, 0.65)])
-        self.scale = 0.1
+        self.means, self.scale = np.array([np.full(d, 0.35), np.full(d, 0.65)]), 0.1
 
     def logpdf(self, Z: Matrix) -> Matrix:
-        squares = ((Z[:, None] - self.means) ** 2).sum(axis=2) / self.scale**2
-        d = Z.shape[1]
+        squares, d = ((Z[:, None] - self.means) ** 2).sum(axis=2) / self.scale**2, Z.shape[1]
         lumps = np.asarray(np.logaddexp(*(-0.5 * squares.T)))
         return np.asarray(lumps - np.log(2) - d * np.log(self.scale) - 0.5 * d * np.log(2 * np.pi))
 
@@ -232,8 +230,8 @@ def lemma_bounds(first: Matrix, second: Matrix, rng: np.random.Generator) -> dic
 def two_sites(held: Split, rng: np.random.Generator) -> tuple[Matrix, Matrix]:
     """The training rows in [-1, 1], dealt to two sites of as many rows each."""
     X = 2 * held.train - 1
-    first, second = (X[members][: len(X) // 2] for members in dealt(held.train_y, 2, rng))
-    n = min(len(first), len(second))
+    first, second = (X[members] for members in dealt(held.train_y, 2, rng))
+    n = min(len(first), len(second), len(X) // 2)
     return first[:n], second[:n]
 
 

@@ -21,8 +21,6 @@ from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import TableError, UsageError
 from sfumato.table import Encoding, Schema, open_table
 
-# Data that the papers generated: Gaussian clusters, Breiman's waveforms, Agrawal & Srikant's people.
-
 
 def gaussian_clusters(
     rng: np.random.Generator,
@@ -80,8 +78,6 @@ ATTRIBUTES: dict[str, tuple[float, float]] = {
 }
 """Columns of the Agrawal-Srikant data with their ranges; `elevel` and `zipcode` are categories."""
 
-Person = dict[str, Matrix]
-
 
 def agrawal_srikant(rng: np.random.Generator, rows: int = 100_000, function: int = 1) -> tuple[Matrix, Codes]:
     """People with nine attributes (`ATTRIBUTES`), and 1 for those of group A, 0 for the others.
@@ -89,7 +85,7 @@ def agrawal_srikant(rng: np.random.Generator, rows: int = 100_000, function: int
     The function is one of F1 to F5 of Agrawal & Srikant (2000). The attributes are drawn alike: house values are
     uniform between .5 and 1.5 times k 100,000, where k = 9 - zipcode.
     """
-    if not 1 <= function <= len(GROUPS):
+    if not 1 <= function <= 5:
         raise ValueError("The 'function' must be 1 to 5.")
     salary = rng.uniform(*ATTRIBUTES["salary"], rows)
     zipcode = rng.integers(9, size=rows).astype(np.float64)
@@ -104,51 +100,30 @@ def agrawal_srikant(rng: np.random.Generator, rows: int = 100_000, function: int
         "hyears": rng.integers(1, 31, size=rows).astype(np.float64),
         "loan": rng.uniform(*ATTRIBUTES["loan"], rows),
     }
-    member = GROUPS[function - 1](person)
-    return np.column_stack([person[name] for name in ATTRIBUTES]), member.astype(np.int64)
+    age, e = person["age"], person["elevel"]
 
+    def by_age(young: Any, middle: Any, old: Any) -> Any:
+        return np.where(age < 40, young, np.where(age < 60, middle, old))
 
-def _by_age(p: Person, young: Any, middle: Any, old: Any) -> Any:
-    return np.where(p["age"] < 40, young, np.where(p["age"] < 60, middle, old))
-
-
-def _between(value: Matrix, low: float, high: float) -> Any:
-    return (low * 1000 <= value) & (value <= high * 1000)
-
-
-def _salary_by_age(p: Person) -> Any:
-    s = p["salary"]
-    return _by_age(p, _between(s, 50, 100), _between(s, 75, 125), _between(s, 25, 75))
-
-
-def _salary_by_age_and_elevel(p: Person) -> Any:
-    """People of other levels belong to no group."""
-    s, e = p["salary"], p["elevel"]
-    low, middle, high = _between(s, 25, 75), _between(s, 50, 100), _between(s, 75, 125)
-    young = np.where(e <= 1, low, (e <= 3) & middle)
+    low, middle, high = (
+        (least * 1000 <= salary) & (salary <= most * 1000) for least, most in ((25, 75), (50, 100), (75, 125))
+    )
+    young = np.where(e <= 1, low, (e <= 3) & middle)  # people of other levels belong to no group
     adult = np.where((e >= 1) & (e <= 3), middle, (e == 4) & high)
-    return _by_age(p, young, adult, np.where(e >= 2, middle, (e == 1) & low))
-
-
-def _income(p: Person) -> Matrix:
-    return p["salary"] + p["commission"]
-
-
-def _equity(p: Person) -> Matrix:
-    return 0.1 * p["hvalue"] * np.maximum(p["hyears"] - 20, 0)
-
-
-GROUPS: tuple[Callable[[Person], Any], ...] = (
-    lambda p: (p["age"] < 40) | (p["age"] >= 60),
-    _salary_by_age,
-    _salary_by_age_and_elevel,
-    lambda p: 0.67 * _income(p) - 0.2 * p["loan"] - 20_000 > 0,
-    lambda p: 0.67 * _income(p) - 0.2 * p["loan"] + 0.2 * _equity(p) - 10_000 > 0,
-)
-"""F1 to F5."""
+    left = 0.67 * (salary + person["commission"]) - 0.2 * person["loan"]
+    equity = 0.1 * person["hvalue"] * np.maximum(person["hyears"] - 20, 0)
+    members = (
+        (age < 40) | (age >= 60),
+        by_age(middle, high, low),
+        by_age(young, adult, np.where(e >= 2, middle, (e == 1) & low)),
+        left - 20_000 > 0,
+        left + 0.2 * equity - 10_000 > 0,
+    )
+    return np.column_stack([person[name] for name in ATTRIBUTES]), members[function - 1].astype(np.int64)
 
 
 SHAPES: dict[str, tuple[int, int, int]] = {
+    # [principal-laplace, Table 2]
     "wine": (13, 178, 3),
     "pendigits": (16, 7494, 10),
     "wdbc": (30, 569, 2),
@@ -156,10 +131,7 @@ SHAPES: dict[str, tuple[int, int, int]] = {
     "ionosphere": (34, 351, 2),
     "iris": (4, 150, 3),
     "waveform": (21, 5000, 3),
-}
-"""Attributes, records and classes [principal-laplace, Table 2]."""
-
-SHAPES |= {
+    # [random-rotation, Table 1], which gives Breast-w 10 attributes: it must have counted the sample's id
     "breast_cancer_wisconsin": (9, 699, 2),
     "credit_a_australian": (14, 690, 2),
     "credit_g_numeric": (24, 1000, 2),
@@ -169,19 +141,13 @@ SHAPES |= {
     "hepatitis": (19, 155, 2),
     "tic_tac_toe": (9, 958, 2),
     "votes": (16, 435, 2),
-}
-"""The same of [random-rotation, Table 1], which gives Breast-w 10 attributes: it must have counted the sample's id."""
-
-SHAPES |= {
+    # [kernel-resampling, Table 1]; the tenth column of Breast-Cancer is the sample's id
     "svmguide1_train": (4, 3089, 2),
     "svmguide1_test": (4, 4000, 2),
     "breast_cancer_libsvm": (10, 683, 2),
+    "pendigits_test": (16, 3498, 10),  # the part of Pendigits that principal-laplace leaves out
 }
-"""The same of [kernel-resampling, Table 1]. The tenth column of Breast-Cancer is the sample's id."""
-
-SHAPES |= {"pendigits_test": (16, 3498, 10)}
-"""The part of Pendigits that principal-laplace leaves out."""
-
+"""Attributes, records and classes of the papers' sets."""
 CODED = {"breast_cancer_wisconsin", "hepatitis", "tic_tac_toe", "votes"}
 """Sets with categories or missing cells: sorted categories become 0, 1, ..., a missing cell the middle of the range."""
 FILES = {"pendigits": "pendigits_train.csv"}
@@ -276,11 +242,18 @@ def coded(table: Any, name: str, label: str = "label", source: str = "your table
         return DataSet(name, X, np.zeros(len(X), dtype=np.int64), source)
     if label not in found.column_names:
         raise TableError(f"{table.where} has no column {label!r} with the class. Name it with --label.")
-    columns = [column for column in found.column_names if column != label]
-    if name in CODED:
-        X = np.column_stack([_coded(found[column].to_pylist()) for column in columns])
-    else:
-        X = np.column_stack([np.asarray(found[column].to_numpy(), dtype=np.float64) for column in columns])
+    columns = []
+    for array in (found[column] for column in found.column_names if column != label):
+        if name not in CODED:
+            columns.append(np.asarray(array.to_numpy(), dtype=np.float64))
+            continue
+        values = array.to_pylist()
+        if any(isinstance(value, str) for value in values):
+            order = {value: float(code) for code, value in enumerate(sorted({value for value in values if value}))}
+            values = [order.get(value) for value in values]
+        x = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+        columns.append(np.where(np.isnan(x), (np.nanmin(x) + np.nanmax(x)) / 2, x))
+    X = np.column_stack(columns)
     return checked(DataSet(name, X, class_codes([str(one) for one in found[label].to_pylist()]), source))
 
 
@@ -311,12 +284,3 @@ def checked(data: DataSet) -> DataSet:
             f"The paper used {SHAPES[data.name]}."
         )
     return data
-
-
-def _coded(values: list[Any]) -> Matrix:
-    """A column with categories or missing cells as numbers."""
-    if any(isinstance(value, str) for value in values):
-        order = {value: float(code) for code, value in enumerate(sorted({value for value in values if value}))}
-        values = [order.get(value) for value in values]
-    found = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-    return np.where(np.isnan(found), (np.nanmin(found) + np.nanmax(found)) / 2, found)

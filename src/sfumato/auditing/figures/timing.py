@@ -38,6 +38,10 @@ def sanitize_times(rows: int, columns: int) -> dict[str, float]:
     bounds = zip(names, X.min(axis=0), X.max(axis=0), strict=True)
     schema = Schema(tuple(Column(name, "numeric", low=float(low), high=float(high)) for name, low, high in bounds))
     encoding = Encoding(schema)
+
+    def read(path: Path) -> Matrix:
+        return np.concatenate([encoding.encode(batch).X for batch in open_table(path).blocks()])
+
     with tempfile.TemporaryDirectory() as folder:
         plain = pa.table(dict(zip(names, X.T, strict=True)))
         paths = {kind: Path(folder) / f"table.{kind}" for kind in ("csv", "parquet")}
@@ -46,7 +50,7 @@ def sanitize_times(rows: int, columns: int) -> dict[str, float]:
         found = {}
         encoded = np.empty(0)
         for kind, path in paths.items():
-            found[f"load_{kind}"], encoded = least(partial(_read, path, encoding))
+            found[f"load_{kind}"], encoded = least(partial(read, path))
         found["pca"], mechanism = least(lambda: as_published(STRONGEST).fit(encoded, encoding=encoding))
         rng = generator(1)
         found["noise"], block = least(lambda: mechanism.perturb(encoded, None, rng))
@@ -88,10 +92,6 @@ def least(work: Callable[[], Any]) -> tuple[float, Any]:
         result = work()
         seconds.append(time.process_time() - started)
     return min(seconds), result
-
-
-def _read(path: Path, encoding: Encoding) -> Matrix:
-    return np.concatenate([encoding.encode(batch).X for batch in open_table(path).blocks()])
 
 
 def _sanitizing(rows: int, columns: int, at: float) -> Found:
