@@ -7,7 +7,7 @@ import numpy as np
 from sfumato.attacks.base import KnownNoise
 from sfumato.attacks.metrics.privacy import row_codes
 from sfumato.auditing.case import Case, People, present, read_holdout, read_people, sampled
-from sfumato.auditing.generalised import Generalised, Sets
+from sfumato.auditing.generalised import Generalised
 from sfumato.auditing.matching import CANDIDATES, identical_rows, match_people, same_order
 from sfumato.channels import Additive, Channel, Exact, OrMissing, RandomizedResponse, Sampled
 from sfumato.core.array_types import Codes, Matrix
@@ -34,15 +34,17 @@ def known_noise(case: Case, population: Matrix) -> KnownNoise:
     elif case.affine is not None:
         given = np.asarray(population @ case.affine[0].T + case.affine[1])
     if case.card is None:
-        return KnownNoise.of(
-            tuple(
-                _generalised(group, case.Z, people, truth, case.sets[number].take(case.positions))
-                if number in case.sets
-                else _estimated(group, case.Z, people, truth)
-                for number, group in enumerate(case.encoding.groups)
-            ),
-            given,
-        )
+        estimates = [_estimated(group, case.Z, people, truth) for group in case.encoding.groups]
+        for number, every in case.sets.items():  # an estimate too of what was done to the cells with a single value
+            group, sets, changed = case.encoding.groups[number], every.take(case.positions), estimates[number]
+            alone, single = sets.index < 0, changed
+            if alone.any():
+                single = _estimated(group, case.Z[alone], people, None if truth is None else truth[alone])
+            points = np.full((len(sets.low), group.width), np.inf)
+            for one in np.unique(sets.index[~alone]):
+                points[one] = case.Z[np.flatnonzero(sets.index == one)[0], group.slice]
+            estimates[number] = Generalised(changed, single, sets, points)
+        return KnownNoise.of(tuple(estimates), given)
     recipe = case.card.made_by()
     if all(channel.is_stated for channel in recipe.channels):
         return KnownNoise.of(recipe.channels, given, recipe.by_class)
@@ -54,17 +56,6 @@ def known_noise(case: Case, population: Matrix) -> KnownNoise:
             channel = Sampled(estimate, channel.reported) if channel.leaves_out else estimate
         found.append(channel)
     return KnownNoise.of(tuple(found), given)
-
-
-def _generalised(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None, sets: Sets) -> Channel:
-    """The sets' own likelihood, and an estimate of what was done to the cells that hold a single value."""
-    alone = sets.index < 0
-    changed = _estimated(group, Z, people, truth)
-    single = _estimated(group, Z[alone], people, None if truth is None else truth[alone]) if alone.any() else changed
-    points = np.full((len(sets.low), group.width), np.inf)
-    for number in np.unique(sets.index[~alone]):
-        points[number] = Z[np.flatnonzero(sets.index == number)[0], group.slice]
-    return Generalised(changed, single, sets, points)
 
 
 def _estimated(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) -> Channel:
@@ -105,37 +96,6 @@ def _estimated(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) ->
 
 
 SAME_ORDER = "No private match file: comparing the rows showed that release and original are in the same order."
-MADE_UP = "The card says that rows were drawn from a noisy model of the table: none of them is anybody's."
-IDENTICAL = "No private match file: release rows were matched to identical original rows."
-MATCHED = (
-    "No private match file, and the rows are in another order: rows were matched to people as an attacker would who "
-    "holds the original ({how}). {sure:.0%} of the matched rows fit one person far better than all others; where "
-    "several fit, one was drawn by likelihood. Attackers of values and links were judged by this match."
-)
-PARTLY = (
-    "{own:,} of the {rows:,} audited rows fit a person of the table better than anyone else; the others are no "
-    "person's, as far as can be told. Attackers of values and links are judged on these {own:,} rows and the people "
-    "behind them."
-)
-EXACTLY = "optimal assignment by likelihood"
-NOT_EXACTLY = (
-    "by likelihood among the {count} nearest people; the table is too large, or has too few people, for the optimal "
-    "assignment"
-)
-UNKNOWN = (
-    "No private match file, and the rows of the release are in another order, and no nearer to these people than rows "
-    "of others are: it is unknown which row is whose."
-)
-
-
-NEVER_DRAWN = (
-    "Rows were drawn at random, and {share:.0%} of the people have none. They count as members in the membership "
-    "test and are in the register; attackers of a person's own row try the others."
-)
-NOT_ALL_USED = (
-    "The release was not made from all rows of the original, and which of them it could have drawn is unknown: "
-    "people from whom no row was drawn are left out, so the membership test errs on the safe side."
-)
 
 
 def choose_people(case: Case, rng: np.random.Generator, people: People | None = None) -> Case:
@@ -197,7 +157,12 @@ def _choose_behind(case: Case, source: Codes, among: Codes, people: People | Non
     theirs = source[case.positions]
     case.behind = np.where(theirs < 0, -1, np.searchsorted(numbers, theirs))
     if case.unowned.any():
-        case.notes.append(PARTLY.format(own=np.count_nonzero(theirs >= 0), rows=len(theirs)))
+        own_rows = f"{np.count_nonzero(theirs >= 0):,}"
+        case.notes.append(
+            f"{own_rows} of the {len(theirs):,} audited rows fit a person of the table better than anyone else; the "
+            f"others are no person's, as far as can be told. Attackers of values and links are judged on these "
+            f"{own_rows} rows and the people behind them."
+        )
 
 
 def _find_source(case: Case, people: Matrix, strangers: Matrix | None) -> Codes:
@@ -211,20 +176,35 @@ def _find_source(case: Case, people: Matrix, strangers: Matrix | None) -> Codes:
         return everything
     case.source = identical_rows(E, case.Z, rng) if E.shape[1] else None
     if case.source is not None:
-        case.notes.append(IDENTICAL)
+        case.notes.append("No private match file: release rows were matched to identical original rows.")
         case.alignment = "identical-rows"
         return everything
     case.alignment = "unknown"
     if case.card is not None and case.card.guarantee.get("central"):
-        case.notes.append(MADE_UP)
+        case.notes.append(
+            "The card says that rows were drawn from a noisy model of the table: none of them is anybody's."
+        )
         return everything
     picked = sampled(len(case.Z), case.options.max_rows, rng)
     found = match_people(E, case.Z[picked], others, rng) if E.shape[1] and not np.isnan(case.Z).any() else None
     if found is None:
-        case.notes.append(UNKNOWN)
+        case.notes.append(
+            "No private match file, and the rows of the release are in another order, and no nearer to these people "
+            "than rows of others are: it is unknown which row is whose."
+        )
         return everything
-    how = EXACTLY if found.exact else NOT_EXACTLY.format(count=CANDIDATES)
-    case.notes.append(MATCHED.format(how=how, sure=found.sure))
+    how = "optimal assignment by likelihood"
+    if not found.exact:
+        how = (
+            f"by likelihood among the {CANDIDATES} nearest people; the table is too large, or has too few people, for "
+            "the optimal assignment"
+        )
+    case.notes.append(
+        "No private match file, and the rows are in another order: rows were matched to people as an attacker would "
+        f"who holds the original ({how}). {found.sure:.0%} of the matched rows fit one person far better than all "
+        "others; where several fit, one was drawn by likelihood. Attackers of values and links were judged by this "
+        "match."
+    )
     case.alignment, case.source = "matched", np.full(len(case.Z), -1, dtype=np.int64)
     case.source[picked] = found.source
     return picked
@@ -247,12 +227,18 @@ def _undrawn(case: Case, source: Codes, rng: np.random.Generator) -> People | No
         return None
     drawn, total = np.unique(source), case.people.total
     if make_mechanism(made_by.name, dict(case.card.mechanism["parameters"])).wanted(total) != case.card.rows:
-        case.notes.append(NOT_ALL_USED)
+        case.notes.append(
+            "The release was not made from all rows of the original, and which of them it could have drawn is unknown: "
+            "people from whom no row was drawn are left out, so the membership test errs on the safe side."
+        )
         return None
     never = np.setdiff1d(np.arange(total), drawn)
     share = min(1.0, case.options.max_rows / max(len(drawn), 1))
     never = never[sampled(len(never), round(len(never) * share), rng)]
-    case.notes.append(NEVER_DRAWN.format(share=(total - len(drawn)) / total))
+    case.notes.append(
+        f"Rows were drawn at random, and {(total - len(drawn)) / total:.0%} of the people have none. They count as "
+        "members in the membership test and are in the register; attackers of a person's own row try the others."
+    )
     return read_people(case.original, case.encoding, never)
 
 

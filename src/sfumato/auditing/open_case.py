@@ -27,23 +27,10 @@ from sfumato.release.sanitize_checks import alone
 from sfumato.table import open_table
 from sfumato.table.statistics import NO_CLASS
 
-LIKE_ORIGINAL_NOTE = (
-    "The release was rounded and clipped to look like the original, and its card states no noise: the adversaries "
-    "are given the actual strength of the change (normal noise, randomized response)."
-)
 OPERATOR_NOTE = (
     "Noise was applied by the owner's own operator, which the card cannot describe; the attackers are given the "
     "actual strength of the change, as if normal noise had been added. Whoever knows the operator may learn more."
 )
-UNSTATED_NOTE = (
-    "What was done to a single cell has no stated law; the attackers are given the actual strength of the change "
-    "(normal noise, randomized response)."
-)
-TARGET_NOTE = (
-    "The number to predict is released as it is ({alone:,} of {rows:,} rows have a value that no other row has). The "
-    "adversaries are not given it: whoever knows a person's value finds the row without any of these attacks."
-)
-WRONG_ORIGINAL = "The table given as original is not the one that this release was made from"
 
 
 def open_case(release: Any, options: AuditAsked, rng: np.random.Generator) -> Case:
@@ -57,7 +44,10 @@ def open_case(release: Any, options: AuditAsked, rng: np.random.Generator) -> Ca
     labels = None if case.people.y is None or case.behind is None else case.people.y[case.behind]
     told = release.card.label == "exact" and case.alignment == "trace"
     if told and labels is not None and case.y is not None and not np.array_equal(labels, case.y):
-        raise TableError(f"{WRONG_ORIGINAL}: the classes differ. Give the same file, with its rows in the same order.")
+        raise TableError(
+            "The table given as original is not the one that this release was made from: the classes differ. Give the "
+            "same file, with its rows in the same order."
+        )
     return set_up(case, rng)
 
 
@@ -75,14 +65,24 @@ def _with_card(release: Release, options: AuditAsked) -> Case:
         )
     notes: list[str] = []
     if card.target is not None:
-        notes.append(TARGET_NOTE.format(alone=alone(release.target), rows=len(release.target)))
+        notes.append(
+            f"The number to predict is released as it is ({alone(release.target):,} of {len(release.target):,} rows "
+            "have a value that no other row has). The adversaries are not given it: whoever knows a person's value "
+            "finds the row without any of these attacks."
+        )
     unstated = [channel for channel in card.made_by().channels if not channel.is_stated]
     if card.post_processing is not None:
-        notes.append(LIKE_ORIGINAL_NOTE)
+        notes.append(
+            "The release was rounded and clipped to look like the original, and its card states no noise: the "
+            "adversaries are given the actual strength of the change (normal noise, randomized response)."
+        )
     elif any(channel.path == FLOAT_NOISE for channel in unstated):
         notes.append(OPERATOR_NOTE)
     elif unstated:
-        notes.append(UNSTATED_NOTE)
+        notes.append(
+            "What was done to a single cell has no stated law; the attackers are given the actual strength of the "
+            "change (normal noise, randomized response)."
+        )
     return Case(
         options=options,
         encoding=release.encoding,
@@ -114,7 +114,13 @@ def line_up(case: Case, rng: np.random.Generator) -> tuple[Lineups, Codes] | tup
         return None, None
     owned = np.flatnonzero(~case.unowned)
     rows = owned[sampled(len(owned), MOST_ROWS, rng)]
-    pools = _pools(case)
+    people, holdout, pools = case.people, case.holdout, {}
+    for code in [0] if people.y is None else np.unique(people.y).tolist():
+        pools[code] = people.X[:0]
+        if holdout is not None and (people.y is None or holdout.y is not None):
+            pools[code] = holdout.X if people.y is None else holdout.X[holdout.y == code]
+        if len(pools[code]) < min(MOST_PEOPLE - 1, 20):
+            pools[code] = people.X if people.y is None else people.X[people.y == code]
     size = min(MOST_PEOPLE, *(len(pool) + 1 for pool in pools.values()))
     if size < 2:
         return None, None
@@ -130,19 +136,6 @@ def line_up(case: Case, rng: np.random.Generator) -> tuple[Lineups, Codes] | tup
         X[number, others] = pool[rng.choice(len(pool), size=size - 1, replace=len(pool) < size - 1)]
         X[number, places[number]] = case.people.X[own]
     return Lineups(rows, X), places.astype(np.int64)
-
-
-def _pools(case: Case) -> dict[int, Matrix]:
-    """Others by class."""
-    people, holdout, found = case.people, case.holdout, {}
-    for code in [0] if people.y is None else np.unique(people.y).tolist():
-        outside = people.X[:0]
-        if holdout is not None and (people.y is None or holdout.y is not None):
-            outside = holdout.X if people.y is None else holdout.X[holdout.y == code]
-        if len(outside) < min(MOST_PEOPLE - 1, 20):
-            outside = people.X if people.y is None else people.X[people.y == code]
-        found[code] = outside
-    return found
 
 
 def simulator_of(case: Case) -> Simulator | None:
@@ -193,15 +186,6 @@ MOST_TARGETS = 1_000
 MOST_CANDIDATES = 500
 """People that are aimed at one by one, and members (and as many others) in the membership test."""
 MOST_SAMPLED = 2_000
-GUIDED = (
-    "The release consists of the bits of a guided survey. Its guidance is public, so posterior-guess, "
-    "posterior-breach and membership compute exact posteriors for the population they are given. The respondents are "
-    "simulated: no one knows both what real people sent and what they answered."
-)
-OWN_SAMPLE = (
-    "No holdout table: attacks that need a sample of similar people were given {count:,} people of the original, "
-    "without their images; these people do not count among their successes."
-)
 
 
 def set_up(case: Case, rng: np.random.Generator) -> Case:
@@ -218,7 +202,11 @@ def set_up(case: Case, rng: np.random.Generator) -> Case:
     covariance = np.atleast_2d(np.cov(population, rowvar=False)) if len(population) > 1 else np.zeros((width, width))
     guided = None if case.card is None else case.card.made_by().map
     if isinstance(guided, Guided):
-        case.notes.append(GUIDED)
+        case.notes.append(
+            "The release consists of the bits of a guided survey. Its guidance is public, so posterior-guess, "
+            "posterior-breach and membership compute exact posteriors for the population they are given. The "
+            "respondents are simulated: no one knows both what real people sent and what they answered."
+        )
     case.known = Knowledge(
         release=case.Z,
         encoding=case.encoding,
@@ -296,7 +284,10 @@ def _pairs(case: Case, seen: Codes, rng: np.random.Generator) -> tuple[RowPairs 
     case.paired = rng.permutation(seen)[: max(1, min(people.shape[1] + 1, len(seen) // 2))]
     if case.holdout is None:
         case.lent = sampled(len(people), min(len(people) // 4, MOST_SAMPLED), rng)
-        case.notes.append(OWN_SAMPLE.format(count=len(case.lent)))
+        case.notes.append(
+            f"No holdout table: attacks that need a sample of similar people were given {len(case.lent):,} people of "
+            "the original, without their images; these people do not count among their successes."
+        )
     return RowPairs(people[case.paired], row_of[case.paired]), row_of[case.targets]
 
 

@@ -32,14 +32,6 @@ LARGE = 1_000_000
 """Rows above which a release is not held in memory."""
 HEAD = 20_000
 """Rows at the start of both tables that are compared to find out whether these are in the same order."""
-SAMPLE = (
-    "The release has {rows:,} rows: a random sample of {count:,} was read, and intervals are those of the sample. "
-    "Crowds were counted over all rows."
-)
-TOO_LARGE = (
-    "No private match file, and the rows are in another order. The table is too large to be matched: it is unknown "
-    "which row is whose. Name an id that both tables carry with --match."
-)
 
 
 @dataclass(frozen=True)
@@ -72,12 +64,6 @@ def read_sample(release: Table, rows: int, most: int, rng: np.random.Generator) 
             parts.append(batch.take(pa.array(here - first)))
         first += batch.num_rows
     return Reading(pa.Table.from_batches(parts), places, np.flatnonzero(np.isin(places, wanted)), rows)
-
-
-# Which release row is whose, where that is said: by an id that both tables carry, or a file of row numbers.
-
-
-LEAST_PAIRED = 2
 
 
 def paired_by_id(original: Table, released: pa.Table, name: str, notes: list[str]) -> Codes:
@@ -128,22 +114,10 @@ def _row_numbers(table: pa.Table, name: str, path: Path | str) -> Codes:
 
 def _paired(source: Codes, how: str, notes: list[str]) -> Codes:
     share = float(np.mean(source >= 0)) if len(source) else 0.0
-    if np.count_nonzero(source >= 0) < LEAST_PAIRED:
+    if np.count_nonzero(source >= 0) < 2:
         raise TableError("Fewer than two rows of the release are paired with a row of the original: nothing to audit.")
     notes.append(f"Whose row is whose was told {how}; that is so for {share:.0%} of the release.")
     return source
-
-
-NOT_DECLARED = (
-    "No cell of that column is empty in the original, so this is no person's value. If the release blanks cells "
-    "on purpose, declare it: `missing: true` for the column in a schema, given with --schema."
-)
-
-
-GENERALISED = (
-    "Some cells of the release name several values ({names}): the adversaries take each for the set of these values. "
-    "What stands for a set is the mean of similar people whose value it allows."
-)
 
 
 def case_from_tables(release: Any, options: AuditAsked, rng: np.random.Generator) -> tuple[Case, People | None]:
@@ -177,12 +151,19 @@ def case_from_tables(release: Any, options: AuditAsked, rng: np.random.Generator
         "No card: the release is taken column by column, and the attackers are given the actual strength of the "
         "change (normal noise, randomized response)."
     )
-    Z = recode(encoding, single, why=NOT_DECLARED)
+    not_declared = (
+        "No cell of that column is empty in the original, so this is no person's value. If the release blanks cells "
+        "on purpose, declare it: `missing: true` for the column in a schema, given with --schema."
+    )
+    Z = recode(encoding, single, why=not_declared)
     if sets:
         similar = original if options.holdout is None else open_table(options.holdout)
         population, _ = read_holdout(similar, encoding, MISSING_INSTEAD)
         fill_in(Z, sets, encoding.groups, population.X)
-        notes.append(GENERALISED.format(names=", ".join(cells)))
+        notes.append(
+            f"Some cells of the release name several values ({', '.join(cells)}): the adversaries take each for the "
+            "set of these values. What stands for a set is the mean of similar people whose value it allows."
+        )
     case = Case(
         options=options,
         encoding=encoding,
@@ -211,9 +192,15 @@ def _of_sample(case: Case, reading: Reading, rng: np.random.Generator) -> tuple[
         case.notes.append(SAME_ORDER)
         source, alignment = reading.places[reading.chosen], "same-order"
     elif source is None:
-        case.notes.append(TOO_LARGE)
+        case.notes.append(
+            "No private match file, and the rows are in another order. The table is too large to be matched: it is "
+            "unknown which row is whose. Name an id that both tables carry with --match."
+        )
         people = read_people(case.original, case.encoding, sampled(total, case.options.max_rows, rng))
-    case.notes.append(SAMPLE.format(rows=reading.rows, count=len(reading.chosen)))
+    case.notes.append(
+        f"The release has {reading.rows:,} rows: a random sample of {len(reading.chosen):,} was read, and intervals "
+        "are those of the sample. Crowds were counted over all rows."
+    )
     of_sample = replace(
         case,
         Z=case.Z[reading.chosen],
