@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from sfumato.attacks import ATTACKS
-from sfumato.auditing.extra import RISKS, points_of, state_of, three_risks, with_extra
+from sfumato.auditing.extra import RISKS, extra_dict, points_of, state_of, three_risks, with_extra
 from sfumato.auditing.report.bottom_line import asked_about, bottom_line, bottom_line_html
 from sfumato.guarantee.cost import epsilon_of
 from sfumato.guarantee.guarantee import learned_domain
@@ -169,7 +169,7 @@ def test_what_was_not_tried_is_unknown_and_never_0():
     assert told(limited(20, untried)).startswith("UNKNOWN ")
     assert "Whose row is it? not tried: no trace" in told(untried)
     assert "Next the same with --holdout TABLE" in told(untried)
-    assert three_risks(untried["attacks"])[0].to_dict()["extra"] is None
+    assert extra_dict(untried["attacks"], None)["risks"][0]["extra"] is None
     worse = changed("attribute-inference", score=0.9)
     worse["attacks"][0]["score"] = None
     worse = three_risks(worse["attacks"])

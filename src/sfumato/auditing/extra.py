@@ -61,20 +61,6 @@ class Risk:
     found: int = 0
     why: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        """For audit.json; what was not tried has no figures."""
-        if self.points is None:
-            return {"risk": self.risk, "attacker": None, "extra": None, "not_tried": self.why}
-        told = {name: value for name, value in asdict(self.points).items() if name != "high"}
-        return {
-            "risk": self.risk,
-            "attacker": self.attacker,
-            **told,
-            "extra": self.points.extra,
-            "high": self.high,
-            "tried": self.tried,
-        }
-
 
 def points_of(entry: Mapping[str, Any]) -> Points | None:
     """One attack of an audit; None where it did not run, or where the truth chose among several guesses."""
@@ -103,8 +89,11 @@ def three_risks(attacks: Attacks) -> list[Risk]:
 
 def _risk(risk: str, entries: Attacks) -> Risk:
     tried = [(points, entry) for entry in entries if (points := points_of(entry)) is not None]
-    if not tried:
-        return Risk(risk, why=_why_not_tried(entries))
+    if not tried:  # the commonest reason; what the owner can add comes before what cannot be known
+        ran = [entry for entry in entries if not entry.get("upper_bound")]
+        reasons = Counter(str(entry.get("not_applicable") or f"{entry['name']} failed") for entry in ran)
+        why = reasons.most_common(1)[0][0] if reasons else "no attacker of this kind was asked for"
+        return Risk(risk, why=NO_HOLDOUT if NO_HOLDOUT in reasons else why)
     best, entry = max(tried, key=lambda one: one[0].extra)
     counts = [entry.get("details") or {} for _, entry in tried]
     return Risk(
@@ -116,18 +105,6 @@ def _risk(risk: str, entries: Attacks) -> Risk:
         ways=int(sum(count.get("predicates") or 0 for count in counts)),
         found=int(sum(count.get("people_singled_out") or 0 for count in counts)),
     )
-
-
-def _why_not_tried(entries: Attacks) -> str:
-    """The commonest reason; what the owner can add comes before what cannot be known."""
-    reasons = Counter(
-        str(entry.get("not_applicable") or f"{entry['name']} failed")
-        for entry in entries
-        if not entry.get("upper_bound")
-    )
-    if NO_HOLDOUT in reasons:
-        return NO_HOLDOUT
-    return reasons.most_common(1)[0][0] if reasons else "no attacker of this kind was asked for"
 
 
 def state_of(risks: Sequence[Risk], limit: float | None) -> str:
@@ -142,9 +119,17 @@ def state_of(risks: Sequence[Risk], limit: float | None) -> str:
 
 
 def extra_dict(attacks: Attacks, limit: float | None) -> dict[str, Any]:
-    """`extra` of audit.json: the state, the limit it was judged by, and the three risks."""
-    risks = three_risks(attacks)
-    return {"state": state_of(risks, limit), "limit": limit, "risks": [one.to_dict() for one in risks]}
+    """`extra` of audit.json: the state, the limit it was judged by, and the three risks; what was not tried has no
+    figures."""
+    risks, told = three_risks(attacks), list[dict[str, Any]]()
+    for one in risks:
+        if one.points is None:
+            told.append({"risk": one.risk, "attacker": None, "extra": None, "not_tried": one.why})
+        else:
+            points = {name: value for name, value in asdict(one.points).items() if name != "high"}
+            figures = {"extra": one.points.extra, "high": one.high, "tried": one.tried}
+            told.append({"risk": one.risk, "attacker": one.attacker, **points, **figures})
+    return {"state": state_of(risks, limit), "limit": limit, "risks": told}
 
 
 def with_extra(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -304,8 +304,19 @@ def drawn(
         take = np.log(rng.random(len(a))) < -change
         a, b = a[take], b[take]
         source[a], source[b] = source[b], source[a]
-        if len(undecided):
-            _move_to_free(source, people, rows, near, undecided, rng)
+        if not len(undecided):
+            continue
+        # Each row asks one of its candidates, and takes who has no row: by likelihood, and only if there is a way back.
+        who = rng.permutation(undecided)
+        wanted = near[who, rng.integers(near.shape[1], size=len(who))]
+        heard = np.unique(wanted, return_index=True)[1]  # of several who ask the same, one is heard
+        who, wanted = who[heard], wanted[heard]
+        taken: Flags = np.zeros(len(people), dtype=bool)
+        taken[source] = True
+        back = (near[who] == source[who, None]).any(axis=1)
+        change = _misfit(rows[who], people[wanted]) - _misfit(rows[who], people[source[who]])
+        moves = back & ~taken[wanted] & (np.log(rng.random(len(who))) < -change)
+        source[who[moves]] = wanted[moves]
     return source
 
 
@@ -331,22 +342,6 @@ def disjoint(edges: Codes, count: int) -> Codes:
     np.minimum.at(first, edges.ravel(), np.repeat(np.arange(len(edges)), 2))
     place = np.arange(len(edges))
     return np.flatnonzero((first[edges[:, 0]] == place) & (first[edges[:, 1]] == place))
-
-
-def _move_to_free(
-    source: Codes, people: Matrix, rows: Matrix, near: Codes, undecided: Codes, rng: np.random.Generator
-) -> None:
-    """Each row asks one of its candidates, and takes who has no row: by likelihood, and only if there is a way back."""
-    who = rng.permutation(undecided)
-    asked = near[who, rng.integers(near.shape[1], size=len(who))]
-    heard = np.unique(asked, return_index=True)[1]  # of several who ask the same, one is heard
-    who, asked = who[heard], asked[heard]
-    taken: Flags = np.zeros(len(people), dtype=bool)
-    taken[source] = True
-    back = (near[who] == source[who, None]).any(axis=1)
-    change = _misfit(rows[who], people[asked]) - _misfit(rows[who], people[source[who]])
-    moves = back & ~taken[asked] & (np.log(rng.random(len(who))) < -change)
-    source[who[moves]] = asked[moves]
 
 
 def _misfit(rows: Matrix, people: Matrix) -> Matrix:

@@ -328,15 +328,13 @@ def _of_categories(channel: Channel, x: Matrix) -> float:
     said_slots = slots[:-1] if channel.hides_missing else slots
     likelihood = np.exp(channel.log_likelihood(said_slots, slots))  # said x true
     likelihood /= likelihood.sum(axis=0)  # of those who report it
-    said = likelihood @ shares
-    conditional = float(sum(share * _entropy(likelihood[:, true]) for true, share in enumerate(shares)))
-    return max(0.0, _entropy(said) - conditional)
 
+    def entropy(p: Any) -> float:
+        shown = p[p > 0]
+        return float(-(shown * np.log2(shown)).sum())
 
-def _entropy(p: Any) -> float:
-    shown = np.asarray(p, dtype=np.float64)
-    shown = shown[shown > 0]
-    return float(-(shown * np.log2(shown)).sum())
+    conditional = float(sum(share * entropy(likelihood[:, true]) for true, share in enumerate(shares)))
+    return max(0.0, entropy(likelihood @ shares) - conditional)
 
 
 FILTERED = "principal-filter"

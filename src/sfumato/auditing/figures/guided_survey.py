@@ -151,18 +151,14 @@ def by_class(train: tuple[Matrix, Codes], test: tuple[Matrix, Codes], rng: np.ra
 def quartile_information(scale: float) -> float:
     """I(quartile of X; X + noise) in bits, X uniform on [0, 1]: the entropy of a mixture minus that of its parts."""
 
-    def density(z: float, a: float, b: float) -> float:
-        return float((norm.cdf((z - a) / scale) - norm.cdf((z - b) / scale)) / (b - a))
-
     def entropy(a: float, b: float) -> float:
         def minus_plogp(z: float) -> float:
-            p = density(z, a, b)
+            p = float((norm.cdf((z - a) / scale) - norm.cdf((z - b) / scale)) / (b - a))
             return -p * np.log2(p) if p > 0 else 0.0
 
         return float(quad(minus_plogp, a - 8 * scale, b + 8 * scale, limit=200)[0])
 
-    quarters = [entropy(i / 4, (i + 1) / 4) for i in range(4)]
-    return entropy(0.0, 1.0) - float(np.mean(quarters))
+    return entropy(0.0, 1.0) - float(np.mean([entropy(i / 4, (i + 1) / 4) for i in range(4)]))
 
 
 PEOPLE = tuple(f"agrawal-srikant-{number}" for number in (1, 2, 3, 4, 5))

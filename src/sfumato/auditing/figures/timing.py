@@ -94,31 +94,26 @@ def least(work: Callable[[], Any]) -> tuple[float, Any]:
     return min(seconds), result
 
 
-def _sanitizing(rows: int, columns: int, at: float) -> Found:
-    times = sanitize_times(rows, columns)
-    both = {"load and save": times["load_csv"] + times["save_csv"], "components": times["pca"], "noise": times["noise"]}
-    return {(title, at): seconds for title, seconds in both.items()}
-
-
-def _mining(rows: int, columns: int, at: float) -> Found:
+def _measured(number: int, rows: int, columns: int, at: float) -> Found:
+    """What Fig. 10 or 11 shows of a table of this size."""
+    if number == 10:
+        times = sanitize_times(rows, columns)
+        found = {"load and save": times["load_csv"] + times["save_csv"], "components": times["pca"]}
+        return {(title, at): seconds for title, seconds in (found | {"noise": times["noise"]}).items()}
     times = mining_times(rows, columns)
     return {("PCA-Radius", at): times["alone"], ("k = 5", at): times["k5"]}
 
 
-def _declare(number: int, what: str, measure: Callable[[int, int, float], Found]) -> None:
-    """Against columns (a) and against rows (b)."""
-
-    def against_columns(data: DataSet, rng: np.random.Generator) -> Found:  # noqa: ARG001 - clusters of its own
-        return {k: x for columns in (20, 40, 60, 80, 100) for k, x in measure(ROWS, columns, float(columns)).items()}
-
-    def against_rows(data: DataSet, rng: np.random.Generator) -> Found:  # noqa: ARG001 - clusters of its own
-        sizes = (ROWS // 5 * part for part in (1, 2, 3, 4, 5))
-        return {k: x for rows in sizes for k, x in measure(rows, COLUMNS, float(rows)).items()}
-
-    shows = f"{what}, in seconds of the cores; {ROWS:,} rows or {COLUMNS} columns, clusters of standard deviation 2"
-    item(f"principal-laplace/figure-{number}a", shows, axis="columns", repeats=0)(against_columns)
-    item(f"principal-laplace/figure-{number}b", shows, axis="rows", repeats=0)(against_rows)
+def _over(number: int, axis: str, data: DataSet, rng: np.random.Generator) -> Found:  # noqa: ARG001 - its own clusters
+    if axis == "columns":
+        sizes = [(ROWS, columns, float(columns)) for columns in (20, 40, 60, 80, 100)]
+    else:
+        sizes = [(ROWS // 5 * part, COLUMNS, float(ROWS // 5 * part)) for part in (1, 2, 3, 4, 5)]
+    return {name: seconds for size in sizes for name, seconds in _measured(number, *size).items()}
 
 
-_declare(10, "Time to sanitize a table", _sanitizing)
-_declare(11, "Time to classify one record", _mining)
+_SIZE = f"in seconds of the cores; {ROWS:,} rows or {COLUMNS} columns, clusters of standard deviation 2"
+for _number, _what in ((10, "Time to sanitize a table"), (11, "Time to classify one record")):
+    for _letter, _axis in (("a", "columns"), ("b", "rows")):
+        _name = f"principal-laplace/figure-{_number}{_letter}"
+        item(_name, f"{_what}, {_SIZE}", axis=_axis, repeats=0)(partial(_over, _number, _axis))

@@ -61,13 +61,11 @@ def strongest(attacks: Attacks, limit: float | None = None) -> list[Shown]:
             told.verdict = verdict(entry)
             told.chart = bar(entry, told.verdict)
             others = [IN_SHORT[POPULATION]] if told.verdict == POPULATION else []
-            told.beside = "; ".join([*others, *_conditions(entry), *rows_scored(entry)])
+            told.beside = "; ".join(
+                [*others, *(f"if {line}" for line in entry.get("assumes") or ()), *rows_scored(entry)]
+            )
         shown.append(told)
     return shown
-
-
-def _conditions(entry: Mapping[str, Any]) -> list[str]:
-    return [f"if {line}" for line in entry.get("assumes") or ()]
 
 
 def rows_scored(entry: Mapping[str, Any]) -> Iterator[str]:
@@ -141,7 +139,7 @@ def _told(entry: Mapping[str, Any], state: str, tolerance: float | None) -> Show
         assumes=entry.get("assumes"),
         verdict=state,
         sign=SIGNS[state],
-        in_short=", ".join([IN_SHORT[state], *_conditions(entry)]),
+        in_short=", ".join([IN_SHORT[state], *(f"if {line}" for line in entry.get("assumes") or ())]),
         in_words=IN_WORDS[state],
         measure=measure(details, tolerance),
         chart=bar(entry, state),
