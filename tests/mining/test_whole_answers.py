@@ -5,7 +5,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.channels import Recipe
-from sfumato.channels.guidance.space import AnswerSpace, log_likelihoods
+from sfumato.channels.guidance.space import AnswerSpace, bit_probabilities, score_bits
 from sfumato.channels.maps import Guided
 from sfumato.channels.response import Bit
 from sfumato.core.errors import UsageError
@@ -51,7 +51,7 @@ def test_rows_of_bits_have_the_mean_of_the_answer(link):
     found = WholeAnswers.of(parts)
     mean = np.zeros((len(T), 2))
     for place, share in enumerate((0.25, 0.75)):
-        law = np.exp(log_likelihoods(every, T, recipes[place].map.V, 0.1, link))
+        law = np.exp(score_bits(every.astype(float), bit_probabilities(T, recipes[place].map.V, 0.1, link)))
         assert law.sum(axis=0) == pytest.approx(1.0)
         counts = [found.counts(place, items)[:128] for items in (PAIR, PAIR[:1])]
         mean += share * law.T @ np.column_stack(counts)

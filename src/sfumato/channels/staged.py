@@ -155,6 +155,7 @@ class UnitVector(Channel):
 
 CELLS = 32
 """Of a number's range."""
+ABOVE_0 = Positive(math.inf)
 WITHIN = 0.125
 """Ranks within one cell differ by no more than this."""
 INSIDE = 4
@@ -275,19 +276,11 @@ class Marginals:
 
     @classmethod
     def from_list(cls, found: Any, groups: Sequence[Group]) -> Marginals:
-        """The inverse; refuses what are no shares of these columns."""
-        wrong = CardError("The card's stages do not fit its columns: it was edited or is damaged.")
-        flat = cls.flat(groups)
-        if not isinstance(found, list) or len(found) != len(flat.shares):
-            raise wrong
-        try:
-            shares = tuple(np.array(one, dtype=np.float64) for one in found)
-        except (TypeError, ValueError):
-            raise wrong from None
-        for share, like in zip(shares, flat.shares, strict=True):
-            if share.shape != like.shape or not np.isfinite(share).all() or (share <= 0).any():
-                raise wrong
-        return cls(shares)
+        """The inverse; refuses with a ValueError what are no shares of these columns."""
+        made = cls(tuple(np.array(one) for one in Listed(Listed(ABOVE_0)).read(found)))
+        if [share.shape for share in made.shares] != [share.shape for share in cls.flat(groups).shares]:
+            raise ValueError("shares")
+        return made
 
 
 # A release in stages: every row goes one of three ways, and later ways are guided by what earlier rows released.
@@ -305,7 +298,6 @@ def lifted(f: Matrix, radius: float) -> Matrix:
     return np.hstack([inside, rest])
 
 
-ABOVE_0 = Positive(math.inf)
 STAGES = 3
 WAVE, RANKS, VECTORS = range(STAGES)
 
@@ -457,12 +449,11 @@ class Staged(Map):
             radius = ABOVE_0.read(stated["radius"])
             shares = Listed(ABOVE_0, least=STAGES, most=STAGES).read(stated["shares"])
             stretch = Listed(ABOVE_0).read(stated.get("stretch", ()))
+            ranks, polynomials = (Marginals.from_list(stated[name], groups) for name in ("ranks", "polynomials"))
         except ValueError:
             raise wrong from None
-        ranks, polynomials = (Marginals.from_list(stated[name], groups) for name in ("ranks", "polynomials"))
         made = cls(groups, ranks, polynomials, reports, radius, shares, stretch)
-        fits = abs(math.fsum(shares) - 1.0) <= 1e-9 and len(stretch) in (0, len(groups)) and made._fits(channels)
-        if not fits:
+        if abs(math.fsum(shares) - 1.0) > 1e-9 or len(stretch) not in (0, len(groups)) or not made._fits(channels):
             raise wrong
         return made
 

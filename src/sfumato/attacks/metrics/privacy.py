@@ -131,7 +131,8 @@ def auc_within(scores: Matrix, members: Flags, classes: Codes, confidence: float
             right[low], pairs[low] = len(high) * (1.0 - _placement(scores[low], scores[high])), len(high)
     area, variance = float(right[members].sum() / pairs[members].sum()), 0.0
     for kind in (members, ~members):
-        variance += _sample_variance((right - area * pairs)[kind] / pairs[kind].mean()) / int(kind.sum())
+        off = (right - area * pairs)[kind] / pairs[kind].mean()
+        variance += float(np.var(off, ddof=1)) / len(off) if len(off) > 1 else 0.0
     return area, Interval.about(area, float(np.sqrt(variance)), confidence)
 
 
@@ -140,10 +141,6 @@ def _placement(values: Matrix, reference: Matrix) -> Matrix:
     ordered = np.sort(reference)
     below, up_to = np.searchsorted(ordered, values, "left"), np.searchsorted(ordered, values, "right")
     return np.asarray((below + up_to) / (2.0 * len(reference)))
-
-
-def _sample_variance(values: Matrix) -> float:
-    return float(np.var(values, ddof=1)) if len(values) > 1 else 0.0
 
 
 def proportion_interval(hits: float, trials: int, confidence: float = 0.95) -> Interval:
@@ -282,7 +279,11 @@ def component_privacy(
         w = w / (w.sum() if published else w.mean())
     if published:
         sigma = np.sqrt(np.maximum(variance[:, None] + 1.0 - 2 * shared, 0.0)) / w[:, None]
-        return _likeliest_ordering(sigma)
+        # The smallest entry, and the mean average of all assignments with it: the other pairs are equally frequent.
+        column, component = np.unravel_index(sigma.argmin(), sigma.shape)
+        rest = np.delete(np.delete(sigma, column, axis=0), component, axis=1)
+        pairs, lowest = min(sigma.shape), float(sigma[column, component])
+        return Unified(lowest, (lowest + (pairs - 1) * float(rest.mean())) / pairs if rest.size else lowest)
     varies = variance > 0
     if not varies.any():
         return Unified(float("nan"), float("nan"))
@@ -293,14 +294,6 @@ def component_privacy(
     vod = np.hstack([vod, np.broadcast_to(deviation[:, None] ** 2, (len(deviation), len(deviation)))])
     sigma = np.sqrt(vod) / w[varies][:, None]
     return Unified(float(sigma.min()), float(sigma[linear_sum_assignment(sigma)].mean()))
-
-
-def _likeliest_ordering(sigma: Matrix) -> Unified:
-    """The smallest entry, and the mean average of all assignments with it: the other pairs are equally frequent."""
-    column, component = np.unravel_index(sigma.argmin(), sigma.shape)
-    rest = np.delete(np.delete(sigma, column, axis=0), component, axis=1)
-    pairs, lowest = min(sigma.shape), float(sigma[column, component])
-    return Unified(lowest, (lowest + (pairs - 1) * float(rest.mean())) / pairs if rest.size else lowest)
 
 
 def nearest_row_privacy(original: Matrix, perturbed: Matrix, weights: ArrayLike | None = None) -> Unified:

@@ -43,8 +43,6 @@ from sfumato.attacks.singling_out import OPEN, Predicates, Sorted
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.table import Encoding, Group
 
-VACUOUS = "no bound says anything: each leaves the whole range open"
-
 
 def score_bounds(guesses: Sequence[Bounds], truth: Truth) -> ScoredGuess | Abstain:
     """Mean over secret columns and targets of 1 - width, or 0 where the truth lies outside the interval.
@@ -58,7 +56,7 @@ def score_bounds(guesses: Sequence[Bounds], truth: Truth) -> ScoredGuess | Absta
     if truth.targets is None or not guesses:
         return Abstain("no target to score against")
     if all(np.all(guess.high - guess.low >= 1.0) for guess in guesses):
-        return Abstain(VACUOUS)
+        return Abstain("no bound says anything: each leaves the whole range open")
     told, right, widths, unseen, collapsed = [], [], [], [], []
     columns: list[dict[str, Any]] = []
     for guess in guesses:
@@ -238,12 +236,14 @@ def score_sources(guess: Sources, truth: Truth) -> ScoredGuess | Abstain:
     if truth.register is None:
         return Abstain("no register to score against")
     right = same_rows(truth.register[guess.index], truth.rows)
+    code, n = row_codes(np.vstack([truth.rows, truth.register])), len(truth.rows)
+    never = float(np.mean(~np.isin(code[n:], code[:n])))
     return _of_links(
         right,
         guess.distance,
         truth.share,
         baseline=_chance(truth.register, truth.rows, truth.register_labels, truth.labels, truth.label_keep),
-        details={"source_hits": float(right.mean()), "never_drawn": _without_row(truth.register, truth.rows)},
+        details={"source_hits": float(right.mean()), "never_drawn": never},
     )
 
 
@@ -269,12 +269,6 @@ def _of_links(
         riskiest=tuple(exposed.tolist()),
         details=details,
     )
-
-
-def _without_row(register: Matrix, rows: Matrix) -> float:
-    """Share of the register that is behind no release row."""
-    code = row_codes(np.vstack([rows, register]))
-    return float(np.mean(~np.isin(code[len(rows) :], code[: len(rows)])))
 
 
 def _chance(
@@ -396,7 +390,12 @@ def score_guess(guess: Guesses, truth: Truth, control_guess: Guesses | None = No
     if isinstance(guess, Secrets | Bounds):
         guess = [guess]
     if not isinstance(guess, Guess):
-        return _score_secrets(guess, truth, control_guess)
+        if bounds := [one for one in guess if isinstance(one, Bounds)]:
+            return score_bounds(bounds, truth)
+        if not (secrets := [one for one in guess if isinstance(one, Secrets)]):
+            return next((one for one in guess if isinstance(one, Abstain)), Abstain("no secret was guessed"))
+        aside = [control_guess] if isinstance(control_guess, Guess) else control_guess or []
+        return score_secrets(secrets, truth, [one for one in aside if isinstance(one, Secrets)])
     if isinstance(guess, Abstain):
         return guess
     if isinstance(guess, Links):
@@ -415,14 +414,3 @@ SCORES: dict[type[Guess], Callable[[Any, Truth], ScoredGuess | Abstain]] = {
     MembershipScores: score_membership,
     Predicates: score_predicates,
 }
-
-
-def _score_secrets(guesses: Sequence[Guess], truth: Truth, control: Guesses | None) -> ScoredGuess | Abstain:
-    bounds = [guess for guess in guesses if isinstance(guess, Bounds)]
-    if bounds:
-        return score_bounds(bounds, truth)
-    secrets = [guess for guess in guesses if isinstance(guess, Secrets)]
-    if not secrets:
-        return next((guess for guess in guesses if isinstance(guess, Abstain)), Abstain("no secret was guessed"))
-    aside = [control] if isinstance(control, Guess) else control or []
-    return score_secrets(secrets, truth, [guess for guess in aside if isinstance(guess, Secrets)])

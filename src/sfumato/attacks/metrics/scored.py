@@ -424,9 +424,8 @@ def score_posteriors(guess: Posteriors, truth: Truth) -> ScoredGuess | Abstain:
     if not eligible.any():
         return Abstain(f"no record has a property with prior of at most {guess.rare:g}")
     hit = _some(moved & could)[eligible]
-    highest = (
-        np.where(true & (guess.prior <= guess.rare), guess.posterior, 0.0).max(axis=1).clip(0.0, 1.0)
-    )  # posteriors sum to 1 up to rounding
+    told = np.where(true & (guess.prior <= guess.rare), guess.posterior, 0.0)
+    highest = told.max(axis=1).clip(0.0, 1.0)  # posteriors sum to 1 up to rounding
     riskiest = worst_records(highest, truth.share)
     control = None
     if truth.control is not None and len(truth.control):

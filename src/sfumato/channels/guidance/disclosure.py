@@ -13,11 +13,11 @@ from sfumato.channels.guidance.guidance import Guidance, SurveyCounts, SurveyRul
 from sfumato.channels.guidance.space import (
     BLANK,
     FLOOR,
+    IMPOSSIBLE,
     AnswerSpace,
     Link,
     bit_probabilities,
     checked_bits,
-    log_odds,
     perturb_bits,
     score_bits,
 )
@@ -145,7 +145,8 @@ def sureness(
     out = np.empty(len(space.sizes))
     for question, size in enumerate(space.sizes):
         rows, true = _variants(t, question, size, space)
-        one, zero = log_odds(bit_probabilities(space.onehot(rows), V, floor, link))
+        q = bit_probabilities(space.onehot(rows), V, floor, link)
+        one, zero = np.log(np.maximum(q, IMPOSSIBLE)), np.log(np.maximum(1.0 - q, IMPOSSIBLE))
         log_ratio = np.maximum(one[true] - one, zero[true] - zero).sum(axis=1)  # log L(true, s') for every choice s'
         prior = np.full(len(log_ratio), 1.0) if priors is None else np.asarray(priors[question], dtype=np.float64)
         if prior.shape != (len(log_ratio),) or not (prior >= 0).all() or not prior[true] > 0:
