@@ -9,8 +9,7 @@ from knowing import told
 from sfumato.attacks import ATTACKS
 from sfumato.attacks.base import ColumnMoments, Knowledge, KnownNoise, Transform
 from sfumato.attacks.bayes_window import BayesWindow
-from sfumato.attacks.column_beliefs import ColumnBeliefs
-from sfumato.attacks.like_people import Likely, likely_people
+from sfumato.attacks.column_beliefs import ColumnBeliefs, Likely, likely_people
 from sfumato.attacks.metrics.score import score_guess
 from sfumato.attacks.metrics.scored import Truth
 from sfumato.attacks.support import FLOOR, Support, best_window, half_width

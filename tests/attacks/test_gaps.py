@@ -7,10 +7,10 @@ from numpy.testing import assert_allclose
 
 from sfumato.attacks import ATTACKS
 from sfumato.attacks.base import Abstain, ColumnMoments, Knowledge, Transform
+from sfumato.attacks.likelihood import covariance_of
 from sfumato.attacks.linear_estimate import HardInterval, KnownTransform, LinearEstimate, NaiveEstimate
 from sfumato.attacks.metrics.privacy import auc
 from sfumato.attacks.nearest_row import AttributeInference, NearestRow
-from sfumato.attacks.observation import covariance_of
 from sfumato.attacks.posterior_breach import PosteriorBreach
 from sfumato.attacks.row_ratios import Membership
 from sfumato.attacks.support import nearest_reported, patterns, reported_mean

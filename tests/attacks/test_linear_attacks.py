@@ -4,6 +4,7 @@ from knowing import told
 from numpy.testing import assert_allclose
 
 from sfumato.attacks.base import Abstain, ColumnMoments, Knowledge, Transform
+from sfumato.attacks.likelihood import Observation, observe
 from sfumato.attacks.linear_estimate import (
     KnownTransform,
     LinearEstimate,
@@ -14,7 +15,6 @@ from sfumato.attacks.linear_estimate import (
     marchenko_pastur_edge,
     wiener,
 )
-from sfumato.attacks.observation import Observation, observe
 from sfumato.channels import RandomizedResponse
 from sfumato.noise import Uniform
 

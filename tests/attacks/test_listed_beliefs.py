@@ -7,7 +7,7 @@ from scipy.special import ndtr
 from sfumato.attacks import ATTACKS
 from sfumato.attacks.base import Knowledge, KnownNoise
 from sfumato.attacks.bayes_window import BayesWindow, ListedBeliefs
-from sfumato.attacks.like_people import Likely, made_up
+from sfumato.attacks.column_beliefs import Likely, made_up
 from sfumato.attacks.metrics.score import score_guess
 from sfumato.attacks.metrics.scored import Truth
 from sfumato.attacks.support import best_window
@@ -107,7 +107,7 @@ def test_made_up_people_are_spread_and_correlated_as_people_are():
         kept = found[:, 2] < 0.5
         expected = np.corrcoef(X[there][:, [0, 1, 4]], rowvar=False)
         assert np.corrcoef(found[kept][:, [0, 1, 4]], rowvar=False) == pytest.approx(expected, abs=0.06)
-    assert np.abs(made_up(X, groups, 1.0, 3000, rng).X[:, 0] - X[:, 0]).mean() > 0.1  # other people than these
+    assert np.abs(made_up(X, groups, 1.0, 3000, rng)[0][:, 0] - X[:, 0]).mean() > 0.1  # other people than these
 
 
 def test_categories_alone_are_not_copied():

@@ -7,10 +7,10 @@ from numpy.testing import assert_allclose
 
 from sfumato.attacks import ATTACKS
 from sfumato.attacks.base import Abstain, Knowledge, KnownNoise, Transform
+from sfumato.attacks.likelihood import noise_weights
 from sfumato.attacks.metrics.score import score_guess
 from sfumato.attacks.metrics.scored import Truth
 from sfumato.attacks.nearest_row import AttributeInference, NearestRow, weighted_median
-from sfumato.attacks.observation import noise_weights
 from sfumato.attacks.row_ratios import Membership
 from sfumato.channels import Additive, RandomizedResponse
 from sfumato.noise import Laplace, Uniform

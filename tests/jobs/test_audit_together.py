@@ -6,8 +6,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.attacks.base import KnownNoise
-from sfumato.attacks.column_beliefs import JointBeliefs
-from sfumato.attacks.like_people import Likely
+from sfumato.attacks.column_beliefs import JointBeliefs, Likely
 from sfumato.channels import Additive
 from sfumato.core.errors import UsageError
 from sfumato.noise import Normal

@@ -29,29 +29,25 @@ class Guess:
     """Base of everything that an attack can return."""
 
 
+@dataclass(frozen=True)
 class Candidates(Sequence[Matrix]):
     """Guesses that are made one after the other, whenever they are asked for: together they would be many tables.
 
     `made` yields so many for the release rows that it is given.
     """
 
-    def __init__(
-        self, many: int, made: Callable[[Codes | slice], Iterator[Matrix]], rows: Codes | slice = slice(None)
-    ) -> None:
-        self._many, self._made, self._rows = many, made, rows
+    many: int
+    made: Callable[[Codes | slice], Iterator[Matrix]]
+    rows: Codes | slice = field(default_factory=lambda: slice(None))
 
     def __len__(self) -> int:
-        return self._many
+        return self.many
 
     def __iter__(self) -> Iterator[Matrix]:
-        return self._made(self._rows)
+        return self.made(self.rows)
 
     def __getitem__(self, place: Any) -> Any:
-        return next(islice(self, range(self._many)[place], None))
-
-    def of(self, rows: Codes) -> Candidates:
-        """The same about these release rows alone."""
-        return Candidates(self._many, self._made, rows)
+        return next(islice(self, range(self.many)[place], None))
 
 
 @dataclass(frozen=True)
@@ -77,7 +73,7 @@ class Values(Guess):
 
     def of(self, rows: Codes) -> Values:
         """The same guess about these release rows alone."""
-        candidates = self.candidates.of(rows) if self.candidates else ()
+        candidates = replace(self.candidates, rows=rows) if self.candidates else ()
         aimed = None if self.aimed is None else self.aimed[rows]
         return replace(self, X=self.X[rows], candidates=candidates, aimed=aimed)
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.attacks.base import Attack, Guess, Knowledge, KnownNoise, Transform, Values, there
-from sfumato.attacks.column_beliefs import LEAST, Beliefs, ColumnBeliefs
-from sfumato.attacks.like_people import CELLS, Likely, Placed, likely_people, made_up
+from sfumato.attacks.column_beliefs import CELLS, LEAST, Beliefs, ColumnBeliefs, Likely, Placed, likely_people, made_up
 from sfumato.attacks.likelihood import (
     EXACT_WIDTH,
     Suspects,
@@ -54,7 +53,17 @@ class MixedBeliefs(Beliefs):
             raise NotApplicableError("some components of the release were blurred together, not one by one")
         self.encoding, self.noise, self.X, self.cells = known.encoding, noise, people.X, cells
         self.log_prior, self.has_gaps = people.log_prior, bool(np.isnan(known.release).any())
-        self.map, self.variance = _given(transform or there(known.transform), noise)
+        # The map to what the channels are given, and the variance that each adds in these units.
+        matrix, offset = (np.array(part, dtype=np.float64) for part in transform or there(known.transform))
+        self.variance = np.zeros(len(offset))
+        for slot, (channel, line) in enumerate(zip(noise.channels, noise.lines, strict=True)):
+            if line is None:
+                raise NotApplicableError(f"{channel.tag} components are no linear function of the columns plus noise")
+            if not channel.is_exact:
+                gain = float(line.gain[0, 0]) or 1e-12
+                matrix[slot], offset[slot] = matrix[slot] / gain, (offset[slot] - line.offset[0]) / gain
+                self.variance[slot] = min(line.covariance[0, 0] / gain**2, 1e6)
+        self.map = Transform(matrix, offset)
         self.given = people.X @ self.map.matrix.T + self.map.offset
         ends = zip(self.given.min(axis=0), self.given.max(axis=0), strict=True)
         self.supports = [Support.between(float(low), float(high), FINER * cells) for low, high in ends]
@@ -147,20 +156,6 @@ class MixedBeliefs(Beliefs):
                 out[:, where] = np.where(missing[:, None], [0.5, 1.0], np.column_stack([out[:, group.start], missing]))
                 sure[:, number] = np.where(missing, chance, (1.0 - chance) * mass)
         return np.ones(len(Z), dtype=bool)
-
-
-def _given(transform: Transform, noise: KnownNoise) -> tuple[Transform, Matrix]:
-    """The map to what the channels are given, and the variance that each adds in these units."""
-    matrix, offset = (np.array(part, dtype=np.float64) for part in transform)
-    variance = np.zeros(len(offset))
-    for slot, (channel, line) in enumerate(zip(noise.channels, noise.lines, strict=True)):
-        if line is None:
-            raise NotApplicableError(f"{channel.tag} components are no linear function of the columns plus noise")
-        if not channel.is_exact:
-            gain = float(line.gain[0, 0]) or 1e-12
-            matrix[slot], offset[slot] = matrix[slot] / gain, (offset[slot] - line.offset[0]) / gain
-            variance[slot] = min(line.covariance[0, 0] / gain**2, 1e6)
-    return Transform(matrix, offset), variance
 
 
 class SharedBeliefs(MixedBeliefs):

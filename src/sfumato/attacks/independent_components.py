@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Values, there
-from sfumato.attacks.observation import covariance_of, into_domain
+from sfumato.attacks.likelihood import covariance_of, into_domain
 from sfumato.core.accepted import Flag, Whole
 from sfumato.core.array_types import Matrix
 from sfumato.mechanisms.parameters import parameter

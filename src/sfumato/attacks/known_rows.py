@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.attacks.base import Attack, ColumnMoments, Knowledge, Transform, Values, there
+from sfumato.attacks.likelihood import Observation, into_domain, observe, own_columns
 from sfumato.attacks.linear_estimate import wiener
-from sfumato.attacks.observation import Observation, into_domain, observe, own_columns
 from sfumato.core.accepted import Either, Nothing, Whole
 from sfumato.core.array_types import Matrix
 from sfumato.mechanisms.parameters import parameter

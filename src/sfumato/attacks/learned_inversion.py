@@ -10,9 +10,8 @@ from scipy import sparse
 
 from sfumato.attacks.base import NEEDS_MAP, Abstain, Attack, Guess, Knowledge, Simulated, Values, there
 from sfumato.attacks.column_beliefs import best_guess
-from sfumato.attacks.likelihood import released
+from sfumato.attacks.likelihood import into_domain, released
 from sfumato.attacks.metrics.privacy import learned
-from sfumato.attacks.observation import into_domain
 from sfumato.attacks.support import Support
 from sfumato.channels import NotApplicableError
 from sfumato.core.accepted import Whole

@@ -9,11 +9,12 @@ from typing import Any, Literal
 import numpy as np
 
 from sfumato.attacks.base import Abstain, Attack, Bounds, Candidates, ColumnMoments, Guess, Knowledge, Values, there
-from sfumato.attacks.likelihood import blocks, left_by_device
-from sfumato.attacks.observation import (
+from sfumato.attacks.likelihood import (
     Observation,
+    blocks,
     covariance_of,
     into_domain,
+    left_by_device,
     observed_with_mean,
     positive_part,
     reversed_release,
@@ -133,7 +134,12 @@ class LinearEstimate(Attack):
 
     def guess(self, known: Knowledge) -> Values:
         """Weigh every release row against the mean."""
-        model, (mean, covariance) = self._model(known)
+        moments = known.column_moments if self.moments == "known" else None
+        model, mean = observed_with_mean(known, self.moments == "known")
+        if moments is None:
+            signal = covariance_of(known.release) - model.noise
+            moments = ColumnMoments(mean, positive_part(model.inverse @ signal @ model.inverse.T))
+        mean, covariance = moments
         X = into_domain(wiener(known.release, model, mean, covariance))
         if known.column_distributions is None:
             return Values(X)
@@ -142,14 +148,6 @@ class LinearEstimate(Attack):
             A, _, noise = model.of(columns)
             told[rows] = np.einsum("ij,ij->j", A @ S, _gain(A, S, noise))
         return Values(X, aimed=_aimed(known, X, mean, np.diag(S), told))
-
-    def _model(self, known: Knowledge) -> tuple[Observation, ColumnMoments]:
-        use_moments = self.moments == "known"
-        model, mean = observed_with_mean(known, use_moments)
-        if use_moments and known.column_moments is not None:
-            return model, known.column_moments
-        signal = covariance_of(known.release) - model.noise
-        return model, ColumnMoments(mean, positive_part(model.inverse @ signal @ model.inverse.T))
 
 
 def _aimed(known: Knowledge, X: Matrix, mean: Matrix, variance: Matrix, told: Matrix) -> Matrix:

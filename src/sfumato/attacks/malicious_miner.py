@@ -68,19 +68,16 @@ class MaliciousMiner:
             return plus_minus(space, self.question, self.row_norm)
         if people is None:
             raise UsageError("Guidance is optimised on people: give plain answers of a population.")
-        return self._optimised(space, np.atleast_2d(np.asarray(people))[:300], floor, link)
-
-    def _optimised(self, space: AnswerSpace, people: Codes, floor: float, link: Link) -> Matrix:
-        rng = np.random.default_rng(self.seed)
+        some, rng = np.atleast_2d(np.asarray(people))[:300], np.random.default_rng(self.seed)
         starts = [unit_vectors(space, self.question, self.k)]
         if self.k == 1:
             starts.append(plus_minus(space, self.question, 1.0))
-        apart = [separation(V, people, space, self.question, floor, link) for V in starts]
+        apart = [separation(V, some, space, self.question, floor, link) for V in starts]
         V, best = starts[int(np.argmax(apart))], max(apart)
         for step in range(self.steps):
             size = 0.5 * 0.99**step
             turned = np.linalg.qr(V + size * rng.normal(size=V.shape) / math.sqrt(len(V)))[0]
-            now = separation(turned, people, space, self.question, floor, link)
+            now = separation(turned, some, space, self.question, floor, link)
             if now > best:
                 V, best = np.ascontiguousarray(turned), now
         return V
@@ -200,7 +197,15 @@ class RogueRespondent:
     ) -> Watched:
         """From the published counts of two versions; `own` are the rows that the rogue itself sent in between."""
         mine = SurveyCounts.empty(after.width) if own is None else SurveyCounts.of(own, own_labels, after.width)
-        grown = _growth(before, after, mine)
+        grown: list[tuple[int, Codes]] = []  # per class, rows of others, and how often each of their bits was 1
+        for label in after:
+            new = after.rows[label] - before.rows.get(label, 0) - mine.rows.get(label, 0)
+            ones = after.ones(label).astype(np.int64)
+            for earlier in (before, mine):
+                ones = ones - earlier.ones(label) if label in earlier.rows else ones
+            if new < 0 or (ones < 0).any():
+                raise UsageError("These are not two versions of one survey in order, or your own rows are not in it.")
+            grown.append((new, ones))
         if sum(n for n, _ in grown) != 1:
             total = sum((ones for _, ones in grown), np.zeros(after.width))
             rows = sum(n for n, _ in grown)
@@ -221,18 +226,3 @@ class RogueRespondent:
         left = np.linalg.svd(outside, full_matrices=False)[0][:, 0]
         score = left if (left**3).sum() > 0 else -left
         return Watched((score > 0.5 * score.max()).astype(np.float64), False, score)
-
-
-def _growth(before: SurveyCounts, after: SurveyCounts, mine: SurveyCounts) -> list[tuple[int, Codes]]:
-    """Per class, how many rows came from others and how often each of their bits was 1."""
-    grown = []
-    for label in after:
-        n = after.rows[label] - before.rows.get(label, 0) - mine.rows.get(label, 0)
-        ones = after.ones(label).astype(np.int64)
-        for earlier in (before, mine):
-            if label in earlier.rows:
-                ones = ones - earlier.ones(label)
-        if n < 0 or (ones < 0).any():
-            raise UsageError("These are not two versions of one survey in order, or your own rows are not in it.")
-        grown.append((n, ones))
-    return grown

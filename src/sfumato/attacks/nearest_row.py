@@ -21,9 +21,19 @@ from sfumato.attacks.base import (
     Sources,
     there,
 )
-from sfumato.attacks.like_people import released_classes
-from sfumato.attacks.likelihood import Suspects, below, embed, first_of_largest, log_likelihood, visit_likelihoods
-from sfumato.attacks.observation import into_domain, noise_weights, own_columns, reversed_release
+from sfumato.attacks.column_beliefs import released_classes
+from sfumato.attacks.likelihood import (
+    Suspects,
+    below,
+    embed,
+    first_of_largest,
+    into_domain,
+    log_likelihood,
+    noise_weights,
+    own_columns,
+    reversed_release,
+    visit_likelihoods,
+)
 from sfumato.attacks.row_ratios import MOST_COMPARED, Ratios, has_law, visit_ratios
 from sfumato.attacks.support import nearest_reported
 from sfumato.core.accepted import Either, Listed, Nothing, Whole

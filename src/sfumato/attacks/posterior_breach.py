@@ -9,9 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Posteriors, Property, Values, there, truths
-from sfumato.attacks.like_people import likely_people
-from sfumato.attacks.likelihood import EXACT_WIDTH, Suspects, blocks, left_by_device, log_likelihood, normalised
-from sfumato.attacks.observation import reversed_release
+from sfumato.attacks.column_beliefs import likely_people
+from sfumato.attacks.likelihood import (
+    EXACT_WIDTH,
+    Suspects,
+    blocks,
+    left_by_device,
+    log_likelihood,
+    normalised,
+    reversed_release,
+)
 from sfumato.attacks.support import channel_log, nearest_reported
 from sfumato.channels import Channel, Guided
 from sfumato.core.accepted import Share, Whole

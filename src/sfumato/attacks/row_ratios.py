@@ -12,9 +12,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Guess, Knowledge, MembershipScores, there
-from sfumato.attacks.like_people import released_classes
-from sfumato.attacks.likelihood import Suspects, Visit, embed, first_of_largest, visit_likelihoods
-from sfumato.attacks.observation import noise_weights
+from sfumato.attacks.column_beliefs import released_classes
+from sfumato.attacks.likelihood import Suspects, Visit, embed, first_of_largest, noise_weights, visit_likelihoods
 from sfumato.attacks.support import nearest_reported
 from sfumato.core.accepted import Word
 from sfumato.core.array_types import Codes, Matrix

@@ -14,8 +14,7 @@ from scipy.special import logsumexp
 
 from sfumato.attacks.base import Knowledge, Values
 from sfumato.attacks.bayes_window import BayesWindow
-from sfumato.attacks.column_beliefs import Beliefs, JointBeliefs
-from sfumato.attacks.like_people import Likely
+from sfumato.attacks.column_beliefs import Beliefs, JointBeliefs, Likely
 from sfumato.attacks.metrics.privacy import auc
 from sfumato.attacks.metrics.score import score_guess
 from sfumato.attacks.metrics.scored import ScoredGuess

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.attacks.base import Attack, Knowledge, KnownNoise, Transform
+from sfumato.attacks.likelihood import Observation
 from sfumato.attacks.metrics.scored import Truth
-from sfumato.attacks.observation import Observation
 from sfumato.auditing.asked import AuditAsked
 from sfumato.auditing.generalised import Sets
 from sfumato.core.array_types import Codes, Flags, Matrix

@@ -13,7 +13,7 @@ with a "missing" corner, the corners of a one-hot group), and the exponent is co
 
 When scores are clipped to widths ``w_i``, no component moves by more than ``w_i``: the record is then also
 bounded by ``sum_i w_i / t_i`` (s / b in the paper's notation). ``min(|.|, w_i)`` is not convex: from "missing" to a
-value the furthest point can lie inside the interval, where a component reaches its width (`_moves_to_missing`).
+value the furthest point can lie inside the interval, where a component reaches its width (`column_epsilon`).
 """
 
 from __future__ import annotations
@@ -74,21 +74,18 @@ def certified_bound(scaled: Matrix, groups: Sequence[Group]) -> float:
         return 0.0
     rows = (B * B).sum(axis=1)
     plain = rows, np.ones(B.shape[1])  # for orthonormal rows: sqrt(d sum 1 / t_i^2)
-    return min(_bound(B, u, v, moving) for u, v in (plain, _weights(B, moving)))
-
-
-def _bound(B: Matrix, u: Matrix, v: Matrix, moving: _Moving) -> float:
-    """The certificate of weights u, v, whatever they are: everything is rounded up.
-
-    The weights are *defined* as ``1 / left^2`` and ``1 / right^2`` of doubles left and right: no root is inexact.
-    """
-    with np.errstate(all="ignore"):
-        left, right = 1 / np.sqrt(_positive(u)), 1 / np.sqrt(_positive(v))
-        u, v = 1 / (left * left), 1 / (right * right)
-        M = moving.centred(B, v) * left[:, None] * right
-        bound = math.sqrt(float(u.sum())) * math.sqrt(moving.spread(v)) * norm_at_most(M)
-    rounded = bound * (1 + (sum(B.shape) + 16) * UNIT)
-    return rounded if math.isfinite(rounded) else math.inf
+    found = []
+    for u, v in (plain, _weights(B, moving)):
+        # The certificate of any weights u, v: everything is rounded up. They are *defined* as ``1 / left^2`` and
+        # ``1 / right^2`` of doubles left and right: no root is inexact.
+        with np.errstate(all="ignore"):
+            left, right = 1 / np.sqrt(_positive(u)), 1 / np.sqrt(_positive(v))
+            u, v = 1 / (left * left), 1 / (right * right)
+            M = moving.centred(B, v) * left[:, None] * right
+            bound = math.sqrt(float(u.sum())) * math.sqrt(moving.spread(v)) * norm_at_most(M)
+        rounded = bound * (1 + (sum(B.shape) + 16) * UNIT)
+        found.append(rounded if math.isfinite(rounded) else math.inf)
+    return min(found)
 
 
 def norm_at_most(M: Matrix) -> float:
@@ -232,7 +229,7 @@ def component_ranges(matrix: Matrix, groups: Sequence[Group]) -> tuple[Matrix, M
 
 def affine_epsilons(matrix: Matrix, scales: Matrix, widths: Matrix, groups: Sequence[Group]) -> Epsilons:
     """Epsilons of Laplace noise of `scales` on components clipped to intervals of `widths`."""
-    columns = [_column_epsilon(matrix, scales, widths, group) for group in groups]
+    columns = [column_epsilon(matrix, scales, widths, group) for group in groups]
     per_component = widths / scales
     low, high = component_ranges(matrix, groups)
     clips = bool(np.any(widths < (high - low) * (1 - 1e-9)))
@@ -253,27 +250,21 @@ def affine_epsilons(matrix: Matrix, scales: Matrix, widths: Matrix, groups: Sequ
     )
 
 
-def _column_epsilon(matrix: Matrix, scales: Matrix, widths: Matrix, group: Group) -> float:
+def column_epsilon(matrix: Matrix, scales: Matrix, widths: Matrix, group: Group) -> float:
     """The most that one source column can change the log-likelihood, its components clipped to their widths."""
     corners = matrix[:, group.start : group.stop] @ group.vertices.T
     first, second = np.triu_indices(corners.shape[1], k=1)
     moves = np.abs(corners[:, first] - corners[:, second])  # of every component, between every two corners
     if group.has_indicator and not group.is_constant and np.any(moves > widths[:, None]):
-        moves = np.hstack([moves, _moves_to_missing(matrix, widths, group)])
+        # From the "missing" corner (.5, 1) to the values v at which a component just reaches its width:
+        # ``sum_i min(|a_i (v - .5) - m_i|, w_i) / t_i`` is piecewise linear in v, and concave only at these points.
+        # Its maximum lies at one of them or at an end of [0, 1].
+        value, missing = matrix[:, group.start], matrix[:, group.stop - 1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            kinks = 0.5 + np.concatenate([missing - widths, missing + widths]) / np.concatenate([value, value])
+        kinks = kinks[(kinks > 0) & (kinks < 1)]
+        moves = np.hstack([moves, np.abs(np.outer(value, kinks - 0.5) - missing[:, None])])
     return float((np.minimum(moves, widths[:, None]) / scales[:, None]).sum(axis=0).max(initial=0.0))
-
-
-def _moves_to_missing(matrix: Matrix, widths: Matrix, group: Group) -> Matrix:
-    """Moves from the "missing" corner (.5, 1) to the values v at which a component just reaches its width.
-
-    ``sum_i min(|a_i (v - .5) - m_i|, w_i) / t_i`` is piecewise linear in v, and concave only at these points: its
-    maximum lies at one of them or at an end of [0, 1].
-    """
-    value, missing = matrix[:, group.start], matrix[:, group.stop - 1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        kinks = 0.5 + np.concatenate([missing - widths, missing + widths]) / np.concatenate([value, value])
-    kinks = kinks[(kinks > 0) & (kinks < 1)]
-    return np.abs(np.outer(value, kinks - 0.5) - missing[:, None])
 
 
 def _enumerate_signs(scaled: Matrix, groups: Sequence[Group], block: int = 1 << 12) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ from sfumato.attacks.metrics.privacy import (
 from sfumato.attacks.metrics.scored import (
     ScoredGuess,
     Truth,
-    likely_members,
+    by_class,
     score_posteriors,
     score_secrets,
     score_values,
@@ -64,7 +64,7 @@ def score_bounds(guesses: Sequence[Bounds], truth: Truth) -> ScoredGuess | Absta
         slots = group.slice
         gain, inside = gains(truth.targets[:, slots], guess.low, guess.high)
         without = np.empty(len(gain))
-        for here, people in _classes(truth):
+        for here, people, _ in by_class(truth, truth.target_labels, len(truth.targets)):
             low, high = usual_interval(people[:, slots], group)
             without[here] = gains(truth.targets[here][:, slots], low, high)[0]
         told.append(gain)
@@ -78,7 +78,6 @@ def score_bounds(guesses: Sequence[Bounds], truth: Truth) -> ScoredGuess | Absta
         np.column_stack(told),
         np.column_stack(unseen),
         truth.share,
-        control=None,
         columns=tuple(columns),
         details={
             "bounds_hold": float(np.mean(right)),
@@ -86,17 +85,6 @@ def score_bounds(guesses: Sequence[Bounds], truth: Truth) -> ScoredGuess | Absta
             **({"collapsed": float(np.mean(collapsed))} if collapsed else {}),
         },
     )
-
-
-def _classes(truth: Truth) -> Iterator[tuple[Flags, Matrix]]:
-    """Targets whose label is the same, and people of the population who may have it."""
-    assert truth.targets is not None
-    if truth.target_labels is None or truth.population_labels is None:
-        yield np.ones(len(truth.targets), dtype=bool), truth.population
-        return
-    for code in np.unique(truth.target_labels).tolist():
-        weights = likely_members(truth, code)
-        yield truth.target_labels == code, truth.population[weights > 0]
 
 
 def gains(original: Matrix, low: Matrix, high: Matrix) -> tuple[Matrix, Matrix]:
@@ -300,7 +288,6 @@ def score_picks(guess: Picks, truth: Truth) -> ScoredGuess | Abstain:
     return ScoredGuess(
         score=float(risk.mean()),
         baseline=1.0 / guess.out_of,
-        control=None,
         interval=mean_interval(risk),
         worst=float(risk[riskiest].mean()),
         riskiest=tuple(guess.rows[riskiest].tolist()),
@@ -348,7 +335,6 @@ def score_membership(guess: MembershipScores, truth: Truth) -> ScoredGuess | Abs
     return ScoredGuess(
         score=max(0.0, 2 * area - 1),
         baseline=0.0,
-        control=None,
         interval=Interval(max(0.0, 2 * low - 1), max(0.0, 2 * high - 1)),
         worst=float(np.mean(inside > alarm)),
         riskiest=tuple(found[: max(1, round(truth.share * len(found)))].tolist()),

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sfumato.attacks.base import Abstain, Knowledge, Posteriors, Secrets, Values, truths
+from sfumato.attacks.column_beliefs import FEWEST, label_likelihood
 from sfumato.attacks.known_rows import KnownRows
-from sfumato.attacks.like_people import FEWEST, label_likelihood
 from sfumato.attacks.metrics.privacy import (
     Interval,
     belief_moves,
@@ -138,9 +138,9 @@ class ScoredGuess:
 
     score: float
     baseline: float
-    control: float | None
     interval: Interval
     worst: float
+    control: float | None = None
     riskiest: tuple[int, ...] = ()
     columns: tuple[dict[str, Any], ...] = ()
     details: dict[str, float] = field(default_factory=dict)
@@ -175,15 +175,20 @@ def unseen_guess(truth: Truth, labels: Codes | None, rows: int) -> Matrix:
 
     Everything but the release is known, and the label stands beside it. Without labels all rows have the same guess.
     """
-    if labels is None or truth.population_labels is None:
-        usual = usual_guess(truth.population, truth.encoding, truth.tolerance)
-        return np.broadcast_to(usual, (rows, len(usual)))
     found = np.empty((rows, truth.encoding.width))
+    for here, people, weights in by_class(truth, labels, rows):
+        found[here] = usual_guess(people, truth.encoding, truth.tolerance, weights)
+    return found
+
+
+def by_class(truth: Truth, labels: Codes | None, rows: int) -> Iterator[tuple[Flags, Matrix, Matrix]]:
+    """Rows whose label is the same, people of the population who may have it, and how likely each has."""
+    if labels is None or truth.population_labels is None:
+        yield np.ones(rows, dtype=bool), truth.population, np.ones(len(truth.population))
+        return
     for code in np.unique(labels).tolist():
         weights = likely_members(truth, code)
-        people = truth.population[weights > 0]
-        found[labels == code] = usual_guess(people, truth.encoding, truth.tolerance, weights[weights > 0])
-    return found
+        yield labels == code, truth.population[weights > 0], weights[weights > 0]
 
 
 def likely_members(truth: Truth, code: int) -> Matrix:
