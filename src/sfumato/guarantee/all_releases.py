@@ -41,9 +41,6 @@ from sfumato.guarantee.guarantee import (
 from sfumato.guarantee.person_hash import PeopleTotals, Tally
 from sfumato.guarantee.rounding import rounded_up, sum_up
 
-# What was released of the same people before, and what that comes to with the release that follows.
-
-
 Entry = Mapping[str, Any]
 """A release as the ledger noted it."""
 

@@ -101,9 +101,6 @@ class Budget(Record):
         )
 
 
-# A release as it stands in the ledger.
-
-
 @dataclass(frozen=True, kw_only=True)
 class Note(Record):
     """A release as it is noted. What is usual is not written down: an entry of an earlier version lacks it too.

@@ -29,9 +29,6 @@ from sfumato.core.files import exclusive, explained, file_digest, sync_folder, w
 from sfumato.guarantee.person_hash import mixed
 from sfumato.ledger.ledger import Ledger
 
-# Keyed 128-bit hashes of rows and people, by which a ledger knows them again without knowing them.
-
-
 HASH_BYTES = 16
 
 

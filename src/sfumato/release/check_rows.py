@@ -234,9 +234,6 @@ def _floors(recipe: Recipe) -> list[tuple[slice, float]]:
     return floors
 
 
-# The checks: of a card, of columns, of cells, and of all rows together.
-
-
 def read_card(text: bytes | str) -> Card:
     """A card as it is embedded in a release, from anybody: no NaN, no duplicate meaning, and the published schema."""
     try:

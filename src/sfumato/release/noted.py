@@ -31,8 +31,6 @@ from sfumato.table.cell_sets import one_spelling
 if TYPE_CHECKING:
     from sfumato.release.rotation_search import SearchResult
 
-# What an owner is told about a release that was just made.
-
 
 @dataclass(frozen=True, repr=False)
 class Sanitized:

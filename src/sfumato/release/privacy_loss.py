@@ -66,20 +66,16 @@ def _chosen(
             fitted = calibrate(told.noise, spread, wanted, points=POINTS, between=(1e-2, 1e2))
         except UsageError as error:
             raise UsageError(f"Column {name!r}: {error}") from None
+        # As a column of the schema asks for it, in the mechanism's units.
         unit = high - low if mechanism.name == "additive-noise" else 1.0
-        yield name, _stated(fitted, unit)
-
-
-def _stated(noise: OperatorNoise, unit: float) -> dict[str, Any]:
-    """As a column of the schema asks for it, in the mechanism's units."""
-    law = noise.law
-    base = {"base": noise.operator.parameters["base"]} if "base" in noise.operator.parameters else {}
-    if isinstance(law, Uniform):
-        low, high = law.support
-        return {"law": law.name, "low": low / unit, "high": high / unit, **base}
-    stated = law.to_dict()
-    df = {"df": stated["df"]} if "df" in stated else {}
-    return {"law": law.name, "scale": float(stated["scale"]) / unit, **df, **base}
+        law, stated = fitted.law, fitted.law.to_dict()
+        also = {key: stated[key] for key in ("df",) if key in stated}
+        also |= {key: value for key, value in fitted.operator.parameters.items() if key == "base"}
+        if isinstance(law, Uniform):
+            low, high = law.support
+            yield name, {"law": law.name, "low": low / unit, "high": high / unit, **also}
+        else:
+            yield name, {"law": law.name, "scale": float(stated["scale"]) / unit, **also}
 
 
 def _shares(table: Any, encoding: Encoding) -> dict[int, Floats]:

@@ -40,8 +40,6 @@ from sfumato.release.asked import SCORINGS, SanitizeAsked
 from sfumato.table import Encoding
 from sfumato.table.statistics import Moments
 
-# What a rotation search tells the owner alone.
-
 
 class WeakRotationWarning(UserWarning):
     """Some attack comes near the original values whatever the rotation: add noise."""
@@ -157,7 +155,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Trial:
-    """What ICA made of a rotation: the lowest guarantees over all orders, the error left in every column, its starts.
+    """What ICA made of a rotation: the lowest guarantees over all orders, and the error left in every column.
 
     A run that did not converge tells what it found by then, which may be much; that it found little tells nothing.
     """
@@ -165,20 +163,20 @@ class Trial:
     privacy: Unified
     sigma: Matrix
     converged: bool
-    runs: int
 
 
 def ica_trial(sample: Sample, rotation: Matrix, rng: np.random.Generator, *, published: bool = False) -> Trial:
     """Unmix the rotated rows by FastICA and score the components against the columns."""
     white = whitened(sample.rows @ rotation.T)
-    components, converged, runs = white, white.shape[1] == 1, 1
-    while not converged and runs <= STARTS:
+    components, converged = white, white.shape[1] == 1
+    for _ in range(0 if converged else STARTS):
         components, converged = _unmix(white, rng)
-        runs += 1
+        if converged:
+            break
     privacy = component_privacy(sample.rows, components, sample.weights, published=published)
     if published:  # whose weights add up to 1: back to the mean 1, with which equal weights change nothing
         privacy = Unified(privacy.minimum / sample.width, privacy.average / sample.width)
-    return Trial(privacy, _sigma(sample, components), converged, max(1, runs - 1))
+    return Trial(privacy, _sigma(sample, components), converged)
 
 
 def whitened(Z: Matrix) -> Matrix:

@@ -78,9 +78,6 @@ def all_of(items: Iterable[In], work: Callable[[In], Out], threads: int, told: C
                 future.cancel()
 
 
-# A private table, block by block.
-
-
 def block_rows_for(width: int) -> int:
     """Rows of a block with `width` encoded columns: a power of two, by the width alone, as blocks are numbered."""
     rows = max(1, BLOCK_CELLS // max(1, width))
@@ -303,9 +300,6 @@ class Source:
         used = before + counts if cap is None else np.minimum(before + counts, cap)
         self.most_rows_of_a_person = max(self.most_rows_of_a_person, int(used.max(initial=0)))
         return keep
-
-
-# Play the phases of a mechanism on a source: one pass each, whose sum finishes it.
 
 
 def play(

@@ -101,9 +101,6 @@ def _unstated(was: Channel) -> Channel:
     return Sampled(found, was.reported) if was.leaves_out else found
 
 
-# From a fitted mechanism to the card of its release.
-
-
 LIKE_ORIGINAL = "like-original"
 
 
