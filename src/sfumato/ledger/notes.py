@@ -15,11 +15,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sfumato.core.errors import CardError
 from sfumato.core.files import exclusive, write_whole
+from sfumato.guarantee.signer import PublicKey
 from sfumato.ledger.merkle import HASH_BYTES, MOST_HASHES, root_by_inclusion
 
 SIGNATURE, COSIGNATURE = 0x01, 0x04
@@ -75,11 +75,7 @@ class NoteKey:
         if self.kind == COSIGNATURE:
             time, signature = int.from_bytes(signature[:TIME_BYTES], "big"), signature[TIME_BYTES:]
             message = _cosigned(text, time)
-        try:
-            Ed25519PublicKey.from_public_bytes(self.public).verify(signature, message)
-        except (InvalidSignature, ValueError):
-            return None
-        return time
+        return time if PublicKey(self.public).signed(signature, message) else None
 
 
 @dataclass(frozen=True, repr=False)

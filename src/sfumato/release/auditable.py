@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import os
 import platform
 import re
 import secrets
@@ -38,6 +37,7 @@ from sfumato.core.files import exclusive, is_private, write_whole
 from sfumato.core.records import Record
 from sfumato.ledger.public_log import Entry, entry_of
 from sfumato.noise import Streams
+from sfumato.release.unfinished import erase
 from sfumato.table import Schema, Table
 from sfumato.table.content import content_digest, content_of
 
@@ -326,7 +326,7 @@ def commit(table: Table, plan: Plan, schema: Schema, out: Path) -> Committed:
     seed = Seed.drawn(content_digest(content_of(table)), parameters_of(plan, schema))
     told = NoiseCommitment(commitment=seed.commitment, auditor=str(auditor))
     out.parent.mkdir(parents=True, exist_ok=True)
-    forget(secret)
+    erase(secret)
     write_whole(secret, seed.to_json(), private=True)
     write_whole(beside(out, SEALED), seal(seed.to_json(), auditor), private=True)
     write_whole(beside(out, COMMITMENT), json.dumps(told.to_dict(), indent=1) + "\n")
@@ -344,10 +344,6 @@ class Opened:
     assumption: ClassVar[str] = (
         "The seed of the noise is known to the auditor alone, who keeps it secret and is no reader of the release."
     )
-
-    def forget(self) -> None:
-        """The release stands: the owner cannot recompute the noise again."""
-        forget(self.secret)
 
 
 def opened(table: Table, plan: Plan, schema: Schema, out: Path | None) -> Opened:
@@ -394,14 +390,3 @@ def _kept(path: Path) -> Seed:
         return Seed.from_json(path.read_bytes())
     except ValueError:
         raise CardError(f"{path} is damaged. Commit again, with --force and without --answer.") from None
-
-
-def forget(path: Path) -> None:
-    """Overwrite the secrets, then remove their file. What a disk or a backup copied meanwhile stays there."""
-    if not path.exists():
-        return
-    with path.open("r+b") as file:
-        file.write(bytes(path.stat().st_size))
-        file.flush()
-        os.fsync(file.fileno())
-    path.unlink()

@@ -35,7 +35,7 @@ from sfumato.release.sanitize_checks import (
 from sfumato.release.sanitize_options import Options, Plan, PublicRows
 from sfumato.release.source import play
 from sfumato.release.strength import CHOSEN_ON_UNCHARGED
-from sfumato.release.unfinished import Unfinished
+from sfumato.release.unfinished import Unfinished, erase
 from sfumato.release.write_release import (
     InMemory,
     Landing,
@@ -175,7 +175,7 @@ class _Run:
                 self.key.save(to)
             self.landing.take_key(self.key, is_new=not self.key_is_given, is_kept=to is not None)
         if self.committed is not None:  # and no seed lies beside a release that stands
-            self.committed.forget()
+            erase(self.committed.secret)
         return told
 
     def _roll(self) -> Roll | None:

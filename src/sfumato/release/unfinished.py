@@ -155,12 +155,7 @@ class Unfinished:
 
     def destroy(self) -> None:
         """The run key is overwritten first, then everything goes."""
-        key = self.work / KEY
-        if key.exists():
-            with key.open("r+b") as file:
-                file.write(bytes(key.stat().st_size))
-                file.flush()
-                os.fsync(file.fileno())
+        erase(self.work / KEY)
         if self.work.exists():
             shutil.rmtree(self.work)
 
@@ -178,6 +173,17 @@ class _SumsOnly(pickle.Unpickler):
             if array or (isinstance(found, type) and found.__module__ == module):  # not what a module of ours imports
                 return found
         raise pickle.UnpicklingError("something that is no sum")
+
+
+def erase(path: Path) -> None:
+    """Overwrite a secret, then remove its file. What a disk or a backup copied meanwhile stays there."""
+    if not path.exists():
+        return
+    with path.open("r+b") as file:
+        file.write(bytes(path.stat().st_size))
+        file.flush()
+        os.fsync(file.fileno())
+    path.unlink()
 
 
 def _without_comments(value: Any) -> Any:
