@@ -135,9 +135,7 @@ def cost_of(entry: Entry) -> Central:
 
 
 def record_epsilon(entry: Entry) -> float:
-    """Null stands for infinite."""
-    epsilon = entry["epsilon_record"]
-    return math.inf if epsilon is None else float(epsilon)
+    return infinite(entry["epsilon_record"])
 
 
 def _earlier_of_a_person(entry: Entry, most: int | None) -> float:

@@ -104,10 +104,6 @@ class RowMemory:
             if size:
                 yield np.memmap(path, dtype=f"S{HASH_BYTES}", mode="r")
 
-    @property
-    def empty(self) -> bool:
-        return next(self.known(), None) is None
-
     def write_pending(self, parts: Iterable[Hashes]) -> None:
         """Write the hashes of rows that are about to be released; `parts` come sorted, one after the other."""
         self._pending = self.folder / (secrets.token_hex(8) + PENDING)

@@ -167,11 +167,6 @@ class Seed:
     table: bytes
     parameters: Mapping[str, Any]
 
-    @classmethod
-    def drawn(cls, table: bytes, parameters: Mapping[str, Any]) -> Seed:
-        """New secrets for a table."""
-        return cls(secrets.token_bytes(SECRET_BYTES), secrets.token_bytes(SECRET_BYTES), table, parameters)
-
     @property
     def commitment(self) -> str:
         return committed(self.s, self.r, self.table, self.parameters)
@@ -323,7 +318,8 @@ def commit(table: Table, plan: Plan, schema: Schema, out: Path) -> Committed:
             f"{out} was committed to before. Release it with --answer VALUE, or commit again, to another seed, with "
             "--force: whoever answers sees both commitments."
         )
-    seed = Seed.drawn(content_digest(content_of(table)), parameters_of(plan, schema))
+    s, r = secrets.token_bytes(SECRET_BYTES), secrets.token_bytes(SECRET_BYTES)
+    seed = Seed(s, r, content_digest(content_of(table)), parameters_of(plan, schema))
     told = NoiseCommitment(commitment=seed.commitment, auditor=str(auditor))
     out.parent.mkdir(parents=True, exist_ok=True)
     erase(secret)

@@ -86,7 +86,7 @@ def kept_rolls(ledger: Ledger, source: Source, memory: RowMemory) -> list[KeptRo
     """
     people = source.encoding.schema.person is not None
     now = Ledger(ledger.path)  # another run may have noted its release while this one waited
-    rolls, lost, first_time = [], 0, memory.empty
+    rolls, lost, first_time = [], 0, next(memory.known(), None) is None
     for _, entry in now.entries():
         mark, roll = entry.get("memory"), now.roll_of(entry)
         if is_drawn(entry) or (mark and not was_released(now, mark)):  # nobody's rows, or a run that was killed

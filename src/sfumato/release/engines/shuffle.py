@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -79,11 +80,8 @@ def _sealed(record: np.void, digest: bytes) -> bytes:
     return hashlib.sha256(digest + b"".join(fields)).digest()
 
 
-def private_opener(path: str, flags: int) -> int:
-    """For `open`: a file that only its owner can read."""
-    return os.open(path, flags, 0o600)
-
-
+private_opener = partial(os.open, mode=0o600)
+"""For `open`: a file that only its owner can read."""
 BUCKET_CELLS = 1 << 21
 MOST_BUCKET_ROWS = 1 << 17
 TURNED_ROWS = 1 << 14

@@ -166,11 +166,7 @@ class SparkTable(Table):
         finish: Callable[[Found], Found],
     ) -> Found:
         """What `observe` finds in every partition, merged and finished by the executors."""
-
-        def of_partition(number: int, batches: Batches) -> Found:  # noqa: ARG001
-            return observe(resized(batches, BLOCK_ROWS))
-
-        return self.run(of_partition, merge, finish)
+        return self.run(lambda _, batches: observe(resized(batches, BLOCK_ROWS)), merge, finish)
 
     def rows_at(self, wanted: Codes) -> tuple[pa.Table, int]:
         """Rows by their numbers (sorted): every partition is counted, and those that hold any are asked for them."""
