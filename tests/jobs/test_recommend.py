@@ -15,11 +15,22 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.advising import ground
+import sfumato.advising.trial as ground
 from sfumato.advising.advice import Known, advise
-from sfumato.advising.ground import Ground, split, trial_schema
 from sfumato.advising.recommendation import Recommendation, _strongest, refuted
-from sfumato.advising.trial import Outcome, Setting, Trial, averaged, keeps, proves, search, trial
+from sfumato.advising.trial import (
+    Ground,
+    Outcome,
+    Setting,
+    Trial,
+    averaged,
+    keeps,
+    proves,
+    search,
+    split,
+    trial,
+    trial_schema,
+)
 from sfumato.advising.wish import USUAL_RISK, Candidate, Wish, candidates
 from sfumato.auditing.extra import Points
 from sfumato.core.errors import PrivacyLeakWarning, TableError, UnmetWishError, UsageError

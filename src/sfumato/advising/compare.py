@@ -19,8 +19,18 @@ import pyarrow as pa
 from scipy import stats
 
 from sfumato.advising.asked import KEY_HOLDERS, CompareAsked
-from sfumato.advising.ground import TEST_SHARE, Ground, people_of, sampled, split, trial_schema
-from sfumato.advising.trial import Outcome, Trial, averaged, trial
+from sfumato.advising.trial import (
+    TEST_SHARE,
+    Ground,
+    Outcome,
+    Trial,
+    averaged,
+    people_of,
+    sampled,
+    split,
+    trial,
+    trial_schema,
+)
 from sfumato.advising.wish import Candidate, Wish, candidates, in_words, why_not
 from sfumato.auditing.asked import CanaryAsked, chosen_attacks
 from sfumato.auditing.canary import plant

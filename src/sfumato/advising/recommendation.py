@@ -14,8 +14,20 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.advising.asked import RecommendAsked
-from sfumato.advising.ground import Ground, Grounds, of_table
-from sfumato.advising.trial import AUTO, Outcome, Setting, Trial, averaged, keeps, proves, search, trial
+from sfumato.advising.trial import (
+    AUTO,
+    Ground,
+    Grounds,
+    Outcome,
+    Setting,
+    Trial,
+    averaged,
+    keeps,
+    of_table,
+    proves,
+    search,
+    trial,
+)
 from sfumato.advising.wish import Candidate, Wish, candidates, in_words, why_not
 from sfumato.auditing.extra import Points
 from sfumato.core.errors import PrivacyLeakWarning, SchemaError, UnmetWishError, UsageError

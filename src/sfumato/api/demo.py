@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.advising.advice import Advice, Known, advise
-from sfumato.advising.ground import split
+from sfumato.advising.trial import split
 from sfumato.advising.wish import Wish
 from sfumato.api.asked import DemoAsked
 from sfumato.auditing.audit import Audit, audit
