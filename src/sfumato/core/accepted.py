@@ -33,28 +33,19 @@ class Accepted(ABC):
         return value
 
 
-class AnyWhole(Accepted):
-    """A whole number."""
-
-    words = "a whole number"
-
-    def allows(self, value: Any) -> bool:
-        return isinstance(value, int) and not isinstance(value, bool)
-
-
 @dataclass(frozen=True)
 class Whole(Accepted):
-    """A whole number from `least` to `most`."""
+    """A whole number, from `least` to `most` where both are given."""
 
-    least: int
-    most: int
+    least: float = -math.inf
+    most: float = math.inf
 
     def allows(self, value: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool) and self.least <= value <= self.most
 
     @property
     def words(self) -> str:
-        return f"a whole number from {self.least:,} to {self.most:,}"
+        return "a whole number" + ("" if math.isinf(self.most) else f" from {self.least:,} to {self.most:,}")
 
 
 class Number(Accepted):

@@ -185,27 +185,22 @@ def sole_writer(path: Path) -> Iterator[None]:
 
 def locked(file: IO[str], *, wait: bool) -> bool:
     """Lock an open file until it is closed, or this process ends; false where another process holds it."""
-    if fcntl is None:
-        return _locked_on_windows(file, wait)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _locked_on_windows(file: IO[str], wait: bool) -> bool:
-    """The first byte, which is never read, is locked; its lock cannot be waited for, so it is asked for again."""
+    if fcntl is not None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            return False
+        return True
+    # On Windows the first byte, which is never read, is locked; its lock cannot be waited for, so it is asked for again
     windows = importlib.import_module("msvcrt")
     while True:
         try:
             windows.locking(file.fileno(), windows.LK_NBLCK, 1)
+            return True
         except OSError:
             if not wait:
                 return False
             time.sleep(PAUSE)
-        else:
-            return True
 
 
 def sync_file(path: Path) -> None:

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
 
-from sfumato.core.accepted import Accepted, AnyWhole, Either, Flag, Listed, Named, Nothing, Number, Text, Word
+from sfumato.core.accepted import Accepted, Either, Flag, Listed, Named, Nothing, Number, Text, Whole, Word
 
 BRIEF, APART = object(), object()
 """Marks of a field that is left out of the object where it is the default, and of one that is never stated."""
@@ -75,23 +75,18 @@ class Record:
     @classmethod
     def _given(cls, found: Any) -> Iterator[tuple[str, Any]]:
         stated = entries(cls)
+        known = [entry.key for entry in stated]
         if not isinstance(found, Mapping):
-            raise FieldError("", f"it must be a mapping with the keys {_listed(entry.key for entry in stated)}")
-        if not cls.takes_more:
-            check_keys(found, (*(entry.key for entry in stated), *cls.beside))
+            raise FieldError("", f"it must be a mapping with the keys {', '.join(known)}")
+        for key in () if cls.takes_more else found:
+            if key not in (*known, *cls.beside):
+                may = ", ".join((*known, *cls.beside))
+                raise FieldError(str(key), f"it has an unknown key {str(key)[:60]!r}; it may have: {may}")
         for entry in stated:
             if entry.key in found:
                 yield entry.field, _read(entry.key, entry.accepted, found[entry.key])
             elif entry.default is MISSING:
                 raise FieldError(entry.key, f"`{entry.key}` is missing")
-
-
-def check_keys(found: Mapping[Any, Any], known: Iterable[str]) -> None:
-    """Refuse a key that is none of these."""
-    known = tuple(known)
-    for key in found:
-        if key not in known:
-            raise FieldError(str(key), f"it has an unknown key {str(key)[:60]!r}; it may have: {_listed(known)}")
 
 
 def _read(key: str, accepted: Accepted, value: Any) -> Any:
@@ -101,10 +96,6 @@ def _read(key: str, accepted: Accepted, value: Any) -> Any:
         raise FieldError(f"{key}.{problem.field}", f"{problem} (in `{key}`)") from None
     except ValueError as problem:
         raise FieldError(key, f"`{key}` {problem}") from None
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names)
 
 
 # What a field's annotation says.
@@ -122,16 +113,10 @@ class Entry:
     """MISSING where it must be stated; a default that is made anew for each record is not told from others."""
 
 
-def entries(record: Any) -> tuple[Entry, ...]:
-    """The fields of a class of records that are stated, in the order of the declaration."""
-    return _entries(record)
-
-
-@functools.cache
 def _entries(record: Any) -> tuple[Entry, ...]:
     hints, found = get_type_hints(record, include_extras=True), []
     for one in fields(record):
-        marks = _marks(hints[one.name])
+        marks = get_args(hints[one.name])[1:] if get_origin(hints[one.name]) is Annotated else ()
         if APART in marks:
             continue
         key = next((mark.name for mark in marks if isinstance(mark, Key)), one.name)
@@ -140,8 +125,8 @@ def _entries(record: Any) -> tuple[Entry, ...]:
     return tuple(found)
 
 
-def _marks(kind: Any) -> tuple[Any, ...]:
-    return get_args(kind)[1:] if get_origin(kind) is Annotated else ()
+entries: Callable[[Any], tuple[Entry, ...]] = functools.cache(_entries)
+"""The fields of a class of records that are stated, in the order of the declaration."""
 
 
 def accepted_by(kind: Any) -> Accepted:
@@ -150,7 +135,7 @@ def accepted_by(kind: Any) -> Accepted:
         return _PLAIN[kind]
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return next((mark for mark in _marks(kind) if isinstance(mark, Accepted)), accepted_by(inner[0]))
+        return next((mark for mark in inner[1:] if isinstance(mark, Accepted)), accepted_by(inner[0]))
     if origin is Literal:
         return Word(inner)
     if origin in (Union, types.UnionType):
@@ -164,7 +149,7 @@ def accepted_by(kind: Any) -> Accepted:
 
 _PLAIN: dict[Any, Accepted] = {
     float: Number(),
-    int: AnyWhole(),
+    int: Whole(),
     bool: Flag(),
     str: Text(),
     type(None): Nothing(),
