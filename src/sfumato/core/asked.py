@@ -135,29 +135,29 @@ def in_words(options: Any) -> str:
 
 
 def _kind(one: Field[Any], says: Asked) -> str:
-    """What a person calls the type, "Schema or path", "sequence of str", "mapping", and what stands for none."""
-    annotation, default = str(one.type), default_of(one)
-    first, *others = [name for name in annotation.split(" | ") if name != "None"]
-    if says.kind:
-        kind = says.kind
-    elif says.choices:
-        kind = "{" + ", ".join(f'"{choice}"' for choice in says.choices) + "}"
-    elif says.read is Read.TABLE:
-        kind = "DataFrame, Arrow table or path"
-    elif annotation.startswith("Mapping["):
-        kind = "mapping"
-    elif first.startswith("Sequence["):
-        kind = f"sequence of {first.removeprefix('Sequence[').removesuffix(']')}"
-    elif "Path" in others:
-        kind = f"{first} or path"
-    else:
-        kind = "path" if first == "Path" else first
+    default, kind = default_of(one), says.kind or _type_in_words(str(one.type), says)
     if default is inspect.Parameter.empty:
         return kind
     if default is None or callable(default):
         unset = says.unset or ("{}" if kind == "mapping" else "")
         return f"{kind}, default {unset}" if unset else f"{kind}, optional"
     return f'{kind}, default "{default}"' if isinstance(default, str) else f"{kind}, default {default}"
+
+
+def _type_in_words(annotation: str, says: Asked) -> str:
+    """What a person calls the type: "Schema or path", "sequence of str", "mapping"."""
+    if says.choices:
+        return "{" + ", ".join(f'"{choice}"' for choice in says.choices) + "}"
+    if says.read is Read.TABLE:
+        return "DataFrame, Arrow table or path"
+    if annotation.startswith("Mapping["):
+        return "mapping"
+    first, *others = [name for name in annotation.split(" | ") if name != "None"]
+    if first.startswith("Sequence["):
+        return f"sequence of {first.removeprefix('Sequence[').removesuffix(']')}"
+    if "Path" in others:
+        return f"{first} or path"
+    return "path" if first == "Path" else first
 
 
 class OfTwo(Protocol[Second, Words, Made]):

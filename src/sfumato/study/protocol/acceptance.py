@@ -4,7 +4,6 @@ study is made, whether any release could follow them.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import warnings
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,7 @@ import numpy as np
 
 from sfumato.channels.recipe import Measurement
 from sfumato.core.errors import SchemaError, SfumatoError, TableError, UsageError
-from sfumato.core.wording import listed
+from sfumato.core.wording import first_names, listed
 from sfumato.guarantee import Card, Guarantee
 from sfumato.guarantee.card import EXPERIMENT, NOT_FOR_RELEASE, recomputed, understatement
 from sfumato.guarantee.guarantee import CENTRAL_DP
@@ -53,9 +52,10 @@ def objections(study: PoolStudy, card: Card) -> list[str]:
 def _schema(study: PoolStudy, card: Card) -> Iterator[str]:
     expected, found = _travelling(study.schema), _travelling(Schema.from_dict(card.source_schema))
     if [(column.name, column.role) for column in found] != [(column.name, column.role) for column in expected]:
+        wanted_names, names = (first_names([repr(one.name[:40]) for one in all_of], 20) for all_of in (expected, found))
         yield (
-            f"The release's columns are not the study's: expected {_names(expected)}, found {_names(found)}. "
-            "Sanitize with the study's schema."
+            f"The release's columns are not the study's: expected {wanted_names}, found {names or 'none'}. Sanitize "
+            "with the study's schema."
         )
         return
     for column, wanted in zip(found, expected, strict=True):
@@ -80,11 +80,6 @@ def _travelling(schema: Schema) -> list[Column]:
     return [*schema.private, *([schema.label] if schema.label else [])]
 
 
-def _names(columns: list[Column]) -> str:
-    names = [repr(column.name[:40]) for column in columns]
-    return (", ".join(names[:20]) or "none") + (f" and {len(names) - 20} more" if len(names) > 20 else "")
-
-
 def _made(study: PoolStudy, card: Card) -> Iterator[str]:
     if card.reproducible:
         way = "--experiment" if card.reproducible == EXPERIMENT else "--seed"
@@ -98,10 +93,17 @@ def _made(study: PoolStudy, card: Card) -> Iterator[str]:
     for name, wanted in study.parameters_expected().items():
         if name not in used or not same(used[name], wanted):
             yield f"The study fixes the parameter {name}={wanted!r}, but the release was made with another value."
-    if study.plan is not None and not same_measurements(
-        card.made_by().measured, expected_measurements(study.plan, card)
-    ):
-        yield "The card does not state the noise that the study's plan gives for its epsilon and delta. Release again."
+    if study.plan is not None:
+        stated, given = card.made_by().measured, expected_measurements(study.plan, card)
+        alike = len(stated) == len(given) and all(
+            (one.what, one.way, one.times) == (other.what, other.way, other.times)
+            and same(one.strength, other.strength)
+            for one, other in zip(stated, given, strict=True)
+        )
+        if not alike:
+            yield (
+                "The card does not state the noise that the study's plan gives for its epsilon and delta. Release again."
+            )
     if card.space != study.space:
         yield (
             "The release is in another space than the study's, so its rows cannot be pooled with the others'. "
@@ -168,22 +170,21 @@ _BOUND_TO_THE_WIDTH = ("components", "basis", "guidance", "plan")
 
 def rehearse(study: PoolStudy) -> None:
     """Raise a `SchemaError` where no release at all could be made and taken as the study says."""
-    if study.epsilon_record is not None and not MECHANISMS[study.mechanism].proves:
+    known = MECHANISMS[study.mechanism]
+    if study.epsilon_record is not None and not known.proves:
         raise SchemaError(
             f"The study asks for a formal guarantee, and {study.mechanism} gives no proof, so no release would be "
             "accepted. Choose another method, or `guarantee: empirical-allowed`."
         )
     _check_presence(study)
-    parameters = _as_a_site_has_them(study)
-    schema: Schema | None = study.schema
-    tried, width = dict(parameters), study.encoding.width
-    if width > WIDEST:
-        if "components" in parameters:
-            _explained(lambda: count_of(parameters["components"], width, study.mechanism))
-        schema = _narrowed(study.schema)
-        tried = {name: value for name, value in parameters.items() if name not in _BOUND_TO_THE_WIDTH}
-        if schema is not None and isinstance(tried.get("epsilon_record"), int | float):  # fewer columns share it
-            tried["epsilon_record"] *= Encoding(schema).width / width
+    # The study's parameters as a site has them, the strength from its guarantee where they leave it open; no file is
+    # looked for.
+    parameters = {**(study.presence._asdict() if study.presence else {}), **study.parameters}
+    if isinstance(parameters.get("basis"), str) and parameters["basis"] not in NAMES:
+        del parameters["basis"]
+    if leaves_strength_open(parameters) and study.epsilon_record and "epsilon_record" in known._get_param_names():
+        parameters["epsilon_record"] = study.epsilon_record
+    schema, tried = _narrowed(study, parameters)
     if schema is not None:
         encoding, mechanism = Encoding(schema), make_mechanism(study.mechanism, tried)
         _explained(lambda: _try(mechanism, encoding))
@@ -207,7 +208,7 @@ def _check_presence(study: PoolStudy) -> None:
         return
     mechanism = make_mechanism(study.mechanism, {**study.presence._asdict(), **study.parameters})
     assert mechanism.planned is not None
-    reached = dataclasses.replace(mechanism.planned, delta=study.presence.delta).epsilon
+    reached = replace(mechanism.planned, delta=study.presence.delta).epsilon
     if reached > study.presence.epsilon * (1 + 1e-9):
         asked = f"{study.presence.epsilon:.9g} at delta {study.presence.delta:g}"
         raise _too_weak(study, asked, reached, "`epsilon` and `delta`")
@@ -219,20 +220,6 @@ def _too_weak(study: PoolStudy, asked: str, reached: float, left: str) -> Schema
         f"The study asks for an epsilon of at most {asked}, and its own parameters of {study.mechanism} come to "
         f"{words}. Ask for less, or leave {left} to the guarantee."
     )
-
-
-def _as_a_site_has_them(study: PoolStudy) -> dict[str, Any]:
-    """The study's parameters, the strength from its guarantee where they leave it open; no file is looked for."""
-    parameters = {**(study.presence._asdict() if study.presence else {}), **study.parameters}
-    if isinstance(parameters.get("basis"), str) and parameters["basis"] not in NAMES:
-        del parameters["basis"]
-    if (
-        leaves_strength_open(parameters)
-        and study.epsilon_record
-        and "epsilon_record" in MECHANISMS[study.mechanism]._get_param_names()
-    ):
-        parameters["epsilon_record"] = study.epsilon_record
-    return parameters
 
 
 def _explained(trial: Any) -> None:
@@ -265,15 +252,26 @@ def _try(mechanism: Mechanism, encoding: Encoding) -> None:
         mechanism.perturb(X, y, Streams().generator(0, b"rehearsal", b""))
 
 
-def _narrowed(schema: Schema) -> Schema | None:
-    """As many of its columns as `WIDEST` allows, and the label; None where no column is that narrow."""
-    left, kept = WIDEST, []
-    for group in Encoding(schema).groups:
+def _narrowed(study: PoolStudy, parameters: dict[str, Any]) -> tuple[Schema | None, dict[str, Any]]:
+    """As many of its columns as `WIDEST` allows, and the label, with what its parameters are then; None where no column
+    is that narrow."""
+    left, kept, width = WIDEST, [], study.encoding.width
+    if width <= WIDEST:
+        return study.schema, parameters
+    if "components" in parameters:
+        _explained(lambda: count_of(parameters["components"], width, study.mechanism))
+    for group in study.encoding.groups:
         if group.width <= left:
             left -= group.width
             kept.append(group.column.name)
-    columns = [column for column in schema.columns if column.name in kept or column.role == "label"]
-    return dataclasses.replace(schema, columns=tuple(columns)) if kept else None
+    if not kept:
+        return None, parameters
+    columns = [column for column in study.schema.columns if column.name in kept or column.role == "label"]
+    schema = replace(study.schema, columns=tuple(columns))
+    tried = {name: value for name, value in parameters.items() if name not in _BOUND_TO_THE_WIDTH}
+    if isinstance(tried.get("epsilon_record"), int | float):  # fewer columns share it
+        tried["epsilon_record"] *= Encoding(schema).width / width
+    return schema, tried
 
 
 def _check_strength(study: PoolStudy, parameters: dict[str, Any]) -> None:

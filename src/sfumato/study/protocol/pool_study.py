@@ -13,7 +13,7 @@ from sfumato.core.errors import SchemaError
 from sfumato.core.records import BRIEF, FieldError, Record
 from sfumato.guarantee import space_of
 from sfumato.learn.classifiers.factory import choose_classifier
-from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
+from sfumato.mechanisms import MECHANISMS, make_mechanism
 from sfumato.mechanisms.base import count_of
 from sfumato.mechanisms.basis import NAMES
 from sfumato.mechanisms.central.plan import agreed_plan
@@ -31,32 +31,20 @@ from sfumato.table.statistics import Statistics
 EMPIRICAL_ALLOWED = "empirical-allowed"
 
 
-@dataclass(frozen=True)
-class Asked:
-    """Both None: releases without a formal guarantee are allowed."""
-
-    epsilon_record: float | None = None
-    presence: Presence | None = None
-
-    def to_dict(self) -> Any:
-        if self.presence is not None:
-            return self.presence._asdict()
-        return EMPIRICAL_ALLOWED if self.epsilon_record is None else {"epsilon_record": self.epsilon_record}
-
-
-def asked_guarantee(found: Any, schema: Schema) -> Asked:
-    """Read the study's `guarantee`."""
+def _guarantee(found: Any, schema: Schema) -> tuple[float | None, Presence | None]:
+    """The study's `guarantee`: an epsilon for a record, its presence, or neither."""
     if found == EMPIRICAL_ALLOWED:
-        return Asked()
+        return None, None
     keys = set(found) if isinstance(found, Mapping) else set()
+    record, presence = None, None
     if keys == {"epsilon_record"} and _number(found["epsilon_record"], 0, 1e6):
-        asked = Asked(float(found["epsilon_record"]))
+        record = float(found["epsilon_record"])
     elif (
         keys == {"epsilon", "delta"}
         and _number(found["epsilon"], 0, 1e6)
         and (found["delta"] == 0 or _number(found["delta"], 0, 1))
     ):
-        asked = Asked(presence=Presence(float(found["epsilon"]), float(found["delta"])))
+        presence = Presence(float(found["epsilon"]), float(found["delta"]))
     else:
         raise SchemaError(
             "The study's `guarantee` must be `epsilon_record: NUMBER`, the weakest guarantee for a record that a "
@@ -68,7 +56,7 @@ def asked_guarantee(found: Any, schema: Schema) -> Asked:
             f"The study asks for a formal guarantee, and column {schema.learned[0]!r} is not `source: public`: no "
             "release could have one. Give bounds and categories that everybody may know, with a `reason`."
         )
-    return asked
+    return record, presence
 
 
 def _number(found: Any, low: float, high: float) -> bool:
@@ -78,10 +66,7 @@ def _number(found: Any, low: float, high: float) -> bool:
 # How much one site may keep at a coordinator: bytes, rows and releases.
 
 
-MOST = 10**15
-
-
-Most = Annotated[int | None, Whole(1, MOST), BRIEF]
+Most = Annotated[int | None, Whole(1, 10**15), BRIEF]
 
 
 @dataclass(frozen=True)
@@ -121,15 +106,7 @@ class Quota(Record):
 
 DEFAULT_CLASSIFIERS = ("naive-bayes", "knn")
 _KEYS = (
-    "kind",
-    "name",
-    "description",
-    "schema",
-    "mechanism",
-    "guarantee",
-    "space",
-    "classifiers",
-    "quota",
+    *("kind", "name", "description", "schema", "mechanism", "guarantee", "space", "classifiers", "quota"),
     "largest_site_share",
 )
 NEEDS_A_PLAN = (
@@ -177,13 +154,14 @@ class PoolStudy:
         return Encoding(self.schema)
 
     def to_dict(self) -> dict[str, Any]:
+        asked = {"epsilon_record": self.epsilon_record} if self.epsilon_record is not None else EMPIRICAL_ALLOWED
         return {
             "kind": self.kind,
             "name": self.name,
             "description": self.description,
             "schema": self.schema.to_dict(),
             "mechanism": {"name": self.mechanism, "parameters": dict(self.parameters)},
-            "guarantee": Asked(self.epsilon_record, self.presence).to_dict(),
+            "guarantee": asked if self.presence is None else self.presence._asdict(),
             "space": self.space,
             "classifiers": list(self.classifiers),
             # left out where there are none: studies that never had one keep their hash
@@ -203,26 +181,32 @@ class PoolStudy:
         if "mechanism" not in found:
             raise SchemaError(NEEDS_A_PLAN)
         schema = Schema.from_dict(found["schema"])
-        Encoding(schema)  # bounds, categories and classes are all there
+        encoding = Encoding(schema)  # bounds, categories and classes are all there
         name, parameters = _mechanism(found["mechanism"])
-        asked = asked_guarantee(found["guarantee"], schema)
+        epsilon_record, presence = _guarantee(found["guarantee"], schema)
         description = found.get("description") or ""
         if not isinstance(description, str) or len(description) > 5000:
             raise SchemaError("The study's `description` must be text of at most 5000 characters.")
+        share = found.get("largest_site_share")
         if parameters.get("plan") is not None:
-            _check_plan(found, parameters, asked, schema)
+            _check_plan(parameters, presence, share, encoding)
+        if share is not None and not _number(share, 0, 1):
+            raise SchemaError(
+                "The study's `largest_site_share` must be a number between 0 and 1: the largest share of the training "
+                "rows that one site may have, for example 0.3."
+            )
         return cls(
             name=check_line(found["name"], "name of the study"),
             schema=schema,
             mechanism=name,
             parameters=parameters,
-            epsilon_record=asked.epsilon_record,
-            presence=asked.presence,
-            space=_space(found.get("space"), name, parameters, Encoding(schema)),
+            epsilon_record=epsilon_record,
+            presence=presence,
+            space=_space(found.get("space"), name, parameters, encoding),
             description=description,
             classifiers=_classifiers(found.get("classifiers"), schema),
             quota=Quota.from_dict(found["quota"]) if "quota" in found else None,
-            largest_site_share=_share(found.get("largest_site_share")),
+            largest_site_share=None if share is None else float(share),
         )
 
     @cached_property
@@ -296,18 +280,18 @@ def _mechanism(found: Any) -> tuple[str, dict[str, Any]]:
     return found["name"], dict(parameters)
 
 
-def _check_plan(found: Mapping[str, Any], parameters: Mapping[str, Any], asked: Asked, schema: Schema) -> None:
+def _check_plan(parameters: Mapping[str, Any], presence: Presence | None, share: Any, encoding: Encoding) -> None:
     """The study holds the plan itself, so that its hash does; and counts have no rows that could be left out."""
     plan = parameters["plan"]
     if not isinstance(plan, Mapping):
         raise SchemaError("The study's `plan` must be the plan itself, as `sfumato study plan` writes it.")
-    agreed_plan(plan, Encoding(schema))
-    if "delta" not in parameters and asked.presence is None:
+    agreed_plan(plan, encoding)
+    if "delta" not in parameters and presence is None:
         raise SchemaError(
             "All sites of a study with a plan have the same delta. Ask for one: `guarantee: {epsilon: 1.0, delta: "
             "1.0e-6}`."
         )
-    if found.get("largest_site_share") is not None:
+    if share is not None:
         raise SchemaError("`largest_site_share` leaves rows of large sites out, and sites of this study push counts.")
 
 
@@ -316,34 +300,16 @@ def _space(found: Any, name: str, parameters: Mapping[str, Any], encoding: Encod
         if not isinstance(found, str) or not _SPACE.fullmatch(found):
             raise SchemaError("The study's `space` must be `sha256:` and 64 hexadecimal digits, as on a card.")
         return found
-    settled = settled_space(make_mechanism(name, dict(parameters)), encoding)
-    if settled is None:
+    mechanism = make_mechanism(name, dict(parameters))
+    if mechanism.columnwise:
+        return space_of(encoding, {"kind": "identity"})
+    if mechanism.needs_key or mechanism.needs_statistics:  # its map depends on more than schema and parameters
         raise SchemaError(
             f"The study needs a `space`: {name} draws or learns its map, so only a release made with the shared key "
             "or basis shows where rows lie. Copy it from the card of such a release (`sfumato show`)."
         )
-    return settled
-
-
-def settled_space(mechanism: Mechanism, encoding: Encoding) -> str | None:
-    """The space of a mechanism whose map depends on nothing but schema and parameters, else None."""
-    if mechanism.columnwise:
-        return space_of(encoding, {"kind": "identity"})
-    if mechanism.needs_key or mechanism.needs_statistics:
-        return None
     mechanism.fit_statistics(Statistics.empty(encoding.width), encoding)
     return space_of(encoding, mechanism.recipe_.map.to_dict())
-
-
-def _share(found: Any) -> float | None:
-    if found is None:
-        return None
-    if not _number(found, 0, 1):
-        raise SchemaError(
-            "The study's `largest_site_share` must be a number between 0 and 1: the largest share of the training "
-            "rows that one site may have, for example 0.3."
-        )
-    return float(found)
 
 
 def _classifiers(found: Any, schema: Schema) -> tuple[str, ...]:
