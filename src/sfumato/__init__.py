@@ -41,10 +41,9 @@ if TYPE_CHECKING:
     from sfumato.release.noted import bound_ahead
     from sfumato.release.only_new import ledger_forget
     from sfumato.release.release import Release, open_release
-    from sfumato.study.number_edges import survey_edges
     from sfumato.study.plan_counts import plan_counts
     from sfumato.study.rehearse_sites import Rehearsal, rehearse
-    from sfumato.study.survey_plan import measure_survey, plan_survey
+    from sfumato.study.survey_plan import measure_survey, plan_survey, survey_edges
     from sfumato.table import Column, Schema, SqlQuery
 
 _WHERE = {
@@ -67,7 +66,7 @@ _WHERE = {
     "plan_counts": "sfumato.study.plan_counts",
     "plan_survey": "sfumato.study.survey_plan",
     "measure_survey": "sfumato.study.survey_plan",
-    "survey_edges": "sfumato.study.number_edges",
+    "survey_edges": "sfumato.study.survey_plan",
     "cluster": "sfumato.learn.cluster",
     "law": "sfumato.auditing.invariance",
     "rules": "sfumato.learn.rules",

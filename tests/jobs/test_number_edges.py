@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 import sfumato as sf
 from sfumato.api.cli import app
 from sfumato.core.errors import PrivacyLeakWarning, SchemaError, TableError, UsageError
-from sfumato.study.number_edges import cut_schema, cut_survey, survey_edges
+from sfumato.study.survey_plan import cut_schema, cut_survey, survey_edges
 from sfumato.table import Column, Schema, write_table
 
 

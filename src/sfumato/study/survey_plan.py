@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,25 +13,16 @@ from numpy.typing import ArrayLike
 
 from sfumato.auditing.survey_audit import SurveyMeasures
 from sfumato.auditing.survey_audit import measure_survey as measure_of
-from sfumato.channels.guidance.disclosure import (
-    PUBLIC,
-    SurveyRun,
-    disclosure,
-    mixed_limits,
-    random_startup,
-    simulate,
-    whole_tuple_disclosure,
-    whole_tuple_response,
-)
+from sfumato.channels.guidance import disclosure as guided
 from sfumato.channels.guidance.epsilon import record_epsilon
 from sfumato.channels.guidance.guidance import SurveyCounts, SurveyRules
-from sfumato.channels.guidance.space import AnswerSpace
+from sfumato.channels.guidance.space import AnswerSpace, quantile_edges, supervised_edges
 from sfumato.core.array_types import Bits, Codes, Floats
 from sfumato.core.asked import asks
-from sfumato.core.errors import TableError, UsageError
+from sfumato.core.errors import SchemaError, TableError, UsageError
 from sfumato.core.progress import Progress, silent
 from sfumato.guarantee import Card
-from sfumato.study.asked import SurveyPlanAsked
+from sfumato.study.asked import EdgesAsked, SurveyPlanAsked
 from sfumato.study.protocol.study_file import load_survey
 from sfumato.study.protocol.survey_file import RANDOM, SurveyStudy
 from sfumato.study.protocol.survey_guidance import (
@@ -41,7 +32,9 @@ from sfumato.study.protocol.survey_guidance import (
     survey_encoding,
     survey_rules,
 )
-from sfumato.table import open_table
+from sfumato.table import Schema, open_table
+from sfumato.table.arrays import is_number, numbers, plain, text
+from sfumato.table.column import nearest
 
 # The public of a survey: people who let more or less show, who waits for how long, and who never sends.
 
@@ -56,7 +49,7 @@ class Public:
     The first accept level `levels[0]` at most, the second `levels[1]`, the last any.
     """
 
-    shares: tuple[float, float, float] = PUBLIC
+    shares: tuple[float, float, float] = guided.PUBLIC
     levels: tuple[int, int] = (1, 4)
 
     def __post_init__(self) -> None:
@@ -94,30 +87,23 @@ class Kind:
     waited_95: float | None
 
 
-def waiting_of(run: SurveyRun, limits: Codes, public: Public, width: int) -> list[Kind]:
-    """The kinds of people in one simulated survey; of whom there are none, nothing is said."""
+def kinds_of(runs: Sequence[tuple[guided.SurveyRun, Codes]], public: Public, width: int) -> tuple[Kind, ...]:
+    """The kinds of people in simulated surveys with their limits; of whom there are none, nothing is said. Waiting is
+    that of the surveys in which some of them sent."""
     found = []
     for name, level, share in zip(KINDS, (*public.levels, None), public.shares, strict=True):
         if not share:
             continue
-        mine = limits == (width if level is None else level)
-        there = max(int(mine.sum()), 1)
-        waited = run.waited[mine[run.who]]
-        mean, late = (float(waited.mean()), float(np.quantile(waited, 0.95))) if len(waited) else (None, None)
-        found.append(Kind(name, level, len(waited) / there, float(mine[run.never].sum()) / there, mean, late))
-    return found
-
-
-def mean_kind(repeats: list[Kind]) -> Kind:
-    """The mean over several surveys; waiting is that of the surveys in which some of them sent."""
-
-    def mean(name: str) -> Any:
-        known = [value for one in repeats if (value := getattr(one, name)) is not None]
-        return float(np.mean(known)) if known else None
-
-    return Kind(
-        repeats[0].name, repeats[0].level, **{name: mean(name) for name in ("sent", "never", "waited", "waited_95")}
-    )
+        figures = []
+        for run, limits in runs:
+            mine = limits == (width if level is None else level)
+            there, waited = max(int(mine.sum()), 1), run.waited[mine[run.who]]
+            late = (waited.mean(), np.quantile(waited, 0.95)) if len(waited) else (np.nan, np.nan)
+            figures.append((len(waited) / there, mine[run.never].sum() / there, *late))
+        known = [column[~np.isnan(column)] for column in np.array(figures, dtype=float).T]
+        mean: list[Any] = [float(np.mean(column)) if len(column) else None for column in known]
+        found.append(Kind(name, level, *mean))
+    return tuple(found)
 
 
 SIZES = (200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
@@ -204,10 +190,10 @@ def simulated_plan(
         raise TableError("A plan needs at least 40 plain answers, of two classes or more, each with its class.")
     trials = _Trials(space, codes, y, tried)
     cases: list[Planned] = []
-    total = len(tried.floors) * len(tried.sizes)
+    sizes, total = sorted(tried.sizes), len(tried.floors) * len(tried.sizes)
     for row, floor in enumerate(tried.floors):
-        for column, size in enumerate(sorted(tried.sizes)):
-            progress("Simulating", row * len(tried.sizes) + column, total)
+        for column, size in enumerate(sizes):
+            progress("Simulating", row * len(sizes) + column, total)
             cases.append(trials.case(replace(tried.rules, floor=floor), size))
             if cases[-1].accuracy >= target:
                 break
@@ -247,30 +233,28 @@ class _Trials:
 
     def case(self, rules: SurveyRules, size: int) -> Planned:
         """Guided surveys of one size at one floor."""
-        codes, y, space, found, kinds = self.codes, self.y, self.space, [], []
+        codes, y, space, found, runs = self.codes, self.y, self.space, [], []
         startup, public = self.tried.startup, self.tried.public
         for repeat in range(self.tried.repeats):
             seed = self.tried.seed + repeat
             ask, test, rng = self._halves(repeat)
             who = rng.choice(ask, size)
-            start = random_startup(space, int(y.max()) + 1, seed=seed) if startup is None else startup
+            start = guided.random_startup(space, int(y.max()) + 1, seed=seed) if startup is None else startup
             limits = None
             if public is not None:
-                limits = mixed_limits(size, space.width, shares=public.shares, levels=public.levels, seed=seed)
-            run = simulate(codes[who], y[who], space, rules, limits=limits, startup=start, seed=seed)
-            if public is not None and limits is not None:
-                kinds.append(waiting_of(run, limits, public, space.width))
+                limits = guided.mixed_limits(size, space.width, shares=public.shares, levels=public.levels, seed=seed)
+            run = guided.simulate(codes[who], y[who], space, rules, limits=limits, startup=start, seed=seed)
+            if limits is not None:
+                runs.append((run, limits))
             V = run.versions[-1].guidance.V
             hit = self._accuracy((run.bits, run.y), test)
-            told = disclosure(codes[ask], space, V, rules.floor, rules.link, draws=500, seed=repeat).by_question
+            told = guided.disclosure(codes[ask], space, V, rules.floor, rules.link, draws=500, seed=repeat).by_question
             record = record_epsilon(V, space, rules.floor, rules.link).value
             found.append((hit, told, record, float(V.shape[1])))
-        accuracy, told, epsilon, level = np.mean(found, axis=0)
+        accuracy, told, epsilon, level = np.mean(found, axis=0).tolist()
         spread = float(np.std([row[0] for row in found]))
-        who_waited = tuple(mean_kind(list(one)) for one in zip(*kinds, strict=True))
-        return Planned(
-            rules.floor, size, float(accuracy), spread, float(told), float(epsilon), float(level), who_waited
-        )
+        kinds = () if public is None else kinds_of(runs, public, space.width)
+        return Planned(rules.floor, size, accuracy, spread, told, epsilon, level, kinds)
 
     def whole_tuple(self, size: int, theta: float) -> dict[str, float]:
         """The same people asked by whole-tuple response; a classifier on what they send, for plain answers."""
@@ -278,9 +262,9 @@ class _Trials:
         for repeat in range(self.tried.repeats):
             ask, test, rng = self._halves(repeat)
             who = rng.choice(ask, size)
-            sent = whole_tuple_response(self.space.onehot(self.codes[who]), rng.random(size), theta)
+            sent = guided.whole_tuple_response(self.space.onehot(self.codes[who]), rng.random(size), theta)
             hits.append(self._accuracy((sent, self.y[who]), test))
-        told = whole_tuple_disclosure(self.codes, self.space, theta).by_question
+        told = guided.whole_tuple_disclosure(self.codes, self.space, theta).by_question
         return {"respondents": size, "theta": theta, "accuracy": float(np.mean(hits)), "disclosure_by_question": told}
 
     def plain_accuracy(self) -> float:
@@ -314,7 +298,6 @@ def assumed_population(
     informative: int = 3,
     strength: float = 0.5,
     rows: int = 10_000,
-    seed: int = 0,
 ) -> tuple[Codes, Codes]:
     """People as an owner may imagine them who has no earlier study: answers are random but for `informative` questions.
 
@@ -322,7 +305,7 @@ def assumed_population(
     """
     if not 0 <= strength <= 1 or classes < 2:
         raise UsageError("Assume at least two classes, and a strength between 0 and 1.")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     y = rng.integers(0, classes, rows)
     codes = np.column_stack([rng.integers(0, size, rows) for size in space.sizes])
     open_questions = [question for question, size in enumerate(space.sizes) if size > 1]
@@ -408,5 +391,108 @@ def guidance_of_part(survey: SurveyStudy, part: Path) -> str:
 def guidance_at_the_end(survey: SurveyStudy, table: pa.Table, seed: int) -> Floats:
     """What a survey of these people would end with, by simulation."""
     space, rules, start = survey.space, survey_rules(survey), startup_counts(survey)
-    ended = simulate(*population_of(survey, table), space, rules, startup=start, seed=seed, keep_rows=False)
+    ended = guided.simulate(*population_of(survey, table), space, rules, startup=start, seed=seed, keep_rows=False)
     return ended.versions[-1].guidance.V
+
+
+# Where to cut numbers, found in an earlier or public table: by quantiles, or where the classes change.
+#
+# Quartiles are what the paper cuts at [guided-survey, 6]. They know nothing of the classes: on its own F1, where
+# classes change at 40 and 60 years of age, they cap every classifier near 83%. Edges by class do not. Every edge is
+# made from people's values, so that it must come from other people than those who are asked, and is rounded.
+
+
+FEWEST = 20
+"""Rows below which an edge would be some single person's value."""
+UNASKED = EdgesAsked()
+
+
+@asks(EdgesAsked)
+def survey_edges(
+    table: Any, columns: Sequence[str] = (), options: EdgesAsked = UNASKED
+) -> dict[str, tuple[float, ...]]:
+    """Where to cut numbers into intervals, from an earlier or public table; for survey files and schemas.
+
+    Everybody reads the edges, and they follow from the rows of the table: take a public one, or one of people who
+    agreed, never the people who are asked or released.
+
+    Parameters
+    ----------
+    table : DataFrame, Arrow table or path
+        Rows of other people.
+    columns : sequence of str, default ()
+        Columns to cut; all that hold numbers, if none is named. One in which no cut tells the classes apart gets the
+        median.
+    {options}
+
+    Returns
+    -------
+    dict
+        Edges by column: `sf.Column(name, "categorical", edges=...)` takes them.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> sf.survey_edges({"age": list(range(20, 80))}, parts=3)
+    {'age': (39.7, 59.3)}
+    """
+    label = options.label
+    if options.by == "class" and label is None:
+        raise UsageError("Edges by class need the column of the classes: name it with --label.")
+    if options.parts < 2 or options.digits < 1:
+        raise UsageError("A number is cut into at least 2 parts, and an edge has at least 1 digit.")
+    rows = open_table(table).read()
+    for name in (*columns, *([] if label is None else [label])):
+        if name not in rows.column_names:
+            raise SchemaError(f"The table has no column {name!r}.{nearest(name, rows.column_names)}")
+    wanted = columns or [f.name for f in rows.schema if is_number(f.type) and f.name != label]
+    classes = None if label is None else np.asarray(text(rows[label], label).fill_null("").to_pylist(), dtype=object)
+    return {name: _edges(rows, name, classes, options) for name in wanted}
+
+
+def _edges(table: pa.Table, name: str, classes: Any, options: EdgesAsked) -> tuple[float, ...]:
+    parts, digits = options.parts, options.digits
+    found = numbers(plain(table[name]), name)
+    known = np.isfinite(found.numbers) if found.empty is None else ~found.empty & np.isfinite(found.numbers)
+    values = found.numbers[known]
+    if len(values) < FEWEST:
+        raise TableError(f"The column {name!r} has fewer than {FEWEST} numbers: an edge would be one person's value.")
+    if options.by == "class":
+        edges = supervised_edges(values, classes[known], parts) or quantile_edges(values, 2)
+    else:
+        edges = quantile_edges(values, parts)
+    rounded = np.unique([float(f"{edge:.{digits}g}") for edge in edges])
+    if not ((rounded > values.min()) & (rounded <= values.max())).any():  # no edge has people on both sides
+        raise TableError(
+            f"The column {name!r} cannot be cut: rounded to {digits} digits, no edge lies between its numbers. "
+            "Give more --digits, or edges by hand."
+        )
+    return tuple(float(edge) for edge in rounded)
+
+
+def cut_schema(schema: Schema, edges: Mapping[str, Sequence[float]], reason: str | None = None) -> Schema:
+    """The schema with these columns as categories that are cut at `edges`.
+
+    With a `reason` (where the edges come from, so that everybody may know them) they are public, else learned.
+    """
+    source = "learned" if reason is None else "public"
+    for name, found in edges.items():
+        if schema[name].role == "label":
+            raise SchemaError(f"The column to predict {name!r} is not cut.")
+        cut = {"kind": "categorical", "low": None, "high": None, "categories": None, "edges": tuple(found)}
+        schema = schema.with_column(name, **cut, source=source, reason=reason)
+    return schema
+
+
+def cut_survey(file: Mapping[str, Any], edges: Mapping[str, Sequence[float]]) -> dict[str, Any]:
+    """A survey file (as YAML reads it) whose questions of these names are numbers that are cut at `edges`."""
+    asked = file.get("questions")
+    if not isinstance(asked, Sequence) or not all(isinstance(question, Mapping) for question in asked):
+        raise SchemaError("The survey needs a list of `questions`.")
+    names = [str(question.get("name")) for question in asked]
+    for name in edges:
+        if name not in names:
+            raise SchemaError(f"The survey has no question {name!r}.{nearest(name, names)}")
+    cut = {name: {"kind": "number", "edges": list(found)} for name, found in edges.items()}
+    questions = [{**question, **cut.get(name, {})} for question, name in zip(asked, names, strict=True)]
+    return {**file, "questions": questions}

@@ -157,7 +157,7 @@ class CutInto:
 
     def write(self, found: dict[str, tuple[float, ...]]) -> None:
         """The file with the edges in it."""
-        from sfumato.study.number_edges import cut_schema, cut_survey
+        from sfumato.study.survey_plan import cut_schema, cut_survey
         from sfumato.table import Schema
 
         assert self.out is not None
@@ -212,7 +212,7 @@ def edges(
 
     Example: sfumato survey edges earlier.csv --by class --label ill --survey survey.yaml --out survey-cut.yaml
     """
-    from sfumato.study.number_edges import survey_edges
+    from sfumato.study.survey_plan import survey_edges
 
     into.check()
     wanted = list(column or ()) or into.numbers()

@@ -93,17 +93,10 @@ def _made(study: PoolStudy, card: Card) -> Iterator[str]:
     for name, wanted in study.parameters_expected().items():
         if name not in used or not same(used[name], wanted):
             yield f"The study fixes the parameter {name}={wanted!r}, but the release was made with another value."
-    if study.plan is not None:
-        stated, given = card.made_by().measured, expected_measurements(study.plan, card)
-        alike = len(stated) == len(given) and all(
-            (one.what, one.way, one.times) == (other.what, other.way, other.times)
-            and same(one.strength, other.strength)
-            for one, other in zip(stated, given, strict=True)
-        )
-        if not alike:
-            yield (
-                "The card does not state the noise that the study's plan gives for its epsilon and delta. Release again."
-            )
+    if study.plan is not None and not same_measurements(
+        card.made_by().measured, expected_measurements(study.plan, card)
+    ):
+        yield "The card does not state the noise that the study's plan gives for its epsilon and delta. Release again."
     if card.space != study.space:
         yield (
             "The release is in another space than the study's, so its rows cannot be pooled with the others'. "
