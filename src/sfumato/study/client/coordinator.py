@@ -43,24 +43,7 @@ from sfumato.study.client.connection import (
     misshapen,
     pieces_of,
 )
-from sfumato.study.protocol.messages import (
-    ALL_SITES,
-    PURPOSES,
-    TRAINED_ON,
-    AddedCounts,
-    DensityInfo,
-    Invited,
-    LogReceipt,
-    ModelInfo,
-    Receipt,
-    ReleaseInfo,
-    SharedRows,
-    SiteInfo,
-    StudyInfo,
-    push_wish,
-    signed_header,
-    withdraw_wish,
-)
+from sfumato.study.protocol import messages
 
 # What leaves a site in a push: one file, whose content is fully described by the card inside it.
 
@@ -170,14 +153,16 @@ class Coordinator(Speaker):
 
     # What sites do
 
-    def study(self, study: str) -> StudyInfo:
+    def study(self, study: str) -> messages.StudyInfo:
         """What the server says the study is; `plan_push` holds it against what was agreed."""
-        return message_of(StudyInfo, self._connection.ask("GET", _path(study)))
+        return message_of(messages.StudyInfo, self._connection.ask("GET", _path(study)))
 
-    def push(self, study: str, parcel: Parcel, *, purpose: str = "train", progress: Progress | None = None) -> Receipt:
+    def push(
+        self, study: str, parcel: Parcel, *, purpose: str = "train", progress: Progress | None = None
+    ) -> messages.Receipt:
         """Send a release; returns once the server has it durably. Sent before, it is not sent again."""
-        if purpose not in PURPOSES:
-            raise UsageError(f"A release is pushed to {' or '.join(PURPOSES)}. Got {purpose!r} instead.")
+        if purpose not in messages.PURPOSES:
+            raise UsageError(f"A release is pushed to {' or '.join(messages.PURPOSES)}. Got {purpose!r} instead.")
         path = _path(study, "releases", parcel.sha256)
         headers = {"Content-Type": "application/vnd.apache.parquet", "Content-Length": str(parcel.bytes)}
         try:
@@ -185,13 +170,13 @@ class Coordinator(Speaker):
                 "PUT",
                 path,
                 content=lambda: _content(parcel, progress),
-                signed=self._signing(push_wish(study, parcel.sha256, purpose)),
+                signed=self._signing(messages.push_wish(study, parcel.sha256, purpose)),
                 headers=headers,
                 params={"purpose": purpose},
             )
         except (UnansweredError, BrokenOffError) as error:
             raise type(error)(f"{error} {UNACKNOWLEDGED}") from None
-        receipt = message_of(Receipt, found)
+        receipt = message_of(messages.Receipt, found)
         if receipt.sha256 != parcel.sha256 or receipt.rows != parcel.rows:
             raise CoordinatorError(
                 "The coordinator's receipt is for something other than what was sent. Ask its owner."
@@ -199,22 +184,24 @@ class Coordinator(Speaker):
         receipt.check()
         return receipt
 
-    def releases(self, study: str) -> list[ReleaseInfo]:
+    def releases(self, study: str) -> list[messages.ReleaseInfo]:
         """A site's own releases; all of them for the owner. They are asked for page by page."""
-        found: dict[str, ReleaseInfo] = {}
+        found: dict[str, messages.ReleaseInfo] = {}
         asked = {"limit": str(PAGE)}
         while True:
-            page = messages_of(ReleaseInfo, self._connection.ask("GET", _path(study, "releases"), params=asked))
+            page = messages_of(
+                messages.ReleaseInfo, self._connection.ask("GET", _path(study, "releases"), params=asked)
+            )
             known = len(found)
             found |= {release.sha256: release for release in page}
             if len(found) == known:
                 return list(found.values())
             asked["after"] = next(reversed(found))
 
-    def release(self, study: str, sha256: str) -> ReleaseInfo | None:
+    def release(self, study: str, sha256: str) -> messages.ReleaseInfo | None:
         """One release, or None where the server has none of that content from this token."""
         found = self._found(_path(study, "releases", sha256))
-        return None if found is None else message_of(ReleaseInfo, found)
+        return None if found is None else message_of(messages.ReleaseInfo, found)
 
     def _found(self, path: str) -> Any:
         """What there is at an address, or None."""
@@ -227,26 +214,26 @@ class Coordinator(Speaker):
 
     def withdraw(self, study: str, sha256: str) -> None:
         """Take a release back: the server removes its file and marks the models that used it."""
-        signed = self._signing(withdraw_wish(study, sha256))
+        signed = self._signing(messages.withdraw_wish(study, sha256))
         self._connection.ask("DELETE", _path(study, "releases", sha256), signed=signed)
 
     def _signing(self, wish: Mapping[str, str]) -> Signed | None:
         signer = self._signer
-        return None if signer is None else lambda: signed_header(signer, wish)
+        return None if signer is None else lambda: messages.signed_header(signer, wish)
 
-    def commit(self, commitment: Mapping[str, str]) -> LogReceipt:
+    def commit(self, commitment: Mapping[str, str]) -> messages.LogReceipt:
         """Have a commitment, signed by its owner, written to the public log."""
         return self._log("/api/v1/log", commitment, lambda day, _: commitment_entry(commitment, day))
 
-    def commit_noise(self, commitment: NoiseCommitment) -> tuple[LogReceipt, str]:
+    def commit_noise(self, commitment: NoiseCommitment) -> tuple[messages.LogReceipt, str]:
         """Have a commitment to noise written to the public log; returns the log's answer to it, too."""
         told = {"commitment": commitment.commitment, "auditor": commitment.auditor}
         receipt = self._log("/api/v1/log/noise", told, lambda day, answer: noise_entry(told, answer, day))
         return receipt, _said(receipt.entry, "answer")
 
-    def _log(self, path: str, sent: Mapping[str, str], entry: Callable[[str, str], bytes]) -> LogReceipt:
+    def _log(self, path: str, sent: Mapping[str, str], entry: Callable[[str, str], bytes]) -> messages.LogReceipt:
         """Send what is to be logged; the entry must be of that, with a day (and an answer) of the coordinator's."""
-        found = message_of(LogReceipt, self._connection.ask("POST", path, json=dict(sent), once=True))
+        found = message_of(messages.LogReceipt, self._connection.ask("POST", path, json=dict(sent), once=True))
         if found.entry != entry(_said(found.entry, "logged"), _said(found.entry, "answer")).decode():
             raise CoordinatorError("The coordinator logged something other than what was sent. Ask its owner.")
         found.check()
@@ -254,21 +241,21 @@ class Coordinator(Speaker):
 
     # What the owner does
 
-    def invite(self, study: str, site: str, days: int = 365) -> Invited:
+    def invite(self, study: str, site: str, days: int = 365) -> messages.Invited:
         """Let a site in; its token is in the answer, and nowhere else."""
         wish = {"name": site, "days": days}
-        return message_of(Invited, self._connection.ask("POST", _path(study, "sites"), json=wish, once=True))
+        return message_of(messages.Invited, self._connection.ask("POST", _path(study, "sites"), json=wish, once=True))
 
-    def sites(self, study: str) -> list[SiteInfo]:
-        return messages_of(SiteInfo, self._connection.ask("GET", _path(study, "sites")))
+    def sites(self, study: str) -> list[messages.SiteInfo]:
+        return messages_of(messages.SiteInfo, self._connection.ask("GET", _path(study, "sites")))
 
     def revoke(self, study: str, site: str) -> None:
         """Let a site in no longer; what it pushed stays until it is withdrawn."""
         self._connection.ask("DELETE", _path(study, "sites", site))
 
-    def shared_rows(self, study: str) -> list[SharedRows]:
+    def shared_rows(self, study: str) -> list[messages.SharedRows]:
         """Pairs of releases that share rows beyond chance; none where the server does not know."""
-        return messages_of(SharedRows, self._found(_path(study, "shared-rows")) or [])
+        return messages_of(messages.SharedRows, self._found(_path(study, "shared-rows")) or [])
 
     def put_test(self, study: str, table: Path, *, progress: Progress | None = None) -> Any:
         """Give a PUBLIC table with the label, on which models are tested: its plain rows are sent."""
@@ -284,14 +271,16 @@ class Coordinator(Speaker):
         )
 
     def train(
-        self, study: str, classifier: str, sites: str = ALL_SITES, parameters: Mapping[str, Any] | None = None
+        self, study: str, classifier: str, sites: str = messages.ALL_SITES, parameters: Mapping[str, Any] | None = None
     ) -> str:
         """Queue a training, on all sites or on those that agree; returns the id of the model to come.
 
         `classifier` may hold parameters itself ("svm kernel=sigmoid"), as a study's definition does.
         """
-        if sites not in TRAINED_ON:
-            raise UsageError(f"Models are trained on sites that are one of: {', '.join(TRAINED_ON)}. Got {sites!r}.")
+        if sites not in messages.TRAINED_ON:
+            raise UsageError(
+                f"Models are trained on sites that are one of: {', '.join(messages.TRAINED_ON)}. Got {sites!r}."
+            )
         name, stated = read_choice(classifier)
         wish = {"classifier": name, "sites": sites, "parameters": stated | dict(parameters or {})}
         found = self._connection.ask("POST", _path(study, "models"), json=wish, once=True)
@@ -299,26 +288,28 @@ class Coordinator(Speaker):
             raise misshapen()
         return str(found["id"])
 
-    def models(self, study: str) -> list[ModelInfo]:
-        return messages_of(ModelInfo, self._connection.ask("GET", _path(study, "models")))
+    def models(self, study: str) -> list[messages.ModelInfo]:
+        return messages_of(messages.ModelInfo, self._connection.ask("GET", _path(study, "models")))
 
-    def model(self, study: str, model: str) -> ModelInfo:
-        return message_of(ModelInfo, self._connection.ask("GET", _path(study, "models", model)))
+    def model(self, study: str, model: str) -> messages.ModelInfo:
+        return message_of(messages.ModelInfo, self._connection.ask("GET", _path(study, "models", model)))
 
-    def reconstruct(self, study: str, column: str, method: str = "parzen-program") -> DensityInfo:
+    def reconstruct(self, study: str, column: str, method: str = "parzen-program") -> messages.DensityInfo:
         """Ask for the distribution of a column behind the noise of all releases; `density` tells when it is there."""
         wish = {"column": column, "method": method}
-        return message_of(DensityInfo, self._connection.ask("POST", _path(study, "densities"), json=wish, once=True))
+        return message_of(
+            messages.DensityInfo, self._connection.ask("POST", _path(study, "densities"), json=wish, once=True)
+        )
 
-    def added(self, study: str) -> AddedCounts:
+    def added(self, study: str) -> messages.AddedCounts:
         """The sum of all sites' noisy counts, as a model to draw rows from."""
-        return message_of(AddedCounts, self._connection.ask("GET", _path(study, "counts")))
+        return message_of(messages.AddedCounts, self._connection.ask("GET", _path(study, "counts")))
 
-    def density(self, study: str, density: str) -> DensityInfo:
-        return message_of(DensityInfo, self._connection.ask("GET", _path(study, "densities", density)))
+    def density(self, study: str, density: str) -> messages.DensityInfo:
+        return message_of(messages.DensityInfo, self._connection.ask("GET", _path(study, "densities", density)))
 
-    def densities(self, study: str) -> list[DensityInfo]:
-        return messages_of(DensityInfo, self._connection.ask("GET", _path(study, "densities")))
+    def densities(self, study: str) -> list[messages.DensityInfo]:
+        return messages_of(messages.DensityInfo, self._connection.ask("GET", _path(study, "densities")))
 
     def download(
         self, study: str, model: str, out: Path, *, force: bool = False, progress: Progress | None = None

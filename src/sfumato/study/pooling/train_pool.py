@@ -34,6 +34,7 @@ from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.evidence import FEWEST
 from sfumato.reconstruction.reconstruct import Described, describe, make_method, reconstruct
 from sfumato.reconstruction.shares import Shares
+from sfumato.study.pooling import trials
 from sfumato.study.pooling.gather import (
     DRAWN_AGAIN,
     EMBEDDED,
@@ -47,18 +48,6 @@ from sfumato.study.pooling.gather import (
     picked_blocks,
     rows_of_each,
     thinned,
-)
-from sfumato.study.pooling.trials import (
-    FOLDS,
-    Plan,
-    Queries,
-    answers_released,
-    by_number_of_sites,
-    cross_validation,
-    dealt,
-    joined,
-    plan_of,
-    split,
 )
 from sfumato.study.pooling.trust import JudgedBy, Trust, influence_of_sites, left_out_in_turn
 from sfumato.table import open_table
@@ -155,7 +144,7 @@ TESTED_ON = {
     HELD_OUT: "A fifth of every site's rows, held out. They are perturbed, like the training rows.",
 }
 FOLDED = (
-    f"Each of {FOLDS} folds of the pool is classified after training on the others. The rows are perturbed: "
+    f"Each of {trials.FOLDS} folds of the pool is classified after training on the others. The rows are perturbed: "
     "plain rows, without noise, are usually classified with fewer errors."
 )
 
@@ -187,7 +176,7 @@ def train_pool(request: Request, out: Path, progress: Progress = silent) -> tupl
             "words": TESTED_ON[kind],
         }
         for kind, queries in pool.tests.items()
-        if kind == PUBLIC or answers_released(request.classifier, pool.parts)
+        if kind == PUBLIC or trials.answers_released(request.classifier, pool.parts)
     ]
     if (shuffled := None if request.agreeing else shuffled_pool(pool)) is not None:  # who agrees is told by site
         results["shuffled"] = shuffled
@@ -201,25 +190,25 @@ def _measured(request: Request, pool: Pool, trust: Trust, rng: np.random.Generat
     sites = thinned(pool.sites, request.limits.measured_rows, rng)
     parts = [part for mine in sites.values() for part in mine]
     kind, left, held = _to_compare_sites(pool, sites, rng)
-    queries = pool.tests[kind] if kind in pool.tests else joined(held.values())
-    plan = plan_of(left, rng)
-    released = answers_released(request.classifier, pool.parts)
+    queries = pool.tests[kind] if kind in pool.tests else trials.joined(held.values())
+    plan = trials.plan_of(left, rng)
+    released = trials.answers_released(request.classifier, pool.parts)
     comparing = released or kind == PUBLIC
     one_less = len(left_out_in_turn(left))
-    count.known(FOLDS * released + (plan.trainings(len(left)) + (one_less + 1) * (one_less > 0)) * comparing + 1)
+    count.known(trials.FOLDS * released + (plan.trainings(len(left)) + (one_less + 1) * (one_less > 0)) * comparing + 1)
     folded = compared = None
     without: list[dict[str, Any]] = []
     if released:
         count.begin("Cross-validation")
-        rate, commonest = cross_validation(request.classifier, parts, pool.classes, rng, count)
-        folded = {**rate.to_dict(), "commonest": commonest.to_dict()["error"], "folds": FOLDS, "words": FOLDED}
+        rate, commonest = trials.cross_validation(request.classifier, parts, pool.classes, rng, count)
+        folded = {**rate.to_dict(), "commonest": commonest.to_dict()["error"], "folds": trials.FOLDS, "words": FOLDED}
     if comparing and one_less:
         count.begin("Error without each site")
         judged = JudgedBy(queries, held, sites if released else {})
         without = influence_of_sites(request.classifier, left, judged, rng, count)
     if comparing:
         count.begin("Error by number of sites")
-        points, alone = by_number_of_sites(request.classifier, left, queries, plan, rng, count)
+        points, alone = trials.by_number_of_sites(request.classifier, left, queries, plan, rng, count)
         compared = {
             "tested_on": kind,
             "words": TESTED_ON[kind],
@@ -244,16 +233,16 @@ def _measured(request: Request, pool: Pool, trust: Trust, rng: np.random.Generat
 
 def _to_compare_sites(
     pool: Pool, sites: Mapping[str, Sequence[Part]], rng: np.random.Generator
-) -> tuple[str, dict[str, list[Part]], dict[str, Queries]]:
+) -> tuple[str, dict[str, list[Part]], dict[str, trials.Queries]]:
     """What sites are compared on, and what each learns from: the public table, else embedded rows, else a fold of
     every site, which is then held out."""
     for kind in (PUBLIC, EMBEDDED):
         if kind in pool.tests:
             return kind, {site: list(parts) for site, parts in sites.items()}, {}
     kept: dict[str, list[Part]] = {}
-    held: dict[str, Queries] = {}
+    held: dict[str, trials.Queries] = {}
     for site, parts in sites.items():
-        left, queries = split(parts, [dealt(part, FOLDS, rng) for part in parts], 0, pool.classes)
+        left, queries = trials.split(parts, [trials.dealt(part, trials.FOLDS, rng) for part in parts], 0, pool.classes)
         if left:
             kept[site] = left
         if queries.parts:
@@ -261,7 +250,7 @@ def _to_compare_sites(
     return HELD_OUT, kept, held
 
 
-def _notes(pool: Pool, measured: Sequence[Part], plan: Plan, *, released: bool) -> list[str]:
+def _notes(pool: Pool, measured: Sequence[Part], plan: trials.Plan, *, released: bool) -> list[str]:
     notes = [] if released else [PLAIN_ONLY]
     if pool.rows > (rows := sum(len(part.y) for part in measured)):
         notes.append(f"Cross-validation and comparison of sites used a random sample of {rows:,} rows.")
