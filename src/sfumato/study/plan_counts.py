@@ -93,8 +93,6 @@ UNASKED = CountsAsked()
 FOR_SCORES = 0.3
 """Of everybody's budget, where the plan is made from scores that all sites add; the rest is for the counts."""
 
-ALMOST = 1.0 - 1e-6
-
 
 @asks(CountsAsked)
 def plan_counts(
@@ -138,7 +136,11 @@ def plan_counts(
         stated = _of_two_rounds(found, options.scored)
     else:
         stated = found.to_dict()
-        stated["mechanism"]["parameters"]["plan"] = _of_one_round(found, release, options).to_dict()
+        if release is None:
+            plan = public_plan(found.encoding, options.pairs, options.reason or "")
+        else:
+            plan = _of_release(found, release, options.sites)
+        stated["mechanism"]["parameters"]["plan"] = plan.to_dict()
     checked = PoolStudy.from_dict(stated).to_dict()
     if options.out is not None:
         write_whole(options.out, json.dumps(checked, ensure_ascii=False) + "\n")
@@ -181,10 +183,7 @@ def _of_two_rounds(study: PoolStudy, scored: Scored | None) -> dict[str, Any]:
     return second
 
 
-def _of_one_round(study: PoolStudy, release: Release | Path | str | None, options: CountsAsked) -> Plan:
-    """By public rules, or from one site's release."""
-    if release is None:
-        return public_plan(study.encoding, options.pairs, options.reason or "")
+def _of_release(study: PoolStudy, release: Release | Path | str, sites: int) -> Plan:
     given = Release.public(release) if isinstance(release, str | Path) else release
     if given.card.guarantee["kind"] != CENTRAL_DP or given.model is None:
         raise UsageError(
@@ -194,7 +193,7 @@ def _of_one_round(study: PoolStudy, release: Release | Path | str | None, option
     if given.card.space != study.space:
         raise SchemaError(f"The release {given.where} has other columns, bounds or categories than the study.")
     model = model_from_dict(given.model, study.encoding)
-    return plan_from_model(model, _mechanism(study).budget(np.random.default_rng(0)), options.sites)
+    return plan_from_model(model, _mechanism(study).budget(np.random.default_rng(0)), sites)
 
 
 def _mechanism(study: PoolStudy) -> TreeResampling:
@@ -206,12 +205,13 @@ def _mechanism(study: PoolStudy) -> TreeResampling:
 def _with_budget(stated: dict[str, Any], mechanism: TreeResampling, share: float) -> dict[str, Any]:
     """The same study with a share of its budget: shares of rho add up, and of a pure epsilon. A little is left, so that
     both rounds together stay within what was asked for when they are rounded up."""
-    delta, share = mechanism.delta, share * ALMOST
+    delta, share = mechanism.delta, share * (1.0 - 1e-6)
     epsilon = epsilon_of(share * mechanism.planned.rho, delta) if delta else share * mechanism.epsilon
-    parameters = {name: value for name, value in stated["mechanism"]["parameters"].items() if name != "epsilon"}
-    parameters.pop("delta", None)
+    kept = {
+        name: value for name, value in stated["mechanism"]["parameters"].items() if name not in ("epsilon", "delta")
+    }
     return {
         **stated,
-        "mechanism": {**stated["mechanism"], "parameters": parameters},
+        "mechanism": {**stated["mechanism"], "parameters": kept},
         "guarantee": {"epsilon": epsilon, "delta": delta},
     }

@@ -11,7 +11,6 @@ from sfumato.core.errors import CardError, CoordinatorError, SfumatoError
 from sfumato.core.files import write_whole
 from sfumato.core.progress import Progress
 from sfumato.guarantee.words import card_in_words
-from sfumato.mechanisms.central.scoring import AgreedPlan
 from sfumato.release.check_rows import wrong_rows
 from sfumato.release.counts_file import noisy_counts, read_cells
 from sfumato.release.release import release_file
@@ -39,38 +38,37 @@ class Plan:
 
     def in_words(self) -> str:
         """All of it, for the person who decides."""
+        parcel, plan = self.parcel, self.study.plan
+        if plan is None:
+            label = parcel.card.release_schema["label"]
+            columns = [f"{name} (label)" if label and name == label["name"] else name for name in parcel.columns]
+            content = [f"  columns    {', '.join(columns)}", f"  rows       {parcel.rows:,}, to {self.purpose}"]
+        else:
+            content = [
+                f"  counts     {self.counts:,} with noise, of about {parcel.rows:,} rows; no row leaves",
+                f"  plan       {plan.digest}",
+                f"             ({plan.chosen_by})",
+            ]
         return "\n".join(
             [
                 "This leaves the site, and nothing else:",
-                f"  file       {self.parcel.file} ({self.parcel.bytes:,} bytes)",
-                f"  sha256     {self.parcel.sha256}",
-                *(self._rows() if self.study.plan is None else self._counted(self.study.plan)),
-                f"  guarantee  {self.parcel.card.guarantee['words']}",
+                f"  file       {parcel.file} ({parcel.bytes:,} bytes)",
+                f"  sha256     {parcel.sha256}",
+                *content,
+                f"  guarantee  {parcel.card.guarantee['words']}",
                 "It goes to:",
                 f"  server     {self.address}",
                 f"  study      {plain(self.study.name)} ({self.study_id})",
                 f"  hash       {self.study.hash}",
                 "The card, which is inside the file:",
-                *(f"  {line}" for line in card_in_words(self.parcel.card).splitlines()),
+                *(f"  {line}" for line in card_in_words(parcel.card).splitlines()),
             ]
         )
-
-    def _rows(self) -> list[str]:
-        label = self.parcel.card.release_schema["label"]
-        columns = [f"{name} (label)" if label and name == label["name"] else name for name in self.parcel.columns]
-        return [f"  columns    {', '.join(columns)}", f"  rows       {self.parcel.rows:,}, to {self.purpose}"]
 
     @property
     def counts(self) -> int:
         """Noisy counts that leave instead of rows; 0 where rows do."""
         return 0 if self.study.plan is None else self.study.plan.cells(max(1, len(self.parcel.card.classes)))
-
-    def _counted(self, plan: AgreedPlan) -> list[str]:
-        return [
-            f"  counts     {self.counts:,} with noise, of about {self.parcel.rows:,} rows; no row leaves",
-            f"  plan       {plan.digest}",
-            f"             ({plan.chosen_by})",
-        ]
 
     def to_dict(self) -> dict[str, Any]:
         return {

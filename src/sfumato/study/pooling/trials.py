@@ -125,24 +125,19 @@ def answering(classifier: str, parts: Sequence[Part]) -> Callable[[Queries], Cod
     labels = np.unique(np.concatenate([part.y for part in parts]))
     if len(labels) == 1:
         return lambda queries: np.full(queries.rows, labels[0])
+    chosen = choose_classifier(classifier)
+    if chosen.name == "forest":  # as the model itself is made, but smaller: it is trained many times here
+        chosen = choose_classifier(chosen, {"trees": min(chosen.get_params()["trees"], SWEPT_TREES)})
     # So few rows are learned fastest by one thread: several would spend their time waiting for each other.
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")  # a network that has not converged is still measured
-        fitted = fit_on_parts(_smaller(classifier), parts)
+        fitted = fit_on_parts(make_classifier(chosen), parts)
 
     def answers(queries: Queries) -> Codes:
         with threadpool_limits(1):
             return queries.answers(fitted)
 
     return answers
-
-
-def _smaller(name: str) -> Any:
-    """As the model itself is made, but with a smaller forest: it is trained many times here."""
-    chosen = choose_classifier(name)
-    if chosen.name == "forest":
-        chosen = choose_classifier(chosen, {"trees": min(chosen.get_params()["trees"], SWEPT_TREES)})
-    return make_classifier(chosen)
 
 
 def dealt(part: Part, folds: int, rng: np.random.Generator) -> Codes:

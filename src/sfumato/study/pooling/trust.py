@@ -122,10 +122,6 @@ class JudgedBy:
     held: Mapping[str, Queries]
     own: Mapping[str, Sequence[Part]]
 
-    def tested_on(self, site: str) -> Queries:
-        others = [rows for name, rows in self.held.items() if name != site]
-        return joined(others) if others else self.queries
-
 
 def influence_of_sites(
     classifier: str, sites: Mapping[str, Sequence[Part]], judged: JudgedBy, rng: np.random.Generator, step: Step
@@ -140,7 +136,8 @@ def influence_of_sites(
     for name in names:
         others = answering(classifier, [part for site, parts in sites.items() if site != name for part in parts])
         step()
-        queries = judged.tested_on(name)
+        others_held = [rows for site, rows in judged.held.items() if site != name]
+        queries = joined(others_held) if others_held else judged.queries
         rate, full = (queries.error_rate(queries.wrong_of(answer(queries))).to_dict() for answer in (others, together))
         known = full["error"] is not None and rate["error"] is not None
         influence = full["error"] - rate["error"] if known else None

@@ -59,14 +59,19 @@ _DOUBLES = {
 }
 """Small letters, which capitals become first, and what looks like them or like their capitals."""
 _LOOKS = {double: letter for letter, doubles in _DOUBLES.items() for double in doubles}
-_RULE = "1 to 60 letters, digits, spaces, dots, hyphens or underscores, and begin with a letter or digit"
 
 
 def check_name(name: object, what: str) -> str:
     """The name in its one spelling, or a `UsageError`: no slashes, markup, control characters or spaces at the end."""
     plain = spelled(name) if isinstance(name, str) and len(name) <= LONGEST else ""
-    if not _follows_the_rule(plain):
-        raise UsageError(f"The name of a {what} must have {_RULE}.")
+    kinds = [unicodedata.category(character)[0] for character in plain]  # L letter, M mark on a letter, N digit
+    named = all(kind in "LMN" or character in " .-_" for kind, character in zip(kinds, plain, strict=True))
+    begins = kinds[:1] in (["L"], ["N"])
+    if not begins or not named or plain.endswith(" ") or len(plain) > LONGEST or _INVISIBLE & set(plain):
+        raise UsageError(
+            f"The name of a {what} must have 1 to {LONGEST} letters, digits, spaces, dots, hyphens or underscores, and "
+            "begin with a letter or digit."
+        )
     scripts = {script for character in plain if (script := _script(character))}
     if len(scripts) > 1 and not any(scripts <= written for written in _WRITTEN_TOGETHER):
         raise UsageError(
@@ -74,13 +79,6 @@ def check_name(name: object, what: str) -> str:
             "whose letters can look the same."
         )
     return plain
-
-
-def _follows_the_rule(plain: str) -> bool:
-    kinds = [unicodedata.category(character)[0] for character in plain]  # L letter, M mark on a letter, N digit
-    named = all(kind in "LMN" or character in " .-_" for kind, character in zip(kinds, plain, strict=True))
-    begins = kinds[:1] in (["L"], ["N"])
-    return begins and named and not plain.endswith(" ") and len(plain) <= LONGEST and not _INVISIBLE & set(plain)
 
 
 def _script(character: str) -> str | None:
@@ -101,8 +99,8 @@ def spelled(name: str) -> str:
     return unicodedata.normalize("NFKC", name)
 
 
-def check_line(text: object, what: str, most: int = 200) -> str:
+def check_line(text: object, what: str) -> str:
     """One printable line, for titles that a person reads."""
-    if not isinstance(text, str) or not text.strip() or len(text) > most or not text.isprintable():
-        raise UsageError(f"The {what} must be one line of at most {most} printable characters.")
+    if not isinstance(text, str) or not text.strip() or len(text) > 200 or not text.isprintable():
+        raise UsageError(f"The {what} must be one line of at most 200 printable characters.")
     return text.strip()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from sfumato.core.accepted import as_published
 from sfumato.core.errors import SchemaError, SfumatoError, UsageError
@@ -34,28 +34,23 @@ def published_study(found: Mapping[str, Any]) -> dict[str, Any]:
     if found[AS_PUBLISHED] is not True:
         raise SchemaError("`as_published` must be true or false.")
     try:
-        if study.get("kind") != SurveyStudy.kind:
-            return _pool(study)
-        as_published("a survey", SURVEY, study)  # refuses what contradicts it
-        return {**study, **SURVEY}
+        if study.get("kind") == SurveyStudy.kind:
+            as_published("a survey", SURVEY, study)  # refuses what contradicts it
+            return {**study, **SURVEY}
+        mechanism, named = study.get("mechanism"), study.get("classifiers")
+        if isinstance(mechanism, Mapping) and isinstance(mechanism.get("name"), str):
+            known = find_mechanism(mechanism["name"])
+            paper, given = known.published if known else {}, mechanism.get("parameters") or {}
+            if isinstance(given, Mapping):
+                study["mechanism"] = {**mechanism, "parameters": as_published(mechanism["name"], paper, given)}
+        if named is None and trains(study):
+            named = list(DEFAULT_CLASSIFIERS)
+        if isinstance(named, list):
+            papers = papers_of(study)
+            study["classifiers"] = [_classifier(one, papers) for one in named]
+        return study
     except UsageError as error:
         raise SchemaError(str(error).replace("--as-published", "`as_published`")) from None
-
-
-def _pool(study: dict[str, Any]) -> dict[str, Any]:
-    mechanism = study.get("mechanism")
-    if isinstance(mechanism, Mapping) and isinstance(mechanism.get("name"), str):
-        known = find_mechanism(mechanism["name"])
-        paper, given = known.published if known else {}, mechanism.get("parameters") or {}
-        if isinstance(given, Mapping):
-            study["mechanism"] = {**mechanism, "parameters": as_published(mechanism["name"], paper, given)}
-    named = study.get("classifiers")
-    if named is None and trains(study):
-        named = list(DEFAULT_CLASSIFIERS)
-    if isinstance(named, list):
-        papers = papers_of(study)
-        study["classifiers"] = [_classifier(one, papers) for one in named]
-    return study
 
 
 def papers_of(study: Mapping[str, Any]) -> tuple[str, ...]:
@@ -75,26 +70,9 @@ def _classifier(named: Any, papers: Sequence[str]) -> Any:
 VERSION = 1
 
 
-class Study(Protocol):
-    """What all kinds have: `hash` is what people compare out of band."""
-
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def hash(self) -> str: ...
-
-    def to_dict(self) -> dict[str, Any]: ...
-
-
-KINDS: dict[str, Callable[[Mapping[str, Any]], Study]] = {
-    PoolStudy.kind: PoolStudy.from_dict,
-    SurveyStudy.kind: SurveyStudy.from_dict,
-}
-"""A new kind of study adds its reader here."""
+Study = PoolStudy | SurveyStudy
+KINDS: dict[str, type[Study]] = {kind.kind: kind for kind in (PoolStudy, SurveyStudy)}
+"""A new kind of study adds its class here; `hash` is what people compare out of band."""
 
 
 def study_from_dict(found: Any) -> Study:
@@ -108,7 +86,7 @@ def study_from_dict(found: Any) -> Study:
         found = published_study(found)
     if not isinstance(kind, str) or kind not in KINDS:
         raise SchemaError(f"A study file needs a `kind`, one of: {', '.join(KINDS)}.")
-    return KINDS[kind](found)
+    return KINDS[kind].from_dict(found)
 
 
 def load_study(path: Path | str, *, published: bool = False, to_plan: bool = False) -> Study:
