@@ -39,7 +39,6 @@ from sfumato.table import Schema
 # forecast for a table is what public tables of about its size kept; it never looks at the table itself, so that it
 # proves nothing about it and costs nothing.
 
-
 NOTHING_LEARNED = 0.02
 """A table that stays within this of its own commonest class taught nothing."""
 ALIKE = 3.0
@@ -187,7 +186,6 @@ def _one_more(values: Any) -> tuple[float, float]:
 
 
 # What is recommended.
-
 
 DELTA = 1e-6
 USUAL = 0.2

@@ -267,7 +267,6 @@ def _audited(name: str, parameters: dict[str, Any], ground: Ground) -> dict[str,
 # lower bound, and 4,000 outcomes show no more than 7. Where the audited epsilon lies above the claimed one, the
 # mechanism is wrong, or its card is.
 
-
 DRAWS = 4_000
 FITS = 100
 """With planted records, and as many without."""
@@ -358,7 +357,6 @@ def _bound(first: Floats, second: Floats, threshold: float, upper: bool) -> floa
 
 
 # All cells of a comparison, added up over the splits, and which settings are worth looking at.
-
 
 WORDS, FIGURE = pa.string(), pa.float64()
 LONG = pa.schema(

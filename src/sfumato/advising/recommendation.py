@@ -46,7 +46,6 @@ from sfumato.table import Schema
 CONFIRMED, NOT_REFUTED, REFUTED = "confirmed", "not refuted", "refuted"
 """What other rows say of a setting: within the wish there with every interval, too few of them to tell, or outside."""
 
-
 CHOSEN_ON = {TABLE: "on these private rows", RELEASED: "on made-up rows released before"}
 MEASURED = ("accuracy", "loss", "loss_at_most", "risk", "risk_at_most", "strongest", "untried")
 """What is told of every setting that was tried."""
@@ -288,7 +287,6 @@ def _proof(found: Outcome) -> str:
 
 
 # A choice on rows: every method is tried on some of them, and what is chosen is confirmed on others.
-
 
 TRIED_AGAIN = 3
 """Settings that are tried on the other rows, until one keeps the wish there too."""

@@ -169,7 +169,6 @@ def of_table(rows: pa.Table, schema: Schema, seed: int, looked_at: str = TABLE) 
 
 # Try one setting on a ground: how many more of 100 attackers get right, and how often learners still are.
 
-
 SLOW = frozenset({"boosting", "forest", "knn"})
 """Learners that take too long to be tried at every step of a search."""
 AUTO = "auto"
@@ -415,7 +414,6 @@ def _most_often(several: Sequence[Sequence[int]]) -> list[int]:
 
 
 # Look for the strength at which a candidate keeps a wish, by bisection on the logarithm of its knob.
-
 
 STEPS = 5
 ABOUT = 0.05

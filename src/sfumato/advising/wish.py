@@ -107,7 +107,6 @@ class Wish(WishAsked):
 
 # Which mechanisms come into question: everything that is registered, has a strength to search, and fits the trust.
 
-
 LONGEST_REASON = 600
 """Characters of why something cannot be tried; a whole sentence with a way out fits."""
 

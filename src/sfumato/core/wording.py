@@ -367,7 +367,6 @@ def is_worse_than_guessing(score: float | None, baseline: float | None) -> bool:
 
 # Free text of a card, which anybody may have written: shown as one printable line, never endless, and in quotes.
 
-
 LONGEST = 600
 """Characters; the longest sentence of our own mechanisms has about 500."""
 LONGEST_REASON = 200

@@ -38,7 +38,6 @@ from sfumato.study.protocol.study_file import load_study
 
 # The sum of scores that all sites of a first round measured: from their releases, or from their coordinator.
 
-
 Scored = Sequence[Release | Path | str] | AddedCounts
 NO_SCORES = (
     "{where} holds no scores that a plan could be made from. Give what `sfumato sanitize --study` wrote with the study "

@@ -352,7 +352,6 @@ def _mean(sites: int, trials: list[dict[str, float | None]]) -> AtSites:
 
 # What sharing costs and shows against the number of sites, as a picture [kernel-resampling, Figs 3-7].
 
-
 COLOURS = ("#1f5f8b", "#b35900", "#5b5b5b")
 DASHES = ("", "7 4", "2 3")
 SIZE = Size(720, 330, 5)

@@ -38,7 +38,6 @@ from sfumato.table.column import nearest
 
 # The public of a survey: people who let more or less show, who waits for how long, and who never sends.
 
-
 KINDS = ("fundamentalists", "pragmatists", "marginally concerned")
 
 
@@ -400,7 +399,6 @@ def guidance_at_the_end(survey: SurveyStudy, table: pa.Table, seed: int) -> Floa
 # Quartiles are what the paper cuts at [guided-survey, 6]. They know nothing of the classes: on its own F1, where
 # classes change at 40 and 60 years of age, they cap every classifier near 83%. Edges by class do not. Every edge is
 # made from people's values, so that it must come from other people than those who are asked, and is rounded.
-
 
 FEWEST = 20
 """Rows below which an edge would be some single person's value."""

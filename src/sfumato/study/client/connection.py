@@ -126,10 +126,8 @@ def plain(text: str, most: int = 500) -> str:
 
 # Where a coordinator is, and whether a token may be sent there.
 
-
 TOKEN_VARIABLE = "SFUMATO_TOKEN"
 _TOKEN = re.compile(r"sfu_[a-z]+_[A-Za-z0-9_-]{20,200}")
-
 
 PINNED = re.compile(r"sha256:[0-9a-f]{64}")
 

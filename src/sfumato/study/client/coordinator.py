@@ -392,7 +392,6 @@ def _pieces(path: Path, size: int, progress: Progress | None) -> Iterator[bytes]
 
 # Fetch a survey's received bits: a zip file of parts, unpacked with suspicion.
 
-
 _MEMBER = re.compile(r"(part-\d{5,})/(release\.parquet|card\.json)")
 
 

@@ -27,7 +27,6 @@ from sfumato.study.protocol.survey_log import Head, LogEntry, check_chain, read_
 
 # The link of a survey: where it is and what it must be. Whoever gives it away vouches for it, not the server.
 
-
 API = "/api/v1/surveys/"
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _HASH = re.compile(r"(?:sha256:)?([0-9a-f]{64})")

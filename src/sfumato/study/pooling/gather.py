@@ -33,7 +33,6 @@ from sfumato.table import Table, open_table
 
 # Releases as sites pushed them: one Parquet file each, its card inside, read block by block.
 
-
 BLOCK_ROWS = 65_536
 
 
@@ -373,7 +372,6 @@ def _add_embedded(
 #
 # The coordinator never sees the counts of a site without its noise. Where each person is at one site, their counts are
 # in one summand, so the claim for all sites together is the weakest of their own. A person at two sites pays at both.
-
 
 TOGETHER = "all sites together"
 FIRST_ROUND = "Sites of this study push measurements that a plan is made from. Train in the study with that plan."

@@ -58,7 +58,6 @@ from sfumato.table import open_table
 # where their recipes are the same to the last digit, where they went through the same stage, and, since a label that
 # is released exactly tells people apart, where they have the same class.
 
-
 HONEST = (
     "This holds against somebody who sees only the shuffled pool: its rows without site, order and ids. The shuffler "
     "is honest: it does not hold against the coordinator itself, nor against somebody who is told figures of single "
@@ -134,7 +133,6 @@ def _crowds(pool: Pool, cards: list[Card]) -> Iterator[Crowd]:
 
 # Training, and how well it does.
 
-
 SEED = 0
 """Folds, samples and choices of sites are the same for the same pool; no privacy rests on them."""
 HELD_OUT = "rows held out of the pool"
@@ -147,7 +145,6 @@ FOLDED = (
     f"Each of {trials.FOLDS} folds of the pool is classified after training on the others. The rows are perturbed: "
     "plain rows, without noise, are usually classified with fewer errors."
 )
-
 
 PLAIN_ONLY = (
     "This classifier learned the distribution of plain rows and would misjudge perturbed ones: its error can be "
@@ -301,7 +298,6 @@ class _Count:
 # The distribution of a column behind the noise of all that sites pushed: the paper's central server recovers f_X.
 #
 # Every release is a part with the noise of its own card; one estimate serves all [density-reconstruction, Section 2].
-
 
 _ALIKE = ("kind", "low", "high", "whole", "missing_keep", "grid", "categories", "keep", "left_out")
 

@@ -179,7 +179,6 @@ def cross_validation(
 
 # What another site adds: error against the number of sites that take part, and of each site alone.
 
-
 MOST_ALONE, MOST_COUNTS = 60, 12
 FEWEST_ORDERS, MOST_ORDERS = 2, 6
 SWEPT_ROWS = 400_000

@@ -30,7 +30,6 @@ from sfumato.study.pooling.trials import Queries, Step, answering, answers_relea
 # honest one, also those around the middle site: so every kept site, hostile or not, disagrees with that honest one by
 # at most 3 r + TOLERANCE <= 3 D + TOLERANCE. Half of the sites or more can be the majority, and then they are.
 
-
 FEWEST_SITES = 3
 TOLERANCE = 0.02
 JUDGED_ROWS = 2000
@@ -98,7 +97,6 @@ def _agreement(names: Sequence[str], answers: Codes, classes: int) -> Agreement:
 # Influence is the error with the site less the error without it, on the same rows: above zero, the model is better
 # without. Where there are no rows to test with but those held out of the pool, a site is judged by the rows of the
 # others: its own say what it would like them to.
-
 
 MOST_LEFT_OUT = 30
 """Sites that are left out in turn: the largest ones, which can do the most."""

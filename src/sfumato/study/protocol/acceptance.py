@@ -154,7 +154,6 @@ def same(one: Any, other: Any) -> bool:
 
 # Whether any site could follow a study: its mechanism is tried on made-up rows before anybody is invited.
 
-
 WIDEST = 200
 """Encoded columns that a mechanism is tried on: work may grow with their cube, and what is wrong shows in a few."""
 ROWS = 60

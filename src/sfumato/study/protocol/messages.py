@@ -255,7 +255,6 @@ class DensityInfo(Record):
 # which the site says by telephone or on paper. Each signature holds a number that was never used before, and says what
 # is asked for: it cannot be sent again, for another study, for other rows, or for another purpose.
 
-
 NAMESPACE = "sfumato-request"
 HEADER = "Sfumato-Signed"
 LONGEST = 2048

@@ -27,7 +27,6 @@ from sfumato.table.statistics import Statistics
 
 # The weakest guarantee that a study takes: none, an epsilon for a record, or epsilon and delta for its presence.
 
-
 EMPIRICAL_ALLOWED = "empirical-allowed"
 
 
@@ -64,7 +63,6 @@ def _number(found: Any, low: float, high: float) -> bool:
 
 
 # How much one site may keep at a coordinator: bytes, rows and releases.
-
 
 Most = Annotated[int | None, Whole(1, 10**15), BRIEF]
 

@@ -26,7 +26,6 @@ def hash_of(value: Mapping[str, Any]) -> str:
 # Letters of two scripts can look the same (Latin a, Cyrillic а), and so can a few within one. A name therefore has
 # letters of one script; and names that share a `skeleton` are not told apart by a reader.
 
-
 LONGEST = 60
 _INVISIBLE = set("\u115f\u1160\u3164\uffa0")  # letters by their kind, and nothing to be seen
 _SHARED = {"Combining", "Modifier"}

@@ -20,7 +20,6 @@ from sfumato.table.schema import read_yaml
 #
 # What follows from it stands in the study that everybody compares by its hash; the word itself does not.
 
-
 AS_PUBLISHED = "as_published"
 SURVEY = {"order": "value", "balance": False, "floor": 0.0, "link": "square"}
 """Guidance by the eigenvalues' own order, classes as large as they are, and no floor [guided-survey]."""
@@ -68,7 +67,6 @@ def _classifier(named: Any, papers: Sequence[str]) -> Any:
 
 
 VERSION = 1
-
 
 Study = PoolStudy | SurveyStudy
 KINDS: dict[str, type[Study]] = {kind.kind: kind for kind in (PoolStudy, SurveyStudy)}

@@ -32,7 +32,6 @@ from sfumato.table.column import checked_edges, interval_names
 # A survey file is public, so no row may stand in what is published. Counts are what guidance needs and all that
 # remains. Of few rows counts say nearly everything; see `fewest_rows` and docs/survey.md.
 
-
 RANDOM = "random"
 FEW_ROWS = 20
 """Rows of a class below which its counts may as well be the rows: answers that one person alone gave show."""
@@ -87,7 +86,6 @@ def fewest_rows(start_up: str) -> int | None:
 
 
 # One question of a survey: its kind, its choices and its words in every language.
-
 
 KINDS = ("choice", "number", "yesno")
 MOST_CHOICES = 500

@@ -100,7 +100,6 @@ def verify_guidance(survey: SurveyStudy, inputs: str, V: Floats, k: int) -> None
 
 # A survey as a table: its questions as columns, plain answers as rows.
 
-
 REASON = "the choices are in the survey file, which everybody reads before answering"
 
 

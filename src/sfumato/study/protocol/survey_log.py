@@ -27,7 +27,6 @@ from sfumato.ledger.public_log import entry_of
 #
 # `key` is the modulus throughout, a whole number. Numbers travel as base64url of 256 bytes.
 
-
 EXPONENT = 65537
 KEY_BITS = 2048
 KEY_BYTES = KEY_BITS // 8
