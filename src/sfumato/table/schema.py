@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -97,13 +98,9 @@ class Group:
 
 def groups_of(columns: tuple[Column, ...]) -> tuple[Group, ...]:
     """One group per private column, side by side in the order of the schema."""
-    groups: list[Group] = []
-    start = 0
-    for column in columns:
-        vertices = _vertices(column)
-        groups.append(Group(column, start, start + vertices.shape[1], vertices))
-        start += vertices.shape[1]
-    return tuple(groups)
+    vertices = [_vertices(column) for column in columns]
+    stops = list(accumulate(one.shape[1] for one in vertices))
+    return tuple(Group(*one) for one in zip(columns, [0, *stops[:-1]], stops, vertices, strict=True))
 
 
 def _vertices(column: Column) -> Floats:
@@ -189,13 +186,10 @@ class _Loader(yaml.SafeLoader):
 class _WordLoader(_Loader):
     """YAML in which yes, no, on and off are words: they are categories far more often than truth values."""
 
-
-_WordLoader.yaml_implicit_resolvers = {
-    first: [
-        (tag, pattern) for tag, pattern in resolvers if not (tag == "tag:yaml.org,2002:bool" and first not in "tTfF")
-    ]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
+    yaml_implicit_resolvers = {
+        first: [one for one in resolvers if one[0] != "tag:yaml.org,2002:bool" or first in "tTfF"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
 
 def read_yaml(path: Path, *, yes_is_true: bool = False) -> Any:
@@ -217,8 +211,8 @@ def parse_yaml(text: str, *, yes_is_true: bool = False) -> Any:
     where there are thousands of columns."""
     try:
         if text.lstrip().startswith("{"):
-            with contextlib.suppress(ValueError):
-                return json.loads(text, parse_constant=_no_json)
+            with contextlib.suppress(ValueError):  # int refuses NaN and Infinity, which Python's reader would take
+                return json.loads(text, parse_constant=int)
         return yaml.load(text, Loader=_Loader if yes_is_true else _WordLoader)
     except RecursionError:
         raise SchemaError("it is nested too deeply.") from None
@@ -228,11 +222,6 @@ def parse_yaml(text: str, *, yes_is_true: bool = False) -> Any:
         raise SchemaError(f"it is not valid YAML{where}.") from None
     except ValueError:  # the loader's own words for a 31st of February quote the file
         raise SchemaError("it contains a date or a number that does not exist.") from None
-
-
-def _no_json(word: str) -> Any:
-    """NaN and Infinity, which Python's reader would take."""
-    raise ValueError(word)
 
 
 def schema_text(found: Mapping[str, Any], *, as_json: bool = False) -> str:
@@ -268,11 +257,9 @@ class Schema:
         if twice := [name for name, times in Counter(self.names).items() if times > 1]:
             raise SchemaError(f"The schema names the column {twice[0]!r} twice.")
         for role in ("label", "target", "person"):
-            named = [column.name for column in self.columns if column.role == role]
-            if len(named) > 1:
-                raise SchemaError(
-                    f"Only one column can have the role {role}; the schema gives it to {', '.join(named)}."
-                )
+            if len(named := [column.name for column in self.columns if column.role == role]) > 1:
+                told = ", ".join(named)
+                raise SchemaError(f"Only one column can have the role {role}; the schema gives it to {told}.")
         label = self.label
         if label is not None and label.kind not in ("categorical", "ordinal"):
             raise SchemaError(f"The column to predict {label.name!r} must be categorical. Got {label.kind!r} instead.")

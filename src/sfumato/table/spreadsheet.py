@@ -7,7 +7,7 @@ import io
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 from xml.parsers import expat
 
 import pyarrow as pa
@@ -39,7 +39,7 @@ def ods_rows(path: Path) -> Iterator[tuple[list[Any], int]]:
     sheet = _Sheet()
     parser = expat.ParserCreate(namespace_separator=" ")
     parser.buffer_text = True
-    parser.StartDoctypeDeclHandler = _refuse_doctype
+    parser.StartDoctypeDeclHandler = sheet.refuse_doctype
     parser.StartElementHandler, parser.EndElementHandler = sheet.start, sheet.end
     parser.CharacterDataHandler = sheet.say
     with zipfile.ZipFile(path) as archive, archive.open("content.xml") as content:
@@ -47,18 +47,16 @@ def ods_rows(path: Path) -> Iterator[tuple[list[Any], int]]:
         while piece and not sheet.ended:
             piece = content.read(ODS_PIECE)
             parser.Parse(piece, not piece)
-            yield from sheet.taken()
-
-
-def _refuse_doctype(*_: Any) -> None:
-    raise ValueError("a document type, which no sheet has")
+            yield from sheet.rows
+            sheet.rows.clear()
 
 
 class _Sheet:
     """Where the parser is, and the rows that it has finished."""
 
     def __init__(self) -> None:
-        self._rows: list[tuple[list[Any], int]] = []
+        self.rows: list[tuple[list[Any], int]] = []
+        """Those that were finished, and how many times each stands there."""
         self._depth = 0  # of tables in tables
         self._cells: list[Any] = []
         self._repeated = 1
@@ -68,10 +66,8 @@ class _Sheet:
         self._length = 0
         self.ended = False
 
-    def taken(self) -> list[tuple[list[Any], int]]:
-        """The rows since the last call, and how many times each stands there."""
-        rows, self._rows = self._rows, []
-        return rows
+    def refuse_doctype(self, *_: Any) -> None:
+        raise ValueError("a document type, which no sheet has")
 
     def start(self, name: str, about: dict[str, str]) -> None:
         if self._cell is not None:
@@ -104,21 +100,18 @@ class _Sheet:
         if self._inside:
             self._inside.pop()
         elif self._cell is not None:
-            self._end_cell(self._cell)
+            value = _value(self._cell, "".join(self._text))
+            room = MOST_COLUMNS - len(self._cells)
+            times = int(self._cell.get(_TABLE + "number-columns-repeated", 1))
+            if times > room and value is not None:
+                raise ValueError("more columns than a sheet holds")
+            self._cells += [value] * min(times, room)
             self._cell = None
         elif name == _TABLE + "table":
             self._depth -= 1
             self.ended = self.ended or self._depth == 0
         elif name == _TABLE + "table-row" and not self.ended:
-            self._rows.append((self._cells, self._repeated))
-
-    def _end_cell(self, about: Mapping[str, str]) -> None:
-        value = _value(about, "".join(self._text))
-        room = MOST_COLUMNS - len(self._cells)
-        times = int(about.get(_TABLE + "number-columns-repeated", 1))
-        if times > room and value is not None:
-            raise ValueError("more columns than a sheet holds")
-        self._cells += [value] * min(times, room)
+            self.rows.append((self._cells, self._repeated))
 
 
 def _value(about: Mapping[str, str], shown: str) -> Any:
@@ -186,11 +179,8 @@ class _Room:
     def __init__(self, path: Path) -> None:
         self._path = path
         size = path.stat().st_size
-        self._xml, self._left, self._rows = (
-            SPARE + MOST_UNPACKED[path.suffix.lower()] * size,
-            SPARE + MOST_CELLS * size,
-            0,
-        )
+        self._xml, self._left = (SPARE + most * size for most in (MOST_UNPACKED[path.suffix.lower()], MOST_CELLS))
+        self._rows = 0
 
     def check_parts(self) -> None:
         """Before anything is unpacked whole: what the parts say of their sizes (no more is read of them), and that
@@ -200,19 +190,16 @@ class _Room:
             if sum(part.file_size for part in parts) > self._xml:
                 raise self._too_large()
             for part in parts:
-                if part.filename.endswith((".xml", ".rels")):
-                    with archive.open(part) as content:
-                        self._check_stretches(content)
-
-    def _check_stretches(self, content: IO[bytes]) -> None:
-        stretch = 0
-        while piece := content.read(PIECE):
-            tag = piece.find(b"<")
-            stretch += len(piece) if tag < 0 else tag
-            if stretch > LONGEST_STRETCH:
-                raise self._long_cell()
-            if tag >= 0:
-                stretch = len(piece) - piece.rfind(b"<")
+                if not part.filename.endswith((".xml", ".rels")):
+                    continue
+                with archive.open(part) as content:
+                    stretch = 0
+                    while piece := content.read(PIECE):
+                        tag = piece.find(b"<")
+                        stretch += len(piece) if tag < 0 else tag
+                        if stretch > LONGEST_STRETCH:
+                            raise self._long_cell()
+                        stretch = stretch if tag < 0 else len(piece) - piece.rfind(b"<")
 
     def pay(self, row: list[Any], times: int) -> None:
         """For a row that stands there so many times, before it does."""
@@ -289,12 +276,10 @@ def xlsx_content(rows: Iterator[list[Any]]) -> bytes:
     sheet = book.create_sheet("release")
     try:
         for row in rows:
-            cells = []
-            for value in row:
-                cell = WriteOnlyCell(sheet, value)
+            cells = [WriteOnlyCell(sheet, value) for value in row]
+            for cell, value in zip(cells, row, strict=True):
                 if isinstance(value, str):
                     cell.data_type = "s"
-                cells.append(cell)
             sheet.append(cells)
     finally:
         sheet.close()
@@ -314,16 +299,14 @@ def ods_content(rows: Iterator[list[Any]]) -> bytes:
     for row in rows:
         line = TableRow()
         for value in row:
-            if value is None:
-                cell = TableCell()
-            elif isinstance(value, bool):
-                cell = TableCell(valuetype="boolean", booleanvalue=str(value).lower())
+            about = {} if value is None else {"valuetype": "string"}
+            if isinstance(value, bool):
+                about = {"valuetype": "boolean", "booleanvalue": str(value).lower()}
             elif isinstance(value, int | float):
-                cell = TableCell(valuetype="float", value=repr(value))
+                about = {"valuetype": "float", "value": repr(value)}
             elif isinstance(value, datetime.date):
-                cell = TableCell(valuetype="date", datevalue=value.isoformat())
-            else:
-                cell = TableCell(valuetype="string")
+                about = {"valuetype": "date", "datevalue": value.isoformat()}
+            cell = TableCell(**about)
             if value is not None:
                 cell.addElement(P(text=str(value)))
             line.addElement(cell)

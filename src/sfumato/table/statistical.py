@@ -56,12 +56,9 @@ def unreadable(path: Path, error: Exception) -> TableError:
 
 def read_statistical(path: Path) -> pa.Table:
     """The file as an Arrow table. SAS keeps labels in a catalogue, which is read where it lies beside the file."""
-    ending = path.suffix.lower()
+    ending, catalogue = path.suffix.lower(), path.with_suffix(".sas7bcat")
     reader = getattr(needed("pyreadstat", f"Reading {ending} files"), READERS[ending])
-    more: dict[str, Any] = {}
-    catalogue = path.with_suffix(".sas7bcat")
-    if ending == ".sas7bdat" and catalogue.is_file():
-        more["catalog_file"] = str(catalogue)
+    more = {"catalog_file": str(catalogue)} if ending == ".sas7bdat" and catalogue.is_file() else {}
     try:
         cells, about = reader(str(path), output_format="dict", **more)
     except Exception as error:
@@ -244,30 +241,29 @@ def _sqlalchemy() -> Any:
 _ORDER = (pa.null(), pa.bool_(), pa.int64(), pa.float64(), pa.date32(), pa.timestamp("us"), pa.string())
 
 
+_HELD_BY: dict[Any, pa.DataType] = {
+    type(None): pa.null(),
+    bool: pa.bool_(),
+    int: pa.int64(),
+    (float, decimal.Decimal): pa.float64(),
+    datetime.datetime: pa.timestamp("us"),
+    datetime.date: pa.date32(),
+    (str, uuid.UUID): pa.string(),
+}
+
+
 def _type_of(where: str, name: str, cells: Iterator[Any]) -> pa.DataType:
     """The Arrow type that holds these Python values."""
     found = pa.null()
     for kind in {type(cell) for cell in cells}:
-        found = _wider(found, _arrow_type(where, name, kind))
+        arrow = next((arrow for python, arrow in _HELD_BY.items() if issubclass(kind, python)), None)
+        if arrow is None:
+            raise TableError(
+                f"{where}: column {name!r} holds values of the type {kind.__name__}, which cannot be used. Cast it in "
+                "the query."
+            )
+        found = _wider(found, arrow)
     return found
-
-
-def _arrow_type(where: str, name: str, kind: type) -> pa.DataType:
-    for python, arrow in (
-        (type(None), pa.null()),
-        (bool, pa.bool_()),
-        (int, pa.int64()),
-        ((float, decimal.Decimal), pa.float64()),
-        (datetime.datetime, pa.timestamp("us")),
-        (datetime.date, pa.date32()),
-        ((str, uuid.UUID), pa.string()),
-    ):
-        if issubclass(kind, python):
-            return arrow
-    raise TableError(
-        f"{where}: column {name!r} holds values of the type {kind.__name__}, which cannot be used. Cast it in the "
-        "query."
-    )
 
 
 def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:

@@ -53,9 +53,9 @@ class Moments:
         if len(X) == 0:
             return cls.empty(X.shape[1])
         few = X[:256]
-        if _means_are_small(len(few), few.mean(axis=0), few.var(axis=0) * len(few)):
+        if np.all(len(few) * few.mean(axis=0) ** 2 <= SAFE * (few.var(axis=0) * len(few))):
             found = cls._of_tiles(X, centred=False)
-            if _means_are_small(found.n, found.mean, found.scatter.diagonal()):
+            if np.all(found.n * found.mean**2 <= SAFE * found.scatter.diagonal()):
                 return found
         return cls._of_tiles(X, centred=True)
 
@@ -112,10 +112,6 @@ class Moments:
     def covariance(self, ddof: int = 1) -> Matrix:
         """Covariance matrix; zero when there are too few rows to tell."""
         return self.scatter / max(self.n - ddof, 1)
-
-
-def _means_are_small(n: int, mean: Matrix, squares: Matrix) -> bool:
-    return bool(np.all(n * mean**2 <= SAFE * squares))
 
 
 def _extremes(tile: Matrix) -> tuple[Matrix, Matrix]:

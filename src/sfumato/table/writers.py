@@ -37,9 +37,8 @@ def write_lines(table: pa.Table, file: IO[bytes], *, header: bool, separator: st
         frame.write_csv(file, include_header=header, separator=separator)
         return
     if header:
-        file.write(
-            _joined([_quoted(pa.array([name], pa.large_string()), separator) for name in table.schema.names], separator)
-        )
+        names = (pa.array([name], pa.large_string()) for name in table.schema.names)
+        file.write(_joined([_quoted(name, separator) for name in names], separator))
     if table.num_rows:
         file.write(_joined([_printed(column, separator) for column in table.columns], separator))
 
