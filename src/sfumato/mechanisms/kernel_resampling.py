@@ -381,7 +381,12 @@ class KernelResampling(Mechanism):
         """Perturb drawn rows of one class in place; `columns` has a row for every encoded column."""
         kernel = self.kernels_[code]
         if len(kernel.block):
-            self._add_shared(columns, kernel, rng)
+            first = next(group for group in self._numbers() if group.start == kernel.block[0])
+            law, rows = kernel_named(self._kernel_of(first)).law(1.0), columns.shape[1]
+            step = max(1, TILE // len(kernel.block))
+            for start in range(0, rows, step):
+                stop = min(start + step, rows)
+                columns[kernel.block, start:stop] += kernel.root @ law.sample(rng, (len(kernel.block), stop - start))
         for group in self._numbers():
             width = float(kernel.widths[group.start])
             if width > 0 and group.start not in kernel.block:
@@ -401,14 +406,6 @@ class KernelResampling(Mechanism):
             filled = was_empty & ~empty
             columns[group.start, empty] = 0.5
             columns[group.start, filled] = 0.5 if group.is_constant else rng.random(int(filled.sum()))
-
-    def _add_shared(self, columns: Matrix, kernel: ClassKernel, rng: np.random.Generator) -> None:
-        first = next(group for group in self._numbers() if group.start == kernel.block[0])
-        law, rows = kernel_named(self._kernel_of(first)).law(1.0), columns.shape[1]
-        step = max(1, TILE // len(kernel.block))
-        for start in range(0, rows, step):
-            stop = min(start + step, rows)
-            columns[kernel.block, start:stop] += kernel.root @ law.sample(rng, (len(kernel.block), stop - start))
 
     def sentence(self) -> str:
         kernels = self.kernels_.values()

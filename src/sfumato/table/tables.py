@@ -123,7 +123,22 @@ class Table(ABC):
 
     def _select(self, names: Sequence[str]) -> list[str]:
         """The columns to read out of those there are; duplicate and nameless ones are refused."""
-        check_names(names, self.where)
+        # Refuse duplicate and empty names, for what is meant by them is anybody's guess, and names of several lines.
+        seen: set[str] = set()
+        for number, name in enumerate(names, start=1):
+            if not str(name).strip():
+                raise TableError(
+                    f"Column {number} of {self.where} has no name. Name it; if it is an index that pandas wrote, "
+                    "write the table again with index=False."
+                )
+            if any(unicodedata.category(character) in NO_NAME for character in str(name)):
+                what = "a line break or another control character"
+                raise TableError(f"The name of column {number} of {self.where} holds {what}. Rename it.")
+            if name in seen:
+                raise TableError(f"{self.where} has two columns named {name!r}. Rename or remove one of them.")
+            seen.add(name)
+        if not seen:
+            raise TableError(f"{self.where} has no columns.")
         for name in self._columns or ():
             if name not in names:
                 raise TableError(f"{self.where} has no column {name!r}.{nearest(name, list(names))}")
@@ -240,26 +255,6 @@ def bare(schema: pa.Schema) -> pa.Schema:
 
 NO_NAME = ("Cc", "Zl", "Zp")
 """Control characters and line breaks, as Unicode classes them."""
-
-
-def check_names(names: Iterable[str], where: str) -> None:
-    """Refuse duplicate and empty names, for what is meant by them is anybody's guess, and names of several lines."""
-    seen: set[str] = set()
-    for number, name in enumerate(names, start=1):
-        if not str(name).strip():
-            raise TableError(
-                f"Column {number} of {where} has no name. Name it; if it is an index that pandas wrote, "
-                "write the table again with index=False."
-            )
-        if any(unicodedata.category(character) in NO_NAME for character in str(name)):
-            raise TableError(
-                f"The name of column {number} of {where} holds a line break or another control character. Rename it."
-            )
-        if name in seen:
-            raise TableError(f"{where} has two columns named {name!r}. Rename or remove one of them.")
-        seen.add(name)
-    if not seen:
-        raise TableError(f"{where} has no columns.")
 
 
 def resized(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:

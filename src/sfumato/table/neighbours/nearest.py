@@ -147,7 +147,20 @@ class _Found:
         if len(query_at):
             row_at = row_at + first if self.order is None else self.order[row_at + first]
             measured = pair_squares(self.a[block.where], self.b, query_at, row_at, self.columns)
-            _merge(best, self.index[block.where], query_at, measured, row_at)
+            # Put newly measured rows among the k best of their queries, in place.
+            index = self.index[block.where]
+            n, k = best.shape
+            touched = np.zeros(n, dtype=bool)
+            touched[query_at] = True
+            known = np.flatnonzero(touched)
+            who = np.concatenate([np.repeat(known, k), query_at])
+            value = np.concatenate([best[known].ravel(), measured])
+            row = np.concatenate([index[known].ravel(), row_at])
+            order = np.lexsort((row, value, who))
+            who, value, row = who[order], value[order], row[order]
+            start = np.searchsorted(who, known)
+            take = start[:, None] + np.arange(k)
+            best[known], index[known] = value[take], row[take]
         return True
 
     def _screen(
@@ -180,22 +193,6 @@ def _kth_smallest(product: Real, k: int, limit: Floats) -> Floats:
     if k > product.shape[1] or np.isfinite(limit).all():
         return np.full(len(product), np.inf)
     return np.asarray(np.partition(product, k - 1, axis=1)[:, k - 1], dtype=np.float64)
-
-
-def _merge(best: Floats, index: Codes, query_at: Codes, squares: Floats, row_at: Codes) -> None:
-    """Put newly measured rows among the k best of their queries, in place."""
-    n, k = best.shape
-    touched = np.zeros(n, dtype=bool)
-    touched[query_at] = True
-    known = np.flatnonzero(touched)
-    who = np.concatenate([np.repeat(known, k), query_at])
-    value = np.concatenate([best[known].ravel(), squares])
-    row = np.concatenate([index[known].ravel(), row_at])
-    order = np.lexsort((row, value, who))
-    who, value, row = who[order], value[order], row[order]
-    first = np.searchsorted(who, known)
-    take = first[:, None] + np.arange(k)
-    best[known], index[known] = value[take], row[take]
 
 
 # The nearest rows by a card or another array library: large products there, the last word here in double precision.
@@ -312,7 +309,11 @@ class _Work:
         squares, order = arrays.smallest(there, places.shape[1])
         place = arrays.get(arrays.pick(places, order)).astype(np.int64)
         best, index = self._measured(mine, own, place[:, : self.k])
-        close = self._close_calls(arrays.get(squares))
+        # Queries whose first k + 1 rows the device cannot order: sums in double precision, in whatever order.
+        first = arrays.get(squares)[:, : self.k + 1]
+        with np.errstate(invalid="ignore"):  # infinite less infinite: no rows at all, and no call
+            near = np.diff(first, axis=1) <= 4 * (self.b.shape[1] + 2) * 2.0**-53 * first[:, 1:]
+        close = np.asarray(near.any(axis=1))
         if close.any():
             best[close], index[close] = self._measured(mine[close], own[close], place[close])
         bound = arrays.coarser * error_bound(self.b.shape[1], query_square, self.row_square, np.float32)
@@ -335,13 +336,6 @@ class _Work:
         elif product.shape[1] == height:
             reached = np.full_like(reached, np.inf)  # there are no others
         return places, reached
-
-    def _close_calls(self, squares: Floats) -> Flags:
-        """Queries whose first k + 1 rows the device cannot order: sums in double precision, in whatever order."""
-        first = squares[:, : self.k + 1]
-        with np.errstate(invalid="ignore"):  # infinite less infinite: no rows at all, and no call
-            close = np.diff(first, axis=1) <= 4 * (self.b.shape[1] + 2) * 2.0**-53 * first[:, 1:]
-        return np.asarray(close.any(axis=1))
 
     def _measured(self, queries: Floats, own: Codes, place: Codes) -> tuple[Floats, Codes]:
         """The k nearest of these rows by differences in double precision, of equals the lowest index first."""
