@@ -72,15 +72,11 @@ class Arrays:
         """From every line of `values` those at the places of the same line."""
         return self.namespace.take_along_axis(values, places, axis=1)
 
-    def squares(self, queries: Any, rows: Any, places: Any, own: npt.NDArray[np.int64] | None) -> Any:
-        """Squared distance of every query to the rows at its places, by differences; infinite where there is no row,
-        and at its `own` row."""
-        there = places < len(rows)
-        if own is not None:
-            there &= places != self.put(own)[:, None]
+    def squares(self, queries: Any, rows: Any, places: Any) -> Any:
+        """Squared distance of every query to the rows at its places, by differences; infinite where there is no row."""
         near = rows[places.clip(max=len(rows) - 1)]
         near -= queries[:, None, :]
-        return self.namespace.where(there, (near * near).sum(axis=2), np.inf)
+        return self.namespace.where(places < len(rows), (near * near).sum(axis=2), np.inf)
 
     def joined(self, parts: list[Any]) -> Any:
         """Matrices side by side."""

@@ -24,7 +24,6 @@ def nearest(
     queries: npt.ArrayLike,
     rows: npt.ArrayLike,
     k: int = 1,
-    exclude_self: bool = False,
     *,
     placed: Placed | None = None,
     workers: int | None = None,
@@ -36,8 +35,7 @@ def nearest(
     measured by differences in double precision, so the answer is that of direct computation, whatever the blocks
     or threads. Of equally distant rows the one with the lowest index comes first.
 
-    With `exclude_self`, query i never finds row i (queries and rows are then the same table). `placed`: the rows, laid
-    out before; in another order only for queries that are other rows.
+    `placed`: the rows, laid out before; in another order only for queries that are other rows.
 
     >>> distances, indices = nearest([[0.0], [9.0]], [[1.0], [-1.0], [7.0]], k=2)
     >>> indices.tolist(), distances.tolist()
@@ -45,17 +43,17 @@ def nearest(
     """
     a = np.ascontiguousarray(queries, dtype=np.float64)
     b = np.ascontiguousarray(rows, dtype=np.float64)
-    if exclude_self and len(a) != len(b):
-        raise ValueError(f"'exclude_self' needs one query per row. Got {len(a)} queries for {len(b)} rows.")
-    if not 1 <= k <= len(b) - exclude_self:
-        raise ValueError(f"The 'k' parameter must be between 1 and {len(b) - exclude_self}, the rows. Got {k} instead.")
+    if not 1 <= k <= len(b):
+        raise ValueError(f"The 'k' parameter must be between 1 and {len(b)}, the rows. Got {k} instead.")
     placed, device = placed or Placed(b), chosen()
     if device is not None and workers is None and len(a):
-        best, index, settled = nearest_on_device(device, a, b, k, exclude_self=exclude_self, frame=placed.frame)
+        best, index, settled = nearest_on_device(device, a, b, k, frame=placed.frame)
+        distances = np.sqrt(best)
         if not settled.all():
-            best[~settled], index[~settled] = _by_processor(a, b, k, np.flatnonzero(~settled), exclude_self, placed)
-        return np.sqrt(best), index
-    found = _Found(a, b, k, exclude_self, order=placed.order)
+            with on_device(None):
+                distances[~settled], index[~settled] = nearest(a[~settled], b, k, placed=placed)
+        return distances, index
+    found = _Found(a, b, k, order=placed.order)
 
     def visit(block: QueryBlock, chunk: RowChunk, scale: float) -> None:
         for tile in chunk.tiles():
@@ -64,17 +62,6 @@ def nearest(
 
     walk(a, placed, visit, workers=workers)
     return np.sqrt(found.best), found.index
-
-
-def _by_processor(a: Floats, b: Floats, k: int, who: Codes, exclude_self: bool, placed: Placed) -> tuple[Floats, Codes]:
-    """The same for some queries; a query's own row is found among the first and taken out."""
-    with on_device(None):
-        distance, index = nearest(a[who], b, min(k + exclude_self, len(b)), placed=placed)
-    if exclude_self:
-        own = index == who[:, None]
-        own[~own.any(axis=1), -1] = True  # k others lie exactly there as well, before it
-        distance, index = (found[~own].reshape(len(who), k) for found in (distance, index))
-    return distance**2, index
 
 
 def nearest_without(
@@ -114,16 +101,8 @@ def nearest_without(
 class _Found:
     """The k nearest rows of every query so far, by some of the columns (None: all)."""
 
-    def __init__(
-        self,
-        a: Floats,
-        b: Floats,
-        k: int,
-        exclude_self: bool = False,
-        columns: Codes | None = None,
-        order: Codes | None = None,
-    ) -> None:
-        self.a, self.b, self.k, self.exclude_self, self.columns, self.order = a, b, k, exclude_self, columns, order
+    def __init__(self, a: Floats, b: Floats, k: int, columns: Codes | None = None, order: Codes | None = None) -> None:
+        self.a, self.b, self.k, self.columns, self.order = a, b, k, columns, order
         self.best = np.full((len(a), k), np.inf)
         self.index = np.full((len(a), k), len(b), dtype=np.int64)
 
@@ -143,7 +122,7 @@ class _Found:
         limit = best[:, -1] * scale**2
         if self.order is None and not limit.any():
             return False
-        query_at, row_at = self._screen(block, first, limit, squares)
+        query_at, row_at = self._screen(block, limit, squares)
         if len(query_at):
             row_at = row_at + first if self.order is None else self.order[row_at + first]
             measured = pair_squares(self.a[block.where], self.b, query_at, row_at, self.columns)
@@ -164,16 +143,12 @@ class _Found:
         return True
 
     def _screen(
-        self, block: QueryBlock, first: int, limit: Floats, squares: Callable[[bool], tuple[Real, float]]
+        self, block: QueryBlock, limit: Floats, squares: Callable[[bool], tuple[Real, float]]
     ) -> tuple[Codes, Codes]:
         """Pairs (query, row within the tile) that may be among the k nearest."""
         hopeful = np.empty((0, 0), dtype=bool)
         for single in (True, False):
             product, bound = squares(single)
-            if self.exclude_self:
-                row_at = np.arange(len(product)) + block.where.start - first
-                here = np.flatnonzero((row_at >= 0) & (row_at < product.shape[1]))  # a query's own row is in this tile
-                product[here, row_at[here]] = np.inf
             # The tile's own k-th smallest product, less than `bound` from the truth, can only tighten the limit.
             tightened = np.minimum(limit, _kth_smallest(product, self.k, limit) + bound)
             ceiling = np.where((limit > 0) | (self.order is not None), tightened + bound, -np.inf)[:, None]
@@ -262,11 +237,11 @@ def in_blocks(
 
 
 def nearest_on_device(
-    device: tuple[Arrays, int], a: Floats, b: Floats, k: int, *, exclude_self: bool = False, frame: Frame | None = None
+    device: tuple[Arrays, int], a: Floats, b: Floats, k: int, frame: Frame | None = None
 ) -> tuple[Floats, Codes, Flags]:
     """Squared distances and indices as `nearest` has them, and which queries are settled; the rest is undefined."""
     arrays, memory = device
-    work = _Work(arrays, a, b, k, exclude_self, frame or Frame.of(b))
+    work = _Work(arrays, a, b, k, frame or Frame.of(b))
     best, index = np.full((len(a), k), np.inf), np.full((len(a), k), len(b), dtype=np.int64)
     settled = np.zeros(len(a), dtype=bool)
     for spare in SPARES:
@@ -284,9 +259,8 @@ def nearest_on_device(
 class _Work:
     """Rows that lie on a device, and queries that look for their nearest ones."""
 
-    def __init__(self, arrays: Arrays, a: Floats, b: Floats, k: int, exclude_self: bool, frame: Frame) -> None:
-        self.arrays, self.a, self.b, self.k, self.exclude_self = arrays, a, b, k, exclude_self
-        self.frame, self.scale = frame, frame.scale_for(a)
+    def __init__(self, arrays: Arrays, a: Floats, b: Floats, k: int, frame: Frame) -> None:
+        self.arrays, self.a, self.b, self.k, self.scale = arrays, a, b, k, frame.scale_for(a)
         self.exact_rows, self.centre = arrays.put(b), arrays.put(frame.centre)
         self.groups = -(-len(b) // GROUP)
         far = self.groups * GROUP - len(b)
@@ -294,9 +268,8 @@ class _Work:
 
     def look_at(self, spare_groups: int, spare_rows: int) -> None:
         """So many groups of rows, and so many of these rows, beyond those that are asked for."""
-        wanted = self.k + self.exclude_self
-        self.looked_at = min(wanted + spare_groups, self.groups)
-        self.measured = min(wanted + spare_rows, self.looked_at * GROUP)
+        self.looked_at = min(self.k + spare_groups, self.groups)
+        self.measured = min(self.k + spare_rows, self.looked_at * GROUP)
         self.bytes_of_a_query = 4 * max(self.groups, GROUP * max(64, self.looked_at * self.rows.shape[1]))
 
     def answers(self, own: Codes, memory: int) -> tuple[Floats, Codes, Flags]:
@@ -305,17 +278,16 @@ class _Work:
         exact = arrays.put(mine)
         operand, query_square = arrays.operand(exact, self.centre, self.scale)
         places, reached = self._candidates(arrays.as_query(operand), memory)
-        there = arrays.squares(exact, self.exact_rows, places, own if self.exclude_self else None)
-        squares, order = arrays.smallest(there, places.shape[1])
+        squares, order = arrays.smallest(arrays.squares(exact, self.exact_rows, places), places.shape[1])
         place = arrays.get(arrays.pick(places, order)).astype(np.int64)
-        best, index = self._measured(mine, own, place[:, : self.k])
+        best, index = self._measured(mine, place[:, : self.k])
         # Queries whose first k + 1 rows the device cannot order: sums in double precision, in whatever order.
         first = arrays.get(squares)[:, : self.k + 1]
         with np.errstate(invalid="ignore"):  # infinite less infinite: no rows at all, and no call
             near = np.diff(first, axis=1) <= 4 * (self.b.shape[1] + 2) * 2.0**-53 * first[:, 1:]
         close = np.asarray(near.any(axis=1))
         if close.any():
-            best[close], index[close] = self._measured(mine[close], own[close], place[close])
+            best[close], index[close] = self._measured(mine[close], place[close])
         bound = arrays.coarser * error_bound(self.b.shape[1], query_square, self.row_square, np.float32)
         # The product of a row that was not measured is at least `reached`, and errs by `bound` at most.
         return best, index, np.isfinite(best[:, -1]) & (best[:, -1] * self.scale**2 + 2 * bound < reached)
@@ -337,15 +309,12 @@ class _Work:
             reached = np.full_like(reached, np.inf)  # there are no others
         return places, reached
 
-    def _measured(self, queries: Floats, own: Codes, place: Codes) -> tuple[Floats, Codes]:
+    def _measured(self, queries: Floats, place: Codes) -> tuple[Floats, Codes]:
         """The k nearest of these rows by differences in double precision, of equals the lowest index first."""
         count = place.shape[1]
-        there = place < len(self.b)
-        if self.exclude_self:
-            there &= place != own[:, None]
         query_at = np.repeat(np.arange(len(queries)), count)
         squares = pair_squares(queries, self.b, query_at, np.minimum(place, len(self.b) - 1).ravel())
-        squares[~there.ravel()] = np.inf
+        squares[(place >= len(self.b)).ravel()] = np.inf
         if count == self.k:  # in order already
             return squares.reshape(place.shape), place
         order = np.lexsort((place.ravel(), squares, query_at)).reshape(place.shape)[:, : self.k]

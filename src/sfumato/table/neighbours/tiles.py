@@ -182,11 +182,14 @@ def worker_count(workers: int | None, multiplications: float) -> int:
     return 1 if multiplications < SMALL else min(os.cpu_count() or 1, MOST_WORKERS)
 
 
+Run = Callable[[Callable[[slice], None], list[slice]], object]
+
+
 @contextmanager
-def crew(workers: int) -> Iterator[Callable[[Callable[[slice], None], list[slice]], None]]:
+def crew(workers: int) -> Iterator[Run]:
     """Yields `run(work, blocks)`, which calls `work` once for every block and returns when all are done."""
     if workers == 1:
-        yield _one_after_another
+        yield lambda work, blocks: list(map(work, blocks))
         return
     with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
 
@@ -195,11 +198,6 @@ def crew(workers: int) -> Iterator[Callable[[Callable[[slice], None], list[slice
                 done.result()
 
         yield run
-
-
-def _one_after_another(work: Callable[[slice], None], blocks: list[slice]) -> None:
-    for block in blocks:
-        work(block)
 
 
 def slices(count: int, size: int) -> list[slice]:
@@ -283,7 +281,6 @@ class QueryBlock:
 
 MOST_KEPT = 1 << 28
 """Bytes of operands that are kept for the next question."""
-Run = Callable[[Callable[[slice], None], list[slice]], None]
 
 
 class Placed:
