@@ -30,7 +30,7 @@ def stepped(z):
 
 
 def cauchy(width):
-    return StudentT(1, 1).amplification(width)
+    return math.exp(StudentT(1, 1).log_amplification(width))
 
 
 BOUNDED = {
@@ -40,9 +40,9 @@ BOUNDED = {
     "laplace density": (lambda z: np.exp(-np.abs(z) / 0.3) / 0.6, math.exp(1 / 0.3)),
     "laplace density elsewhere": (stats.laplace(loc=1000, scale=0.3).pdf, math.exp(1 / 0.3)),
     "asymmetric laplace": (stats.laplace_asymmetric(2), math.exp(2)),
-    "student-t": (stats.t(3, scale=0.4), StudentT(0.4).amplification(1)),
-    "student-t heavy": (stats.t(0.5), StudentT(1, 0.5).amplification(1)),
-    "student-t light": (stats.t(30), StudentT(1, 30).amplification(1)),
+    "student-t": (stats.t(3, scale=0.4), math.exp(StudentT(0.4).log_amplification(1))),
+    "student-t heavy": (stats.t(0.5), math.exp(StudentT(1, 0.5).log_amplification(1))),
+    "student-t light": (stats.t(30), math.exp(StudentT(1, 30).log_amplification(1))),
     "cauchy": (stats.cauchy(), cauchy(1)),
     "cauchy density": (stats.cauchy.pdf, cauchy(1)),
     "logistic": (stats.logistic(scale=0.3), math.exp(1 / 0.3)),

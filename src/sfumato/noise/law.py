@@ -77,14 +77,6 @@ class Law(ABC):
         """sup of |d log f(z) / dz|: no move by `width` changes the log-likelihood by more than so many times it."""
         return math.inf
 
-    def amplification(self, width: float = 1.0) -> float:
-        """sup of f(z) / f(z - delta) over z and |delta| <= width [principal-laplace, Eq. 4].
-
-        Infinite where it is unbounded, and where it exceeds the largest double (`log_amplification` tells these apart).
-        """
-        log = self.log_amplification(width)
-        return math.exp(log) if log < 709.0 else math.inf
-
     @abstractmethod
     def sample(self, rng: np.random.Generator, shape: Shape) -> Floats:
         """Draw floating-point noise: quick, for experiments; a formal guarantee needs `discrete_laplace`."""

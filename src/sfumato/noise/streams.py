@@ -28,7 +28,6 @@ import threading
 import weakref
 from collections.abc import Iterator
 from functools import cache
-from types import TracebackType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -195,14 +194,6 @@ class Streams:
         if self._run_key is None:
             raise UsageError("The run key of these streams was destroyed. Start a new run with a new key.")
         return self._run_key
-
-    def __enter__(self) -> Streams:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.destroy()
 
     def __repr__(self) -> str:
         state = "destroyed" if self.destroyed else "reproducible, not for release" if self.reproducible else "secret"

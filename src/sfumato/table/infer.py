@@ -36,13 +36,10 @@ class Summary:
         self.name = name
         self.kind = kind
         self.as_text = as_categories or arrays.is_text(kind) or bool(pa.types.is_boolean(kind))
-        self.rows = 0
-        self.empty = 0
+        self.rows = self.empty = self.sampled = 0
         self.first_empty: int | None = None
-        self.low = np.inf
-        self.high = -np.inf
+        self.low, self.high = np.inf, -np.inf
         self.integral = bool(pa.types.is_integer(kind))
-        self.sampled = 0
         self.words: set[str] = set()
         self._sample: list[npt.NDArray[np.integer[Any]]] = []
         self._distinct: int | None = None
@@ -141,28 +138,21 @@ class Looks:
     """How many text cells look like numbers or dates, how long they are, and how many hold several words."""
 
     def __init__(self) -> None:
-        self.cells = 0
-        self.numbers = 0
-        self.dates = 0
-        self.marked = 0
-        self.other_dates = 0
-        self.letters = 0
-        self.phrases = 0
+        self.cells = self.numbers = self.dates = self.marked = self.other_dates = self.letters = self.phrases = 0
         self.first_text: int | None = None
-        self.leading_zero = False
-        self.integral = True
+        self.leading_zero, self.integral = False, True
         self.low, self.high = np.inf, -np.inf
         self.first_day, self.last_day = np.inf, -np.inf
 
     def add(self, words: pa.Array, values: pa.Array, counts: Floats, first_row: int) -> None:
         """Take in the distinct `values` of a block of `words`, with their counts."""
+        dates = arrays.parsed_dates(values)
         self.cells += int(counts.sum())
         self.letters += int((arrays.as_numpy(pc.utf8_length(values)) * counts).sum())
         self.phrases += int(counts[arrays.as_numpy(pc.match_substring(values, " "))].sum())
         self.other_dates += int(counts[arrays.as_numpy(pc.match_substring_regex(values, arrays.OTHER_DATE))].sum())
-        self._add_numbers(words, values, counts, first_row)
-        dates = arrays.parsed_dates(values)
         self.dates += int(counts[arrays.as_numpy(dates.is_valid())].sum())
+        self._add_numbers(words, values, counts, first_row)
         if dates.null_count < len(dates):
             days = arrays.day_numbers(dates.drop_null(), "").numbers
             self.first_day, self.last_day = min(self.first_day, days.min()), max(self.last_day, days.max())
@@ -193,11 +183,6 @@ class Looks:
         numbers = arrays.as_numpy(parsed.drop_null())
         self.integral &= bool(np.isfinite(numbers).all() and (numbers == np.trunc(numbers)).all())
         self.low, self.high = min(self.low, float(numbers.min())), max(self.high, float(numbers.max()))
-
-    @property
-    def mean_length(self) -> float:
-        """Letters a cell."""
-        return self.letters / max(self.cells, 1)
 
 
 MOST_CATEGORIES = 200
@@ -280,6 +265,11 @@ def _summarize(table: Table, label: str | None, special: dict[str, Column]) -> d
                 summary.add(batch.column(batch.schema.get_field_index(name)))
         return summaries
 
+    def merged(one: dict[str, Summary], other: dict[str, Summary]) -> dict[str, Summary]:
+        for name, summary in one.items():
+            summary.merge(other[name])
+        return one
+
     def finished(summaries: dict[str, Summary]) -> dict[str, Summary]:
         for summary in summaries.values():
             summary._distinct = summary.distinct
@@ -288,7 +278,7 @@ def _summarize(table: Table, label: str | None, special: dict[str, Column]) -> d
                 summary.words = set(sorted(summary.words)[: MOST_CATEGORIES + 1])
         return summaries
 
-    summaries = table.gather(observe, _merged, finished)
+    summaries = table.gather(observe, merged, finished)
     rows = next((summary.rows for summary in summaries.values()), 2)
     if rows < 2:
         raise TableError(
@@ -297,12 +287,6 @@ def _summarize(table: Table, label: str | None, special: dict[str, Column]) -> d
             few=said("only one row" if rows else "no rows"),
         )
     return summaries
-
-
-def _merged(one: dict[str, Summary], other: dict[str, Summary]) -> dict[str, Summary]:
-    for name, summary in one.items():
-        summary.merge(other[name])
-    return one
 
 
 def _label(summary: Summary) -> Column:
@@ -439,7 +423,7 @@ def _refuse_free_text(summary: Summary) -> None:
     """Long phrases that rarely come twice."""
     looks, distinct = summary.looks, summary.distinct
     share = distinct / max(min(summary.sampled, summary.filled), 1)
-    if distinct > 100 and share > 0.2 and looks.mean_length > 20 and looks.phrases > looks.cells / 2:
+    if distinct > 100 and share > 0.2 and looks.letters > 20 * looks.cells and looks.phrases > looks.cells / 2:
         raise SchemaError(
             f"Column {summary.name!r} looks like free text, which cannot be blurred and may name people. "
             f"Drop it from the table, or {AS_IDENTIFIER}."

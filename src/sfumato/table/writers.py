@@ -87,7 +87,6 @@ Write = Callable[[pa.Table], object]
 def write_table(
     table: pa.Table | Iterable[pa.RecordBatch],
     path: Path | str,
-    schema: pa.Schema | None = None,
     metadata: Mapping[str, str | bytes] | None = None,
     *,
     private: bool = False,
@@ -97,16 +96,13 @@ def write_table(
     `metadata` goes into the file where the format has room for it (Parquet, Arrow). Nothing of a source's own metadata
     is written. With `private` only the owner can read the file.
     """
-    blocks: Iterator[Any]
     if isinstance(table, pa.Table):
         schema, blocks = table.schema, iter(table.to_batches(max_chunksize=BLOCK_ROWS))
     else:
-        blocks = iter(table)
-    if schema is None:
-        first = next(blocks, None)
-        if first is None:
+        stream = iter(table)
+        if (first := next(stream, None)) is None:
             raise OutputError(f"{path}: a stream without blocks has no columns, so there is nothing to write.")
-        schema, blocks = first.schema, chain([first], blocks)
+        schema, blocks = first.schema, chain([first], stream)
         del first  # blocks are let go of as they are written
     rows = 0
     with table_writer(path, schema, metadata, private=private) as writer:
