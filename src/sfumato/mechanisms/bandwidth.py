@@ -141,23 +141,17 @@ def _given_root(given: Any, columns: int) -> Matrix:
     except (TypeError, ValueError):
         H = np.zeros(0)
     if H.shape != (columns, columns):
-        raise _wrong_matrix(
-            f"there are {columns} numeric columns, and the matrix does not have as many rows and columns"
-        )
-    if not np.isfinite(H).all() or not np.allclose(H, H.T, rtol=1e-9, atol=0.0):
-        raise _wrong_matrix("it holds something that is no finite number, or is not symmetric")
-    values, vectors = np.linalg.eigh((H + H.T) / 2)
-    if not values[0] > 1e-12 * values[-1]:
-        raise _wrong_matrix(
-            "some direction of it has no positive variance, so that combinations of columns stay unchanged"
-        )
-    return np.asarray((vectors * np.sqrt(values)) @ vectors.T)
-
-
-def _wrong_matrix(what: str) -> UsageError:
-    return UsageError(
+        wrong = f"there are {columns} numeric columns, and the matrix does not have as many rows and columns"
+    elif not np.isfinite(H).all() or not np.allclose(H, H.T, rtol=1e-9, atol=0.0):
+        wrong = "it holds something that is no finite number, or is not symmetric"
+    else:
+        values, vectors = np.linalg.eigh((H + H.T) / 2)
+        if values[0] > 1e-12 * values[-1]:
+            return np.asarray((vectors * np.sqrt(values)) @ vectors.T)
+        wrong = "some direction of it has no positive variance, so that combinations of columns stay unchanged"
+    raise UsageError(
         f"The 'bandwidth' parameter of kernel-resampling, given as a matrix, must be the covariance H of the kernel's "
-        f"argument in shares of the columns' ranges. Here {what}."
+        f"argument in shares of the columns' ranges. Here {wrong}."
     )
 
 

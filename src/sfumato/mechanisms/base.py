@@ -272,13 +272,9 @@ class Mechanism(Parameters, ABC):
         """Fit and perturb a whole matrix; without `rng`, from the operating system's entropy."""
         X, codes = as_matrix(X), as_codes(y)
         self.fit(X, codes, **fit)
-        block = self.perturb(X, codes, rng or self._own_generator())
+        block = self.perturb(X, codes, rng or Streams().generator(0, b"in-memory release", b""))
         self.recipe_.check_gaps(block.X)
         return block
-
-    @staticmethod
-    def _own_generator() -> np.random.Generator:
-        return Streams().generator(0, b"in-memory release", b"")
 
     # Of a mechanism whose rows are made up: what they are drawn from, and what that costs
 
@@ -373,20 +369,15 @@ class Mechanism(Parameters, ABC):
     def _check_positive(self, **values: Any) -> None:
         """None stands for "not given" where that is the default, and nowhere else."""
         defaults = inspect.signature(type(self)).parameters
-        given = {
-            name: value for name, value in values.items() if value is not None or defaults[name].default is not None
-        }
+        given = {name: one for name, one in values.items() if one is not None or defaults[name].default is not None}
         self._check("a positive number", lambda one: is_number(one) and 0 < one < math.inf, **given)
 
     def _check_choice(self, choices: tuple[str, ...], **values: object) -> None:
         self._check(f"one of {', '.join(choices)}", choices.__contains__, **values)
 
     def _check_law(self, law: object) -> None:
-        must = (
-            f"one of {', '.join(LAWS)}, a distribution of scipy.stats with its parameters in brackets, as gamma(2), or "
-            "table:FILE"
-        )
-        self._check(must, lambda one: one in tuple(LAWS) or is_own(one), law=law)
+        own = "a distribution of scipy.stats with its parameters in brackets, as gamma(2), or table:FILE"
+        self._check(f"one of {', '.join(LAWS)}, {own}", lambda one: one in tuple(LAWS) or is_own(one), law=law)
 
     def _count_of_columns(self, wanted: int | None, default: int, there: int) -> int:
         """How many columns a record reports: as asked for, else the default as far as there are so many."""

@@ -55,10 +55,17 @@ def leading_directions(spread: Matrix) -> Basis:
 
 def given_basis(basis: str | ArrayLike | Basis, width: int) -> Basis:
     """A built-in basis, a matrix, or the path of a JSON file that contains a matrix, or of a card with one."""
-    if isinstance(basis, str):
+    if isinstance(basis, Basis):
+        given = basis
+    elif isinstance(basis, str):
         given = Basis(BUILT_IN[basis](width, width)) if basis in BUILT_IN else _read_basis(Path(basis))
     else:
-        given = basis if isinstance(basis, Basis) else Basis(_as_matrix(basis))
+        try:
+            given = Basis(np.asarray(basis, dtype=np.float64))
+        except (ValueError, TypeError) as error:
+            raise UsageError(
+                f"{_MUST}, a path or a matrix of numbers. Got a {type(basis).__name__} of something else instead."
+            ) from error
     matrix = given.matrix
     if matrix.ndim != 2 or matrix.shape[1] != width or not np.isfinite(matrix).all() or not len(matrix):
         raise UsageError(
@@ -69,15 +76,6 @@ def given_basis(basis: str | ArrayLike | Basis, width: int) -> Basis:
 
 
 _MUST = f"The 'basis' parameter of principal-laplace must be {', '.join(map(repr, NAMES))}"
-
-
-def _as_matrix(given: ArrayLike) -> Matrix:
-    try:
-        return np.asarray(given, dtype=np.float64)
-    except (ValueError, TypeError) as error:
-        raise UsageError(
-            f"{_MUST}, a path or a matrix of numbers. Got a {type(given).__name__} of something else instead."
-        ) from error
 
 
 def _read_basis(path: Path) -> Basis:

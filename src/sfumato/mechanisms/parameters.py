@@ -44,9 +44,11 @@ class Parameters:
         return self
 
     def __repr__(self) -> str:
-        defaults = {name: item.default for name, item in inspect.signature(type(self)).parameters.items()}
-        changed = {name: value for name, value in self.get_params().items() if value is not defaults[name]}
-        shown = (f"{name}={_short(value)}" for name, value in changed.items() if not _same(value, defaults[name]))
+        shown, defaults = [], inspect.signature(type(self)).parameters
+        for name, value in self.get_params().items():
+            usual = defaults[name].default
+            if value is not usual and not (isinstance(value, bool | int | float | str) and value == usual):
+                shown.append(f"{name}={_short(value)}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
@@ -66,10 +68,6 @@ def _short(value: object) -> str:
         return text
     what = "letters" if isinstance(value, str) else "entries"
     return f"<{type(value).__name__} of {len(value)} {what}>" if hasattr(value, "__len__") else f"{text[:LONGEST]}..."
-
-
-def _same(value: object, default: object) -> bool:
-    return isinstance(value, bool | int | float | str) and value == default
 
 
 def parameter(accepted: Accepted, words: str, *, default: Any) -> Any:

@@ -60,12 +60,12 @@ def component_count(
             "The 'components' parameter of principal-laplace must be a count (2), a fraction in (0, 1] (0.5), a share "
             f"of the variance (90%) or {NOISE_AWARE}. Got {wanted!r} instead."
         )
-    if basis.variances is None or not basis.variances.any():
-        if basis.variances is None:
-            raise UsageError(
-                f"components={wanted} needs to know how much rows vary along each component, and this basis does not "
-                "say. Take the principal components of public rows (--basis-from), basis=private, or give a count."
-            )
+    if basis.variances is None:
+        raise UsageError(
+            f"components={wanted} needs to know how much rows vary along each component, and this basis does not say. "
+            "Take the principal components of public rows (--basis-from), basis=private, or give a count."
+        )
+    if not basis.variances.any():
         return 1  # nothing stands out: the leading direction is as good as any
     if wanted == NOISE_AWARE:
         if epsilon is None:
@@ -231,7 +231,12 @@ class PrincipalLaplace(Mechanism):
         self.estimated_ = self._terms(encoding.width) if self.estimates else None
         spent = 0.0 if self.estimated_ is None else self.estimated_.epsilon
         self.left_ = None if self.epsilon_record is None else float(self.epsilon_record) - spent
-        found = self._basis(statistics)
+        if self._learns_basis:
+            found = principal_components(statistics.total)
+        elif isinstance(statistics, PairedProducts):
+            found = statistics.basis()
+        else:
+            found = given_basis(self.basis, encoding.width)
         self.variances_, self.borrowed_ = found.variances, found.learned
         effort = self._effort(found.matrix)
         rows = 2 * statistics.pairs if isinstance(statistics, PairedProducts) else statistics.n
@@ -246,14 +251,6 @@ class PrincipalLaplace(Mechanism):
         if self.component_bounds == "public":
             self._set_interval(-self._half_, self._half_)
         return self
-
-    def _basis(self, statistics: Statistics) -> Basis:
-        if self._learns_basis:
-            return principal_components(statistics.total)
-        if self.estimates:
-            assert isinstance(statistics, PairedProducts)
-            return statistics.basis()
-        return given_basis(self.basis, self.encoding_.width)
 
     def _wanted(self, found: Basis) -> int | float | str | None:
         public_rows = isinstance(self.basis, Basis) and found.variances is not None

@@ -281,7 +281,7 @@ class StagedRelease(Mechanism):
         """Fit, play the rounds and perturb a whole matrix."""
         X, codes = as_matrix(X), as_codes(y)
         self.fit(X, codes, **fit)
-        rng = rng or self._own_generator()
+        rng = rng or Streams().generator(0, b"in-memory release", b"")
         keys = [random_words(rng, 2).tobytes() for _ in range(2)]
 
         def release(rows: Rows, only: int | None) -> Matrix:

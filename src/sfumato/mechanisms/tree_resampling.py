@@ -139,10 +139,8 @@ class TreeResampling(Mechanism):
     def learned(self) -> list[str]:
         """Parts of a plan without a word of where they come from may have been made by looking at the table."""
         unknown = [part for origin, parts in self._plan_by_origin().items() if not origin.is_vouched for part in parts]
-        return [
-            *super().learned(),
-            *([LEARNED_PLAN.format(in_a_row(unknown, MOST_NAMED, "more parts"))] if unknown else []),
-        ]
+        plan = [LEARNED_PLAN.format(in_a_row(unknown, MOST_NAMED, "more parts"))] if unknown else []
+        return [*super().learned(), *plan]
 
     def _plan_by_origin(self) -> dict[Origin, list[str]]:
         found: dict[Origin, list[str]] = {}
@@ -174,10 +172,8 @@ class TreeResampling(Mechanism):
 
     def check_schema(self, encoding: Encoding) -> None:
         """Refuse what was learned from the table: there is no claim worth making for half of it."""
-        learned = list(encoding.learned)
         label = encoding.schema.label
-        if label is not None and label.source == "learned":
-            learned.append(label.name)
+        learned = [*encoding.learned, *([label.name] if label is not None and label.source == "learned" else [])]
         if learned:
             raise SchemaError(
                 "tree-resampling needs public bounds, categories and classes, and those of "
@@ -247,14 +243,10 @@ class TreeResampling(Mechanism):
         if not self.needs_counts:
             self.drawn_ = self.model_.drawn()
             drawn = model_digest(self.model())
+        encoding, measured = self.encoding_, tuple(self.model_.budget.measured)
+        made, channels = Identity(encoding.width), tuple(Unstated(group.width) for group in encoding.groups)
         self.recipe_ = Recipe(
-            self.encoding_,
-            Identity(self.encoding_.width),
-            tuple(Unstated(group.width) for group in self.encoding_.groups),
-            "nobody",
-            measured=tuple(self.model_.budget.measured),
-            delta=float(self.delta),
-            model=drawn,
+            encoding, made, channels, "nobody", measured=measured, delta=float(self.delta), model=drawn
         )
 
     @property

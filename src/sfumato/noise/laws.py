@@ -53,9 +53,6 @@ def standard_laplace(rng: np.random.Generator, shape: Shape) -> Floats:
     return noise
 
 
-_SQRT_3 = math.sqrt(3.0)
-
-
 @dataclass(frozen=True)
 class Laplace(ScaleLaw):
     """f(z) = exp(-|z| / b) / (2 b); amplification exp(width / b) [principal-laplace, Eq. 7]."""
@@ -122,12 +119,12 @@ class Uniform(Law):
     def __post_init__(self) -> None:
         if self.low is None and self.high is None:
             scale = check_finite(self, "scale", self.scale, positive=True)
-            settle(self, scale=scale, low=-_SQRT_3 * scale, high=_SQRT_3 * scale)
+            settle(self, scale=scale, low=-math.sqrt(3.0) * scale, high=math.sqrt(3.0) * scale)
             return
         low, high = check_finite(self, "low", self.low), check_finite(self, "high", self.high)
         if not low < high:
             raise UsageError(f"The 'high' parameter of uniform must be above low = {low}. Got {high} instead.")
-        scale = (high - low) / (2.0 * _SQRT_3)
+        scale = (high - low) / (2.0 * math.sqrt(3.0))
         if self.scale is not None and not math.isclose(
             scale, check_finite(self, "scale", self.scale, positive=True), rel_tol=1e-9
         ):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,7 +79,9 @@ def numbers(array: pa.Array, name: str, first_row: int = 0) -> Values:
     if pa.types.is_null(array.type):
         return Values(np.zeros(len(array)), np.ones(len(array), dtype=bool))
     if is_text(array.type):
-        array = _parsed(array, name, first_row)
+        found = parsed_numbers(array)
+        _refuse_unparsed(array, found, name, first_row, "a number")
+        array = found
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.int8())
     if not is_number(array.type):
@@ -91,8 +95,7 @@ def numbers(array: pa.Array, name: str, first_row: int = 0) -> Values:
         array = array.fill_null(0)
     if not pa.types.is_float64(array.type):
         array = array.cast(pa.float64(), safe=False)
-    found: Floats = as_numpy(array)
-    return Values(found, empty)
+    return Values(as_numpy(array), empty)
 
 
 def checked(values: Values, name: str, first_row: int = 0) -> Values:
@@ -149,9 +152,8 @@ def text(array: pa.Array, name: str) -> pa.Array:
         return pa.nulls(len(array), pa.string())
     if pa.types.is_string(kind):
         return array
-    if is_text(kind) or pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_date(kind):
-        return array.cast(pa.string())
-    if pa.types.is_timestamp(kind) or pa.types.is_time(kind):
+    others = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_time)
+    if is_text(kind) or is_date(kind) or any(other(kind) for other in others):
         return array.cast(pa.string())
     if is_number(kind):
         wide = array.cast(pa.float64(), safe=False)
@@ -173,19 +175,13 @@ def typed_categories(categories: tuple[str, ...]) -> pa.Array:
     """Categories as integers, numbers or truth values where all of them are spelt as `text` spells these, else text."""
     if all(_WHOLE.fullmatch(category) for category in categories):
         return pa.array([int(category) for category in categories], pa.int64())
-    if all(_is_number_text(category) for category in categories):
-        return pa.array([float(category) for category in categories], pa.float64())
+    with suppress(ValueError):  # where one is no number
+        values = [float(category) for category in categories]
+        if all(math.isfinite(one) and _spelt(one) == word for one, word in zip(values, categories, strict=True)):
+            return pa.array(values, pa.float64())
     if set(categories) == {"false", "true"}:
         return pa.array([category == "true" for category in categories], pa.bool_())
     return pa.array(categories, pa.string())
-
-
-def _is_number_text(category: str) -> bool:
-    try:
-        value = float(category)
-    except ValueError:
-        return False
-    return math.isfinite(value) and _spelt(value) == category
 
 
 COMMA_NUMBER = r"^\s*[+-]?\d+,\d+\s*$"
@@ -264,20 +260,11 @@ def parsed_dates(array: pa.Array) -> pa.Array:
         return pa.array([_timestamp(value) for value in candidates.to_pylist()], pa.timestamp("us"))
 
 
-def _timestamp(value: str | None) -> Any:
-    import datetime
-
-    try:
+def _timestamp(value: str | None) -> datetime.datetime | None:
+    with suppress(ValueError):
         found = None if value is None else datetime.datetime.fromisoformat(value)
-    except ValueError:
-        return None
-    return found if found is None or found.tzinfo is None else found.astimezone(datetime.UTC).replace(tzinfo=None)
-
-
-def _parsed(array: pa.Array, name: str, first_row: int) -> pa.Array:
-    found = parsed_numbers(array)
-    _refuse_unparsed(array, found, name, first_row, "a number")
-    return found
+        return found if found is None or found.tzinfo is None else found.astimezone(datetime.UTC).replace(tzinfo=None)
+    return None
 
 
 def _refuse_unparsed(array: pa.Array, found: pa.Array, name: str, first_row: int, what: str) -> None:

@@ -8,6 +8,7 @@ import csv
 import gzip
 import io
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -79,9 +80,8 @@ class Dialect:
         """Where the comma is the decimal mark, 1.234 is a thousand or a mistake; 31.12.2001 is a date."""
         if self.decimal == "." or not pc.any(pc.match_substring_regex(column, _POINTED)).as_py():
             return
-        if pc.all(pc.match_substring_regex(column, OTHER_DATE)).as_py():
-            return
-        if pc.all(pc.match_substring_regex(column, _NUMBER_LIKE)).as_py():
+        dates, numbers = (pc.all(pc.match_substring_regex(column, one)).as_py() for one in (OTHER_DATE, _NUMBER_LIKE))
+        if numbers and not dates:
             raise TableError(
                 "Column {name!r} has numbers with a point, but the decimal mark is a comma. Remove points "
                 "between thousands, or leave --decimal out if the point is the decimal mark.",
@@ -89,11 +89,11 @@ class Dialect:
             )
 
     def _are_numbers(self, column: pa.Array) -> bool:
-        if self.decimal == ".":
-            return _casts(column, RANKS[2])
-        if pc.any(pc.match_substring(column, ".")).as_py():
-            return False
-        return _casts(pc.replace_substring(column, self.decimal, "."), RANKS[2])
+        if self.decimal != ".":
+            if pc.any(pc.match_substring(column, ".")).as_py():
+                return False
+            column = pc.replace_substring(column, self.decimal, ".")
+        return _casts(column, RANKS[2])
 
 
 PLAIN = Dialect()
@@ -231,16 +231,21 @@ class CsvTable(Table):
         if "Empty CSV file" in message:
             return TableError("{where} has no rows.", where=self.where)
         if "CSV parse error" in message:  # "Expected ..." or "Row #3: Expected ...", as its threads have it
-            line, found = self._ragged_line()
-            if line is not None:
-                return TableError(
-                    "{where} has {found} cells in line {line}, and the header has {columns}. Correct the line; "
-                    "a cell that contains the delimiter must be quoted.",
-                    where=self.where,
-                    found=found,
-                    line=line,
-                    columns=len(self._header),
-                )
+            with (
+                suppress(csv.Error, OSError),
+                io.TextIOWrapper(self._bytes(), encoding="utf-8-sig", errors="replace", newline="") as file,
+            ):
+                reader = csv.reader(file, delimiter=self._delimiter)
+                for row in reader:
+                    if row and len(row) != len(self._header):
+                        return TableError(
+                            "{where} has {found} cells in line {line}, and the header has {columns}. Correct the line; "
+                            "a cell that contains the delimiter must be quoted.",
+                            where=self.where,
+                            found=len(row),
+                            line=reader.line_num,
+                            columns=len(self._header),
+                        )
         if "UTF8" in message.replace("-", ""):
             return self._misread()
         return TableError(
@@ -262,17 +267,6 @@ class CsvTable(Table):
             where=self.where,
             likely=likely,
         )
-
-    def _ragged_line(self) -> tuple[int | None, int]:
-        try:
-            with io.TextIOWrapper(self._bytes(), encoding="utf-8-sig", errors="replace", newline="") as file:
-                reader = csv.reader(file, delimiter=self._delimiter)
-                for row in reader:
-                    if row and len(row) != len(self._header):
-                        return reader.line_num, len(row)
-        except (csv.Error, OSError):
-            pass
-        return None, 0
 
     def _bytes(self) -> IO[bytes]:
         """The text in UTF-8, from its beginning, transcoded as it is read."""

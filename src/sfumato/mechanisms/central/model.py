@@ -17,7 +17,7 @@ import numpy as np
 
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.wording import counted
-from sfumato.mechanisms.central.budget import SHARES, WITH_SECOND, Budget, Chooser
+from sfumato.mechanisms.central.budget import SHARES, WITH_SECOND, Budget
 from sfumato.mechanisms.central.column_codes import Bins, FineColumn, halved
 from sfumato.mechanisms.central.drawing import (
     DrawnModel,
@@ -189,12 +189,7 @@ class TreeModel:
             share += SHARES["forest"] + SHARES["pairs"]
         spread = self.spread = self.budget.spread(share, d)
         depth = depth_for(crowd / spread)
-        chooser = self.budget.chooser("edges", SHARES["edges"], len(numbers) * depth) if numbers else None
-        bins = [Bins.each(one.size) for one in self.fine]
-        for place in (place for place in numbers if self.fine[place].cells > 1 << depth):  # others are few enough
-            one = self.fine[place]
-            ends = halved(found[place].sum(axis=0)[: one.cells], depth, cast(Chooser, chooser))
-            bins[place] = Bins.runs(ends, one.cells, one.group.has_indicator)
+        bins = self._bins(found, numbers, depth)
         exact = [one.sums(table, axis=1) for one, table in zip(bins, found, strict=True)]
         measured = [table.astype(np.float64) for table in self.budget.count("columns", share, exact)]
         self._fill_columns(bins, measured)
@@ -202,6 +197,17 @@ class TreeModel:
         if plants:
             self._exact_columns, self._noisy_columns = exact, measured
             self._plan_pairs(crowd)
+
+    def _bins(self, found: list[Codes], numbers: list[int], depth: int) -> list[Bins]:
+        """Runs of cells between private medians, or each cell by itself where there are few."""
+        bins = [Bins.each(one.size) for one in self.fine]
+        chooser = self.budget.chooser("edges", SHARES["edges"], len(numbers) * depth) if numbers else None
+        for place in numbers:
+            one = self.fine[place]
+            if chooser is not None and one.cells > 1 << depth:
+                ends = halved(found[place].sum(axis=0)[: one.cells], depth, chooser)
+                bins[place] = Bins.runs(ends, one.cells, one.group.has_indicator)
+        return bins
 
     def _fill_columns(self, bins: list[Bins], measured: list[Floats]) -> None:
         self.sizes = class_sizes(measured, self.rows, self.budget.spread(SHARES["rows"], 1), self.spread)
