@@ -32,7 +32,7 @@ def served(tmp_path_factory):
     with live(settings, ssl_certfile=made.certificate, ssl_keyfile=made.key) as (url, app):
         study, _ = app.state.store.studies.create(consortium.study())
         token = app.state.store.sites.invite(study, "North").token
-        yield url, made.fingerprint, study, token, app.state.store
+        yield url, made.pin.removeprefix("#"), study, token, app.state.store
 
 
 def test_the_named_certificate_is_enough(served):
@@ -110,7 +110,7 @@ def test_a_server_that_falls_back_to_http_is_refused(served, tmp_path):
 
 def test_the_certificate_is_made_once_and_private(tmp_path):
     made = Certificate.self_made(tmp_path, ["study.example"])
-    assert Certificate.self_made(tmp_path, ["another"]).fingerprint == made.fingerprint
+    assert Certificate.self_made(tmp_path, ["another"]).pin == made.pin
     assert made.key.stat().st_mode & 0o777 == 0o600
     found = x509.load_pem_x509_certificate(made.certificate.read_bytes())
     names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -133,7 +133,7 @@ def test_what_is_no_certificate(tmp_path):
         return Certificate.of(consortium.settings(tmp_path, **{name: str(path) for name, path in words.items()}))
 
     assert given() is None
-    assert given(tls_certificate=made.certificate, tls_key=made.key).fingerprint is None
+    assert given(tls_certificate=made.certificate, tls_key=made.key).pin == ""
     for words, why in (
         ({"tls_certificate": made.certificate}, "needs both files"),
         ({"tls_key": made.key}, "needs both files"),

@@ -37,18 +37,13 @@ from sfumato.study.server.web.respondent_files import RespondentFiles
 # The server as one ASGI application: two applications side by side inside one shell, and refusals in one shape.
 
 
-ROUTERS = (
-    studies.service,
-    studies.router,
-    studies.releases,
-    models.router,
-    models.densities,
-    models.counts,
-    studies.surveys,
-    public_log.router,
-    public_log.written,
-    pages.router,
-)
+class Api(FastAPI):
+    """What owners, sites and people at a browser ask; its description tells of surveys, too."""
+
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            super().openapi()["paths"] |= described()
+        return super().openapi()
 
 
 class Coordinator:
@@ -59,8 +54,7 @@ class Coordinator:
     """
 
     def __init__(self, api: FastAPI, surveys: SurveyApp, context: Context) -> None:
-        self.api, self.state = api, api.state
-        self._surveys = surveys
+        self.api, self.state, self._surveys = api, api.state, surveys
         self._shell = Shell(self._mounted, context.settings, context.metrics, _refused)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,7 +68,7 @@ class Coordinator:
 
 def create_app(settings: Settings) -> Coordinator:
     """The application for one data folder and database, both opened here; `app.state.store` is the store."""
-    context = Context.open(settings)
+    context = Context(settings)
     surveys = SurveyDesks(context.store, settings.respondent_rate)
 
     @contextlib.asynccontextmanager
@@ -88,7 +82,7 @@ def create_app(settings: Settings) -> Coordinator:
             context.close()
             log("stopped")
 
-    api = FastAPI(
+    api = Api(
         title="Sfumato coordinator",
         version=__version__,
         summary="Studies to which sites push sanitized releases, one way.",
@@ -101,32 +95,16 @@ def create_app(settings: Settings) -> Coordinator:
     )
     api.state.context, api.state.store, api.state.settings = context, context.store, settings
     api.state.surveys = surveys
-    for router in ROUTERS:
+    for router in (*studies.ROUTERS, *models.ROUTERS, *public_log.ROUTERS, pages.router):
         api.include_router(router)
     api.mount("/survey", RespondentFiles())
     for kind in (HTTPException, RequestValidationError, SfumatoError, SQLAlchemyError, Exception):
         api.add_exception_handler(kind, _refused)
-    _describe_surveys(api)
     return Coordinator(api, SurveyApp(surveys), context)
 
 
-def _describe_surveys(api: FastAPI) -> None:
-    """Add the routes of surveys to the description, when it is first asked for."""
-    describe = api.openapi
-
-    def with_surveys() -> dict[str, Any]:
-        if api.openapi_schema is None:
-            api.openapi_schema = describe()
-            api.openapi_schema["paths"] |= described()
-        return api.openapi_schema
-
-    api.openapi = with_surveys  # type: ignore[method-assign]
-
-
-# Every refusal has the same shape, whichever application raised it
-
-
 async def _refused(request: Request, error: Exception) -> Response:
+    """Every refusal has the same shape, whichever application raised it."""
     refusal = _worded(request, error)
     if (shown := error_page(request, refusal)) is not None:
         return shown
@@ -158,14 +136,13 @@ def _worded(request: Request, error: Exception) -> ApiError:
     return ApiError(500, "fault", "The server failed. Its log has an entry with the id of this request.")
 
 
-# Serving: requests under way are finished first.
-#
-# The head of a request, bounded: its parser would keep an endless one, and wait for one that never ends.
+# Serving: requests under way are finished first. The head of a request is bounded: its parser would keep an endless
+# one, and wait for one that never ends.
 
-
-AT_ONCE = 16 << 10
-MOST_BYTES = 64 << 10
-HEAD_SECONDS = 30.0
+AT_ONCE, MOST_BYTES, HEAD_SECONDS = 16 << 10, 64 << 10, 30.0
+YOUNG_OBJECTS = 20_000
+"""Allocations between two looks of Python's collector. Requests leave no cycles behind, and with the default of 700 it
+looks at all requests under way every few of them: a sixth of an answer's time."""
 
 
 class Joined:
@@ -242,11 +219,6 @@ class BoundedHttp(HttpToolsProtocol):
             self.transport.close()
 
 
-YOUNG_OBJECTS = 20_000
-"""Allocations between two looks of Python's collector. Requests leave no cycles behind, and with the default of 700 it
-looks at all requests under way every few of them: a sixth of an answer's time."""
-
-
 class _Server(uvicorn.Server):
     """A server that tells when it listens."""
 
@@ -270,8 +242,7 @@ def serve(
     listening = _listen(host, port)
     shown = f"[{host}]" if ":" in host else host
     address = f"{'https' if certificate else 'http'}://{shown}:{listening.getsockname()[1]}"
-    if certificate and certificate.fingerprint:
-        address += f"#{certificate.fingerprint}"
+    address += certificate.pin if certificate else ""
     try:
         app = create_app(settings)
         config = uvicorn.Config(
@@ -300,8 +271,7 @@ def _told_to_stop() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    told = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, lambda *_: None) for number in told}
+    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:

@@ -17,12 +17,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-# A process that gives up the network and nearly all files, for good: what it reads was written by strangers.
-#
-# On Linux, Landlock leaves it only some folders to read and none to write, and a seccomp filter refuses sockets, new
+# A process that gives up the network and nearly all files, for good: what it reads was written by strangers. On Linux,
+# Landlock leaves it only some folders to read and none to write, and a seccomp filter refuses sockets, new
 # programs and looking into other processes. Both are asked of the kernel directly; neither needs any right. Where a
 # kernel or a processor has one of them not, the other still holds, and `confine` says what does.
-
 
 FILES, NETWORK = "files", "network"
 
@@ -58,18 +56,11 @@ def confine(readable: Iterable[Path]) -> list[str]:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) != 0:
         return []
-    held = []
-    if _give_up_files(libc, [*readable, *_pythons_own()]):
-        held.append(FILES)
-    if _give_up_network(libc):
-        held.append(NETWORK)
-    return held
-
-
-def _pythons_own() -> list[Path]:
-    """Where modules and their libraries lie: some are loaded only when they are first needed."""
-    found = [sys.prefix, sys.base_prefix, sys.exec_prefix, "/usr/lib", "/lib", "/lib64", "/usr/local/lib", *_SYSTEM]
-    return [Path(place) for place in dict.fromkeys([*found, *sys.path]) if place and Path(place).exists()]
+    # Where Python's modules and their libraries lie: some are loaded only when they are first needed.
+    own = [sys.prefix, sys.base_prefix, sys.exec_prefix, "/usr/lib", "/lib", "/lib64", "/usr/local/lib", *_SYSTEM]
+    loaded = [Path(place) for place in dict.fromkeys([*own, *sys.path]) if place and Path(place).exists()]
+    held = [FILES] if _give_up_files(libc, [*readable, *loaded]) else []
+    return held + ([NETWORK] if _give_up_network(libc) else [])
 
 
 def _give_up_files(libc: ctypes.CDLL, readable: list[Path]) -> bool:
@@ -83,22 +74,16 @@ def _give_up_files(libc: ctypes.CDLL, readable: list[Path]) -> bool:
         return False
     try:
         for place in readable:
-            with contextlib.suppress(OSError):
-                _allow_reading(libc, rules, place)
+            try:
+                opened = os.open(place, os.O_PATH | os.O_CLOEXEC)
+            except OSError:  # what cannot be opened cannot be read either
+                continue
+            rights = _READ_FILE | _READ_FOLDER if place.is_dir() else _READ_FILE
+            libc.syscall(_ADD_RULE, rules, 1, ctypes.create_string_buffer(struct.pack("=Qi", rights, opened)), 0)
+            os.close(opened)
         return int(libc.syscall(_RESTRICT_SELF, rules, 0)) == 0
     finally:
         os.close(rules)
-
-
-def _allow_reading(libc: ctypes.CDLL, rules: int, place: Path) -> None:
-    opened = os.open(place, os.O_PATH | os.O_CLOEXEC)
-    try:
-        rights = _READ_FILE | _READ_FOLDER if place.is_dir() else _READ_FILE
-        rule = ctypes.create_string_buffer(struct.pack("=Qi", rights, opened))
-        if libc.syscall(_ADD_RULE, rules, 1, rule, 0) != 0:
-            raise OSError(ctypes.get_errno(), "no rule")
-    finally:
-        os.close(opened)
 
 
 def _give_up_network(libc: ctypes.CDLL) -> bool:
@@ -128,10 +113,7 @@ def _filter(processor: int, refused: dict[str, int]) -> bytes:
 
 
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR")
-
 LONGEST_ANSWER = 64 << 20
-
-# The parent's end
 
 
 class Child:
@@ -186,9 +168,6 @@ class Child:
                 with contextlib.suppress(OSError):
                     stream.close()
         self._process.wait()
-
-
-# The child's end
 
 
 def own_output() -> IO[str]:

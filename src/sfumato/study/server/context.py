@@ -7,8 +7,8 @@ import threading
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import replace
+from typing import Annotated
 
 import anyio
 from anyio import CapacityLimiter
@@ -25,13 +25,9 @@ from sfumato.study.server.settings import Rate, Settings
 from sfumato.study.server.store import Store
 from sfumato.study.server.store.token_store import OWNER, SITE, Caller, token_hash
 from sfumato.study.server.validation.checker_pool import Limits, ValidationPool
-
-if TYPE_CHECKING:
-    from sfumato.study.server.worker.worker import Worker
-
+from sfumato.study.server.worker.worker import Worker
 
 # No caller takes everything: rates of requests for each caller, and turns that go round among the sites.
-
 
 MOST_KEYS = 100_000
 
@@ -119,48 +115,28 @@ class FairTurns:
 DISK_THREADS = 16
 
 
-@dataclass
 class Context:
-    """Threads that write to the disk and that wait for a validator are counted apart from those that answer small
-    requests, which therefore never wait for a large push."""
+    """What all routes share. Opening it opens store and folder; nothing runs yet.
 
-    settings: Settings
-    store: Store
-    folder: DataFolder
-    metrics: Metrics
-    validators: ValidationPool
-    token_rates: Buckets
-    study_rates: Buckets
-    stranger_rates: Buckets
-    disk: CapacityLimiter
-    checks: FairTurns
-    worker: Worker | None = None
-    uploads: Counter[str] = field(default_factory=Counter)
-    """Pushes under way, by site."""
+    Threads that write to the disk (`disk`) and that wait for a validator are counted apart from those that answer small
+    requests, which therefore never wait for a large push. `uploads` are pushes under way, by site.
+    """
 
-    @classmethod
-    def open(cls, settings: Settings) -> Context:
-        """Open store and folder; nothing runs yet."""
-        store = Store.open(settings)
-        if store.log.size():
-            _ = store.log.signer  # a log that has lost its key is refused before anybody pushes
+    def __init__(self, settings: Settings) -> None:
+        self.settings, self.store = settings, Store.open(settings)
+        self.worker: Worker | None = None
+        if self.store.log.size():
+            _ = self.store.log.signer  # a log that has lost its key is refused before anybody pushes
+        self.folder, self.metrics = DataFolder(settings.data), Metrics()
+        self.disk, self.uploads = CapacityLimiter(DISK_THREADS), Counter[str]()
+        self.checks = FairTurns(settings.validators, each=max(1, settings.validators // 2))
+        self.metrics.checks.labels("running").set_function(lambda: self.checks.running)
+        self.metrics.checks.labels("waiting").set_function(lambda: self.checks.waiting)
         limits = Limits(rows=settings.max_rows, seconds=settings.validation_seconds, memory=settings.validation_memory)
-        folder, metrics = DataFolder(settings.data), Metrics()
-        checks = FairTurns(settings.validators, each=max(1, settings.validators // 2))
-        metrics.checks.labels("running").set_function(lambda: checks.running)
-        metrics.checks.labels("waiting").set_function(lambda: checks.waiting)
-        return cls(
-            settings=settings,
-            store=store,
-            folder=folder,
-            metrics=metrics,
-            validators=ValidationPool(settings.validators, limits, folder.data / "incoming", metrics.note_confinement),
-            token_rates=Buckets(settings.token_rate),
-            study_rates=Buckets(settings.study_rate),
-            stranger_rates=Buckets(settings.stranger_rate),
-            disk=CapacityLimiter(DISK_THREADS),
-            checks=checks,
-        )
+        seen = self.folder.data / "incoming"
+        self.validators = ValidationPool(settings.validators, limits, seen, self.metrics.note_confinement)
+        self.token_rates, self.study_rates = Buckets(settings.token_rate), Buckets(settings.study_rate)
+        self.stranger_rates = Buckets(settings.stranger_rate)
 
     def start(self) -> None:
         """Clean up after those who died, before anything new comes in."""
@@ -168,8 +144,6 @@ class Context:
         with self.folder.settling(exclusive=True):
             self.folder.sweep(self.store.releases.kept_files())
         if self.settings.worker:
-            from sfumato.study.server.worker.worker import Worker
-
             self.worker = Worker(self.store, self.folder, self.settings, log)
             self.worker.start()
 
@@ -182,7 +156,6 @@ class Context:
 
 
 # Who may call what: a bearer token stands for the owner of one study or for one of its sites. Cookies mean nothing.
-
 
 bearer = HTTPBearer(auto_error=False, scheme_name="token", description="sfu_owner_... or sfu_site_...")
 

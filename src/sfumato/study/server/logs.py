@@ -56,14 +56,12 @@ def fault(error: BaseException) -> dict[str, Any]:
     }
 
 
-# Prometheus metrics of one process: how many, how long, how large; nothing about anybody.
-
-
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
 class Metrics:
-    """A registry of its own for every app, so that two apps in one process do not mix."""
+    """Prometheus metrics: how many, how long, how large; nothing about anybody. Every app has a registry of its own, so
+    that two apps in one process do not mix."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

@@ -112,8 +112,7 @@ class Settings:
         environment = os.environ if environment is None else environment
         found: dict[str, Any] = {}
         for field in fields(cls):
-            text = environment.get(PREFIX + field.name.upper())
-            if text:
+            if text := environment.get(PREFIX + field.name.upper()):
                 found[field.name] = _read(field.name, str(field.type), text)
         found |= {name: value for name, value in given.items() if value is not None}
         if "data" not in found:
@@ -122,6 +121,9 @@ class Settings:
         made = cls(**found)
         made.witness_keys()
         return made
+
+
+_KIND = {"bool": "true or false", "int": "a positive whole number", "float": "a positive number"}
 
 
 def _read(name: str, kind: str, text: str) -> Any:
@@ -138,13 +140,8 @@ def _read(name: str, kind: str, text: str) -> Any:
     return Rate.read(text) if kind == "Rate" else text
 
 
-_KIND = {"bool": "true or false", "int": "a positive whole number", "float": "a positive number"}
-
-
-# The certificate: the operator's own files, or one that the server makes for itself.
-#
-# A certificate that nobody else has signed is believed by its fingerprint, which is part of the address that sites get.
-
+# The certificate: the operator's own files, or one that the server makes for itself. One that nobody else has signed is
+# believed by its fingerprint, which is part of the address that sites get.
 
 FILE, YEARS = "tls.pem", 20
 """Key and certificate in one file, which only the server's user can read."""
@@ -152,24 +149,23 @@ FILE, YEARS = "tls.pem", 20
 
 @dataclass(frozen=True)
 class Certificate:
-    """Files as uvicorn takes them. `fingerprint` is what sites pin; None where an authority vouches for it."""
+    """Files as uvicorn takes them. `pin`, its fingerprint, ends the address; empty if an authority vouches for it."""
 
     certificate: Path
     key: Path
-    fingerprint: str | None = None
+    pin: str = ""
 
     @classmethod
     def of(cls, settings: Settings) -> Certificate | None:
         """As the settings say; None where the server speaks plain HTTP."""
+        files = [Path(one) for one in (settings.tls_certificate, settings.tls_key) if one]
         if settings.tls_self_made:
-            if settings.tls_certificate or settings.tls_key:
+            if files:
                 raise UsageError("The server has a certificate of its own, or makes one. Choose one of the two.")
             return cls.self_made(settings.data, settings.host_names())
-        if not settings.tls_certificate and not settings.tls_key:
-            return None
-        if not settings.tls_certificate or not settings.tls_key:
+        if len(files) == 1:
             raise UsageError("TLS needs both files: --certificate and --certificate-key.")
-        return cls(Path(settings.tls_certificate), Path(settings.tls_key))._checked()
+        return cls(files[0], files[1]) if files else None
 
     @classmethod
     def self_made(cls, data: Path, names: Iterable[str]) -> Certificate:
@@ -179,12 +175,13 @@ class Certificate:
             if not path.exists():
                 write_whole(path, _made(list(names)), private=True)
         try:
-            der = ssl.PEM_cert_to_DER_cert(_part(path.read_text(encoding="ascii")))
+            pem = path.read_text(encoding="ascii")
+            der = ssl.PEM_cert_to_DER_cert(pem[pem.index("-----BEGIN CERTIFICATE-----") :])
         except (OSError, ValueError):
             raise UsageError(f"{path} is damaged. Take it from the backup: sites know this certificate.") from None
-        return cls(path, path, f"sha256:{hashlib.sha256(der).hexdigest()}")._checked()
+        return cls(path, path, f"#sha256:{hashlib.sha256(der).hexdigest()}")
 
-    def _checked(self) -> Certificate:
+    def __post_init__(self) -> None:
         for path in (self.certificate, self.key):
             if not path.is_file():
                 raise UsageError(f"There is no file {path} for TLS.")
@@ -195,11 +192,6 @@ class Certificate:
                 f"{self.certificate} and {self.key} are no certificate and its key, as PEM and without a password, or "
                 "they do not belong together."
             ) from None
-        return self
-
-
-def _part(pem: str) -> str:
-    return pem[pem.index("-----BEGIN CERTIFICATE-----") :]
 
 
 def _made(names: list[str]) -> bytes:

@@ -17,13 +17,19 @@ from sfumato.study.server.logs import Metrics, fault, log
 from sfumato.study.server.problems import ApiError, not_found, too_large, too_slow
 from sfumato.study.server.settings import Settings
 
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Refuse = Callable[[Request, Exception], Awaitable[Response]]
+"""What is answered where an application raised instead of answering."""
+RawHeader = tuple[bytes, bytes]
+
 # At the door, before any route: who asks, under which name we are addressed, and whether the address is one at all.
 #
 # Proxies write the caller's address at the end of X-Forwarded-For; what stands before was sent by the caller, who can
 # invent it. So of the addresses there, the one is believed that the outermost of our own proxies wrote.
-
-
-Asked = MutableMapping[str, Any]
 
 _HOST = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?")
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
@@ -39,21 +45,26 @@ class Door:
         names = {name.lower() for name in settings.host_names()}
         self._hosts = frozenset(names | set(LOOPBACK)) if names else frozenset()
 
-    def enter(self, scope: Asked) -> None:
+    def enter(self, scope: Scope) -> None:
         """Take caller and scheme from what our own proxies wrote; without them the connection tells."""
         if self._hops == 0:
             return
         if (caller := self._written(scope, b"x-forwarded-for")) is not None:
-            scope["client"] = (_without_port(caller), 0)
+            # Some proxies write the port too, which changes with every connection.
+            if caller.startswith("["):
+                caller = caller[1:].partition("]")[0]
+            elif caller.count(":") == 1:
+                caller = caller.partition(":")[0]
+            scope["client"] = (caller, 0)
         if (scheme := self._written(scope, b"x-forwarded-proto")) in ("http", "https"):
             scope["scheme"] = scheme
 
-    def _written(self, scope: Asked, header: bytes) -> str | None:
+    def _written(self, scope: Scope, header: bytes) -> str | None:
         """What the outermost of our proxies wrote; where only the innermost writes at all, what that one did."""
         said = [part.strip() for part in ",".join(_all(scope["headers"], header)).split(",") if part.strip()]
         return None if not said else said[max(0, len(said) - self._hops)]
 
-    def refusal(self, scope: Asked) -> ApiError | None:
+    def refusal(self, scope: Scope) -> ApiError | None:
         """An address that cannot be one, or a name that is not ours."""
         if _CONTROL.search(scope["path"]):
             return not_found()  # under names that no database and no file system has, there is nothing
@@ -66,7 +77,7 @@ class Door:
         return None
 
 
-def path_of(scope: Asked) -> str:
+def path_of(scope: Scope) -> str:
     """The path inside this server, wherever a foreign application has mounted it."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", ""))
@@ -75,22 +86,6 @@ def path_of(scope: Asked) -> str:
 def _all(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> list[str]:
     return [value.decode("latin-1") for name, value in headers if name == wanted]
 
-
-def _without_port(address: str) -> str:
-    """Some proxies write the port too, which changes with every connection."""
-    if address.startswith("["):
-        return address[1:].partition("]")[0]
-    return address.partition(":")[0] if address.count(":") == 1 else address
-
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
-Refuse = Callable[[Request, Exception], Awaitable[Response]]
-"""What is answered where an application raised instead of answering."""
-RawHeader = tuple[bytes, bytes]
 
 DEFAULTS: list[RawHeader] = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 """Headers of every answer that does not set them itself."""
@@ -187,19 +182,11 @@ class Shell:
         route = getattr(scope.get("route"), "path", None) or "(none)"
         method = scope["method"] if scope["method"] in METHODS else "OTHER"
         self._metrics.note(method, route, status, seconds)
-        if request is None:
-            return
-        caller = scope["state"].get("caller")
-        log(
-            "request",
-            method=method,
-            route=route,
-            status=status,
-            ms=round(seconds * 1000, 1),
-            request=request,
-            study=getattr(caller, "study", None),
-            site=getattr(caller, "site", None),
-        )
+        if request is not None:
+            told: dict[str, Any] = {"method": method, "route": route, "status": status, "ms": round(seconds * 1000, 1)}
+            caller = scope["state"].get("caller")
+            told |= {"study": getattr(caller, "study", None), "site": getattr(caller, "site", None)}
+            log("request", **told, request=request)
 
 
 def dressed(headers: Iterable[RawHeader], without: Container[bytes] = ()) -> list[RawHeader]:

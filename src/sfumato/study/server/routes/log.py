@@ -75,8 +75,8 @@ def _part(found: bytes | None) -> Response:
 
 # What is written to it from outside: commitments of owners, and what witnesses say.
 
-
 written = APIRouter(tags=["log"], responses=declared(400, 403, 413, 422, 429, 503))
+ROUTERS = (router, written)
 
 
 class SignedCommitment(Sent):

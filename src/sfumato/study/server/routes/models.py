@@ -25,15 +25,13 @@ from sfumato.table.writers import write_lines
 
 # Models: requested, watched, and downloaded by those who may.
 
-
 router = APIRouter(prefix="/api/v1/studies/{study_id}/models", tags=["models"], responses=USUAL)
 ModelId = Annotated[str, Path(max_length=64, description="Id of a model.")]
 MOST_WAITING = 30
 """Models of one study: no owner fills the queue of the others."""
 MOST_IN_ALL = 1000
-_FILE: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
-}
+_FILE = declared(403, 409)
+_FILE[200] = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
 
 
 class Training(Sent):
@@ -59,11 +57,8 @@ def train_model(training: Training, caller: Owner, context: Ctx) -> ModelInfo:
         raise ApiError(422, "invalid", str(error)) from None
     study = context.store.studies.find(caller.study)
     if study is not None and not trains(study.definition):
-        raise ApiError(
-            409,
-            "no-label",
-            "The study has no column to predict, so there is nothing to train. Reconstruct its columns.",
-        )
+        words = "The study has no column to predict, so there is nothing to train. Reconstruct its columns."
+        raise ApiError(409, "no-label", words)
     pooled = context.store.studies.read(caller.study)
     if isinstance(pooled, PoolStudy) and isinstance(pooled.plan, ScoringPlan):
         raise ApiError(409, "first-round", FIRST_ROUND)
@@ -101,11 +96,7 @@ def read_model(model_id: ModelId, caller: AnyCaller, context: Ctx) -> ModelInfo:
     return seen_by(caller, found)
 
 
-@router.get(
-    "/{model_id}/file",
-    response_class=FileResponse,
-    responses=_FILE | declared(403, 409),
-)
+@router.get("/{model_id}/file", response_class=FileResponse, responses=_FILE)
 def download_model(model_id: ModelId, caller: AnyCaller, context: Ctx) -> FileResponse:
     """The model as a skops file. One that contains released rows is for the owner alone."""
     found = read_model(model_id, caller, context)
@@ -118,7 +109,6 @@ def download_model(model_id: ModelId, caller: AnyCaller, context: Ctx) -> FileRe
 
 
 # Densities: the owner asks for the distribution of a column behind the noise of all releases, and looks at it.
-
 
 densities = APIRouter(prefix="/api/v1/studies/{study_id}/densities", tags=["densities"], responses=USUAL)
 DensityId = Annotated[str, Path(max_length=64, description="Id of a density.")]
@@ -178,18 +168,16 @@ def density_table(density_id: str, caller: Caller, context: Context) -> Response
     density = read_density(density_id, caller, context)
     if density.state != DONE or density.found is None:
         raise ApiError(409, "not-ready", "This density is not reconstructed yet, or reconstructing it failed.")
-    name = f"density-{density.id}.csv"
     text = io.BytesIO()
     write_lines(from_plain(density.found).table(), text, header=True, separator=",")
-    return Response(
-        text.getvalue(), media_type="text/csv", headers={"Content-Disposition": f'attachment; filename="{name}"'}
-    )
+    saved = {"Content-Disposition": f'attachment; filename="density-{density.id}.csv"'}
+    return Response(text.getvalue(), media_type="text/csv", headers=saved)
 
 
 # Noisy counts of all sites, added: a model of everybody that the owner draws rows from.
 
-
 counts = APIRouter(prefix="/api/v1/studies/{study_id}/counts", tags=["counts"], responses=USUAL)
+ROUTERS = (router, densities, counts)
 
 
 @counts.get("", responses=declared(403, 409))

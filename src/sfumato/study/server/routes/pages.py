@@ -162,8 +162,8 @@ def invite(visit: OwnersVisit, sent: Form) -> Response:
     except SfumatoError as error:
         return study_page(visit, Flash("bad", str(error)), 422)
     certificate = Certificate.of(visit.context.settings)
-    pinned = f"#{certificate.fingerprint}" if certificate and certificate.fingerprint else ""
-    return visit.page("invited", invited=invited, address=str(visit.request.base_url).rstrip("/") + pinned)
+    pin = certificate.pin if certificate else ""
+    return visit.page("invited", invited=invited, address=str(visit.request.base_url).rstrip("/") + pin)
 
 
 @router.post("/studies/{study_id}/revoke")

@@ -29,24 +29,12 @@ from sfumato.study.protocol.messages import (
 )
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.server.accept_push import Push, keep_test_table
-from sfumato.study.server.context import (
-    AnyCaller,
-    Context,
-    Ctx,
-    Owner,
-    Sent,
-    Sha256,
-    SiteCaller,
-    check_signed,
-)
+from sfumato.study.server.context import AnyCaller, Context, Ctx, Owner, Sent, Sha256, SiteCaller, check_signed
 from sfumato.study.server.problems import USUAL, declared, not_found, unavailable
 from sfumato.study.server.store import TestTable
 from sfumato.study.server.store.sql_tables import CLOSED
 from sfumato.study.server.store.store import LONGEST_DAYS
 from sfumato.study.server.survey.received import survey_progress, write_parts
-
-# Is it alive, and how is it doing?
-
 
 service = APIRouter(tags=["service"])
 
@@ -60,18 +48,13 @@ def healthz(context: Ctx) -> dict[str, str]:
 
 
 @service.get(
-    "/metrics",
-    response_class=Response,
-    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+    "/metrics", response_class=Response, responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 )
 def metrics(context: Ctx) -> Response:
     """Counters of this process in Prometheus's text format."""
     with contextlib.suppress(SQLAlchemyError):
         context.metrics.models.set(context.store.models.waiting())
     return Response(context.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
-
-
-# A study and its sites.
 
 
 router = APIRouter(prefix="/api/v1/studies/{study_id}", tags=["studies"], responses=USUAL)
@@ -114,8 +97,15 @@ def revoke_site(name: Annotated[str, Part(max_length=60)], caller: Owner, contex
 
 # Releases: pushed, listed and withdrawn; never read back.
 
-
 releases = APIRouter(prefix="/api/v1/studies/{study_id}", tags=["releases"], responses=USUAL)
+MOST_RELEASES = 100
+"""Of one page: each brings its card."""
+PARQUET, CSV = "application/vnd.apache.parquet", "text/csv"
+Signature = Annotated[
+    str | None, Header(max_length=LONGEST, description="Where a key is enrolled for the site: its signature.")
+]
+_PUSH = declared(400, 403, 408, 409, 410, 413, 507)
+_PUSH[200] = {"model": Receipt, "description": "The release was pushed before; the receipt is the same."}
 
 
 def _binary(*kinds: str) -> dict[str, Any]:
@@ -123,24 +113,7 @@ def _binary(*kinds: str) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": dict.fromkeys(kinds, body)}}
 
 
-MOST_RELEASES = 100
-"""Of one page: each brings its card."""
-PARQUET, CSV = "application/vnd.apache.parquet", "text/csv"
-_AGAIN: dict[int | str, dict[str, Any]] = {
-    200: {"model": Receipt, "description": "The release was pushed before; the receipt is the same."}
-}
-Signature = Annotated[
-    str | None, Header(max_length=LONGEST, description="Where a key is enrolled for the site: its signature.")
-]
-_PUSH = declared(400, 403, 408, 409, 410, 413, 507)
-
-
-@releases.put(
-    "/releases/{sha256}",
-    status_code=201,
-    responses=_AGAIN | _PUSH,
-    openapi_extra=_binary(PARQUET),
-)
+@releases.put("/releases/{sha256}", status_code=201, responses=_PUSH, openapi_extra=_binary(PARQUET))
 async def push_release(
     sha256: Sha256,
     caller: SiteCaller,
@@ -195,11 +168,7 @@ def withdraw_release(sha256: Sha256, caller: AnyCaller, context: Ctx, sfumato_si
     context.folder.release(caller.study, sha256).unlink(missing_ok=True)
 
 
-@releases.put(
-    "/test",
-    responses=declared(400, 403, 408, 413, 507),
-    openapi_extra=_binary(PARQUET, CSV),
-)
+@releases.put("/test", responses=declared(400, 403, 408, 413, 507), openapi_extra=_binary(PARQUET, CSV))
 async def put_test_table(caller: Owner, context: Ctx, request: Request) -> TestTable:
     """A PUBLIC table of plain rows to test models on: anybody may see it. It replaces an earlier one."""
     return await keep_test_table(request, context, caller.study)
@@ -207,8 +176,8 @@ async def put_test_table(caller: Owner, context: Ctx, request: Request) -> TestT
 
 # What the owner of a survey asks: how it goes, codes of invitation, its end, and the received bits.
 
-
 surveys = APIRouter(prefix="/api/v1/studies/{study_id}/survey", tags=["surveys"])
+ROUTERS = (service, router, releases, surveys)
 PIECE = 1 << 18
 MOST_CODES = 10_000
 

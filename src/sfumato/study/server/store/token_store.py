@@ -98,7 +98,6 @@ class TicketKey:
 #   `xmin` and `ctid` of a code say when it was written last, not when it was used.
 # - SQLite's write-ahead log, which does keep an order, is emptied after every exchange (`forget_order`).
 
-
 MIXED = 100  # used codes that are written anew with every exchange
 PATIENCE = 250  # milliseconds that emptying the log waits for readers; it is tried again a second later
 UNUSED = bytes(32)

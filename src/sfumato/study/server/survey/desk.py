@@ -45,8 +45,6 @@ from sfumato.study.server.survey.received_answer import (
     unpack,
 )
 
-# Where an invitation becomes a ticket: the code is used up, durably, before the blinded name is signed.
-
 
 class TicketAsked(msgspec.Struct, forbid_unknown_fields=True):
     """An invitation, and the name of a future answer behind a random factor."""
@@ -59,27 +57,22 @@ _decoder = msgspec.json.Decoder(TicketAsked)
 
 
 class TicketDesk:
-    """`exchange` codes for signatures; `is_good` recognises a ticket, and nothing else about it."""
+    """Where an invitation becomes a ticket: the code is used up, durably, before the blinded name is signed.
+
+    `exchange` codes for signatures; `is_good` recognises a ticket, and nothing else about it.
+    """
 
     def __init__(self, codes: CodeStore, study: str, survey: SurveyStudy):
-        self._codes, self._study, self._survey_hash = codes, study, survey.hash
-        self._key = codes.key(study)
+        self._codes, self._study, self._key = codes, study, codes.key(study)
         if self._key.public != survey.ticket_key:
             raise RuntimeError("the key of this survey's tickets is not the one that its file names")
+        self.is_good = functools.partial(self._key.is_good, survey.hash)
         self._commit: GroupCommit[Exchange, bool] = GroupCommit(self._write)
         self._signer = ThreadPoolExecutor(1, thread_name_prefix="tickets")
         self._tidying, self._order_shows = threading.Lock(), False
 
     async def exchange(self, body: bytes) -> bytes | None:
         """The signature as JSON; None where the code is unknown, or was used for another name."""
-        code, hidden = self._read(body)
-        blinded = hashlib.sha256(write_number(hidden).encode("ascii")).digest()
-        if not await self._commit.put(Exchange(code, blinded)):
-            return None
-        signature = await asyncio.get_running_loop().run_in_executor(self._signer, self._key.sign, hidden)
-        return msgspec.json.encode({"signature": write_number(signature)})
-
-    def _read(self, body: bytes) -> tuple[bytes, int]:
         try:
             asked = _decoder.decode(body)
             code, hidden = asked.code.encode(), read_number(asked.blinded)
@@ -89,7 +82,11 @@ class TicketDesk:
             raise AnswerError(
                 "malformed", "Send `code`, your invitation, and `blinded`, 256 bytes that are below the key."
             )
-        return code, hidden
+        blinded = hashlib.sha256(write_number(hidden).encode("ascii")).digest()
+        if not await self._commit.put(Exchange(code, blinded)):
+            return None
+        signature = await asyncio.get_running_loop().run_in_executor(self._signer, self._key.sign, hidden)
+        return msgspec.json.encode({"signature": write_number(signature)})
 
     def _write(self, asked: Sequence[Exchange]) -> list[bool]:
         outcomes = self._codes.exchange(self._study, asked)
@@ -101,9 +98,6 @@ class TicketDesk:
         with self._tidying:
             if now or self._order_shows:
                 self._order_shows = not self._codes.forget_order()
-
-    def is_good(self, name: str, ticket: str) -> bool:
-        return self._key.is_good(self._survey_hash, name, ticket)
 
     async def close(self) -> None:
         """Finish what is under way."""
@@ -126,7 +120,10 @@ def _libraries() -> ThreadpoolController:
 
 
 class SurveyDesk:
-    """`take` answers, `inquiry` and `ready` tell guidance; `look` sees what other processes did."""
+    """`take` answers, `inquiry` (k* and its version, as JSON) and `ready` tell guidance; `look` sees what other
+    processes did."""
+
+    inquiry: bytes
 
     def __init__(self, store: SurveyStore, study: str, survey: SurveyStudy):
         self.store, self.study, self.survey = store, study, survey
@@ -137,32 +134,23 @@ class SurveyDesk:
         self._fresh = 0
         self._looked = 0.0
         self._ready: dict[int, bytes] = {}
-        self._day, self._open = "", True
         self._closed = store.closed(study)
-        self._current = self._first_version()
-        self._inquiry = b""
-        self._show(self._current)
-
-    # What respondents ask
+        first = store.version(study)
+        if first is None:
+            empty = SurveyCounts.empty(survey.width)
+            # Of several processes that start together, one appends; all of them then read the same.
+            store.add_version(study, self._version(guidance_for(survey, empty), empty, None), [])
+            first = store.version(study)
+        assert first is not None
+        self._show(first)
 
     @property
     def version(self) -> int:
-        return self._current.entry.version
-
-    @property
-    def head(self) -> LogEntry:
-        return self._current.entry
+        return self.head.version
 
     def is_open(self) -> bool:
         """Whether the closing day lies ahead and its owner left it open: seen at every `look`, within a second."""
-        today = datetime.now(UTC).date()
-        if self._day != str(today):
-            self._day, self._open = str(today), not self.survey.closed(today)
-        return self._open and not self._closed
-
-    def inquiry(self) -> bytes:
-        """Round 1: k* and its version, as JSON."""
-        return self._inquiry
+        return not self._closed and not self.survey.closed(datetime.now(UTC).date())
 
     async def ready(self, version: int) -> bytes | None:
         """Round 2: guidance of a version, as JSON; None where there is no such version."""
@@ -176,7 +164,10 @@ class SurveyDesk:
         return found
 
     def _remember(self, version: Version) -> bytes:
-        message = self._ready[version.entry.version] = _guidance_message(version, self.survey.width)
+        entry, matrix = version.entry, encode_matrix(version.directions)
+        told = {"version": entry.version, "k": entry.k, "width": self.survey.width, "v": matrix}
+        message = msgspec.json.encode(told | {"sha256": entry.sha256, "head": entry.hash})
+        self._ready[entry.version] = message
         for oldest in sorted(self._ready)[:-REMEMBERED]:
             self._ready.pop(oldest, None)
         return message
@@ -204,8 +195,6 @@ class SurveyDesk:
             latest=self.version,
             good_ticket=None if self.tickets is None else self.tickets.is_good,
         )
-
-    # Batches
 
     def _write(self, answers: Sequence[Answer]) -> list[str]:
         outcomes = self.store.add(self.study, answers)
@@ -250,21 +239,11 @@ class SurveyDesk:
         )
         return Version(entry, np.ascontiguousarray(guidance.V, dtype="<f8").tobytes(), inputs, self.store.hour())
 
-    def _first_version(self) -> Version:
-        found = self.store.version(self.study)
-        if found is None:
-            empty = SurveyCounts.empty(self.survey.width)
-            # Of several processes that start together, one appends; all of them then read the same.
-            self.store.add_version(self.study, self._version(guidance_for(self.survey, empty), empty, None), [])
-            found = self.store.version(self.study)
-        assert found is not None
-        return found
-
     def _show(self, version: Version) -> None:
         entry = version.entry
         self._remember(version)
-        self._inquiry = msgspec.json.encode({"version": entry.version, "k": entry.k, "head": entry.hash})
-        self._current = version
+        self.inquiry = msgspec.json.encode({"version": entry.version, "k": entry.k, "head": entry.hash})
+        self.head = entry
 
     async def look(self, patience: float = LOOK_SECONDS) -> None:
         """See versions that other processes added, and close a batch that they and we filled together.
@@ -280,10 +259,8 @@ class SurveyDesk:
         if self.tickets is not None:
             self.tickets.tidy()
         self._closed = self.store.closed(self.study)
-        if self.store.latest(self.study) > self.version:
-            found = self.store.version(self.study)
-            if found is not None:
-                self._show(found)
+        if self.store.latest(self.study) > self.version and (found := self.store.version(self.study)) is not None:
+            self._show(found)
         if self.store.count(self.study, waiting=True) >= self.survey.batch:
             self.close_batches()
 
@@ -296,30 +273,14 @@ class SurveyDesk:
             self._closer.shutdown(wait=True)
 
 
-def _guidance_message(version: Version, width: int) -> bytes:
-    entry = version.entry
-    return msgspec.json.encode(
-        {
-            "version": entry.version,
-            "k": entry.k,
-            "width": width,
-            "v": encode_matrix(version.directions),
-            "sha256": entry.sha256,
-            "head": entry.hash,
-        }
-    )
-
-
-# The surveys of one process, each opened when it is first asked for.
-#
-# Nothing here waits for the app's start: an app that is mounted inside a foreign one is never told that it started.
-
-
 TELL_SECONDS = 60.0
 
 
 class SurveyDesks:
-    """Desks by study, with a task that keeps each of them up to date."""
+    """The surveys of one process, each opened when it is first asked for, with a task that keeps them up to date.
+
+    Nothing here waits for the app's start: an app that is mounted inside a foreign one is never told that it started.
+    """
 
     def __init__(self, store: Store, rate: Rate):
         self._store = store
@@ -331,8 +292,7 @@ class SurveyDesks:
 
     async def find(self, study: str) -> SurveyDesk | None:
         """The desk of a survey; None where there is no such survey."""
-        found = self._desks.get(study)
-        if found is not None:
+        if (found := self._desks.get(study)) is not None:
             return found
         async with self._opening:
             if self._watch is None or self._watch.done():
@@ -405,12 +365,6 @@ class Faults:
             log(event, 40, times=times, fault=kind, where=where)
 
 
-# Group commit: answers that arrive together become durable together, in one transaction.
-#
-# A transaction costs one wait for the disk however many rows it holds. While one group is being written the next one
-# gathers, so a single answer waits for at most two transactions and a thousand a second cost hardly more than ten.
-
-
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 
@@ -419,8 +373,11 @@ LONGEST_QUEUE = 20_000  # answers in memory: beyond this the server is told to b
 
 
 class GroupCommit(Generic[Item, Outcome]):
-    """`put(item)` returns the item's outcome once the transaction that holds it is durable.
+    """Answers that arrive together become durable together, in one transaction, which costs one wait for the disk
+    however many rows it holds. While one group is being written the next one gathers, so a single answer waits for at
+    most two transactions and a thousand a second cost hardly more than ten.
 
+    `put(item)` returns the item's outcome once the transaction that holds it is durable.
     `write` runs in a thread of its own, gets a group and returns one outcome per item, in order; if it raises, every
     item of the group gets that error and nothing of it was committed.
     """

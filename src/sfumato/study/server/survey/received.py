@@ -31,7 +31,6 @@ from sfumato.table.statistics import Statistics
 
 # How a survey goes: answers by hour, and by version the level and what the guidance allows to learn.
 
-
 MOST_ROWS = 5_000
 MOST_POINTS = 200
 """Versions whose epsilon is computed: of more, evenly spread ones."""

@@ -79,7 +79,7 @@ _ready = msgspec.json.Decoder(ReadyMessage)
 
 async def inquiry(desk: SurveyDesk, _: Asked) -> tuple[int, bytes]:
     """Round 1: k* at present."""
-    return 200, desk.inquiry()
+    return 200, desk.inquiry
 
 
 async def ready(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
@@ -159,7 +159,6 @@ async def head(desk: SurveyDesk, _: Asked) -> tuple[int, bytes]:
 
 
 # The routes, and how the API's description tells of them; no framework reads that off the code.
-
 
 VERSION = {"name": "version", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 0}}
 AFTER = {"name": "after", "in": "query", "schema": {"type": "integer", "minimum": 0, "maximum": 999_999_999}}

@@ -11,11 +11,10 @@ import json
 import os
 import resource
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from sfumato.study.server.child_process import confine, limit, own_output, say
-from sfumato.study.server.validation.checker_pool import FOLDER
+from sfumato.study.server.validation.checker_pool import FOLDER, Limits, Verdict
 
 
 def main() -> None:
@@ -24,36 +23,25 @@ def main() -> None:
     limit(resource.RLIMIT_CORE, 0)
     limit(resource.RLIMIT_FSIZE, 0)
     confined = confine([Path(os.environ[FOLDER])])
-    check = _load()
-    say(answers, {"ready": True, "confined": confined})
-    for line in sys.stdin:
-        job = json.loads(line)
-        limit(resource.RLIMIT_AS, int(job["limits"]["memory"]))
-        used = resource.getrusage(resource.RUSAGE_SELF)  # the clock of the limit runs over the whole life: move it
-        limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + int(job["limits"]["seconds"]) + 1)
-        say(answers, check(job))
+    import pyarrow as pa  # everything that takes time to load, before the first job
 
-
-def _load() -> Callable[[dict[str, object]], dict[str, object]]:
-    """Everything that takes time to import, before the first job."""
-    import pyarrow as pa
-
-    from sfumato.study.server.validation.checker_pool import Limits, Verdict
     from sfumato.study.server.validation.file_checks import check_release, check_table
 
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
     checks = {"release": check_release, "table": check_table}
-
-    def check(job: dict[str, object]) -> dict[str, object]:
-        limits = Limits(**job["limits"])  # type: ignore[arg-type]
+    say(answers, {"confined": confined})
+    for line in sys.stdin:
+        job = json.loads(line)
+        limits = Limits(**job["limits"])
+        limit(resource.RLIMIT_AS, limits.memory)
+        used = resource.getrusage(resource.RUSAGE_SELF)  # the clock of the limit runs over the whole life: move it
+        limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + limits.seconds + 1)
         try:
-            verdict = checks[str(job["check"])](Path(str(job["path"])), job["study"], limits)  # type: ignore[arg-type]
+            verdict = checks[job["check"]](Path(job["path"]), job["study"], limits)
         except MemoryError:
             verdict = Verdict.refused("Reading the file takes more memory than any release needs.")
-        return verdict.to_dict()
-
-    return check
+        say(answers, verdict.to_dict())
 
 
 if __name__ == "__main__":

@@ -13,9 +13,6 @@ from typing import Any
 from sfumato.core.records import Record
 from sfumato.study.server.child_process import Child
 
-# A check as both ends of the pipe know it: how large and how strangely packed a file may be, and the verdict.
-
-
 FOLDER = "SFUMATO_CHECKED_FOLDER"
 """Variable that tells a child which folder it may see."""
 
@@ -87,12 +84,10 @@ class Checker(Child):
 
     def _answer(self, seconds: float) -> dict[str, Any]:
         end = time.monotonic() + seconds
-        while True:
-            left = end - time.monotonic()
-            if heard := self.hear(left):
-                return heard[0]
+        while not (heard := self.hear(left := end - time.monotonic())):
             if left <= 0:
                 raise TimeoutError
+        return heard[0]
 
 
 class ValidationPool:
@@ -102,11 +97,7 @@ class ValidationPool:
     """
 
     def __init__(
-        self,
-        size: int,
-        limits: Limits,
-        folder: Path,
-        started: Callable[[list[str]], None] = lambda _: None,
+        self, size: int, limits: Limits, folder: Path, started: Callable[[list[str]], None] = lambda _: None
     ) -> None:
         self.size, self.limits, self._folder, self._started = size, limits, folder, started
         self._turns = threading.Semaphore(size)

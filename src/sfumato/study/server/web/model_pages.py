@@ -32,7 +32,6 @@ from sfumato.study.server.web.rendering import Visit
 
 # Study, sites and releases.
 
-
 LABELS = " If the column to predict is released exactly, it reveals more on top."
 
 
@@ -134,7 +133,6 @@ def _asked_guarantee(found: Any) -> str:
 
 
 # What each site does to a model, as the pages show it: the error without it, its influence, whether it agrees.
-
 
 MOST_SITES = 30
 

@@ -28,7 +28,6 @@ from sfumato.study.server.web.charts import percent
 
 # Who sits at the browser: a random id in a cookie stands for a token, and forms are taken from our own pages only.
 
-
 COOKIE = "sfumato-session"
 MOST_FIELDS = 10
 

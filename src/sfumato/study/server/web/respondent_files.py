@@ -15,7 +15,6 @@ from starlette.types import Scope
 
 # The respondent's page as a folder of files, and the hash by which anybody recognises the published one.
 
-
 HASHES = "page_hashes.json"
 
 

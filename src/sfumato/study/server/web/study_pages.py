@@ -29,7 +29,6 @@ from sfumato.study.server.web.rendering import Visit
 
 # Densities on the owner's page: what waits, and the newest of each column as a picture with its band.
 
-
 MOST_SHOWN = 30
 STATES = {QUEUED: "waiting", RUNNING: "being reconstructed"}
 
@@ -76,7 +75,6 @@ def _shown(job: DensityInfo) -> SimpleNamespace:
 
 
 # The page of a study of kind `pool`: the owner's and a site's.
-
 
 MOST_MODELS = 50
 """The newest ones; a page with the models of years would be slow."""

@@ -13,13 +13,9 @@ import resource
 import sys
 import threading
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from sfumato.study.server.child_process import limit, own_output, say
-
-if TYPE_CHECKING:  # the child limits itself before it loads anything large
-    from sfumato.core.progress import Progress
-    from sfumato.study.server.worker.job import Job
 
 NO_MEMORY = "Training this classifier on this pool needs more memory than the server allows. Choose another one."
 
@@ -37,8 +33,12 @@ def main() -> None:
 
 
 def trained(stated: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
-    """The last line: `done` with results and the model's card, or `failed` with words for the owner."""
+    """The last line: `done` with results and the model's card (or the distribution of a column in their place), or
+    `failed` with words for the owner."""
+    # The child limits itself before it loads anything large.
     from sfumato.core.errors import SfumatoError
+    from sfumato.reconstruction.density import to_plain
+    from sfumato.study.pooling.train_pool import reconstruct_pool
     from sfumato.study.pooling.train_pool import train_pool
     from sfumato.study.server.worker.job import Job
 
@@ -48,9 +48,13 @@ def trained(stated: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
         say(answers, {"step": step, "progress": 0.0 if not total else done / total})
 
     try:
+        request = job.request()
         if job.column is not None:
-            return {"done": reconstructed(job, progress)}
-        model, results = train_pool(job.request(), Path(job.out), progress)
+            density, used = reconstruct_pool(
+                request.releases, job.column, method=job.classifier, largest_share=job.largest_share, progress=progress
+            )
+            return {"done": {"results": to_plain(density), "card": {"releases": used, "contains_rows": False}}}
+        model, results = train_pool(request, Path(job.out), progress)
     except SfumatoError as error:
         return {"failed": job.without_paths(str(error))}
     except MemoryError:
@@ -61,19 +65,6 @@ def trained(stated: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
             return {"failed": f"This column cannot be reconstructed from this pool ({name}). Try another method."}
         return {"failed": f"{job.classifier} cannot be trained on this pool ({name}). Choose another classifier."}
     return {"done": {"results": results, "card": dict(model.about)}}
-
-
-def reconstructed(job: Job, progress: Progress) -> dict[str, Any]:
-    """The distribution of a column, in the place of a model's results."""
-    from sfumato.reconstruction.density import to_plain
-    from sfumato.study.pooling.train_pool import reconstruct_pool
-
-    assert job.column is not None
-    request = job.request()
-    found, used = reconstruct_pool(
-        request.releases, job.column, method=job.classifier, largest_share=job.largest_share, progress=progress
-    )
-    return {"results": to_plain(found), "card": {"releases": used, "contains_rows": False}}
 
 
 def _end_with_parent() -> None:
