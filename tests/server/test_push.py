@@ -4,6 +4,7 @@ import errno
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 
 import consortium
 import pytest
@@ -212,7 +213,8 @@ def test_what_died_before_it_was_acknowledged_is_swept_at_the_next_start(study, 
     (dead / "half").write_bytes(b"x")
     own = context.folder.incoming()
     own.write_bytes(b"still coming")
-    other = type(context)(**{**vars(context), "folder": type(context.folder)(context.folder.data)})
+    other = copy(context)
+    other.folder = type(context.folder)(context.folder.data)
     other.start()  # a second process of the same folder
     assert not orphan.exists()
     assert not dead.exists()

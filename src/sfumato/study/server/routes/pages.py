@@ -12,36 +12,13 @@ from sfumato.core.errors import SfumatoError
 from sfumato.study.protocol.messages import ALL_SITES
 from sfumato.study.server.context import Context, Ctx, authenticate
 from sfumato.study.server.problems import ApiError, not_found
-from sfumato.study.server.routes.models import (
-    DensityId,
-    ModelId,
-    Training,
-    Wish,
-    density_table,
-    download_model,
-    read_model,
-    reconstruct,
-    train_model,
-)
+from sfumato.study.server.routes import models
+from sfumato.study.server.routes.models import DensityId, ModelId
 from sfumato.study.server.routes.studies import MOST_CODES, close, export, revoke_site, survey_of, withdraw_release
 from sfumato.study.server.settings import Certificate
+from sfumato.study.server.web import rendering
 from sfumato.study.server.web.model_pages import model_page
-from sfumato.study.server.web.rendering import (
-    COOKIE,
-    HEADERS,
-    ROOT,
-    STATIC,
-    AnyVisit,
-    Form,
-    OwnersVisit,
-    SignInError,
-    Visit,
-    end_session,
-    page,
-    signed_in,
-    start_session,
-    static_file,
-)
+from sfumato.study.server.web.rendering import HEADERS, ROOT, AnyVisit, Form, OwnersVisit, Visit, page
 from sfumato.study.server.web.study_pages import AFTERWARDS, Flash, densities_shown, models_shown, study_page
 
 router = APIRouter(include_in_schema=False)
@@ -50,7 +27,7 @@ router = APIRouter(include_in_schema=False)
 @router.get("/")
 def front(request: Request, context: Ctx) -> Response:
     """The form to sign in, or on to the study."""
-    caller = signed_in(request, context)
+    caller = rendering.signed_in(request, context)
     if caller is not None:
         return RedirectResponse(f"{ROOT.get()}/studies/{caller.study}", 303, HEADERS)
     return _sign_in_form(context)
@@ -69,17 +46,17 @@ def sign_in(request: Request, context: Ctx, sent: Form) -> Response:
         return _sign_in_form(context, str(error.detail), error.status_code)
     session = context.store.tokens.open_session(token, context.settings.session_hours)
     if session is None:  # it was revoked this moment
-        return _sign_in_form(context, SignInError().detail, 401)
+        return _sign_in_form(context, rendering.signed_out().detail, 401)
     response = RedirectResponse(f"{ROOT.get()}/studies/{caller.study}", 303, HEADERS)
-    start_session(response, session, request, context.settings.session_hours)
+    rendering.set_session(response, request, session, context.settings.session_hours * 3600)
     return response
 
 
 @router.post("/sign-out")
 def sign_out(request: Request, context: Ctx, _: Form) -> Response:
-    context.store.tokens.close_session(request.cookies.get(COOKIE, ""))
+    context.store.tokens.close_session(request.cookies.get(rendering.COOKIE, ""))
     response = RedirectResponse(f"{ROOT.get()}/", 303, HEADERS)
-    end_session(response, request)
+    rendering.set_session(response, request, "", 0)
     return response
 
 
@@ -96,12 +73,12 @@ def show_models(visit: AnyVisit) -> HTMLResponse:
 
 @router.get("/studies/{study_id}/models/{model_id}")
 def show_model(model_id: ModelId, visit: AnyVisit) -> HTMLResponse:
-    return model_page(visit, read_model(model_id, visit.caller, visit.context))
+    return model_page(visit, models.read_model(model_id, visit.caller, visit.context))
 
 
 @router.get("/studies/{study_id}/models/{model_id}/file")
 def save_model(model_id: ModelId, visit: AnyVisit) -> FileResponse:
-    return download_model(model_id, visit.caller, visit.context)
+    return models.download_model(model_id, visit.caller, visit.context)
 
 
 @router.get("/studies/{study_id}/densities-part")
@@ -112,14 +89,15 @@ def show_densities(visit: OwnersVisit) -> HTMLResponse:
 
 @router.get("/studies/{study_id}/densities/{density_id}/file")
 def save_density(density_id: DensityId, visit: OwnersVisit) -> Response:
-    return density_table(density_id, visit.caller, visit.context)
+    return models.density_table(density_id, visit.caller, visit.context)
 
 
 @router.get("/static/{name}")
 def show_static(name: str) -> Response:
-    if name not in STATIC:
+    if name not in rendering.STATIC:
         raise not_found("file")
-    return Response(static_file(name), media_type=STATIC[name], headers={"Cache-Control": "no-cache"})
+    file = rendering.static_file(name)
+    return Response(file, media_type=rendering.STATIC[name], headers={"Cache-Control": "no-cache"})
 
 
 # What the forms of the pages do: train, reconstruct, invite, revoke, withdraw, make codes, close a survey, save
@@ -143,14 +121,16 @@ def _back(visit: Visit, done: str, part: str) -> Response:
 
 @router.post("/studies/{study_id}/train")
 def train(visit: OwnersVisit, sent: Form) -> Response:
-    wished = Training.model_construct(classifier=sent.get("classifier", ""), sites=sent.get("sites", ALL_SITES))
-    return _carried_out(visit, lambda: train_model(wished, visit.caller, visit.context), "training", "models")
+    wished = models.Training.model_construct(classifier=sent.get("classifier", ""), sites=sent.get("sites", ALL_SITES))
+    return _carried_out(visit, lambda: models.train_model(wished, visit.caller, visit.context), "training", "models")
 
 
 @router.post("/studies/{study_id}/reconstruct")
 def reconstruct_column(visit: OwnersVisit, sent: Form) -> Response:
-    wished = Wish.model_construct(column=sent.get("column", ""))
-    return _carried_out(visit, lambda: reconstruct(wished, visit.caller, visit.context), "reconstructing", "densities")
+    wished = models.Wish.model_construct(column=sent.get("column", ""))
+    return _carried_out(
+        visit, lambda: models.reconstruct(wished, visit.caller, visit.context), "reconstructing", "densities"
+    )
 
 
 @router.post("/studies/{study_id}/invite")

@@ -31,17 +31,12 @@ SHAPES = (
 )
 COLOURS = 7
 _PLACES = {name: place for place, name in enumerate(CLASSIFIERS)}
-ROW_HEIGHT = 26
+ROW_HEIGHT, CURVE_HEIGHT = 26, 240
 MIDDLE = ROW_HEIGHT / 2
-CURVE_HEIGHT = 240
 DODGE = 6
 """Pixels between whiskers of the same number of sites."""
-
 Lines = Sequence[tuple[str, Mapping[str, Any]]]
 """Classifier and the `by_sites` of its results."""
-
-
-# The scale
 
 
 @dataclass(frozen=True)
@@ -83,9 +78,6 @@ def percent(value: float | None) -> str:
     return f"{text.removesuffix('.0')}%"
 
 
-# Signs of classifiers
-
-
 def series(classifier: str) -> str:
     """The classes that give a classifier its colour; when colours come round again, lines are dashed."""
     place = _PLACES.get(classifier, 0)
@@ -100,22 +92,12 @@ def mark(classifier: str) -> Markup:
 
 def sign(classifier: str) -> Markup:
     """Its sign in the middle of text."""
-    return tag(
-        "svg",
-        mark(classifier),
-        viewBox="-8 -8 16 16",
-        width=16,
-        height=16,
-        class_=f"sign {series(classifier)}",
-        aria_hidden="true",
-    )
-
-
-# One error a row: a sign where it is, a whisker for its interval, a bar to be beaten
+    place = {"viewBox": "-8 -8 16 16", "width": 16, "height": 16}
+    return tag("svg", mark(classifier), **place, class_=f"sign {series(classifier)}", aria_hidden="true")
 
 
 def error_row(words: str, rate: Mapping[str, Any], scale: Scale, drawn: Markup, kind: str = "") -> Markup:
-    """`drawn` is put where the error is; nothing is where there is none."""
+    """One error a row: `drawn` where it is, a whisker for its interval, a bar to be beaten; nothing without one."""
     shapes = [tag("line", x1=0, x2="100%", y1=MIDDLE, y2=MIDDLE, class_="rail")]
     commonest = rate.get("commonest")
     if commonest is not None:
@@ -132,49 +114,35 @@ def error_row(words: str, rate: Mapping[str, Any], scale: Scale, drawn: Markup, 
     )
 
 
-# Error against the number of sites
-
-
 def curve(lines: Lines) -> Markup | None:
-    """The picture, or None where no line has two numbers of sites to join.
+    """Error against the number of sites; None where no line has two numbers of sites to join.
 
-    Positions across are shares of the width, so that type and signs keep their size on a phone. The numbers of sites
-    that were measured stand at equal distances: where sites are many, they are steps of a ladder.
+    The numbers of sites that were measured stand at equal distances: where sites are many, they are steps of a ladder.
     """
     lines = [(name, found) for name, found in lines if _known(found)]
     if not any(len(found["points"]) > 1 for _, found in lines):
         return None
     points = [point for _, found in lines for point in found["points"]]
-    worst = [found.get("commonest") for _, found in lines]
+    worst = [found["commonest"] for _, found in lines if found.get("commonest") is not None]
     scale = Scale.of([*[point["interval"][1] for point in points], *worst])
     counts = sorted({int(point["sites"]) for point in points})
     places = {count: (number + 0.5) / len(counts) for number, count in enumerate(counts)}
-    shapes = _axes(scale, places)
-    if known := [value for value in worst if value is not None]:
-        shapes.append(_line("commonest", 0, 1, max(known), max(known), scale))
-    for number, (name, found) in enumerate(lines):
-        shift = f"translate({trimmed(DODGE * (number - (len(lines) - 1) / 2))} 0)"
-        shapes.append(tag("g", *_series(name, found, places, scale), class_=series(name), transform=shift))
-    words = tag("title", _words(lines))
-    return tag("svg", words, *shapes, class_="curve", role="img", width="100%", height=CURVE_HEIGHT)
-
-
-def _words(lines: Lines) -> str:
-    ends = [(name, found["points"][0], found["points"][-1]) for name, found in lines]
-    return "Error by number of sites. " + "; ".join(
+    words = "; ".join(
         f"{name}: " + ", ".join(f"{percent(one['error'])} with {counted(one['sites'], 'site')}" for one in both)
-        for name, *both in ends
+        for name, both in ((name, (found["points"][0], found["points"][-1])) for name, found in lines)
     )
-
-
-def _axes(scale: Scale, places: Mapping[int, float]) -> list[Markup]:
-    shapes = []
+    shapes = [tag("title", f"Error by number of sites. {words}")]
     for tick in scale.ticks:
         shapes.append(_line("grid", 0, 1, tick, tick, scale))
         shapes.append(tag("text", percent(tick), x=-8, y=_y(tick, scale) + 4, class_="tick side"))
     for count, place in places.items():
         shapes.append(tag("text", str(count), x=_part(place), y=CURVE_HEIGHT + 18, class_="tick middle"))
-    return shapes
+    if worst:
+        shapes.append(_line("commonest", 0, 1, max(worst), max(worst), scale))
+    for number, (name, found) in enumerate(lines):
+        shift = f"translate({trimmed(DODGE * (number - (len(lines) - 1) / 2))} 0)"
+        shapes.append(tag("g", *_series(name, found, places, scale), class_=series(name), transform=shift))
+    return tag("svg", *shapes, class_="curve", role="img", width="100%", height=CURVE_HEIGHT)
 
 
 def _known(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -195,18 +163,13 @@ def _part(share: float) -> str:
 
 
 def _series(name: str, found: Mapping[str, Any], places: Mapping[int, float], scale: Scale) -> list[Markup]:
-    points = _known(found)
-    drawn = [
-        _line("join", places[a["sites"]], places[b["sites"]], a["error"], b["error"], scale)
-        for a, b in itertools.pairwise(points)
-    ]
-    for point in points:
-        low, high = point["interval"]
-        place = places[point["sites"]]
+    points = [(places[point["sites"]], point["error"], point["interval"]) for point in _known(found)]
+    drawn = [_line("join", a[0], b[0], a[1], b[1], scale) for a, b in itertools.pairwise(points)]
+    for place, error, (low, high) in points:
         drawn.append(_line("whisker", place, place, low, high, scale))
         for end in (low, high):
             drawn.append(_put(place, _y(end, scale), tag("path", d="M-3 0h6", class_="whisker")))
-        drawn.append(_put(place, _y(point["error"], scale), mark(name)))
+        drawn.append(_put(place, _y(error, scale), mark(name)))
     return drawn
 
 
@@ -214,7 +177,7 @@ def _put(place: float, y: float, child: Markup) -> Markup:
     return tag("svg", child, x=_part(place), y=y, overflow="visible")
 
 
-# Small pictures: counts as bars, and a figure that changes from version to version as steps
+# Small pictures: counts as bars, and a figure that changes from version to version as steps.
 
 HEIGHT = 140
 MOST_BARS = 72
@@ -239,13 +202,13 @@ def bars(words: str, values: Sequence[tuple[str, float]]) -> Markup | None:
     if not values:
         return None
     top = round_top(max(value for _, value in values))
-    width = 100 / max(len(values), 12)
+    width = 1 / max(len(values), 12)
     shapes = _frame(top)
     for number, (name, value) in enumerate(values):
         height = HEIGHT * value / top
-        place = {"x": f"{trimmed(width * (number + 0.1))}%", "width": f"{trimmed(0.8 * width)}%"}
-        words_of_one = tag("title", f"{name}: {value:g}")
-        shapes.append(tag("rect", words_of_one, **place, y=HEIGHT - height, height=height, class_="count"))
+        place = {"x": _part(width * (number + 0.1)), "width": _part(0.8 * width)}
+        told = tag("title", f"{name}: {value:g}")
+        shapes.append(tag("rect", told, **place, y=HEIGHT - height, height=height, class_="count"))
     return _drawn(words, shapes)
 
 
@@ -254,12 +217,9 @@ def steps(words: str, points: Sequence[tuple[float, float]], last: float) -> Mar
     if not points:
         return None
     top, most = round_top(max(value for _, value in points)), max(last, points[-1][0], 1.0)
-    shapes = _frame(top)
-    ends = [place for place, _ in points[1:]] + [most]
-    before = None
-    for (place, value), end in zip(points, ends, strict=True):
-        first, second = (f"{trimmed(100 * at / most)}%" for at in (place, end))
-        y = HEIGHT * (1 - value / top)
+    shapes, before = _frame(top), None
+    for (place, value), end in zip(points, [*(place for place, _ in points[1:]), most], strict=True):
+        first, second, y = _part(place / most), _part(end / most), HEIGHT * (1 - value / top)
         shapes.append(tag("line", x1=first, x2=second, y1=y, y2=y, class_="step"))
         if before is not None and before != y:
             shapes.append(tag("line", x1=first, x2=first, y1=before, y2=y, class_="step"))

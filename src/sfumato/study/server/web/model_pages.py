@@ -15,23 +15,17 @@ from sfumato.guarantee import Guarantee as Stated
 from sfumato.guarantee.all_releases import hidden_presence, total_without_delta
 from sfumato.guarantee.cost import Central, presence
 from sfumato.guarantee.guarantee import LOCAL_DP, WEAK_CENTRAL, infinite
-from sfumato.study.protocol.messages import (
-    AGREEING_SITES,
-    DONE,
-    FAILED,
-    QUEUED,
-    RUNNING,
-    ModelInfo,
-    ReleaseInfo,
-    SiteInfo,
-)
+from sfumato.study.protocol.messages import AGREEING_SITES, DONE, FAILED, QUEUED, RUNNING, ModelInfo, SiteInfo
 from sfumato.study.protocol.pool_study import PoolStudy
 from sfumato.study.server.store.release_store import guarantee_words
 from sfumato.study.server.web.charts import Scale, curve, error_row, mark, percent, series, sign
 from sfumato.study.server.web.rendering import Visit
 
-# Study, sites and releases.
-
+MOST_SITES = 30
+MOST_LINES = 5
+"""More lines than these cannot be told apart; the best are drawn."""
+STATES = {QUEUED: "waiting", RUNNING: "in training", DONE: "trained", FAILED: "failed"}
+FOLDS = "cross-validation"
 LABELS = " If the column to predict is released exactly, it reveals more on top."
 
 
@@ -82,27 +76,6 @@ def shown_site(site: SiteInfo, today: str) -> SimpleNamespace:
     return SimpleNamespace(info=site, rows=f"{site.rows:,}", guarantee=told, state=state)
 
 
-def totals(sites: Sequence[SiteInfo]) -> dict[str, Any]:
-    """Figures at the head of the owner's page."""
-    return {
-        "sites": len(sites),
-        "pushing": sum(site.releases > 0 for site in sites),
-        "rows": f"{sum(site.rows for site in sites):,}",
-        "releases": sum(site.releases for site in sites),
-        "last_push": max((site.last_push for site in sites if site.last_push), default="never"),
-    }
-
-
-def site_totals(releases: Sequence[ReleaseInfo]) -> dict[str, Any]:
-    """The same of a site's own pushes."""
-    standing = [one for one in releases if not one.withdrawn]
-    return {
-        "rows": f"{sum(one.rows for one in standing if one.purpose == 'train'):,}",
-        "releases": len(standing),
-        "last_push": max((one.received for one in standing), default="never"),
-    }
-
-
 def asked(definition: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What every release of the study must be, as rows of a table."""
     mechanism = definition.get("mechanism") or {}
@@ -111,10 +84,16 @@ def asked(definition: Mapping[str, Any]) -> list[tuple[str, str]]:
     label = next((str(column.get("name")) for column in columns if column.get("role") == "label"), "")
     parameters = ", ".join(f"{name} = {value}" for name, value in stated.items() if name != "plan")
     plan = PoolStudy.from_dict(definition).plan if stated.get("plan") else None
-    most = definition.get("largest_site_share")
+    most, proof = definition.get("largest_site_share"), "no proof is required (empirical releases are allowed)"
+    wanted = definition.get("guarantee")
+    if isinstance(wanted, Mapping) and "delta" in wanted:
+        figures = f"epsilon at most {float(wanted['epsilon']):.9g} at delta {float(wanted['delta']):g}"
+        proof = f"proved, {figures} for a person's presence in the table"
+    elif isinstance(wanted, Mapping):
+        proof = f"proved, epsilon at most {float(wanted.get('epsilon_record', 0)):.9g} for a whole record"
     rows = [
         ("Mechanism", " with ".join(filter(None, [str(mechanism.get("name", "")), parameters]))),
-        ("Guarantee", _asked_guarantee(definition.get("guarantee"))),
+        ("Guarantee", proof),
         ("Columns", f"{len(columns) - bool(label)} and the label {label}" if label else str(len(columns))),
         ("Plan", f"sites push noisy counts; the plan is by {plan.chosen_by}" if plan else ""),
         ("Space", str(definition.get("space") or "")),
@@ -123,25 +102,9 @@ def asked(definition: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(name, value) for name, value in rows if value]
 
 
-def _asked_guarantee(found: Any) -> str:
-    if isinstance(found, Mapping) and "delta" in found:
-        figures = f"epsilon at most {float(found['epsilon']):.9g} at delta {float(found['delta']):g}"
-        return f"proved, {figures} for a person's presence in the table"
-    if isinstance(found, Mapping):
-        return f"proved, epsilon at most {float(found.get('epsilon_record', 0)):.9g} for a whole record"
-    return "no proof is required (empirical releases are allowed)"
-
-
-# What each site does to a model, as the pages show it: the error without it, its influence, whether it agrees.
-
-MOST_SITES = 30
-
-
 def shown_trust(model: ModelInfo) -> dict[str, Any] | None:
-    """Values of the template, with `warnings` of sites that its owner should look at.
-
-    None for models without such figures: of one site, or of an older version.
-    """
+    """What each site does to a model: the error without it, its influence, whether it agrees; with `warnings` of sites
+    that its owner should look at. None for models without such figures: of one site, or of an older version."""
     trust = (model.results or {}).get("trust")
     if not trust or not any(one["without"] or one["disagreement"] is not None for one in trust["sites"]):
         return None
@@ -193,25 +156,14 @@ def _between(interval: Sequence[float | None]) -> str:
     return f"{low} to {high}"
 
 
-STATES = {QUEUED: "waiting", RUNNING: "in training", DONE: "trained", FAILED: "failed"}
-FOLDS = "cross-validation"
-MOST_LINES = 5
-"""More lines than these cannot be told apart; the best are drawn."""
-
-
-def _newest(models: Sequence[ModelInfo]) -> list[ModelInfo]:
-    """Of each classifier the newest that is trained, the fewest errors first."""
+def overview(models: Sequence[ModelInfo], *, owner: bool) -> dict[str, Any]:
+    """All models, the newest first, as the template shows them: those being trained, the newest of each classifier side
+    by side, and the list of all; `trust` is of the newest that says what each site does to it."""
     first: dict[str, ModelInfo] = {}
     for model in models:
         if model.state == DONE and model.results is not None:
             first.setdefault(model.text, model)
-    return sorted(first.values(), key=lambda model: _order(model.results or {}))
-
-
-def overview(models: Sequence[ModelInfo], *, owner: bool) -> dict[str, Any]:
-    """All models, the newest first, as the template shows them: those being trained, the newest of each classifier side
-    by side, and the list of all; `trust` is of the newest that says what each site does to it."""
-    newest = _newest(models)
+    newest = sorted(first.values(), key=lambda model: _order(model.results or {}))
     scale = _scale_of(newest)
     told = [shown(model, scale, owner=owner) for model in newest]
     same, left_out = _compared(newest, models)
@@ -270,7 +222,9 @@ def shown(model: ModelInfo, scale: Scale, *, owner: bool) -> SimpleNamespace:
 
 
 def _scale_of(models: Sequence[ModelInfo]) -> Scale:
-    return Scale.of(value for model in models for value in _ends(model.results or {}))
+    found = [model.results or {} for model in models]
+    rates = [rate for one in found for rate in (*_rates(one), *(one.get("by_sites") or {}).get("alone", []))]
+    return Scale.of(end for rate in rates for end in (rate["interval"][1], rate.get("commonest")))
 
 
 def alone(model: ModelInfo, scale: Scale) -> list[SimpleNamespace]:
@@ -291,11 +245,11 @@ def _rate(classifier: str, rate: Mapping[str, Any], scale: Scale) -> SimpleNames
     error, interval, commonest = percent(rate["error"]), _between(rate["interval"]), rate.get("commonest")
     alt = f"{classifier}, {rate['kind']}: error {error}, 95% interval {interval}"
     chart = error_row(alt, rate, scale, mark(classifier), series(classifier))
-    rows, words = rate.get("trained_rows", rate["rows"]), str(rate.get("words", ""))
+    rows, words = f"{rate.get('trained_rows', rate['rows']):,}", str(rate.get("words", ""))
     if commonest is not None and rate["error"] is not None:  # where it is no better than always answering that class
         words += " " + commonest_words(than_commonest(*(end - commonest for end in rate["interval"])))
-    told = {"error": error, "interval": interval, "rows": f"{rows:,}", "words": words.strip(), "chart": chart}
-    return SimpleNamespace(kind=str(rate["kind"]), **told)
+    told = {"kind": str(rate["kind"]), "rows": rows, "words": words.strip(), "chart": chart}
+    return SimpleNamespace(error=error, interval=interval, **told)
 
 
 def _sites(model: ModelInfo) -> dict[str, Any]:
@@ -305,11 +259,6 @@ def _sites(model: ModelInfo) -> dict[str, Any]:
 def _order(results: Mapping[str, Any]) -> float:
     """Fewest errors first, judged by the first rate that there is."""
     return next((rate["error"] for rate in _rates(results) if rate["error"] is not None), 2.0)
-
-
-def _ends(results: Mapping[str, Any]) -> list[float]:
-    rates = [*_rates(results), *(results.get("by_sites") or {}).get("alone", [])]
-    return [end for rate in rates for end in (rate["interval"][1], rate.get("commonest")) if end is not None]
 
 
 def _point(point: Mapping[str, Any]) -> dict[str, str]:

@@ -32,11 +32,9 @@ COOKIE = "sfumato-session"
 MOST_FIELDS = 10
 
 
-class SignInError(ApiError):
+def signed_out() -> ApiError:
     """There is no session, or it has ended."""
-
-    def __init__(self) -> None:
-        super().__init__(401, "signed-out", "You are not signed in, or your session has ended. Sign in again.")
+    return ApiError(401, "signed-out", "You are not signed in, or your session has ended. Sign in again.")
 
 
 def signed_in(request: Request, context: Context) -> Caller | None:
@@ -83,7 +81,7 @@ def visit(request: Request, context: Ctx, study_id: StudyId) -> Visit:
     """A page of a study is asked for: 401 without a session, 404 for what belongs to another study."""
     found = signed_in(request, context)
     if found is None:
-        raise SignInError
+        raise signed_out()
     if found.study != study_id:
         raise not_found("study")
     return Visit(request, context, found)
@@ -96,8 +94,14 @@ def owners_visit(found: Annotated[Visit, Depends(visit)]) -> Visit:
 
 
 async def form(request: Request) -> dict[str, str]:
-    """The fields of a form that one of our own pages sent; anything else is refused unread."""
-    check_origin(request)
+    """The fields of a form that one of our own pages sent; anything else is refused unread.
+
+    Browsers say from which page a form comes. A form of another site is refused, whatever cookie comes with it.
+    """
+    origin = request.headers.get("origin")
+    own = origin is None and request.headers.get("sec-fetch-site") == "same-origin"
+    if not own and (origin is None or not is_own_origin(origin, request.headers.get("host"))):
+        raise ApiError(403, "foreign-form", "This form was not sent by a page of this server. Open the page again.")
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
         raise ApiError(415, "not-a-form", "This address accepts only forms from these pages.")
     try:
@@ -107,32 +111,10 @@ async def form(request: Request) -> dict[str, str]:
         raise ApiError(400, "bad-form", "The form cannot be read.") from None
 
 
-def check_origin(request: Request) -> None:
-    """Browsers say from which page a form comes. A form of another site is refused, whatever cookie comes with it."""
-    origin = request.headers.get("origin")
-    own = (
-        request.headers.get("sec-fetch-site") == "same-origin"
-        if origin is None
-        else is_own_origin(origin, request.headers.get("host"))
-    )
-    if not own:
-        raise ApiError(403, "foreign-form", "This form was not sent by a page of this server. Open the page again.")
-
-
-def start_session(response: Response, session: str, request: Request, hours: float) -> None:
-    response.set_cookie(
-        COOKIE,
-        session,
-        max_age=int(hours * 3600),
-        path="/",
-        httponly=True,
-        samesite="strict",
-        secure=request.url.scheme == "https",
-    )
-
-
-def end_session(response: Response, request: Request) -> None:
-    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict", secure=request.url.scheme == "https")
+def set_session(response: Response, request: Request, session: str, seconds: float) -> None:
+    """Begin a session at the browser, or with no seconds end it."""
+    safe = request.url.scheme == "https"
+    response.set_cookie(COOKIE, session, int(seconds), path="/", httponly=True, samesite="strict", secure=safe)
 
 
 AnyVisit = Annotated[Visit, Depends(visit)]
@@ -157,7 +139,7 @@ def environment() -> jinja2.Environment:
     made = templates(
         "sfumato.study.server.web",
         thousands="{:,}".format,
-        short_hash=short_hash,
+        short_hash=lambda text: text.removeprefix("sha256:")[:12],  # enough of a content hash to tell them apart by eye
         share=percent,
         epsilon_at_most=epsilon_at_most,
     )
@@ -170,11 +152,6 @@ def static_file(name: str) -> bytes:
     return files("sfumato.study.server.web").joinpath("static", name).read_bytes()
 
 
-def short_hash(text: str) -> str:
-    """Enough of a content hash to tell releases apart by eye."""
-    return text.removeprefix("sha256:")[:12]
-
-
 def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
     return HTMLResponse(environment().get_template(f"{template}.html.j2").render(**values), status, HEADERS)
 
@@ -184,7 +161,6 @@ def error_page(request: Request, error: ApiError) -> HTMLResponse | None:
     wanted = "text/html" in request.headers.get("accept", "")
     if not wanted or request.scope["path"].removeprefix(ROOT.get()).startswith(("/api/", "/survey/")):
         return None
-    signed_out = error.status_code == 401
     response = page(
         "error",
         error.status_code,
@@ -194,8 +170,7 @@ def error_page(request: Request, error: ApiError) -> HTMLResponse | None:
         message=str(error.detail),
         request_id=request.state.request_id if error.status_code >= 500 else "",
         back=f"{ROOT.get()}/",
-        back_words="Sign in" if signed_out else "Back to the start",
+        back_words="Sign in" if error.status_code == 401 else "Back to the start",
     )
-    for name, value in (error.headers or {}).items():
-        response.headers[name] = value
+    response.headers.update(error.headers or {})
     return response

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +12,17 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-# The respondent's page as a folder of files, and the hash by which anybody recognises the published one.
-
 HASHES = "page_hashes.json"
-
-
-def page_folder() -> Traversable:
-    return files("sfumato.study.server.web").joinpath("survey")
 
 
 def page_files() -> dict[str, bytes]:
     """Name -> content, in the order of names."""
-    return {item.name: item.read_bytes() for item in sorted(page_folder().iterdir(), key=lambda item: item.name)}
+    folder = files("sfumato.study.server.web").joinpath("survey")
+    return {item.name: item.read_bytes() for item in sorted(folder.iterdir(), key=lambda item: item.name)}
 
 
 def page_hash(found: dict[str, bytes]) -> str:
-    """What `LC_ALL=C sha256sum * | sha256sum` says in the folder."""
+    """By which anybody recognises the published one: `LC_ALL=C sha256sum * | sha256sum` says it in the folder."""
     lines = (f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in sorted(found.items()))
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 

@@ -24,7 +24,7 @@ from sfumato.study.server.problems import forbidden
 from sfumato.study.server.store.sql_tables import CLOSED
 from sfumato.study.server.survey.received import survey_progress
 from sfumato.study.server.web.charts import MOST_BARS, bars, steps
-from sfumato.study.server.web.model_pages import asked, guarantee, overview, shown_site, site_totals, totals
+from sfumato.study.server.web.model_pages import asked, guarantee, overview, shown_site
 from sfumato.study.server.web.rendering import Visit
 
 # Densities on the owner's page: what waits, and the newest of each column as a picture with its band.
@@ -116,7 +116,13 @@ def pool_page(visit: Visit, flash: Flash | None, status: int) -> HTMLResponse:
             status,
             **values,
             sites=[shown_site(site, context.store.database.today()) for site in sites],
-            totals=totals(sites),
+            totals={
+                "sites": len(sites),
+                "pushing": sum(site.releases > 0 for site in sites),
+                "rows": f"{sum(site.rows for site in sites):,}",
+                "releases": sum(site.releases for site in sites),
+                "last_push": max((site.last_push for site in sites if site.last_push), default="never"),
+            },
             shared=shared[:MOST_PAIRS],
             more_shared=max(0, len(shared) - MOST_PAIRS),
             classifiers=[
@@ -130,7 +136,13 @@ def pool_page(visit: Visit, flash: Flash | None, status: int) -> HTMLResponse:
         )
     releases = context.store.releases.all(study.id, visit.caller.site)
     shown = [(one, guarantee(one.epsilon, one.earlier, one.total_epsilon, one.presence)) for one in reversed(releases)]
-    return visit.page("site", status, **values, releases=shown, totals=site_totals(releases))
+    standing = [one for one in releases if not one.withdrawn]
+    totals = {
+        "rows": f"{sum(one.rows for one in standing if one.purpose == 'train'):,}",
+        "releases": len(standing),
+        "last_push": max((one.received for one in standing), default="never"),
+    }
+    return visit.page("site", status, **values, releases=shown, totals=totals)
 
 
 def models_shown(visit: Visit) -> dict[str, Any]:

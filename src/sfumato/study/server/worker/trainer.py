@@ -37,9 +37,7 @@ def trained(stated: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
     `failed` with words for the owner."""
     # The child limits itself before it loads anything large.
     from sfumato.core.errors import SfumatoError
-    from sfumato.reconstruction.density import to_plain
-    from sfumato.study.pooling.train_pool import reconstruct_pool
-    from sfumato.study.pooling.train_pool import train_pool
+    from sfumato.study.pooling.train_pool import reconstruct_pool, train_pool
     from sfumato.study.server.worker.job import Job
 
     job = Job.from_dict(stated)
@@ -50,6 +48,8 @@ def trained(stated: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
     try:
         request = job.request()
         if job.column is not None:
+            from sfumato.reconstruction.density import to_plain
+
             density, used = reconstruct_pool(
                 request.releases, job.column, method=job.classifier, largest_share=job.largest_share, progress=progress
             )
