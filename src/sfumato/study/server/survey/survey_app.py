@@ -64,7 +64,6 @@ class Asked:
         return body
 
 
-Handler = Callable[[SurveyDesk, Asked], Awaitable[tuple[int, bytes]]]
 Taken = TypeVar("Taken")
 
 
@@ -77,11 +76,80 @@ class ReadyMessage(msgspec.Struct, forbid_unknown_fields=True):
 _ready = msgspec.json.Decoder(ReadyMessage)
 
 
+VERSION = {"name": "version", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 0}}
+AFTER = {"name": "after", "in": "query", "schema": {"type": "integer", "minimum": 0, "maximum": 999_999_999}}
+SURVEY = {
+    "name": "survey_id",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "maxLength": 64},
+    "description": "Id of a survey.",
+}
+UNLIKE = {422: "The request does not match this description."}
+BAD = {413: "The body is too large.", **UNLIKE, 408: "The client sent nothing for too long."}
+OVER = {410: "The survey is closed."}
+ANYWHERE = {404: "There is no such survey or version.", 429: "Too many requests.", 503: "Try again later."}
+TAKEN = {201: "Counted.", 200: "Already counted.", 403: "The ticket is not valid.", 409: "Another answer has this id."}
+SIGNED = {200: "The signature.", 403: "The code is not valid."}
+
+Handler = Callable[[SurveyDesk, Asked], Awaitable[tuple[int, bytes]]]
+
+
+class Route(NamedTuple):
+    """What is answered at an address below that of a survey; `path` is what metrics count requests by."""
+
+    path: str
+    method: str
+    handler: Handler
+    operation: dict[str, Any]
+
+
+ROUTES: dict[str, Route] = {}
+"""By what follows the survey in the address."""
+
+
+def _answers(
+    method: str,
+    rest: str,
+    answers: dict[int, str],
+    body: type[msgspec.Struct] | None = None,
+    parameter: dict[str, Any] | None = None,
+) -> Callable[[Handler], Handler]:
+    """Put a handler among the routes, described for the API by its docstring: no framework reads that off the code."""
+    error = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorMessage"}}}
+    good = {"application/json": {"schema": {"type": "object"}}}
+
+    def add(handler: Handler) -> Handler:
+        operation: dict[str, Any] = {
+            "summary": (handler.__doc__ or "").rstrip("."),
+            "tags": ["surveys"],
+            "parameters": [SURVEY, *([] if parameter is None else [parameter])],
+            "responses": {
+                str(code): {"description": words, "content": good if code < 300 else error}
+                for code, words in {**answers, **ANYWHERE}.items()
+            },
+        }
+        if body is not None:
+            (schema,) = msgspec.json.schema_components([body])[1].values()
+            operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        ROUTES[rest] = Route(f"{PREFIX}{{survey_id}}/{rest}".rstrip("/"), method, handler, operation)
+        return handler
+
+    return add
+
+
+def described() -> dict[str, Any]:
+    """Paths of the API's description."""
+    return {route.path: {route.method.lower(): route.operation} for route in ROUTES.values()}
+
+
+@_answers("GET", "inquiry", {200: "Version, k, head."})
 async def inquiry(desk: SurveyDesk, _: Asked) -> tuple[int, bytes]:
-    """Round 1: k* at present."""
+    """Round 1: the present level k*."""
     return 200, desk.inquiry
 
 
+@_answers("POST", "ready", {200: "V.", **BAD}, ReadyMessage)
 async def ready(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
     """Round 2: guidance of a version."""
     try:
@@ -104,16 +172,18 @@ async def _taken(desk: SurveyDesk, take: Callable[[bytes], Awaitable[Taken]], as
         raise ApiError(403 if error.code == BAD_TICKET else 422, error.code, str(error)) from None
 
 
+@_answers("POST", "answers", {**TAKEN, **OVER, **BAD}, SentAnswer)
 async def answer(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
-    """Count one answer: 201, or 200 if it was counted before."""
+    """Count one perturbed answer."""
     kept, outcome = await _taken(desk, desk.take, asked)
     if outcome == DIFFERENT:
         raise ApiError(409, "other-answer", "Another answer has this id. Every answer needs its own 128 random bits.")
     return 201 if outcome == NEW else 200, b'{"id":"%s"}' % spelled(kept.id).encode()
 
 
+@_answers("POST", "tickets", {**SIGNED, **OVER, **BAD}, TicketAsked)
 async def ticket(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
-    """Exchange an invitation for the signature of a blinded name: once, and the same one however often it is asked."""
+    """Exchange an invitation for the signature of a blinded name."""
     if desk.tickets is None:
         raise ApiError(404, "no-invitations", "This survey needs no invitation. Answer it without a ticket.")
     signed = await _taken(desk, desk.tickets.exchange, asked)
@@ -122,8 +192,9 @@ async def ticket(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
     return 200, signed
 
 
+@_answers("GET", "", {200: "The survey."})
 async def describe(desk: SurveyDesk, _: Asked) -> tuple[int, bytes]:
-    """The survey itself: what is asked, by whom, until when."""
+    """What is asked, by whom, until when."""
     found = {
         "id": desk.study,
         "hash": desk.survey.hash,
@@ -135,8 +206,9 @@ async def describe(desk: SurveyDesk, _: Asked) -> tuple[int, bytes]:
     return 200, msgspec.json.encode(found)
 
 
+@_answers("GET", "log", {200: "Entries.", **UNLIKE}, parameter=AFTER)
 async def log(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
-    """The public log of guidance, page by page."""
+    """The log of guidance."""
     text = parse_qs(asked.scope["query_string"].decode("latin-1")).get("after", ["0"])[-1]
     if not text.isascii() or not text.isdigit() or len(text) > 9:
         raise ApiError(422, "malformed", "`after` must be the number of a version, 0 for the beginning.")
@@ -144,8 +216,9 @@ async def log(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
     return 200, msgspec.json.encode({"entries": [entry.to_dict() for entry, _ in entries]})
 
 
+@_answers("GET", "log/{version}/inputs", {200: "Counts."}, parameter=VERSION)
 async def inputs(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
-    """The counts that a version was computed from."""
+    """Counts behind a version."""
     version = int(asked.rest.split("/")[1])
     found = await desk.in_thread(desk.store.version, desk.study, version) if version <= desk.version else None
     if found is None:
@@ -153,95 +226,10 @@ async def inputs(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
     return 200, found.inputs.encode("ascii")
 
 
+@_answers("GET", "head", {200: "Survey, version, hash."})
 async def head(desk: SurveyDesk, _: Asked) -> tuple[int, bytes]:
-    """The newest entry of the log, for witnesses."""
+    """The newest entry, for witnesses."""
     return 200, msgspec.json.encode(Head(desk.survey.hash, desk.head.version, desk.head.hash).to_dict())
-
-
-# The routes, and how the API's description tells of them; no framework reads that off the code.
-
-VERSION = {"name": "version", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 0}}
-AFTER = {"name": "after", "in": "query", "schema": {"type": "integer", "minimum": 0, "maximum": 999_999_999}}
-SURVEY = {
-    "name": "survey_id",
-    "in": "path",
-    "required": True,
-    "schema": {"type": "string", "maxLength": 64},
-    "description": "Id of a survey.",
-}
-UNLIKE = {422: "The request does not match this description."}
-BAD = {413: "The body is too large.", **UNLIKE, 408: "The client sent nothing for too long."}
-OVER = {410: "The survey is closed."}
-ANYWHERE = {404: "There is no such survey or version.", 429: "Too many requests.", 503: "Try again later."}
-TAKEN = {
-    201: "Counted.",
-    200: "Already counted.",
-    403: "The ticket is not valid.",
-    409: "Another answer has this id.",
-}
-SIGNED = {200: "The signature.", 403: "The code is not valid."}
-
-
-class Route(NamedTuple):
-    """What is answered at an address below that of a survey."""
-
-    rest: str
-    method: str
-    handler: Handler
-    summary: str
-    answers: dict[int, str]
-    body: type[msgspec.Struct] | None = None
-    parameter: dict[str, Any] | None = None
-
-    @property
-    def path(self) -> str:
-        """The address with `{survey_id}` for the survey's id: what metrics count requests by."""
-        return f"{PREFIX}{{survey_id}}/{self.rest}".rstrip("/")
-
-    def described(self) -> dict[str, Any]:
-        """The operation in the API's description."""
-        error = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorMessage"}}}
-        good = {"application/json": {"schema": {"type": "object"}}}
-        found: dict[str, Any] = {
-            "summary": self.summary,
-            "tags": ["surveys"],
-            "parameters": [SURVEY, *([] if self.parameter is None else [self.parameter])],
-            "responses": {
-                str(code): {"description": words, "content": good if code < 300 else error}
-                for code, words in {**self.answers, **ANYWHERE}.items()
-            },
-        }
-        if self.body is not None:
-            (schema,) = msgspec.json.schema_components([self.body])[1].values()
-            found["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
-        return {self.method.lower(): found}
-
-
-ROUTES = {
-    route.rest: route
-    for route in (
-        Route("", "GET", describe, "What is asked, by whom, until when", {200: "The survey."}),
-        Route("inquiry", "GET", inquiry, "Round 1: the present level k*", {200: "Version, k, head."}),
-        Route("ready", "POST", ready, "Round 2: guidance of a version", {200: "V.", **BAD}, ReadyMessage),
-        Route(
-            "tickets",
-            "POST",
-            ticket,
-            "Exchange an invitation for the signature of a blinded name",
-            {**SIGNED, **OVER, **BAD},
-            TicketAsked,
-        ),
-        Route("answers", "POST", answer, "Count one perturbed answer", {**TAKEN, **OVER, **BAD}, SentAnswer),
-        Route("log", "GET", log, "The log of guidance", {200: "Entries.", **UNLIKE}, parameter=AFTER),
-        Route("log/{version}/inputs", "GET", inputs, "Counts behind a version", {200: "Counts."}, parameter=VERSION),
-        Route("head", "GET", head, "The newest entry, for witnesses", {200: "Survey, version, hash."}),
-    )
-}
-
-
-def described() -> dict[str, Any]:
-    """Paths of the API's description."""
-    return {route.path: route.described() for route in ROUTES.values()}
 
 
 _INPUTS = re.compile(r"log/[0-9]{1,18}/inputs")
@@ -256,11 +244,23 @@ class SurveyApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             asked = Asked(scope, receive)
-            route = self._route(asked)
+            route = ROUTES.get("log/{version}/inputs" if _INPUTS.fullmatch(asked.rest) else asked.rest)
+            if route is None:
+                raise not_found()
+            scope["route"] = route
+            allowed = ("GET", "HEAD", "OPTIONS") if route.method == "GET" else (route.method, "OPTIONS")
+            if scope["method"] not in allowed:
+                raise wrong_method(allowed)
             if scope["method"] == "OPTIONS":
                 await Response(status_code=204, headers=PREFLIGHT)(scope, receive, send)
                 return
-            status, body = await self._answer(asked, route)
+            client = scope.get("client")
+            if seconds := self._desks.too_many(client[0] if client else ""):
+                raise busy(seconds)
+            desk = await self._desks.find(asked.survey[:64])
+            if desk is None:
+                raise not_found("survey")
+            status, body = await route.handler(desk, asked)
         except Exception as error:
             refusal = error if isinstance(error, ApiError) else self._desks.faults.note(error)
             refusal.headers = {**OPEN_TO_ALL, **(refusal.headers or {})}
@@ -268,22 +268,3 @@ class SurveyApp:
         headers = [*_JSON, (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": status, "headers": headers, DRESSED: True})
         await send({"type": "http.response.body", "body": body})
-
-    def _route(self, asked: Asked) -> Route:
-        found = ROUTES.get("log/{version}/inputs" if _INPUTS.fullmatch(asked.rest) else asked.rest)
-        if found is None:
-            raise not_found()
-        asked.scope["route"] = found
-        allowed = ("GET", "HEAD", "OPTIONS") if found.method == "GET" else (found.method, "OPTIONS")
-        if asked.scope["method"] not in allowed:
-            raise wrong_method(allowed)
-        return found
-
-    async def _answer(self, asked: Asked, route: Route) -> tuple[int, bytes]:
-        client = asked.scope.get("client")
-        if seconds := self._desks.too_many(client[0] if client else ""):
-            raise busy(seconds)
-        desk = await self._desks.find(asked.survey[:64])
-        if desk is None:
-            raise not_found("survey")
-        return await route.handler(desk, asked)
