@@ -87,20 +87,13 @@ def _give_up_files(libc: ctypes.CDLL, readable: list[Path]) -> bool:
 
 
 def _give_up_network(libc: ctypes.CDLL) -> bool:
-    known = _PROCESSORS.get(platform.machine())
-    if known is None:
-        return False
-    program = _filter(*known)
-    code = ctypes.create_string_buffer(program)
-    header = ctypes.create_string_buffer(struct.pack("@HP", len(program) // 8, ctypes.addressof(code)))
-    return int(libc.prctl(_SECCOMP, _FILTER, ctypes.byref(header), 0, 0)) == 0
-
-
-def _filter(processor: int, refused: dict[str, int]) -> bytes:
-    """Instructions (code, jump if so, jump if not, value): calls in the list fail with EPERM, others pass.
+    """By instructions (code, jump if so, jump if not, value): calls in the list fail with EPERM, others pass.
 
     Calls in another numbering (32 bits, x32) could mean anything, and end the process.
     """
+    if platform.machine() not in _PROCESSORS:
+        return False
+    processor, refused = _PROCESSORS[platform.machine()]
     load, equal, at_least, give = 0x20, 0x15, 0x35, 0x06
     end, refuse, let = 0x80000000, 0x00050000 | errno.EPERM, 0x7FFF0000
     numbers = sorted(refused.values())
@@ -109,7 +102,9 @@ def _filter(processor: int, refused: dict[str, int]) -> bytes:
     program += [(at_least, 0, 1, 0x40000000), (give, 0, 0, end)]
     program += [(equal, count - place, 0, number) for place, number in enumerate(numbers)]
     program += [(give, 0, 0, let), (give, 0, 0, refuse)]
-    return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
+    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *instruction) for instruction in program))
+    header = ctypes.create_string_buffer(struct.pack("@HP", len(program), ctypes.addressof(code)))
+    return int(libc.prctl(_SECCOMP, _FILTER, ctypes.byref(header), 0, 0)) == 0
 
 
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request, Response
@@ -46,28 +48,21 @@ def key(context: Ctx) -> Response:
 @router.get("/tile/entries/{place:path}", response_class=Response, responses=_BYTES)
 def entries(place: TilePath, context: Ctx) -> Response:
     """Up to 256 entries, each after its length in two bytes."""
-    number, width = _place(place)
-    return _part(context.store.log.bundle(number, width))
+    return _part(place, context.store.log.bundle)
 
 
 @router.get("/tile/{level}/{place:path}", response_class=Response, responses=_BYTES)
 def tile(level: Annotated[int, Path(ge=0, le=63)], place: TilePath, context: Ctx) -> Response:
     """Up to 256 hashes of one level of the tree."""
-    number, width = _place(place)
-    return _part(context.store.log.tile(level, number, width))
+    return _part(place, partial(context.store.log.tile, level))
 
 
-def _place(text: str) -> tuple[int, int]:
+def _part(place: str, read: Callable[[int, int], bytes | None]) -> Response:
     try:
-        number, width = read_tile_path(text)
+        number, width = read_tile_path(place)
     except ValueError:
         raise not_found("part of the log") from None
-    if number * TILE > 1 << 62:
-        raise not_found("part of the log")
-    return number, width
-
-
-def _part(found: bytes | None) -> Response:
+    found = read(number, width) if number * TILE <= 1 << 62 else None
     if found is None:
         raise not_found("part of the log")
     return Response(found, media_type=BYTES, headers=FOR_EVER)
@@ -130,8 +125,7 @@ def cosign(sent: Cosigned, context: Ctx) -> None:
     if not found or bad:
         raise ApiError(403, "forbidden", "No witness that this server knows has signed that.")
     if seen.size > log.size() or opened(log.checkpoint(seen.size), log.signer.key) != seen:
-        raise ApiError(
-            409, "fork", "This server's log has another checkpoint of that size. Keep both, and tell others."
-        )
+        words = "This server's log has another checkpoint of that size. Keep both, and tell others."
+        raise ApiError(409, "fork", words)
     for name, line in found.items():
         log.cosign(seen.size, name, line)

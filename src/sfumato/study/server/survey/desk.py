@@ -298,17 +298,11 @@ class SurveyDesks:
             if self._watch is None or self._watch.done():
                 self._watch = asyncio.create_task(self._keep_watch())
             if study not in self._desks:
-                desk = await asyncio.get_running_loop().run_in_executor(None, self._open, study)
-                if desk is None:
+                survey = await asyncio.to_thread(self._store.studies.read, study)
+                if not isinstance(survey, SurveyStudy):
                     return None
-                self._desks[study] = desk
+                self._desks[study] = await asyncio.to_thread(SurveyDesk, self._store.surveys, study, survey)
         return self._desks[study]
-
-    def _open(self, study: str) -> SurveyDesk | None:
-        info = self._store.studies.find(study)
-        if info is None or info.kind != SurveyStudy.kind:
-            return None
-        return SurveyDesk(self._store.surveys, study, SurveyStudy.from_dict(info.definition))
 
     async def _keep_watch(self) -> None:
         while True:

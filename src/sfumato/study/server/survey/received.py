@@ -16,20 +16,16 @@ from sfumato.channels.guidance.epsilon import survey_epsilon
 from sfumato.channels.guidance.guidance import decode_matrix, encode_matrix
 from sfumato.channels.guidance.most_disclosure import most_bits
 from sfumato.channels.guidance.space import AnswerSpace, Link
-from sfumato.core.array_types import Bits
-from sfumato.guarantee import Card
 from sfumato.mechanisms.guided_projection import FROM_A_SURVEY, GuidedProjection
 from sfumato.release.write_release import CARD_METADATA, Layout, make_card
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.protocol.survey_guidance import survey_encoding
 from sfumato.study.protocol.survey_log import LogEntry
 from sfumato.study.server.store.sql_tables import CLOSED, OPEN
-from sfumato.study.server.store.survey_store import SurveyStore, Version
+from sfumato.study.server.store.survey_store import SurveyStore
 from sfumato.study.server.survey.received_answer import unpack
 from sfumato.table import write_table
 from sfumato.table.statistics import Statistics
-
-# How a survey goes: answers by hour, and by version the level and what the guidance allows to learn.
 
 MOST_ROWS = 5_000
 MOST_POINTS = 200
@@ -113,32 +109,26 @@ def _cached_disclosure(matrix: str, k: int, sizes: tuple[int, ...], floor: float
     return {"share": found.bits / of_bits, "error": found.error / of_bits, "of_bits": of_bits}
 
 
-# Received bits as releases: one part for every version of the guidance, each with its card.
-
-
 def write_parts(store: SurveyStore, study: str, survey: SurveyStudy, folder: Path) -> list[Path]:
-    """Write `folder`/part-00001/{release.parquet, card.json} for every version that has answers."""
-    parts = []
+    """Received bits as releases: `folder`/part-00001/{release.parquet, card.json} for every version that has answers."""
+    parts, encoding = [], survey_encoding(survey)
     for number in range(1, store.latest(study) + 1):
         received = list(store.answers(study, number))
         version = store.version(study, number) if received else None
-        if version is not None:
-            bits = unpack([bits for _, bits in received], survey.width)
-            parts.append(_write_part(survey, version, bits, [label for label, _ in received], folder))
+        if version is None:
+            continue
+        bits = unpack([bits for _, bits in received], survey.width)
+        matrix = encode_matrix(version.directions)
+        mechanism = GuidedProjection(
+            guidance=matrix, floor=survey.floor, link=survey.link, guidance_reason=FROM_A_SURVEY
+        )
+        mechanism.fit_statistics(Statistics.empty(encoding.width), encoding)
+        layout = Layout(mechanism, encoding, like_original=False)
+        card = make_card(layout, mechanism.guarantee().beside_exact_label(), rows=len(bits))
+        part = folder / f"part-{number:05d}"
+        part.mkdir()
+        table = layout.table(bits.astype(np.float64), np.array([label for label, _ in received], dtype=np.int64))
+        write_table(table, part / "release.parquet", metadata={CARD_METADATA.decode(): card.to_json()})
+        card.save(part / "card.json")
+        parts.append(part)
     return parts
-
-
-def _write_part(survey: SurveyStudy, version: Version, bits: Bits, labels: list[int], folder: Path) -> Path:
-    encoding = survey_encoding(survey)
-    mechanism = GuidedProjection(
-        guidance=encode_matrix(version.directions), floor=survey.floor, link=survey.link, guidance_reason=FROM_A_SURVEY
-    )
-    mechanism.fit_statistics(Statistics.empty(encoding.width), encoding)
-    layout = Layout(mechanism, encoding, like_original=False)
-    card: Card = make_card(layout, mechanism.guarantee().beside_exact_label(), rows=len(bits))
-    part = folder / f"part-{version.entry.version:05d}"
-    part.mkdir()
-    table = layout.table(bits.astype(np.float64), np.array(labels, dtype=np.int64))
-    write_table(table, part / "release.parquet", metadata={CARD_METADATA.decode(): card.to_json()})
-    card.save(part / "card.json")
-    return part

@@ -69,23 +69,19 @@ def read_answer(
         raise AnswerError(UNKNOWN_VERSION, "There is no such version of the guidance. Ask for guidance again.")
     if not 0 <= sent.label < classes:
         raise AnswerError("unknown-label", f"`label` must be the number of a class, 0 to {classes - 1}.")
-    answer = Answer(_identifier(sent.id), sent.version, sent.label, pack(sent.bits, width))
+    try:
+        name = base64.b64decode(sent.id + "==", altchars=b"-_", validate=True) if len(sent.id) == ID_LETTERS else b""
+    except (binascii.Error, ValueError):
+        name = b""
+    # The last letter holds four bits that do not count: a second spelling of one name would be counted twice.
+    if len(name) != ID_BYTES or spelled(name) != sent.id:
+        raise AnswerError("bad-id", f"The id of an answer is 128 random bits: {ID_LETTERS} letters of base64url.")
+    answer = Answer(name, sent.version, sent.label, pack(sent.bits, width))
     if good_ticket is not None and not (sent.ticket and good_ticket(sent.id, sent.ticket)):
         raise AnswerError(
             BAD_TICKET, "This survey is by invitation, and this answer has no valid ticket. Exchange your code for one."
         )
     return answer
-
-
-def _identifier(text: str) -> bytes:
-    try:
-        found = base64.b64decode(text + "==", altchars=b"-_", validate=True) if len(text) == ID_LETTERS else b""
-    except (binascii.Error, ValueError):
-        found = b""
-    # The last letter holds four bits that do not count: a second spelling of one name would be counted twice.
-    if len(found) != ID_BYTES or spelled(found) != text:
-        raise AnswerError("bad-id", f"The id of an answer is 128 random bits: {ID_LETTERS} letters of base64url.")
-    return found
 
 
 def spelled(identifier: bytes) -> str:

@@ -163,10 +163,18 @@ def overview(models: Sequence[ModelInfo], *, owner: bool) -> dict[str, Any]:
     for model in models:
         if model.state == DONE and model.results is not None:
             first.setdefault(model.text, model)
-    newest = sorted(first.values(), key=lambda model: _order(model.results or {}))
+
+    def fewest_errors(model: ModelInfo) -> float:
+        """Judged by the first rate that there is."""
+        return next((rate["error"] for rate in _rates(model.results or {}) if rate["error"] is not None), 2.0)
+
+    newest = sorted(first.values(), key=fewest_errors)
     scale = _scale_of(newest)
     told = [shown(model, scale, owner=owner) for model in newest]
-    same, left_out = _compared(newest, models)
+    # Curves are drawn of those that were tested on the same rows as the newest of them.
+    compared = [model for model in newest if _sites(model)]
+    kind = _sites(min(compared, key=models.index))["tested_on"] if compared else None
+    same = [model for model in compared if _sites(model)["tested_on"] == kind][:MOST_LINES]
     listed = [shown(model, scale, owner=owner) for model in models]
     return {
         "busy": [one for one in reversed(listed) if one.busy],
@@ -176,25 +184,16 @@ def overview(models: Sequence[ModelInfo], *, owner: bool) -> dict[str, Any]:
         "curve": curve([(model.classifier, _sites(model)) for model in same]),
         "tested": _sites(same[0]) if same else {},
         "legend": [entry for entry in told if entry.info in same],
-        "left_out": left_out,
+        "left_out": len(compared) - len(same),
         "owner": owner,
         "trust": next((found for model in models if (found := shown_trust(model))), None),
     }
 
 
-def _compared(newest: Sequence[ModelInfo], models: Sequence[ModelInfo]) -> tuple[list[ModelInfo], int]:
-    """Those whose curves are drawn, tested on the same rows as the newest of them, and how many are not."""
-    compared = [model for model in newest if _sites(model)]
-    if not compared:
-        return [], 0
-    kind = _sites(min(compared, key=models.index))["tested_on"]
-    same = [model for model in compared if _sites(model)["tested_on"] == kind][:MOST_LINES]
-    return same, len(compared) - len(same)
-
-
 def model_page(visit: Visit, model: ModelInfo) -> HTMLResponse:
     scale = _scale_of([model])
-    compared = (model.results or {}).get("by_sites")
+    compared = _sites(model)
+    alone = sorted(compared.get("alone", []), key=lambda one: 2.0 if one["error"] is None else one["error"])
     return visit.page(
         "model",
         model=shown(model, scale, owner=visit.owns),
@@ -202,7 +201,7 @@ def model_page(visit: Visit, model: ModelInfo) -> HTMLResponse:
         ticks=[percent(tick) for tick in scale.ticks],
         curve=curve([(model.classifier, compared)]) if compared else None,
         points=[_point(point) for point in compared["points"]] if compared else [],
-        alone=alone(model, scale),
+        alone=[_rate(model.classifier, {"kind": one["site"], "words": "", **one}, scale) for one in alone],
         told=used_guarantee,
         trust=shown_trust(model),
     )
@@ -222,16 +221,8 @@ def shown(model: ModelInfo, scale: Scale, *, owner: bool) -> SimpleNamespace:
 
 
 def _scale_of(models: Sequence[ModelInfo]) -> Scale:
-    found = [model.results or {} for model in models]
-    rates = [rate for one in found for rate in (*_rates(one), *(one.get("by_sites") or {}).get("alone", []))]
+    rates = [rate for one in models for rate in (*_rates(one.results or {}), *_sites(one).get("alone", []))]
     return Scale.of(end for rate in rates for end in (rate["interval"][1], rate.get("commonest")))
-
-
-def alone(model: ModelInfo, scale: Scale) -> list[SimpleNamespace]:
-    """Each site alone, the fewest errors first."""
-    found = _sites(model).get("alone", [])
-    ordered = sorted(found, key=lambda one: 2.0 if one["error"] is None else one["error"])
-    return [_rate(model.classifier, {"kind": one["site"], "words": "", **one}, scale) for one in ordered]
 
 
 def _rates(results: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -254,11 +245,6 @@ def _rate(classifier: str, rate: Mapping[str, Any], scale: Scale) -> SimpleNames
 
 def _sites(model: ModelInfo) -> dict[str, Any]:
     return dict((model.results or {}).get("by_sites") or {})
-
-
-def _order(results: Mapping[str, Any]) -> float:
-    """Fewest errors first, judged by the first rate that there is."""
-    return next((rate["error"] for rate in _rates(results) if rate["error"] is not None), 2.0)
 
 
 def _point(point: Mapping[str, Any]) -> dict[str, str]:

@@ -133,21 +133,17 @@ class Worker:
             if now - began > LONGEST_SECONDS:
                 return {"failed": TOO_LONG}
             if now - told > (TOLD_SECONDS if new else self._lease / 10):
-                told, held = now, self._renewed(model, heard)
+                told, held = now, None  # while the database does not answer
+                try:
+                    held = self._store.models.update(model, self._name, heard["progress"], heard["step"], self._lease)
+                except SQLAlchemyError as error:
+                    self._log("worker-trouble", error=type(error).__name__)
                 renewed = now if held else renewed
                 if held is False or now - renewed > self._lease:
                     self._log("training-lost", model=model)
                     return None
         self._store.models.give_back(model, self._name)
         return None
-
-    def _renewed(self, model: str, heard: dict[str, Any]) -> bool | None:
-        """Whether the lease is still ours; None while the database does not answer."""
-        try:
-            return self._store.models.update(model, self._name, heard["progress"], heard["step"], self._lease)
-        except SQLAlchemyError as error:
-            self._log("worker-trouble", error=type(error).__name__)
-            return None
 
     def _filed(self, study: str, model: str, job: Job, done: dict[str, Any]) -> dict[str, Any]:
         """The file first, then the row. The lease is renewed before, so that no other worker files the same model."""
