@@ -110,7 +110,7 @@ def _cached_disclosure(matrix: str, k: int, sizes: tuple[int, ...], floor: float
 
 
 def write_parts(store: SurveyStore, study: str, survey: SurveyStudy, folder: Path) -> list[Path]:
-    """Received bits as releases: `folder`/part-00001/{release.parquet, card.json} for every version that has answers."""
+    """Received bits as releases, in `folder`/part-00001/{release.parquet, card.json}: a part by version."""
     parts, encoding = [], survey_encoding(survey)
     for number in range(1, store.latest(study) + 1):
         received = list(store.answers(study, number))
