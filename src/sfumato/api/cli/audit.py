@@ -25,7 +25,7 @@ HEAD = f"{'attacker':<25}{'right of 100':>12}{'without':>9}{'not in table':>14}{
 
 def audit_lines(found: Mapping[str, Any], width: int) -> Iterator[str]:
     """The worst news first, attackers, classifiers, the papers' measures, copies and likeness."""
-    for lines in (lead_lines, attack_lines, utility_lines, measure_lines, comparison_lines):
+    for lines in (lead_lines, attack_lines, utility_lines, measure_lines, copy_lines, crowd_lines, fidelity_lines):
         for line in lines(found):
             yield from wrapped(line, width)
 
@@ -88,7 +88,8 @@ def utility_lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"learned, and tested on {asked_about(found['utility'][0])}:"
         yield f"{'classifier':<25}{'right of 100':>12}{'original':>10}{'lost':>7}{'commonest class':>17}"
     for row in found["utility"]:
-        right, original, common, lost = (_points(row.get(name)) for name in ("release", "original", "commonest", "phi"))
+        shares = [row.get(name) for name in ("release", "original", "commonest", "phi")]
+        right, original, common, lost = ("-" if share is None else f"{100 * share:.1f}" for share in shares)
         than = row.get("than_commonest")
         yield f"{row['classifier']:<25}{right:>12}{original:>10}{lost:>7}{common:>17}"
         if than in (NO_BETTER, WORSE):
@@ -116,14 +117,8 @@ def measure_lines(found: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def comparison_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """What is copied, who is alone, and how like real rows the release is."""
-    yield from copy_lines(found.get("copies") or {})
-    yield from crowd_lines(found.get("uniqueness") or {})
-    yield from fidelity_lines(found.get("fidelity") or {})
-
-
-def copy_lines(copies: Mapping[str, Any]) -> Iterator[str]:
+def copy_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    copies = found.get("copies") or {}
     if exact := copies.get("exact"):
         control = "" if exact["control"] is None else f", {exact['control']:.1%} of people not in the table"
         yield f"exact copies {exact['share']:.1%} of the release{control} (lower is better for privacy)"
@@ -136,8 +131,9 @@ def copy_lines(copies: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def crowd_lines(uniqueness: Mapping[str, Any]) -> Iterator[str]:
-    if release := uniqueness.get("release"):
+def crowd_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """Who is alone among the rows."""
+    if release := (found.get("uniqueness") or {}).get("release"):
         yield f"k-anonymity k = {release['k']}; {release['unique']:.1%} of the released rows are alone"
         for one in release["sensitive"][:3]:
             diverse = f"l = {one['distinct']} distinct, {one['entropy']:.2f} by entropy"
@@ -148,7 +144,9 @@ def crowd_lines(uniqueness: Mapping[str, Any]) -> Iterator[str]:
                 yield f"  of these {release[name]['uniques']:.1%} are alone in the population ({words} estimate)"
 
 
-def fidelity_lines(fidelity: Mapping[str, Any]) -> Iterator[str]:
+def fidelity_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """How like real rows the release is."""
+    fidelity = found.get("fidelity") or {}
     if "marginals" not in fidelity:
         return
     parts = []
@@ -161,10 +159,6 @@ def fidelity_lines(fidelity: Mapping[str, Any]) -> Iterator[str]:
     yield f"distance from {against}: {', '.join(parts)} (lower is better for use)"
     if told := (fidelity.get("discriminator") or {}).get("release"):
         yield f"a learner tells released from real rows with AUC {told['auc']:.3f} (0.5: it cannot)"
-
-
-def _points(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.1f}"
 
 
 TOGETHER = ("Two releases, attacked together", "Differencing", "Everybody audited is in both")
@@ -216,15 +210,10 @@ def audit(
         found = run(released, **{**keywords(options, tables), "out": place, "progress": progress})
         found.save_report(page)
     width = min(get_terminal_size().columns, 100)
-    for line in bottom_line(found.data, str(place), width=width):
-        console.say(line)
-    console.say()
-    for line in audit_lines(found.data, width):
-        console.say(line)
+    console.say_each([*bottom_line(found.data, str(place), width=width), "", *audit_lines(found.data, width)])
     for note in found.notes:
         if ("clusters" in note and options.clusters) or (options.beside is not None and note.startswith(TOGETHER)):
-            for line in wrapped(note, width):
-                console.say(line)
+            console.say_each(wrapped(note, width))
     if options.public and not options.with_audit:
         console.say("Nothing that was measured on private rows is in it; --with-audit puts it in.")
     console.say(f"Report{'' if options.public else ' (private)'}: {page}")

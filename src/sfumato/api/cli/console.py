@@ -13,7 +13,7 @@ import textwrap
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import get_terminal_size
@@ -166,6 +166,10 @@ class Console:
     def say(self, text: str = "") -> None:
         if not self.quiet and not self.as_json:
             print(text, file=self.stream)
+
+    def say_each(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.say(line)
 
     def tell(self, text: str) -> None:
         """Say it in lines that are no wider than the terminal, nor than is easily read; what is indented stays so."""

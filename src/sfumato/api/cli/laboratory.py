@@ -174,7 +174,7 @@ def one_item(
     _say_item(found, console)
     if out is not None:
         write_whole(out, found.picture())
-    console.result({**found.to_dict(), "picture": None if out is None else str(out)})
+    console.result({**found.to_dict(), "picture": out})
 
 
 def _say_item(found: Reached, console: Console) -> None:

@@ -336,8 +336,7 @@ def reconstruct(
             costs.save(folder)
     summaries = [{**one.found.summary(), "files": paths} for one, paths in zip(done, files, strict=True)]
     for one, summary in zip(done, summaries, strict=True):
-        for line in _told(one, summary, into.out):
-            console.say(line)
+        console.say_each(_told(one, summary, into.out))
     if wished.estimate_noise:
         states = "The card states" if len(releases) == 1 else "Each of the cards states"
         for summary, name in zip(summaries, wished.column or [], strict=False):

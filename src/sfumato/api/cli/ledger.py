@@ -14,7 +14,7 @@ from sfumato.core.errors import UsageError
 from sfumato.core.wording import counted
 
 if TYPE_CHECKING:
-    from sfumato.ledger.asked import LedgerShown, Noted
+    from sfumato.ledger.asked import Noted
 
 app = typer.Typer(no_args_is_help=True, help="The private ledger: what was released of whom, and how much is left.")
 
@@ -37,7 +37,9 @@ def show(
     console.say(f"{shown.path}: {counted(len(shown.releases), 'release')}.")
     for one in shown.releases:
         console.say(_line(one))
-    console.say(_settings(shown))
+    limit = "no budget" if shown.budget is None else f"budget {shown.budget.words()}"
+    kept = "for good" if shown.keep_days is None else f"for {shown.keep_days:,} days"
+    console.say(f"Settings: {limit}. Fingerprints of people are kept {kept} ({shown.bytes / 1e6:,.1f} MB).")
     console.result({"ledger": str(shown.path), **shown.to_dict()})
 
 
@@ -137,17 +139,23 @@ def publish(
     """
     import json
 
-    if folder.is_file():
-        _publish_noise(folder, at, console)
-        return
-    if population is None:
-        raise UsageError("Say who these people are: --population NAME.")
-
     from sfumato.core.files import write_whole
     from sfumato.guarantee.signer import Signer, signer_beside
     from sfumato.ledger.commitment import Commitment
     from sfumato.ledger.ledger import default_ledger
+    from sfumato.release.auditable import NoiseCommitment, spoken
 
+    if folder.is_file():
+        noise = NoiseCommitment.load(folder)
+        with at.connected(console) as connected:
+            logged, given = connected.commit_noise(noise)
+        answer = spoken(noise.commitment, given)
+        console.recite(answer)
+        console.say(f"Entry {logged.check():,} of the log at {at.to}. Release with --answer and this value.")
+        console.result({"answer": answer, "receipt": logged.to_dict()})
+        return
+    if population is None:
+        raise UsageError("Say who these people are: --population NAME.")
     commitment, signer = Commitment.of(folder, population), Signer.at(signer_beside(ledger or default_ledger()))
     with at.connected(console) as connected:
         receipt = connected.commit(commitment.signed(signer))
@@ -158,18 +166,6 @@ def publish(
         f"Entry {receipt.check():,} of the log at {at.to}: {commitment.population!r}, {person}. Receipt: {kept}"
     )
     console.result({"commitment": commitment.to_dict(), "signed_by": signer.fingerprint, "receipt": receipt.to_dict()})
-
-
-def _publish_noise(file: Path, at: AtCoordinator, console: Console) -> None:
-    """Log a commitment to noise, and print the log's answer."""
-    from sfumato.release.auditable import NoiseCommitment, spoken
-
-    commitment = NoiseCommitment.load(file)
-    with at.connected(console) as connected:
-        receipt, answer = connected.commit_noise(commitment)
-    console.recite(spoken(commitment.commitment, answer))
-    console.say(f"Entry {receipt.check():,} of the log at {at.to}. Release with --answer and this value.")
-    console.result({"answer": spoken(commitment.commitment, answer), "receipt": receipt.to_dict()})
 
 
 @app.command()
@@ -221,9 +217,3 @@ def _line(one: Noted) -> str:
     if one.values is not None:
         line += f"\n      All releases, for a person's values with all of their rows: {one.values.words()}."
     return line
-
-
-def _settings(shown: LedgerShown) -> str:
-    limit = "no budget" if shown.budget is None else f"budget {shown.budget.words()}"
-    kept = "for good" if shown.keep_days is None else f"for {shown.keep_days:,} days"
-    return f"Settings: {limit}. Fingerprints of people are kept {kept} ({shown.bytes / 1e6:,.1f} MB)."

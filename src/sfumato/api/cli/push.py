@@ -21,6 +21,9 @@ from sfumato.core.wording import counted
 from sfumato.study.asked import CountsAsked, RehearseAsked
 
 if TYPE_CHECKING:
+    from sfumato.study.protocol.messages import DensityInfo
+
+if TYPE_CHECKING:
     pass
 
 
@@ -132,18 +135,18 @@ def reconstruct(
 
     Example: sfumato study reconstruct k3f9abcd2345 --column income --out density --to https://study.example
     """
-    from sfumato.study.client.connection import plain
     from sfumato.study.client.coordinator import until_done
 
     if out is not None and not wait:
         raise UsageError("--out needs the densities, and --no-wait does not wait for them. Leave out one of the two.")
     check_free(out, force=force)
     with at.connected(console) as connected:
-        found = [connected.reconstruct(study, name, method) for name in dict.fromkeys(column)]
+        found = begun = [connected.reconstruct(study, name, method) for name in dict.fromkeys(column)]
         if wait:
-            names = [one.id for one in found]
             with console.listening() as progress:
-                found = until_done(lambda: [connected.density(study, one) for one in names], "Reconstructing", progress)
+                found = until_done(
+                    lambda: [connected.density(study, one.id) for one in begun], "Reconstructing", progress
+                )
     if out is not None and all(one.state == "done" for one in found):
         from sfumato.learn.reconstruct import save_each
         from sfumato.reconstruction.density import from_plain
@@ -151,13 +154,18 @@ def reconstruct(
         with new_folder(out, force=force) as folder:
             save_each([(one.column, from_plain(one.found or {})) for one in found], folder)
         console.say(f"Wrote {out}.")
-    for one in found:
-        rows = (one.found or {}).get("rows")
-        of = f" from {counted(int(rows), 'released row')} of {counted(len(one.sites), 'site')}" if rows else ""
-        console.say(f"{plain(one.id)}  {plain(one.column)}  {plain(one.failure or one.state)}{of}")
+    console.say_each(map(_density_line, found))
     console.result({"densities": [one.to_dict() for one in found]})
-    if failed := [one for one in found if one.state == "failed"]:
-        raise CoordinatorError(f"{len(failed)} of {counted(len(found), 'column')} could not be reconstructed.")
+    if failed := sum(one.state == "failed" for one in found):
+        raise CoordinatorError(f"{failed} of {counted(len(found), 'column')} could not be reconstructed.")
+
+
+def _density_line(one: DensityInfo) -> str:
+    from sfumato.study.client.connection import plain
+
+    rows = int((one.found or {}).get("rows") or 0)
+    of = f" from {counted(rows, 'released row')} of {counted(len(one.sites), 'site')}" if rows else ""
+    return f"{plain(one.id)}  {plain(one.column)}  {plain(one.failure or one.state)}{of}"
 
 
 @dataclass(frozen=True)

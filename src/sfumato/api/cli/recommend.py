@@ -73,7 +73,7 @@ def recommend(
     if not isinstance(found, Advice):
         _say_what_was_tried(console, found)
     console.say(f"{'To release' if found.met else 'The nearest, all the same'}:\n  {command}")
-    console.result({**found.to_dict(), "command": command, "written": None if out is None else str(out)})
+    console.result({**found.to_dict(), "command": command, "written": out})
     if not found.met:
         raise UnmetWishError(found.why_not())
 
@@ -224,8 +224,7 @@ def demo(
 
     with console.listening() as progress:
         done = demonstrate(DemoAsked(**keywords(options, tables)), progress)
-    for line in _told(done, options):
-        console.say(line)
+    console.say_each(_told(done, options))
     learned = [one for one in done.audit.data["utility"] if one.get("release") is not None]
     console.result(
         {

@@ -169,8 +169,7 @@ def _tell(release: Release, options: SanitizeAsked, out: Path | None, console: C
         console.say(
             "The seed was erased here. Seed and release together are the table: only the auditor may have both."
         )
-    for line in _found(release, done, options):
-        console.say(line)
+    console.say_each(_found(release, done, options))
     about: dict[str, Any] = {"folder": None, "dry_run": options.dry_run, "files": [], "private_files": []}
     if out is not None:
         files = sorted(file.name for file in out.iterdir())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,7 +16,7 @@ from sfumato.core.errors import OutputError, UsageError
 from sfumato.study import server_part
 
 if TYPE_CHECKING:
-    from sfumato.api.desk.site import Site
+    pass
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,6 @@ class Encryption:
         "Speak TLS with a certificate of its own; its fingerprint is in the address.",
         flag="--self-made-certificate",
     )
-
-    def given(self) -> dict[str, Any]:
-        """What was typed, as settings; None where nothing was."""
-        typed = {"tls_certificate": self.certificate, "tls_key": self.certificate_key}
-        return {name: path and str(path) for name, path in typed.items()} | {"tls_self_made": self.self_made or None}
 
 
 PLAIN = (
@@ -68,7 +63,9 @@ def serve(
 
     console = Console(quiet)
     run = server_part("app").serve
-    settings = server.settings(**encryption.given())
+    typed = {"tls_certificate": encryption.certificate, "tls_key": encryption.certificate_key}
+    given = {name: path and str(path) for name, path in typed.items()}  # None where nothing was typed
+    settings = server.settings(**given, tls_self_made=encryption.self_made or None)
     plain = not (settings.tls_certificate or settings.tls_self_made or settings.trust_proxy)
     if plain and host not in ("localhost", "::1") and not host.startswith("127."):
         print(f"sfumato: {PLAIN}", file=sys.stderr)
@@ -100,16 +97,6 @@ class OfSite:
     token_file: TokenFile = None
     insecure_http: InsecureHttp = False
 
-    def site(self) -> Site | None:
-        """None where no study is meant."""
-        from sfumato.api.desk.site import Site
-
-        if all(one is None for one in (self.study, self.study_file, self.to, self.token_file)):
-            return None
-        if self.study is None or self.study_file is None or self.to is None:
-            raise UsageError("A consortium's site needs --study ID, --study-file FILE and --to URL together.")
-        return Site(self.study_file.absolute(), self.study, self.to, self.token_file, self.insecure_http)
-
 
 def open_desk(
     console: Console,
@@ -130,9 +117,17 @@ def open_desk(
       sfumato open north.csv --study-file study.json --study k3f9abcd2345 --to https://study.example --token-file t
     """
     from sfumato.api.desk.serve import open_desk as serve
+    from sfumato.api.desk.site import Site
+
+    site = None
+    if any(one is not None for one in (of_site.study, of_site.study_file, of_site.to, of_site.token_file)):
+        if of_site.study is None or of_site.study_file is None or of_site.to is None:
+            raise UsageError("A consortium's site needs --study ID, --study-file FILE and --to URL together.")
+        study_file = of_site.study_file.absolute()
+        site = Site(study_file, of_site.study, of_site.to, of_site.token_file, of_site.insecure_http)
 
     def say(line: str) -> None:
         console.say(line)
         sys.stdout.flush()
 
-    serve(table, port=port, browser=browser, say=say, site=of_site.site())
+    serve(table, port=port, browser=browser, say=say, site=site)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -17,10 +16,6 @@ from sfumato.core.errors import CoordinatorError, OutputError, UsageError
 from sfumato.core.files import check_free, write_whole
 from sfumato.core.wording import counted, to_type
 
-if TYPE_CHECKING:
-    from sfumato.study.protocol.survey_file import SurveyStudy
-
-
 PublicStartUp = Annotated[
     bool, typer.Option(help="Accept that a survey's few start-up rows can be read from their public counts.")
 ]
@@ -29,19 +24,6 @@ PublicStartUp = Annotated[
 def respondents_link(study: str, digest: str) -> str:
     """The respondents' page below a host, with the survey that it must show."""
     return f"/survey/#survey={study}&hash={digest.removeprefix('sha256:')}"
-
-
-def check_start_up(file: Path, survey: SurveyStudy) -> None:
-    """Counts of start-up rows become public; of few rows they are as good as the rows."""
-    from sfumato.study.protocol.survey_file import FEW_ROWS, fewest_rows
-
-    fewest = fewest_rows(survey.start_up)
-    if fewest is not None and fewest < FEW_ROWS:
-        raise UsageError(
-            f"{file}: a class has {counted(fewest, 'start-up row')}, fewer than {FEW_ROWS}. Everybody can read the "
-            "counts of these rows, and so few counts reveal the rows themselves. Give more rows, write `start_up: "
-            "random`, or add --public-start-up if these people agreed that anybody may read their answers."
-        )
 
 
 app = typer.Typer(no_args_is_help=True, help="Studies: create them, invite sites, train, download.")
@@ -74,7 +56,7 @@ def make_study(
     from sfumato.study.protocol.acceptance import rehearse
     from sfumato.study.protocol.pool_study import PoolStudy
     from sfumato.study.protocol.study_file import load_study
-    from sfumato.study.protocol.survey_file import SurveyStudy
+    from sfumato.study.protocol.survey_file import FEW_ROWS, SurveyStudy, fewest_rows
 
     if not file.is_file():
         raise UsageError(f"There is no study file {file}.")
@@ -85,8 +67,14 @@ def make_study(
         raise UsageError(
             f"{file}: the survey closed on {study.closes}: people could no longer answer it. Give a later day."
         )
-    if isinstance(study, SurveyStudy) and not public_start_up:
-        check_start_up(file, study)
+    # Counts of start-up rows become public; of few rows they are as good as the rows.
+    fewest = fewest_rows(study.start_up) if isinstance(study, SurveyStudy) and not public_start_up else None
+    if fewest is not None and fewest < FEW_ROWS:
+        raise UsageError(
+            f"{file}: a class has {counted(fewest, 'start-up row')}, fewer than {FEW_ROWS}. Everybody can read the "
+            "counts of these rows, and so few counts reveal the rows themselves. Give more rows, write `start_up: "
+            "random`, or add --public-start-up if these people agreed that anybody may read their answers."
+        )
     with server.store() as store:
         identity, token = store.studies.create(study)
         digest = store.studies.find(identity).hash
@@ -113,7 +101,6 @@ def renew_owner_token(study: StudyId, server: AtServer, console: Console) -> Non
 
     Example: sfumato study owner-token k3f9abcd2345 --data server
     """
-
     if not server.data.is_dir():
         raise UsageError(f"There is no data folder {server.data}.")
     with server.store() as store:
@@ -149,11 +136,11 @@ def invite(
         write_whole(out, invited.token + "\n", private=True)
     where = f"in {out}" if out is not None else invited.token
     console.say(f"Invited {plain(invited.name)} until {plain(invited.expires)}. Token: {where}")
+    told = {"name": invited.name, "expires": invited.expires, "token_file": out}
     if address.certificate is not None:
         console.say(f"Its address, with the certificate that the server must show: {address.link}")
-    shown = {"name": invited.name, "expires": invited.expires, "token_file": None if out is None else str(out)}
-    shown |= {} if address.certificate is None else {"address": address.link}
-    console.result({**shown, **({"token": invited.token} if out is None else {})})
+        told["address"] = address.link
+    console.result(told | ({"token": invited.token} if out is None else {}))
 
 
 @app.command()
@@ -229,11 +216,9 @@ def status(study: StudyId, at: AtCoordinator, console: Console) -> None:
     console.say(f"{plain(info.name)} ({plain(info.id)}), {plain(info.kind)}, since {plain(info.created)}")
     console.say(f"hash {plain(info.hash)}")
     console.say()
-    for line in release_lines(releases) if sites is None else [*site_lines(sites), *shared_lines(shared)]:
-        console.say(line)
+    console.say_each(release_lines(releases) if sites is None else [*site_lines(sites), *shared_lines(shared)])
     console.say()
-    for line in model_lines(models):
-        console.say(line)
+    console.say_each(model_lines(models))
     console.result(
         {
             "study": info.to_dict(),
@@ -273,27 +258,20 @@ def give_test_table(
     console.result({"study": study, "rows": rows})
 
 
-@dataclass(frozen=True)
-class Trainings:
-    """What is trained, on which sites."""
-
+@app.command()
+def train(
+    study: StudyId,
+    at: AtCoordinator,
+    console: Console,
+    wait: Annotated[bool, typer.Option(help="Wait until all are trained, and show their errors.")] = False,
     classifier: list[str] | None = asked(
         None,
         "Repeatable, with optional parameters ('knn k=5'); the default is those that the study names.",
         metavar="NAME",
-    )
-    param: list[str] | None = asked(None, "Parameter of every classifier named; repeatable.", metavar="NAME=VALUE")
-    sites: str = asked("all", "all, or agreeing: the sites that agree with most others.")
-    as_published: AsPublished = False
-
-
-@app.command()
-def train(
-    study: StudyId,
-    trainings: Trainings,
-    at: AtCoordinator,
-    console: Console,
-    wait: Annotated[bool, typer.Option(help="Wait until all are trained, and show their errors.")] = False,
+    ),
+    param: list[str] | None = asked(None, "Parameter of every classifier named; repeatable.", metavar="NAME=VALUE"),
+    sites: str = asked("all", "all, or agreeing: the sites that agree with most others."),
+    as_published: AsPublished = False,
 ) -> None:
     """Train classifiers on everything that was pushed; the server does it in the background.
 
@@ -304,25 +282,21 @@ def train(
 
     with at.connected(console) as connected:
         definition = connected.study(study).definition
-        names = trainings.classifier or list(definition.get("classifiers") or ())
+        names = classifier or list(definition.get("classifiers") or ())
         if not names:
             raise UsageError("The study names no classifiers. Give one with --classifier.")
-        parameters = parse_parameters(trainings.param or [])
-        if trainings.as_published:
+        parameters = parse_parameters(param or [])
+        if as_published:
             from sfumato.learn.classifiers.factory import choose_classifier
             from sfumato.study.protocol.study_file import papers_of
 
             papers = papers_of(definition)
             names, parameters = [choose_classifier(one, parameters, published=papers).text for one in names], {}
-        wanted = [connected.train(study, name, trainings.sites, parameters) for name in names]
-        ask = partial(connected.model, study)
-        if wait:
-            with console.listening() as progress:
-                models = until_done(lambda: list(map(ask, wanted)), "Training", progress)
-        else:
-            models = list(map(ask, wanted))
-    for line in model_lines(models):
-        console.say(line)
+        wanted = [connected.train(study, name, sites, parameters) for name in names]
+        models_now = partial(map, partial(connected.model, study), wanted)
+        with console.listening() as progress:
+            models = until_done(lambda: list(models_now()), "Training", progress) if wait else list(models_now())
+    console.say_each(model_lines(models))
     console.result({"models": [model.to_dict() for model in models]})
     if failed := [model for model in models if model.state == "failed"]:
         raise CoordinatorError(f"{len(failed)} of {len(models)} trainings failed; `sfumato study models` says why.")
@@ -375,8 +349,7 @@ def models(study: StudyId, at: AtCoordinator, console: Console) -> None:
 
     with at.connected(console) as connected:
         found = connected.models(study)
-    for line in model_lines(found):
-        console.say(line)
+    console.say_each(model_lines(found))
     console.result({"models": [model.to_dict() for model in found]})
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from sfumato.core.wording import BETTER, than_commonest
 from sfumato.guarantee.rounding import rounded_up
@@ -39,13 +40,10 @@ def shared_lines(shared: Sequence[SharedRows]) -> Iterator[str]:
         yield ""
         yield "Releases that share rows beyond chance:"
     for pair in shared:
-        one = _shared(pair.share, pair.sha256, pair.site, pair.purpose)
-        other = _shared(pair.other_share, pair.other, pair.other_site, pair.other_purpose)
-        yield f"  {one} and {other}; expected by chance: {pair.expected:.1%}"
-
-
-def _shared(share: float, sha256: str, site: str, purpose: str) -> str:
-    return f"{share:.1%} of {plain(sha256)[:12]} ({plain(site)}, to {plain(purpose)})"
+        one = f"{plain(pair.sha256)[:12]} ({plain(pair.site)}, to {plain(pair.purpose)})"
+        other = f"{plain(pair.other)[:12]} ({plain(pair.other_site)}, to {plain(pair.other_purpose)})"
+        shares = f"{pair.share:.1%} of {one} and {pair.other_share:.1%} of {other}"
+        yield f"  {shares}; expected by chance: {pair.expected:.1%}"
 
 
 def model_lines(models: Sequence[ModelInfo]) -> Iterator[str]:
@@ -62,11 +60,19 @@ def _words(model: ModelInfo) -> str:
         return f"failed: {plain(model.failure or 'no reason was given')}"
     if model.state != "done":
         return f"{plain(model.state)}, {model.progress:.0%} {plain(model.step)}".rstrip()
-    words = [f"{name} {_error(found)}" for name, found in _errors(model)] or ["trained"]
+    results = model.results or {}
+    words = [f"error on {plain(str(found.get('kind')))} {_error(found)}" for found in results.get("test") or ()]
+    if found := results.get("cross_validation"):
+        words.append(f"cross-validation error {_error(found)}")
+    words = words or ["trained"]
     if model.sites != "all":
         words.append("trained on the sites that agree")
-    words += [f"BETTER WITHOUT {plain(site)}: {error:.3f}" for site, error in _better_without(model)]
-    words += _shuffled(model)
+    words += _better_without(results)
+    shuffled = results.get("shuffled") or {}
+    epsilon, delta = shuffled.get("epsilon"), shuffled.get("delta")
+    if isinstance(epsilon, int | float) and isinstance(delta, int | float):
+        central = f"shuffled pool: central epsilon {rounded_up(epsilon)}, delta {delta:g}"
+        words.append(f"{central}, if the shuffler is honest (not against the coordinator)")
     if model.contains_rows:
         words.append("contains released rows")
     if model.uses_withdrawn:
@@ -74,31 +80,13 @@ def _words(model: ModelInfo) -> str:
     return "; ".join(words)
 
 
-def _shuffled(model: ModelInfo) -> list[str]:
-    """The pool's central epsilon, and against whom it holds."""
-    found = (model.results or {}).get("shuffled") or {}
-    epsilon, delta = found.get("epsilon"), found.get("delta")
-    if not isinstance(epsilon, int | float) or not isinstance(delta, int | float):
-        return []
-    central = f"shuffled pool: central epsilon {rounded_up(epsilon)}, delta {delta:g}"
-    return [f"{central}, if the shuffler is honest (not against the coordinator)"]
-
-
-def _better_without(model: ModelInfo) -> Iterator[tuple[str, float]]:
+def _better_without(results: Mapping[str, Any]) -> Iterator[str]:
     """Sites with which the error lies above the interval of the error without them."""
-    for one in ((model.results or {}).get("trust") or {}).get("sites") or ():
+    for one in (results.get("trust") or {}).get("sites") or ():
         found = one.get("without") or {}
         error, full, interval = found.get("error"), found.get("with"), found.get("interval")
         if error is not None and full is not None and interval and full > interval[1]:
-            yield str(one.get("site")), float(error)
-
-
-def _errors(model: ModelInfo) -> Iterator[tuple[str, dict[str, object]]]:
-    results = model.results or {}
-    for found in results.get("test") or ():
-        yield f"error on {plain(str(found.get('kind')))}", found
-    if found := results.get("cross_validation"):
-        yield "cross-validation error", found
+            yield f"BETTER WITHOUT {plain(str(one.get('site')))}: {float(error):.3f}"
 
 
 def _error(found: dict[str, object]) -> str:

@@ -135,12 +135,7 @@ def status(study: StudyId, at: AtCoordinator, console: Console) -> None:
 
 
 @app.command()
-def close(
-    study: StudyId,
-    at: AtCoordinator,
-    console: Console,
-    yes: Yes = False,
-) -> None:
+def close(study: StudyId, at: AtCoordinator, console: Console, yes: Yes = False) -> None:
     """Close a survey by hand: it accepts no more answers, for good. What was received stays.
 
     Answers that still wait on people's devices are not sent any more. A day of closing stands in the survey file
@@ -177,24 +172,13 @@ def export(study: StudyId, into: IntoFolder, at: AtCoordinator, console: Console
     console.result({"folder": str(into.out), "parts": len(parts), "rows": rows})
 
 
-Link = Annotated[
-    str, typer.Argument(metavar="URL", help="The survey's link: https://host/survey/#survey=ID&hash=HASH.")
-]
-Witnesses = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--witness",
-        metavar="WHERE",
-        help="A witness of your own choice, an address or a file; it must agree. Repeatable.",
-    ),
-]
-
-
 @dataclass(frozen=True)
 class AtSurvey:
     """The survey behind a link."""
 
-    link: Link
+    link: Annotated[
+        str, typer.Argument(metavar="URL", help="The survey's link: https://host/survey/#survey=ID&hash=HASH.")
+    ]
     insecure_http: InsecureHttp = False
 
     def server(self) -> SurveyServer:
@@ -209,7 +193,12 @@ def verify(
     at: AtSurvey,
     console: Console,
     last: int = asked(0, "Recompute this many of the newest versions; 0 for all."),
-    witnesses: Witnesses = None,
+    witnesses: list[str] | None = asked(
+        None,
+        "A witness of your own choice, an address or a file; it must agree. Repeatable.",
+        flag="--witness",
+        metavar="WHERE",
+    ),
 ) -> None:
     """Follow a survey's public log from its beginning, and recompute the guidance from the published counts.
 
@@ -283,7 +272,7 @@ def page(
         with new_folder(out, force=force) as folder:
             part.write_page(folder)
     console.say(f"{digest}  {f'page of version {version}' if version else 'page of no released version'}")
-    console.result({"hash": digest, "version": version, "folder": None if out is None else str(out)})
+    console.result({"hash": digest, "version": version, "folder": out})
 
 
 CODE_VARIABLE = "SFUMATO_CODE"
@@ -343,8 +332,8 @@ def respond(
         if pending.exists() and not was_sent(pending):
             if sending.dry_run:
                 survey, drawn = server.describe()[0], waiting(pending)
-                for line in ["These bits were drawn before, and the same command sends them:", *marks(survey, drawn)]:
-                    console.say(line)
+                console.say("These bits were drawn before, and the same command sends them:")
+                console.say_each(marks(survey, drawn))
                 console.say("Nothing was sent.")
                 console.result({"survey": survey.hash, "bits": drawn.bits, "waiting": True, "sent": False})
                 return
@@ -355,11 +344,9 @@ def respond(
             return
         device = Device(heads, None if sending.dry_run else tickets, code)
         prepared = prepare(server, given, accepts, device)
-        for line in shown(prepared, linked=server.link.hash is not None, example=sending.dry_run):
-            console.say(line)
-        told: dict[str, Any] = {"survey": prepared.survey.hash}
-        told |= {"level": prepared.k, "epsilon": prepared.epsilon, "witnesses": prepared.witnesses}
-        told["bits"] = prepared.drawn.bits
+        console.say_each(shown(prepared, linked=server.link.hash is not None, example=sending.dry_run))
+        told: dict[str, Any] = {"survey": prepared.survey.hash, "level": prepared.k, "epsilon": prepared.epsilon}
+        told |= {"witnesses": prepared.witnesses, "bits": prepared.drawn.bits}
         if sending.dry_run:
             console.say(
                 "Nothing was sent. The run that sends draws bits of its own: these only show what they are like."

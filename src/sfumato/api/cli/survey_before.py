@@ -15,7 +15,7 @@ from sfumato.api.cli.survey import SurveyFile, app
 from sfumato.auditing.asked import SurveyAuditAsked
 from sfumato.core.asked import REQUIRED, asked
 from sfumato.core.errors import SchemaError, UsageError
-from sfumato.core.files import check_free
+from sfumato.core.files import check_free, write_whole
 from sfumato.study.asked import EdgesAsked, SurveyPlanAsked
 
 if TYPE_CHECKING:  # --help needs none of it
@@ -107,17 +107,16 @@ def audit_survey(
 
     survey = load_survey(file)
     table, rules = answered(survey, open_table(population).read(), options.seed), survey_rules(survey)
-    if part is None:
-        guidance = encode_matrix(guidance_at_the_end(survey, table, options.seed))
-    else:
+    if part is not None:
         guidance = guidance_of_part(survey, part)
+    else:
+        guidance = encode_matrix(guidance_at_the_end(survey, table, options.seed))
     schema = survey_encoding(survey).schema
     with console.listening() as progress:
         words = answers_in_words(survey, table)
         found, miners, measures = run(words, schema, guidance, rules, replace(options, progress=progress))
-    for told in attack_lines(found.data):
-        for line in wrapped(told, min(get_terminal_size().columns, 100)):
-            console.say(line)
+    width = min(get_terminal_size().columns, 100)
+    console.say_each(line for told in attack_lines(found.data) for line in wrapped(told, width))
     console.say()
     console.say("Collectors who make up the guidance, for the question that they read best:")
     for one in miners:
@@ -148,31 +147,6 @@ class CutInto:
     out: Path | None = asked(None, "File to write, with --survey or --schema.", metavar="FILE")
     force: Force = False
 
-    def check(self) -> None:
-        if self.survey is not None and self.schema is not None:
-            raise UsageError("Give --survey or --schema, not both.")
-        if (self.out is None) is not (self.survey is None and self.schema is None):
-            raise UsageError("--out goes with --survey or --schema: it is the file with the edges in it.")
-        check_free(self.out, force=self.force)
-
-    def write(self, found: dict[str, tuple[float, ...]]) -> None:
-        """The file with the edges in it."""
-        from sfumato.study.survey_plan import cut_schema, cut_survey
-        from sfumato.table import Schema
-
-        assert self.out is not None
-        if self.schema is not None:
-            cut_schema(Schema.load(self.schema), found, self.reason).save(self.out)
-            return
-        import yaml
-
-        from sfumato.core.files import write_whole
-        from sfumato.study.protocol.survey_file import SurveyStudy
-
-        whole = cut_survey(self.read_survey(), found)
-        SurveyStudy.from_dict(whole)
-        write_whole(self.out, yaml.safe_dump(whole, sort_keys=False, allow_unicode=True))
-
     def read_survey(self) -> dict[str, Any]:
         """The file as it is written: a question without edges is no mistake here. Empty where none was given."""
         from sfumato.table.schema import read_yaml
@@ -189,10 +163,10 @@ class CutInto:
 
     def numbers(self) -> list[str]:
         """The numbers that the survey asks for, or that the schema releases."""
-        questions = self.read_survey().get("questions") or []
-        asked = [str(q.get("name")) for q in questions if isinstance(q, dict) and q.get("kind") == "number"]
         from sfumato.table import Schema
 
+        questions = self.read_survey().get("questions") or []
+        asked = [str(q.get("name")) for q in questions if isinstance(q, dict) and q.get("kind") == "number"]
         columns = () if self.schema is None else Schema.load(self.schema).columns  # the label may be a number, too
         return asked or [c.name for c in columns if c.role == "private" and c.kind in ("numeric", "integer")]
 
@@ -212,9 +186,17 @@ def edges(
 
     Example: sfumato survey edges earlier.csv --by class --label ill --survey survey.yaml --out survey-cut.yaml
     """
-    from sfumato.study.survey_plan import survey_edges
+    import yaml
 
-    into.check()
+    from sfumato.study.protocol.survey_file import SurveyStudy
+    from sfumato.study.survey_plan import cut_schema, cut_survey, survey_edges
+    from sfumato.table import Schema
+
+    if into.survey is not None and into.schema is not None:
+        raise UsageError("Give --survey or --schema, not both.")
+    if (into.out is None) is not (into.survey is None and into.schema is None):
+        raise UsageError("--out goes with --survey or --schema: it is the file with the edges in it.")
+    check_free(into.out, force=into.force)
     wanted = list(column or ()) or into.numbers()
     found = survey_edges(table, wanted, **keywords(options))
     if not found:
@@ -222,7 +204,11 @@ def edges(
     for name, cuts in found.items():
         console.say(f"{name}: [{', '.join(f'{cut:g}' for cut in cuts)}]")
     if into.out is not None:
-        into.write(found)
+        if into.schema is not None:
+            cut_schema(Schema.load(into.schema), found, into.reason).save(into.out)
+        else:
+            whole = cut_survey(into.read_survey(), found)
+            SurveyStudy.from_dict(whole)
+            write_whole(into.out, yaml.safe_dump(whole, sort_keys=False, allow_unicode=True))
         console.say(f"Wrote {into.out}.")
-    written = str(into.out) if into.out else None
-    console.result({"edges": {name: list(cuts) for name, cuts in found.items()}, "file": written})
+    console.result({"edges": {name: list(cuts) for name, cuts in found.items()}, "file": into.out})

@@ -18,7 +18,6 @@ from sfumato.study import server_part
 
 if TYPE_CHECKING:
     from sfumato.study.client import Coordinator
-    from sfumato.table import Table
 
 
 @dataclass(frozen=True)
@@ -115,13 +114,19 @@ class Tables:
     def open(self, given: str, query: str | None = None, *, encoding: str | None = None) -> Any:
         """A table, or a query that becomes one; `encoding` is its own, where it differs from the others'."""
         from sfumato.table import SqlQuery, open_table
+        from sfumato.table.readers import table_from
 
         dialect = self._dialect(encoding)
         if query is not None:
             if self.missing is not None:
                 raise UsageError("--missing is for files. In a query, write NULLIF(column, 'word').")
             return SqlQuery(given, query)
-        return self._standard_input(dialect) if given == "-" else open_table(given, dialect=dialect)
+        if given != "-":
+            return open_table(given, dialect=dialect)
+        if self._piped:
+            raise UsageError("Standard input (-) can be only one of the tables. Give the other by its path.")
+        self._piped = True
+        return table_from(sys.stdin.buffer, dialect)
 
     def open_all(self, given: list[str], query: str | None = None) -> Any:
         """One table of all files that were named."""
@@ -148,14 +153,6 @@ class Tables:
     def open_or_folder(self, given: str) -> Any:
         """A table, or the folder of a release as it is."""
         return Path(given) if Path(given).is_dir() else self.open(given)
-
-    def _standard_input(self, dialect: Any) -> Table:
-        from sfumato.table.readers import table_from
-
-        if self._piped:
-            raise UsageError("Standard input (-) can be only one of the tables. Give the other by its path.")
-        self._piped = True
-        return table_from(sys.stdin.buffer, dialect)
 
     def piped_object(self, what: str) -> dict[str, Any]:
         """A JSON object from standard input, for what must stand in no argument; none of it is ever quoted."""
