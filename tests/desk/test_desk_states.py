@@ -182,8 +182,8 @@ def test_a_dropped_files_name_is_never_a_path(opened, tmp_path, name):
 def test_a_job_leaves_standard_input_alone(tmp_path):
     """On Windows numpy is not loaded while another thread waits on it: every job stood still there."""
     code = (
-        "import sys; from sfumato.api.desk import child; "
-        "child.JOBS['ask'] = lambda asked, progress: {'left': len(sys.stdin.buffer.raw.read(1))}; child.main()"
+        "import sys; from sfumato.api.desk import job; "
+        "job.JOBS['ask'] = lambda asked, progress: {'left': len(sys.stdin.buffer.raw.read(1))}; job.main()"
     )
     asked = [sys.executable, "-c", code]
     with subprocess.Popen(asked, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path) as job:

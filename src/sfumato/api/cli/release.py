@@ -78,12 +78,7 @@ def schema(table: TablesArgument, tables: Tables, into: IntoSchema, query: Query
 
 
 def sanitize(
-    table: TablesArgument,
-    tables: Tables,
-    options: SanitizeAsked,
-    beside: Beside,
-    console: Console,
-    query: Query = None,
+    table: TablesArgument, tables: Tables, options: SanitizeAsked, beside: Beside, console: Console, query: Query = None
 ) -> None:
     """Blur TABLE and write the release, its card and, if there is one, its key.
 

@@ -160,8 +160,7 @@ auditors = typer.Typer(no_args_is_help=True, help="Recompute the noise of a rele
 
 @auditors.command()
 def key(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write, for you alone.")],
-    console: Console,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write, for you alone.")], console: Console
 ) -> None:
     """Make a key that owners can seal their seeds to; the public half is FILE.pub, to be sent to them.
 

@@ -58,9 +58,7 @@ def new(
 
 @app.command()
 def preview(
-    file: SurveyFile,
-    port: int = asked(0, "Port to listen on; 0 picks a free one."),
-    quiet: Quiet = False,
+    file: SurveyFile, port: int = asked(0, "Port to listen on; 0 picks a free one."), quiet: Quiet = False
 ) -> None:
     """Show the survey in a browser on this machine until Ctrl-C; no answer is kept.
 

@@ -178,7 +178,7 @@ class Desk:
                 return self._to(self._begin_dropped(stored))
             except SfumatoError as error:
                 self.notice = sentence_of(error)
-                self._forget_dropped()
+                self.forget_dropped()
                 return self._to(LOOK if "outside" in stored and self.work is not None else "start")
 
     def _to(self, screen: str) -> Answer:
@@ -254,8 +254,11 @@ class Desk:
                     wrong = UsageError("No file came with the form. Choose a table first.")
                 elif not file.stat().st_size:
                     wrong = UsageError("The file {name} is empty.", name=shown)
-                elif ending not in KINDS and _is_no_text(file):
-                    wrong = UsageError(NO_TABLE, name=shown)
+                elif ending not in KINDS:  # a document or a program, and no table that somebody named otherwise
+                    with file.open("rb") as opened:
+                        head = opened.read(1 << 12)
+                    plain = b"\0" not in head or head.startswith((b"\xff\xfe", b"\xfe\xff"))
+                    wrong = wrong if plain and not head.startswith(b"%PDF") else UsageError(NO_TABLE, name=shown)
         except BaseException:
             shutil.rmtree(private, ignore_errors=True)
             raise
@@ -265,7 +268,7 @@ class Desk:
         """What comes next."""
         if "outside" in stored and self.work is not None:
             self.work.outside = stored["outside"]
-            self._forget_dropped()
+            self.forget_dropped()
             return LOOK
         if not ("table" in stored or {"original", "release"} <= stored.keys()):
             raise UsageError("No file came with the form. Choose a table first.")
@@ -283,15 +286,10 @@ class Desk:
         work, self.pending = self.begin_work(*(stored.get("table") or stored["original"])), None
         if "release" in stored:
             (work.foreign, work.foreign_name), work.site = stored["release"], None
-        self._forget_dropped()
+        self.forget_dropped()
         return self.first_screen
 
-    def give_back(self) -> None:
-        """Leave the files that came: the present table is worked on."""
-        self.pending = None
-        self._forget_dropped()
-
-    def _forget_dropped(self) -> None:
+    def forget_dropped(self) -> None:
         """Remove copies that nothing here is made of any more."""
         files = [file for file, _ in (self.pending or {}).values()]
         if self.work is not None:
@@ -308,13 +306,6 @@ class Desk:
         return file_answer(self.work.out / name)
 
 
-def _is_no_text(file: Path) -> bool:
-    """Whether it is a document or a program, and no table that somebody named otherwise."""
-    with file.open("rb") as opened:
-        head = opened.read(1 << 12)
-    return head.startswith(b"%PDF") or (b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")))
-
-
 def _tidy() -> tuple[Work | None, str]:
     """Remove what desks left that did not come to their end, dropped tables among it; the last work on a table that
     its owner named is kept, to be gone on with. Of a dropped one that was worked on, its name is told."""
@@ -322,7 +313,11 @@ def _tidy() -> tuple[Work | None, str]:
     lost = ""
     for folder in sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}*"), key=_when):
         with contextlib.suppress(OSError, OutputError):  # it is in use, or another's
-            if folder.is_symlink() or not _is_ours(folder) or _is_being_made(folder):
+            # In a folder that everybody may write to, others may have laid something out for us; and another desk makes
+            # its folder a moment before it locks it.
+            ours = not hasattr(os, "getuid") or folder.stat().st_uid == os.getuid()
+            being_made = not lock_of(folder / "open").exists() and time.time() - _when(folder) < MOMENT
+            if folder.is_symlink() or not ours or being_made:
                 continue
             with sole_writer(folder / "open"):
                 works = [work for one in folder.glob("work-*") if (work := Work.kept(one)) is not None]
@@ -340,13 +335,3 @@ def _tidy() -> tuple[Work | None, str]:
 
 def _when(folder: Path) -> float:
     return folder.stat().st_mtime if folder.exists() else 0.0
-
-
-def _is_being_made(folder: Path) -> bool:
-    """Another desk makes its folder a moment before it locks it."""
-    return not lock_of(folder / "open").exists() and time.time() - _when(folder) < MOMENT
-
-
-def _is_ours(folder: Path) -> bool:
-    """In a folder that everybody may write to, others may have laid something out for us."""
-    return not hasattr(os, "getuid") or folder.stat().st_uid == os.getuid()

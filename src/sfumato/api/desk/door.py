@@ -16,8 +16,6 @@ from http.cookies import CookieError, SimpleCookie
 from sfumato.core.errors import SfumatoError
 from sfumato.core.web import is_own_origin
 
-Headers = Message
-"""As the standard library's server reads them."""
 TOKEN_BYTES = 32
 PATH_BYTES = 16
 OWN_SITES = ("same-origin", "none")
@@ -42,7 +40,8 @@ class Door:
         self._token: str | None = secrets.token_urlsafe(TOKEN_BYTES)
         self._cookie = secrets.token_urlsafe(TOKEN_BYTES)
         self._cookie_name = f"sfumato-desk-{port}"
-        self._number = secrets.token_urlsafe(TOKEN_BYTES)
+        self.number = secrets.token_urlsafe(TOKEN_BYTES)
+        """What the forms of the present pages carry."""
         self._lock = threading.Lock()
 
     @property
@@ -50,19 +49,19 @@ class Door:
         """What the owner opens: the token stands behind the #, which browsers send to nobody."""
         return f"http://{self.host}/#{self._token}"
 
-    def check_host(self, headers: Headers) -> None:
+    def check_host(self, headers: Message) -> None:
         """Only under our own address: a name that is made to lead here is not ours."""
         if headers.get("Host") != self.host:
             raise RefusedError(421, "This is not the address of the desk.")
 
-    def check_form(self, headers: Headers) -> None:
+    def check_form(self, headers: Message) -> None:
         """A form must come from a page of ours, and say so."""
         origin = headers.get("Origin")
         if origin is None or not origin.startswith("http://") or not is_own_origin(origin, self.host):
             raise RefusedError(403, "This form was not sent by a page of the desk.")
         self.check_site(headers)
 
-    def check_site(self, headers: Headers) -> None:
+    def check_site(self, headers: Message) -> None:
         """A browser that says on whose behalf it asks must say ours."""
         if headers.get("Sec-Fetch-Site", "none") not in OWN_SITES:
             raise RefusedError(403, "This request was begun by another page.")
@@ -79,7 +78,7 @@ class Door:
             self._token = None
         return f"{self._cookie_name}={self._cookie}; Path={self.root}; HttpOnly; SameSite=Strict"
 
-    def check_cookie(self, headers: Headers) -> None:
+    def check_cookie(self, headers: Message) -> None:
         """Only the browser that traded the token."""
         try:
             sent = SimpleCookie(headers.get("Cookie", "")).get(self._cookie_name)
@@ -88,18 +87,13 @@ class Door:
         if sent is None or not _same(sent.value, self._cookie):
             raise RefusedError(403, "Only the browser that the desk opened may see this.")
 
-    @property
-    def number(self) -> str:
-        """What the forms of the present pages carry."""
-        return self._number
-
     def check_number(self, sent: str) -> bool:
         """Whether a form was made after the last one that was taken; false where it was sent before, or is old."""
-        return _same(sent, self._number)
+        return _same(sent, self.number)
 
     def next_number(self) -> None:
         """Forms that were made before now are old."""
-        self._number = secrets.token_urlsafe(TOKEN_BYTES)
+        self.number = secrets.token_urlsafe(TOKEN_BYTES)
 
 
 def _same(sent: str, secret: str) -> bool:

@@ -34,7 +34,8 @@ def _replace(desk: Desk, sent: Mapping[str, str]) -> str:
     """Give up the work on the present table for the files that came, or leave them."""
     if desk.pending is not None and "replace" in sent:
         return desk.take_up(desk.pending)
-    desk.give_back()
+    desk.pending = None  # and the present table is worked on
+    desk.forget_dropped()
     return desk.first_screen
 
 
@@ -62,8 +63,7 @@ def _columns(desk: Desk, sent: Mapping[str, str]) -> str:
 
 
 def _strength(desk: Desk, sent: Mapping[str, str]) -> str:
-    work = _work(desk)
-    work.take_strength(sent)
+    _work(desk).take_strength(sent)
     return "try" if "next" in sent else "strength"
 
 
@@ -137,11 +137,9 @@ def _find(desk: Desk, sent: Mapping[str, str]) -> str | Answer:
 def _try(desk: Desk, sent: Mapping[str, str]) -> str:  # noqa: ARG001
     """Try settings on the table itself: whoever chooses by them has looked at private rows."""
     work = _work(desk)
-    work.looked = True
-    out, schema = work.trials, work.schema
-    keywords = {"schema": str(work.schema_file), "label": None if schema.label is None else schema.label.name}
-
-    desk.begin("compare", {"table": work.as_asked(), "out": str(out), "keywords": keywords}, lambda _: None)
+    work.looked, label = True, work.schema.label
+    keywords = {"schema": str(work.schema_file), "label": None if label is None else label.name}
+    desk.begin("compare", {"table": work.as_asked(), "out": str(work.trials), "keywords": keywords}, lambda _: None)
     return "try"
 
 
@@ -194,7 +192,7 @@ def _pushed(desk: Desk) -> tuple[Site, Path]:
 
 
 def _stop(desk: Desk, sent: Mapping[str, str]) -> str:  # noqa: ARG001
-    if desk.job is not None and desk.job.running:
+    if desk.job is not None and desk.busy:
         desk.job.stop()
         desk.notice = "stopped_push" if desk.job.name == "push" else "stopped"
     return desk.first_screen
@@ -213,17 +211,16 @@ def _end(desk: Desk, sent: Mapping[str, str]) -> Answer:  # noqa: ARG001
 def _go_on(desk: Desk, sent: Mapping[str, str]) -> str:
     """Take up the work of a desk that was killed, or remove what is left of it."""
     found, desk.left_behind = desk.left_behind, None
-    if found is None or "go-on" not in sent:
-        if found is not None:
-            shutil.rmtree(found.private.parent, ignore_errors=True)
+    if found is None:
         return desk.first_screen
-    private = Path(tempfile.mkdtemp(prefix="work-", dir=desk.folder))
-    shutil.copytree(found.private, private, dirs_exist_ok=True)
+    if "go-on" in sent:
+        private = Path(tempfile.mkdtemp(prefix="work-", dir=desk.folder))
+        shutil.copytree(found.private, private, dirs_exist_ok=True)
+        if (work := Work.kept(private)) is not None:
+            work.site = desk.site
+        desk.work = work
     shutil.rmtree(found.private.parent, ignore_errors=True)
-    desk.work = Work.kept(private)
-    if desk.work is not None:
-        desk.work.site = desk.site
-    return "columns"
+    return "columns" if "go-on" in sent else desk.first_screen
 
 
 def _work(desk: Desk) -> Work:

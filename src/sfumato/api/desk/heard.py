@@ -23,12 +23,7 @@ OPTION = re.compile(r"(?<!\S)--(?=[a-z])")
 PLACE = re.compile(r"\{(\w+)[^}]*\}")
 NAMES = ("name", "names", "where", "path", "learner")
 """Values that are no figures, whatever they look like."""
-SOURCES = {
-    "form": "a form",
-    "instrument": "what the instrument can measure",
-    "law": "a law",
-    "codebook": "a code book",
-}
+SOURCES = {"form": "a form", "instrument": "what the instrument can measure", "law": "a law", "codebook": "a code book"}
 """Where a range may be known from, with the words that readers of the card are told; or the owner's own words."""
 _SAID, _VALUES = "__said__", "values"
 
@@ -60,16 +55,12 @@ def _in_german(told: Said, plainly: Callable[[str], str]) -> Markup:
         if isinstance(one, Said):
             values[name] = _in_german(one, plainly)
         elif name == "reason":
-            values[name] = _source(one)
+            known, why = source_of(one.strip('"'))  # in the words of the form, where one of its sources was chosen
+            told_so = ": ".join(filter(None, (say(f"known_{known}", GERMAN), why)))
+            values[name] = one if known == "other" else f"„{told_so}“"
         else:
             values[name] = plainly(str(one)) if name in NAMES else figure(one, GERMAN)
     return Markup(template).format(**values) if values else escape(template)
-
-
-def _source(reason: str) -> str:
-    """Where a range is known from: in the words of the form, where one of its sources was chosen."""
-    known, why = source_of(reason.strip('"'))
-    return reason if known == "other" else f"„{': '.join(filter(None, (say(f'known_{known}', GERMAN), why)))}“"
 
 
 def source_of(reason: str) -> tuple[str, str]:

@@ -42,14 +42,13 @@ class Answer:
 
 @cache
 def _environment() -> jinja2.Environment:
+    def duration(seconds: float) -> str:
+        """As people say it: under a minute in tens of seconds, else in minutes."""
+        return f"{10 * round(seconds / 10 + 0.5):.0f} s" if seconds < 60 else f"{seconds / 60:.0f} min"
+
     made = templates("sfumato.api.desk", short_name=short_name)
-    made.globals |= {"duration": _duration, "is_known": WORDS.__contains__}
+    made.globals |= {"duration": duration, "is_known": WORDS.__contains__}
     return made
-
-
-def _duration(seconds: float) -> str:
-    """As people say it: under a minute in tens of seconds, else in minutes."""
-    return f"{10 * round(seconds / 10 + 0.5):.0f} s" if seconds < 60 else f"{seconds / 60:.0f} min"
 
 
 def page(screen: str, language: str, values: Mapping[str, Any], status: int = 200) -> Answer:

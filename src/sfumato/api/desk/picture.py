@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from sfumato.api.desk.words import say
-from sfumato.core.svg import joined, tag
+from sfumato.core.svg import tag
 
 WIDTH, HEIGHT, LEFT, RIGHT, ABOVE, BELOW = 620, 320, 70, 130, 15, 45
 TICKS = 5
@@ -32,7 +32,8 @@ def scatter(
     proved: Sequence[Spot], measured: Sequence[Spot], lines: Sequence[tuple[str, float]], language: str
 ) -> Markup:
     """Circles are bounds with the use that public tables had, squares were measured. The tables say the same."""
-    most = max([10.0, *(one.extra for one in (*proved, *measured))])
+    spots = (*proved, *measured)
+    most = max([10.0, *(one.extra for one in spots)])
 
     def x(extra: float) -> float:
         return LEFT + (WIDTH - LEFT - RIGHT) * max(0.0, extra) / most
@@ -40,38 +41,28 @@ def scatter(
     def y(right: float) -> float:
         return ABOVE + (HEIGHT - BELOW - ABOVE) * (1 - right)
 
-    marks = [
-        *(tag("circle", cx=x(one.extra), cy=y(one.right), r=6, class_="proved") for one in proved),
-        *(
-            tag("rect", x=x(one.extra) - 5, y=y(one.right) - 5, width=10, height=10, class_="measured")
-            for one in measured
-        ),
-        *(
-            tag("circle", cx=x(one.extra), cy=y(one.right), r=11, class_="present")
-            for one in (*proved, *measured)
-            if one.is_present
-        ),
-        *(
-            tag("text", one.mark, x=x(one.extra), y=y(one.right) - 10, text_anchor="middle", class_="mark")
-            for one in (*proved, *measured)
-            if one.mark
-        ),
-    ]
-    drawn = [_axes(x, y, most, language), *_lines([(words, y(right)) for words, right in lines]), *marks]
-    return tag("svg", *drawn, viewBox=f"0 0 {WIDTH} {HEIGHT}", aria_hidden="true", class_="plot")
-
-
-def _axes(x: Callable[[float], float], y: Callable[[float], float], most: float, language: str) -> Markup:
     foot = HEIGHT - BELOW
     along = [most * tick / TICKS for tick in range(TICKS + 1)]
-    parts = [
+    drawn = [
         tag("path", d=f"M{LEFT} {ABOVE}V{foot}H{WIDTH - RIGHT}", class_="axis"),
         *(tag("text", f"{one:.0f}", x=x(one), y=foot + 18, text_anchor="middle") for one in along),
         *(tag("text", f"{one}", x=LEFT - 8, y=y(one / 100) + 4, text_anchor="end") for one in (0, 50, 100)),
         tag("text", say("axis_extra", language), x=WIDTH - RIGHT, y=HEIGHT - 8, text_anchor="end"),
         tag("text", say("axis_right", language), x=LEFT - 8, y=y(0.75) + 4, text_anchor="end"),
+        *_lines([(words, y(right)) for words, right in lines]),
     ]
-    return joined(parts)
+    for one in proved:
+        drawn.append(tag("circle", cx=x(one.extra), cy=y(one.right), r=6, class_="proved"))
+    for one in measured:
+        drawn.append(tag("rect", x=x(one.extra) - 5, y=y(one.right) - 5, width=10, height=10, class_="measured"))
+    for one in spots:
+        if one.is_present:
+            drawn.append(tag("circle", cx=x(one.extra), cy=y(one.right), r=11, class_="present"))
+    for one in spots:
+        if one.mark:
+            middle = {"text_anchor": "middle", "class_": "mark"}
+            drawn.append(tag("text", one.mark, x=x(one.extra), y=y(one.right) - 10, **middle))
+    return tag("svg", *drawn, viewBox=f"0 0 {WIDTH} {HEIGHT}", aria_hidden="true", class_="plot")
 
 
 def _lines(lines: Sequence[tuple[str, float]]) -> list[Markup]:

@@ -14,19 +14,17 @@ from sfumato.advising.exposure import MOST, exposure
 from sfumato.api.desk.heard import SOURCES, source_of
 from sfumato.api.desk.pages import FILES
 from sfumato.api.desk.picture import Spot, scatter
-from sfumato.api.desk.spelled import as_command, as_python, declared_as_commands, declared_in_python
-from sfumato.api.desk.typed import NUMBERS, in_words, shown
-from sfumato.api.desk.words import figure, say
-from sfumato.api.desk.work import (
-    CHANCES,
-    PUSH,
-    STEPS,
-    Work,
-    lifted_to,
-    name_of,
-    said_of,
-    strengths,
+from sfumato.api.desk.typed import (
+    NUMBERS,
+    as_command,
+    as_python,
+    declared_as_commands,
+    declared_in_python,
+    in_words,
+    shown,
 )
+from sfumato.api.desk.words import figure, say
+from sfumato.api.desk.work import CHANCES, PUSH, STEPS, Work, lifted_to, name_of, said_of, strengths
 from sfumato.auditing.extra import three_risks
 from sfumato.auditing.report.bottom_line import proof
 from sfumato.auditing.report.bottom_line import rows as bottom_line_rows

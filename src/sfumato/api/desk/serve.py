@@ -22,7 +22,7 @@ from sfumato.api.desk.forms import FORMS
 from sfumato.api.desk.heard import sentence_of
 from sfumato.api.desk.pages import Answer, page, static_file
 from sfumato.api.desk.site import Site
-from sfumato.api.desk.upload import FormError, Part, parts
+from sfumato.api.desk.upload import FormError, parts
 from sfumato.api.desk.words import language_of
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.core.files import write_whole
@@ -55,7 +55,13 @@ def open_desk(
         raise UsageError(f"There is no table {table}.")
     if site is not None:
         site.check()
-    server = _listening(port)
+    try:
+        server = _Server((HERE, port), _Handler)
+    except OverflowError:
+        raise UsageError(f"--port must be 0 to 65535. Got {port} instead.") from None
+    except OSError as error:
+        told = f"Port {port} cannot be used: {error.strerror}. Leave --port out to take a free one."
+        raise UsageError(told) from None
     server.door = Door(server.server_address[1])
     with (
         Desk.begun(table, server.door, FORMS, site) as desk,
@@ -66,7 +72,14 @@ def open_desk(
         say(server.door.address)
         if browser:
             say("The desk is open in your browser. It ends with Ctrl-C, or ten minutes after its last page.")
-        threading.Thread(target=_end_when_idle, args=(server,), daemon=True).start()
+
+        def end_when_idle() -> None:
+            while time.monotonic() - desk.last_asked < IDLE_SECONDS or desk.busy:
+                if desk.ended.wait(1.0):
+                    break
+            server.shutdown()
+
+        threading.Thread(target=end_when_idle, daemon=True).start()
         with server:
             server.serve_forever(poll_interval=0.2)
 
@@ -79,17 +92,6 @@ class _Server(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A connection that breaks is the browser's business; nothing of a request is ever logged."""
-
-
-def _listening(port: int) -> _Server:
-    try:
-        return _Server((HERE, port), _Handler)
-    except OverflowError:
-        raise UsageError(f"--port must be 0 to 65535. Got {port} instead.") from None
-    except OSError as error:
-        raise UsageError(
-            f"Port {port} cannot be used: {error.strerror}. Leave --port out to take a free one."
-        ) from None
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -156,18 +158,16 @@ class _Handler(BaseHTTPRequestHandler):
         screen = _below(path, door)
         kind, length = self.headers.get("Content-Type", ""), self._length()
         if kind.lower().startswith("multipart/form-data"):
-            return desk.take_files(screen, self._numbered(parts(self.rfile, length, kind)))
+            found = parts(self.rfile, length, kind)
+            first = next(found, None)  # its number: nothing is stored for a form of others
+            if first is None or first.name != "number" or not door.check_number(first.text(100)):
+                told = "This form does not come from a page of the desk, or is old. Open the page again."
+                raise RefusedError(403, told)
+            return desk.take_files(screen, found)
         sent = self._form()
         if "number" not in sent:
             raise RefusedError(403, "This form does not come from a page of the desk.")
         return desk.take(screen, sent)
-
-    def _numbered(self, found: Iterator[Part]) -> Iterator[Part]:
-        """The parts after the form's number, which must come first: nothing is stored for a form of others."""
-        first = next(found, None)
-        if first is None or first.name != "number" or not self.server.door.check_number(first.text(100)):
-            raise RefusedError(403, "This form does not come from a page of the desk, or is old. Open the page again.")
-        return found
 
     def _length(self) -> int:
         said = self.headers.get("Content-Length", "")
@@ -208,13 +208,6 @@ def _below(path: str, door: Door) -> str:
     return path.removeprefix(door.root)
 
 
-def _end_when_idle(server: _Server) -> None:
-    while time.monotonic() - server.desk.last_asked < IDLE_SECONDS or server.desk.busy:
-        if server.desk.ended.wait(1.0):
-            break
-    server.shutdown()
-
-
 @contextlib.contextmanager
 def _ended_by_signals(server: _Server) -> Iterator[None]:
     """SIGTERM, Ctrl-C and a closed console window end the loop; everything that was begun is then tidied away."""
@@ -222,9 +215,8 @@ def _ended_by_signals(server: _Server) -> Iterator[None]:
     def end(*_: object) -> None:
         threading.Thread(target=server.shutdown, daemon=True).start()
 
-    kinds = [signal.SIGINT, signal.SIGTERM]
-    if hasattr(signal, "SIGBREAK"):  # Windows: a console window that is closed
-        kinds.append(signal.SIGBREAK)
+    names = ("SIGINT", "SIGTERM", "SIGBREAK")  # the last on Windows, where a console window is closed
+    kinds = [getattr(signal, name) for name in names if hasattr(signal, name)]
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -246,9 +238,7 @@ def _shown(address: str, browser: bool) -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="sfumato-open-", dir=folder) as private:  # 0700
         shown = Path(private) / "open.html"
         way = html.escape(address, quote=True)
-        text = (
-            f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={way}"><a href="{way}">'
-        )
-        write_whole(shown, f"{text}Sfumato</a>\n", private=True)
+        head = f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={way}">'
+        write_whole(shown, f'{head}<a href="{way}">Sfumato</a>\n', private=True)
         webbrowser.open(shown.as_uri())
         yield

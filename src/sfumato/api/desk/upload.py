@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from io import BufferedIOBase
 
 from sfumato.core.errors import UsageError
 
@@ -14,12 +14,6 @@ MOST_HEAD = 1 << 13
 """Bytes of a part's headers."""
 _NAMES = re.compile(rb'(?:^|;)\s*(name|filename)="([^"]*)"', re.IGNORECASE)
 _BOUNDARY = re.compile(r'boundary=(?:"([^"]{1,70})"|([^;\s"]{1,70}))', re.IGNORECASE)
-
-
-class Stream(Protocol):
-    """What bytes come from."""
-
-    def read(self, most: int, /) -> bytes: ...
 
 
 class FormError(UsageError):
@@ -47,39 +41,28 @@ class Part:
         return found.decode("utf-8", "replace")
 
 
-def parts(stream: Stream, length: int, content_type: str) -> Iterator[Part]:
+def parts(stream: BufferedIOBase, length: int, content_type: str) -> Iterator[Part]:
     """The fields of a form in their order."""
     named = _BOUNDARY.search(content_type)
     if named is None:
         raise FormError
     body = _Body(stream, length, b"--" + (named[1] or named[2]).encode("ascii", "replace"))
     while (head := body.next_head()) is not None:
-        said = dict(_disposition(head))
+        headers = (line.partition(b":") for line in head.split(b"\r\n"))
+        value = next((value for key, _, value in headers if key.strip().lower() == b"content-disposition"), b"")
+        said = {found[1].lower(): found[2].decode("utf-8", "replace") for found in _NAMES.finditer(value)}
         if b"name" not in said:
             raise FormError
         content = body.content()
-        filename = said.get(b"filename")
-        yield Part(
-            said[b"name"].decode("utf-8", "replace"),
-            None if filename is None else filename.decode("utf-8", "replace"),
-            content,
-        )
+        yield Part(said[b"name"], said.get(b"filename"), content)
         for _ in content:
             pass  # skipped
-
-
-def _disposition(head: bytes) -> Iterator[tuple[bytes, bytes]]:
-    for line in head.split(b"\r\n"):
-        key, _, value = line.partition(b":")
-        if key.strip().lower() == b"content-disposition":
-            return ((found[1].lower(), found[2]) for found in _NAMES.finditer(value))
-    raise FormError
 
 
 class _Body:
     """What is left of the body. Content ends where a line begins with the boundary."""
 
-    def __init__(self, stream: Stream, length: int, boundary: bytes) -> None:
+    def __init__(self, stream: BufferedIOBase, length: int, boundary: bytes) -> None:
         self._stream, self._left, self._mark = stream, length, b"\r\n" + boundary
         self._held = b"\r\n"  # so that the first boundary is found as the others are
         self._ended = False

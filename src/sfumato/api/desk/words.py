@@ -145,10 +145,7 @@ WORDS: dict[str, tuple[str, str]] = START | {
         "Measured, not proved: ranges were read off your table ({count}). Declare them in step 1 to have a proof.",
         "Gemessen, nicht bewiesen: Bereiche sind aus Ihrer Tabelle abgelesen ({count}). Erklären Sie sie in Schritt 1.",
     ),
-    "unproved_follows": (
-        "Only if they were declared would this hold:",
-        "Nur wenn sie erklärt wären, würde gelten:",
-    ),
+    "unproved_follows": ("Only if they were declared would this hold:", "Nur wenn sie erklärt wären, würde gelten:"),
     "unproved_looked_follows": (
         "Only if nobody had looked would this hold:",
         "Nur wenn niemand sie angesehen hätte, würde gelten:",

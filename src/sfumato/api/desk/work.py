@@ -17,7 +17,7 @@ from sfumato.advising.advice import Advice, Bound, Known, advise
 from sfumato.advising.wish import Wish
 from sfumato.api.desk.heard import sentence_of
 from sfumato.api.desk.site import Site
-from sfumato.api.desk.typed import ISO, NUMBERS, as_number, bound_of, changed, dialect_of, iso, reason_of
+from sfumato.api.desk.typed import COMMA, ISO, NUMBERS, bound_of, changed, dialect_of, iso, reason_of
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.core.files import write_whole
 from sfumato.core.wording import Said
@@ -358,8 +358,12 @@ class Work:
 
     def as_written(self, typed: Mapping[str, str]) -> dict[str, str]:
         """A person's values, typed as the table has them, as attackers take them."""
-        kinds = {one.name: one.kind for one in self.schema.columns}
-        return {name: as_number(value, kinds[name], self.written) for name, value in typed.items()}
+        numbers = {one.name for one in self.schema.columns if one.kind in ("numeric", "integer")}
+
+        def has_comma(name: str, value: str) -> bool:
+            return name in numbers and (self.written.decimal == "," or COMMA.fullmatch(value) is not None)
+
+        return {name: value.replace(",", ".") if has_comma(name, value) else value for name, value in typed.items()}
 
     # 4: release
 
