@@ -124,8 +124,7 @@ def audit_survey(
             f"  {one['kind']:<11} floor {one['floor']:4.2f}  certain of {one['identified']:5.1%}, right about "
             f"{one['right']:5.1%} (usual answer {one['baseline']:5.1%})  {one['question']}"
         )
-    for sentence in measures.sentences():
-        console.say(sentence)
+    console.say_each(measures.sentences())
     console.say(f"Report (private): {Path(options.out) / 'answers' / 'report.html'}")
     console.result(
         {
