@@ -49,7 +49,6 @@ BLOCK = 1 << 18
 
 def reconstruct_from(releases: Sequence[Release], column: str, method: Method, **options: Any) -> Density | Shares:
     """One column of releases that are open, in folders or in memory; nothing is written."""
-    check_apart(releases)
     values = [_values(release, describe(release.card, column)) for release in releases]
     return density_behind(values, [release.card for release in releases], column=column, method=method, **options)
 
@@ -104,15 +103,8 @@ class Projection:
     """`offset` and `weights` times columns; no weight is 0."""
 
     weights: Mapping[str, float]
-    offset: float = 0.0
-    title: str = ""
-
-    @classmethod
-    def of(cls, weights: Mapping[str, float]) -> Projection:
-        used = {name: float(weight) for name, weight in weights.items() if weight != 0}
-        if not used:
-            raise UsageError("A projection needs at least one weight that is not 0.")
-        return cls(used, title=" + ".join(f"{weight:g} {name}" for name, weight in used.items()))
+    offset: float
+    title: str
 
     @classmethod
     def read(cls, text: str, columns: Sequence[str]) -> Projection:
@@ -140,7 +132,10 @@ class Projection:
         offset = float(expression(*zeros))
         if not np.isfinite([offset, *weights.values()]).all():
             raise UsageError(f"{text!r} has weights that are no finite numbers.")
-        return cls(Projection.of(weights).weights, offset, text.strip())
+        weights = {name: weight for name, weight in weights.items() if weight}
+        if not weights:
+            raise UsageError("A projection needs at least one weight that is not 0.")
+        return cls(weights, offset, text.strip())
 
     def noise(self, card: Card) -> tuple[OperatorNoise, float, float]:
         """The noise of the sum, which is the weighted sum of its columns' noises, and the range of the true sum."""
@@ -170,16 +165,10 @@ class Projection:
 
     def values(self, columns: Mapping[str, Floats]) -> Floats:
         """The sum, row by row."""
-        total: Floats | None = None
+        total: Floats = np.asarray(self.offset)
         for name, weight in self.weights.items():
-            if name not in columns:
-                raise UsageError(f"There is a weight for column {name!r}, but there are no values of it.")
-            values = np.asarray(columns[name], dtype=np.float64).ravel()
-            if total is not None and len(total) != len(values):
-                raise UsageError("The columns of a projection have different numbers of rows.")
-            total = weight * values + (self.offset if total is None else total)
-        assert total is not None
-        return np.asarray(total)
+            total = total + weight * columns[name]
+        return total
 
 
 def reflected(law: Law, weight: float) -> Law:
@@ -196,16 +185,9 @@ def reflected(law: Law, weight: float) -> Law:
 
 
 def joint_from(
-    releases: Sequence[Release],
-    columns: tuple[str, ...],
-    method: Method,
-    *,
-    bins: int = JOINT_BINS,
-    independent: bool = False,
-    seed: int = 0,
+    releases: Sequence[Release], columns: tuple[str, ...], method: Method, *, bins: int, independent: bool, seed: int
 ) -> JointDensity:
     """How two columns are spread together; `independent`: as published, the product of all."""
-    _check_columns(releases, columns, independent)
     described = [[describe(release.card, column) for release in releases] for column in columns]
     for one in described:
         check_same_column(one)
@@ -224,20 +206,6 @@ def joint_from(
     return reconstruct_pairs(parts, (axes[0], axes[1]), (marginals[0], marginals[1]))
 
 
-def _check_columns(releases: Sequence[Release], columns: tuple[str, ...], independent: bool) -> None:
-    """Refuse columns that no joint density is made of."""
-    check_apart(releases)
-    if twice := [name for number, name in enumerate(columns) if name in columns[:number]]:
-        raise UsageError(f"A joint density needs different columns, and {twice[0]!r} is named twice.")
-    if len(columns) > 2 and not independent:
-        raise UsageError(
-            f"How {len(columns)} columns are spread together is reconstructed as their product only: add "
-            "--independent, or name two."
-        )
-    if not all(release.card.is_columnwise or release.card.made_by().map.affine() is not None for release in releases):
-        raise CardError("The map of the release is a secret key, so the ranges of its columns are not known.")
-
-
 def _check_independent(releases: Sequence[Release], columns: tuple[str, ...]) -> None:
     for recipe in (release.card.made_by() for release in releases):
         places = [recipe.names().index(column) for column in columns]
@@ -250,7 +218,6 @@ def _check_independent(releases: Sequence[Release], columns: tuple[str, ...]) ->
 
 def along_from(releases: Sequence[Release], expression: str, method: Method, **options: Any) -> Density:
     """The density of a weighted sum of columns, such as ``a - 2 * b``."""
-    check_apart(releases)
     projection = Projection.read(expression, releases[0].card.made_by().names())
     told = [projection.noise(release.card) for release in releases]
     low, high = min(one[1] for one in told), max(one[2] for one in told)
@@ -281,11 +248,18 @@ class Wish:
     def name(self) -> str:
         return self.along or " and ".join(self.columns)
 
-    def check(self, release: Release, *, published: bool) -> None:
+    def check(self, release: Release, options: ReconstructAsked) -> None:
         """What cannot be had is said before the work, not after."""
+        if twice := [name for number, name in enumerate(self.columns) if name in self.columns[:number]]:
+            raise UsageError(f"A joint density needs different columns, and {twice[0]!r} is named twice.")
+        if len(self.columns) > 2 and not (options.independent or options.published):
+            raise UsageError(
+                f"How {len(self.columns)} columns are spread together is reconstructed as their product only: add "
+                "--independent, or name two."
+            )
         for column in self.columns:
             one = describe(release.card, column)
-            if published and one.is_categorical:  # the operators and programmes of papers are for numbers
+            if options.published and one.is_categorical:  # the operators and programmes of papers are for numbers
                 raise UsageError(
                     f"No paper reconstructs categories, and column {one.name!r} has them. Leave it or --as-published "
                     "out."
@@ -358,7 +332,7 @@ def reconstruct_each(
     parts = opened(releases, public=True)
     check_apart(parts)
     for wish in wishes:
-        wish.check(parts[0], published=options.published)
+        wish.check(parts[0], options)
     method = make_method(options.method, options.given, published=options.published)
     done = []
     for number, wish in enumerate(wishes, start=1):

@@ -14,7 +14,7 @@ from scipy.optimize import minimize_scalar, nnls
 
 from sfumato.core.accepted import Accepted, Either, Flag, Nothing, Positive, Whole, Word, check_accepted
 from sfumato.core.array_types import Floats
-from sfumato.core.errors import SfumatoError, UsageError
+from sfumato.core.errors import SfumatoError
 from sfumato.reconstruction.evidence import (
     MOST_POINTS,
     NO_ATOMS,
@@ -72,8 +72,6 @@ def simplex_program(G: Floats, f: Floats, penalty: float = 0.0, points: int = 0)
 
     The last `points` columns of G are point masses, which have no neighbours: D leaves them out.
     """
-    if not (np.isfinite(penalty) and penalty >= 0):
-        raise UsageError(f"The 'penalty' parameter must be a number of at least 0, or auto. Got {penalty!r} instead.")
     if not (np.isfinite(G).all() and np.isfinite(f).all()):
         raise ConvergenceError(
             "The programme holds infinite densities: the operator has turning points. Use rule='cells' instead."

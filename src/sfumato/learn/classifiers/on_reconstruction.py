@@ -86,10 +86,8 @@ def _move_numbers(
         shown = rows[~empty[rows]]
         if len(shown):
             here = values[shown]
-            hidden = np.isnan(here)
-            if (
-                hidden.any()
-            ):  # reported missing, and now to have a value: they take the rank of another row's, at random
+            hidden = np.isnan(here)  # reported missing, and now to have a value: the rank of another row's, at random
+            if hidden.any():
                 known = here[~hidden]
                 here[hidden] = rng.choice(known, int(hidden.sum())) if len(known) else 0.0
             raw[shown] = by_rank(here, cells, found.mass[code], middles)

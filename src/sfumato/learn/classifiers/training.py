@@ -10,7 +10,6 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils import get_tags
 
 from sfumato.channels import NotApplicableError, Recipe
@@ -56,12 +55,6 @@ def heeding_interrupts() -> Iterator[None]:
         raise raised[0]
 
 
-NEEDS_ALL_CELLS = (
-    "Not applicable: this classifier needs every cell of a row, and the release leaves cells of {columns} out. Use "
-    "reconstructed-naive-bayes, reconstructed-tree, noise-aware-lda, forest or boosting."
-)
-
-
 def reads_gaps(classifier: Any) -> bool:
     """Whether it learns from rows of which some cells are not reported (NaN), without inventing them."""
     own = getattr(classifier, "reads_gaps", None)
@@ -78,7 +71,11 @@ def _check_gaps(classifier: Any, parts: Sequence[Part]) -> None:
     if left_out and not reads_gaps(classifier):
         few = sorted(left_out)[:3]
         more = [f"{len(left_out) - 3} more"] if len(left_out) > 3 else []
-        raise UsageError(NEEDS_ALL_CELLS.format(columns=", ".join([*map(repr, few), *more])))
+        raise UsageError(
+            "Not applicable: this classifier needs every cell of a row, and the release leaves cells of "
+            f"{', '.join([*map(repr, few), *more])} out. Use reconstructed-naive-bayes, reconstructed-tree, "
+            "noise-aware-lda, forest or boosting."
+        )
 
 
 def _check_stages(classifier: Any, parts: Sequence[Part]) -> None:
@@ -120,7 +117,6 @@ def fit_on_parts(classifier: Any, parts: Sequence[Part]) -> Any:
         raise TableError("All rows are of the same class: there is nothing to learn. At least two classes are needed.")
     _check_gaps(classifier, parts)
     _check_stages(classifier, parts)
-    classifier = _with_neighbours_for(classifier, len(y))
     extra: dict[str, Any] = {}
     part_of = np.repeat(np.arange(len(parts)), [len(part.Z) for part in parts])
     if isinstance(classifier, ReadsNoise):
@@ -134,16 +130,6 @@ def fit_on_parts(classifier: Any, parts: Sequence[Part]) -> Any:
     if (keep := mean_keep(parts)) < 1.0:
         classifier = LabelNoiseCorrection(classifier, keep=keep)
     return classifier.fit(Z, y, **extra)
-
-
-def _with_neighbours_for(classifier: Any, rows: int) -> Any:
-    """Neighbours that are asked are no more than there are rows to be one; also where another classifier holds them."""
-    too_many = {
-        name: rows
-        for name, value in classifier.get_params().items()
-        if name.split("__")[-1] == "n_neighbors" and isinstance(value, int) and value > rows
-    }
-    return clone(classifier).set_params(**too_many) if too_many else classifier
 
 
 def answers_plain_rows(classifier: Any) -> bool:

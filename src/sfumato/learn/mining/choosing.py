@@ -18,7 +18,6 @@ from scipy.special import logsumexp
 from threadpoolctl import threadpool_limits
 
 from sfumato.core.array_types import Codes, Floats, Matrix
-from sfumato.core.errors import UsageError
 from sfumato.learn.asked import AUTO, MIXTURES
 from sfumato.learn.mining.seen import Seen
 
@@ -87,12 +86,7 @@ def fit_mixture(
     seen: Sequence[Seen], clusters: int, model: str = "diagonal", *, seed: int = 0, starts: int = STARTS
 ) -> Mixture:
     """The likeliest of several runs, each from k-means on what the rows are likely to have been."""
-    if model not in MIXTURES:
-        raise UsageError(f"There is no model {model!r}. Choose one of: {', '.join(MIXTURES)}.")
-    n = len(seen[0].codes)
-    if not 1 <= clusters <= n:
-        raise UsageError(f"There can be 1 to {n:,} clusters of {n:,} rows. Got {clusters} instead.")
-    one = _run(seen, _first(seen, np.ones((n, 1)), model))
+    one = _run(seen, _first(seen, np.ones((len(seen[0].codes), 1)), model))
     if clusters == 1:
         return one
     from sklearn.cluster import KMeans
