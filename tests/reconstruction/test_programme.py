@@ -11,7 +11,7 @@ from sfumato.core.errors import UsageError
 from sfumato.noise import OperatorNoise, make_law, make_operator
 from sfumato.noise.response import onto_simplex
 from sfumato.reconstruction.evidence import Cells, cell_probabilities, rectangle_rule, smoothing
-from sfumato.reconstruction.parzen_program import ConvergenceError, second_differences, simplex_program
+from sfumato.reconstruction.parzen_program import ConvergenceError, ParzenProgram, second_differences, simplex_program
 
 penalties = st.sampled_from([0.0, 1e-4, 1e-2, 1.0, 100.0])
 
@@ -51,8 +51,8 @@ def test_a_general_solver_finds_nothing_better(penalty):
 
 
 def test_a_wrong_programme_is_an_error():
-    with pytest.raises(UsageError, match="'penalty'"):
-        simplex_program(np.eye(3), np.ones(3), -1.0)
+    with pytest.raises(UsageError, match="penalty"):
+        ParzenProgram(penalty=-1.0).prepare([], Cells.even(0.0, 1.0, 3))
     with pytest.raises(ConvergenceError, match="turning points"):
         simplex_program(np.full((3, 3), np.inf), np.ones(3))
     with pytest.raises(ConvergenceError, match="can have produced"):

@@ -26,7 +26,7 @@ from sfumato.core.wording import counted, than_commonest
 from sfumato.guarantee import Key
 from sfumato.learn.asked import PredictAsked
 from sfumato.learn.classifiers.factory import CLASSIFIERS, choose_classifier
-from sfumato.learn.model_file import ForeignTypeError, ModelFile, UnsoundModelError, check_structure
+from sfumato.learn.model_file import TRUSTED, ForeignTypeError, ModelFile, UnsoundModelError, check_structure
 from sfumato.release.release import Release
 from sfumato.table import Encoding, open_table, write_table
 from sfumato.table.filling import (
@@ -248,7 +248,8 @@ class Model:
         import skops.io
 
         checked = ModelFile(file, _check_version)
-        model = cls(skops.io.load(checked.readable(file), trusted=checked.types())["classifier"], checked.about)
+        trusted = sorted(frozenset().union(*TRUSTED.values()))
+        model = cls(skops.io.load(checked.readable(file), trusted=trusted)["classifier"], checked.about)
         # The description describes a space, and the classifier fits into it.
         encoding, public, about = model.encoding(), model.affine(), model.about
         label = encoding.schema.label
@@ -447,7 +448,8 @@ def predict(model: Model | Path | str, table: Any, options: PredictAsked) -> NDA
         One class for each row, of the label's type: integers, numbers or truth values where all classes are spelt so,
         else text; text also where the table has the label as text.
     """
-    return _loaded(model).predict(table, key=options.key, unknown=options.unknown)
+    found = model if isinstance(model, Model) else load_model(model)
+    return found.predict(table, key=options.key, unknown=options.unknown)
 
 
 @asks(PredictAsked)
@@ -467,8 +469,5 @@ def evaluate(model: Model | Path | str, table: Any, options: PredictAsked) -> Ev
     Evaluation
         `error`, its 95% `interval`, the error of always answering the `commonest` class, and `confusion`.
     """
-    return _loaded(model).evaluate(table, key=options.key, unknown=options.unknown)
-
-
-def _loaded(given: Model | Path | str) -> Model:
-    return load_model(given) if isinstance(given, str | Path) else given
+    found = model if isinstance(model, Model) else load_model(model)
+    return found.evaluate(table, key=options.key, unknown=options.unknown)

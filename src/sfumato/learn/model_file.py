@@ -83,8 +83,9 @@ class ModelFile:
             node["__module__"] = module_now(str(node["__module__"]))
         self._moved = bool(old)
         for node in nodes:
-            if _type_of(node) not in TRUSTED.get(str(node["__loader__"]), ()):
-                raise ForeignTypeError(f"holds an object of type {_type_of(node)[:200]}, which our models never do")
+            kind = f"{node['__module__']}.{node['__class__']}"
+            if kind not in TRUSTED.get(str(node["__loader__"]), ()):
+                raise ForeignTypeError(f"holds an object of type {kind[:200]}, which our models never do")
         known: dict[Any, dict[str, Any]] = {}
         for node in nodes:  # skops takes objects of one id for one object, and reads only the first
             name = node.get("__id__")
@@ -94,10 +95,6 @@ class ModelFile:
         for node in nodes:
             if node["__loader__"] == "TreeNode":
                 self._check_tree(node)
-
-    def types(self) -> list[str]:
-        """Every type in the file: all of them are trusted."""
-        return sorted({_type_of(node) for node in _nodes(self.schema)})
 
     def readable(self, file: BinaryIO) -> BinaryIO:
         """The archive for skops to read: the file itself, or a copy that names our classes where they are now."""
@@ -219,10 +216,6 @@ def _nodes(part: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
     elif isinstance(part, list):
         for inner in part:
             yield from _nodes(inner, depth + 1)
-
-
-def _type_of(node: Mapping[str, Any]) -> str:
-    return f"{node['__module__']}.{node['__class__']}"
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -363,19 +363,19 @@ def regress(releases: Releases, target: str, options: RegressAsked) -> Regressio
     >>> found["as_released"] < 0.7, 0.7 < found["coefficient"] < 1.1
     (True, True)
     """
-    columns, confidence, seed = options.columns, options.confidence, options.seed
+    confidence, seed = options.confidence, options.seed
     if not 0 < confidence < 1:
         raise UsageError(f"The 'confidence' parameter must lie between 0 and 1. Got {confidence} instead.")
     releases = pooled(releases, public=True)
     if releases[0].card.target == target:
-        return regress_target(releases, target, columns, confidence, seed)
+        return regress_target(releases, target, options)
     groups = {group.column.name: group for group in releases[0].card.source_encoding().groups}
     if target not in groups:
         raise UsageError(f"The release has no column {target!r}. It has: {', '.join(groups)}.")
     goal = groups[target]
     if goal.is_onehot or goal.is_constant:
         raise UsageError(f"Column {target!r} is no number that varies. For classes use `sfumato train`.")
-    terms = Terms.of(_chosen(groups, target, columns))
+    terms = Terms.of(_chosen(groups, target, options.columns))
     parts = [unbiased(part) for release in releases for part in parts_of(release)]
     found = fit_linear(parts, terms.places, goal.start, confidence=confidence, seed=seed)
     low, high = goal.column.bounds
@@ -388,15 +388,13 @@ def regress(releases: Releases, target: str, options: RegressAsked) -> Regressio
     return Regression(terms.in_raw_units(found, (low, high)), about)
 
 
-def regress_target(
-    releases: Sequence[Release], target: str, columns: Sequence[str], confidence: float, seed: int
-) -> Regression:
+def regress_target(releases: Sequence[Release], target: str, options: RegressAsked) -> Regression:
     """A linear model of a number that was released as it is, by columns that were not.
 
     By the source's columns, where these can be told; behind a key, by the components as they are released.
     """
-    recipe = releases[0].card.made_by()
-    terms, own_space = _explaining(recipe, target, columns)
+    recipe, confidence, seed = releases[0].card.made_by(), options.confidence, options.seed
+    terms, own_space = _explaining(recipe, target, options.columns)
     values = np.concatenate([release.target for release in releases])
     bounds = float(values.min()), float(values.max())
     if bounds[0] == bounds[1]:

@@ -15,10 +15,11 @@ from sfumato.core.wording import to_type
 from sfumato.guarantee import Card
 from sfumato.learn.asked import TrainAsked
 from sfumato.learn.classifiers.factory import CLASSIFIERS, Choice, choose_classifier, make_classifier
-from sfumato.learn.classifiers.reads_noise import Part, corrected_priors, mean_keep
+from sfumato.learn.classifiers.reads_noise import Part, mean_keep
 from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts, public_map
 from sfumato.learn.model import FORMAT, VERSION, Model
 from sfumato.learn.releases import pooled
+from sfumato.noise.response import onto_simplex
 from sfumato.release.release import Releases
 
 MOST_TRIED = 1_000
@@ -82,7 +83,8 @@ def _beside(fitted: Any, parts: Sequence[Part]) -> dict[str, Any]:
     keep, shares = mean_keep(parts), counts / counts.sum()
     if keep < 1.0:
         k = max(len(counts), 2)
-        shares = corrected_priors(np.pad(counts, (0, k - len(counts))), keep, k)
+        other = (1.0 - keep) / (k - 1)
+        shares = onto_simplex((np.pad(shares, (0, k - len(counts))) - other) / (keep - other))
     alike = bool(getattr(getattr(fitted, "classifier_", fitted), "answers_prior_", False))
     if not alike:
         stages = bool(getattr(fitted, "reads_stages", False))

@@ -182,12 +182,6 @@ class Bins:
         """Width of a cell."""
         return (self.high - self.low) / len(self.counts)
 
-    @property
-    def occupied(self) -> tuple[int, int]:
-        """First cell with a value, and the one after the last."""
-        found = np.flatnonzero(self.counts)
-        return (int(found[0]), int(found[-1]) + 1) if len(found) else (0, len(self.counts))
-
     def spread(self) -> float:
         """Standard deviation of the values on the grid."""
         centres = self.low + self.step * (np.arange(len(self.counts)) + 0.5)
@@ -289,8 +283,9 @@ class Evidence:
         on each side, and at most half as many beyond.
         """
         bins = part.bins
-        first, last = (bins.low + bins.step * place for place in bins.occupied)
-        first, last = first - margin, last + margin
+        met = np.flatnonzero(bins.counts)
+        start, stop = (int(met[0]), int(met[-1]) + 1) if len(met) else (0, len(bins.counts))
+        first, last = bins.low + bins.step * start - margin, bins.low + bins.step * stop + margin
         ends = part.noise.span(cells.middles, _TAIL)
         inner = max(first, float(ends[0].min())), min(last, float(ends[1].max()))
         if not inner[0] < inner[1]:

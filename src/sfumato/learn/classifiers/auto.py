@@ -38,7 +38,6 @@ from sfumato.learn.classifiers.reads_noise import (
     Part,
     ReadsNoise,
     mean_keep,
-    recipe_of,
     response_matrix,
 )
 
@@ -105,7 +104,7 @@ class AutoClassifier(GivesProbabilities, ReadsNoise):
             self.chosen_, self.classifier_ = SHARES, None
         self.answers_prior_ = self.classifier_ is None
         # Of a release in stages it asks about plain rows, which have fewer columns.
-        recipe = recipe_of(parts[0].source)
+        recipe = parts[0].source
         if self.classifier_ is not None:
             self.n_features_in_ = self.classifier_.n_features_in_
         elif recipe is not None and isinstance(recipe.map, Staged):

@@ -161,6 +161,14 @@ class _OnAssignedRows(ReadsNoise):
         rows = self._queries(X)
         return np.asarray(self.classifier_.predict(rows))
 
+    @available_if(  # type: ignore[untyped-decorator]
+        lambda model: hasattr(getattr(model, "classifier_", model._unfitted(0)), "predict_proba")
+    )
+    def predict_proba(self, X: npt.ArrayLike) -> Floats:
+        """Probabilities of the classes of plain rows, where the classifier has them; of a tree the shares in a leaf."""
+        rows = self._queries(X)
+        return np.asarray(self.classifier_.predict_proba(rows))
+
 
 @dataclass(eq=False, repr=False)
 class ReconstructedTree(_OnAssignedRows):
@@ -199,11 +207,6 @@ class ReconstructedTree(_OnAssignedRows):
             min_samples_leaf=leaf, max_depth=self.max_depth, random_state=check_random_state(self.random_state)
         )
 
-    def predict_proba(self, X: npt.ArrayLike) -> Floats:
-        """Shares of the classes in the leaf of every plain row."""
-        rows = self._queries(X)
-        return np.asarray(self.classifier_.predict_proba(rows))
-
 
 @dataclass(eq=False, repr=False)
 class OnReconstruction(MetaEstimatorMixin, _OnAssignedRows):  # type: ignore[misc]
@@ -232,14 +235,6 @@ class OnReconstruction(MetaEstimatorMixin, _OnAssignedRows):  # type: ignore[mis
     def reads_gaps(self) -> bool:  # type: ignore[override]
         """Where the classifier itself does: cells that are left out stay so."""
         return bool(get_tags(self._unfitted(0)).input_tags.allow_nan)
-
-    @available_if(  # type: ignore[untyped-decorator]
-        lambda model: hasattr(getattr(model, "classifier_", model._unfitted(0)), "predict_proba")
-    )
-    def predict_proba(self, X: npt.ArrayLike) -> Floats:
-        """Probabilities of the classes of plain rows, where the classifier has them."""
-        rows = self._queries(X)
-        return np.asarray(self.classifier_.predict_proba(rows))
 
 
 # Naive Bayes from reconstructed densities: P(class | x) is proportional to P(class) times its columns' densities.

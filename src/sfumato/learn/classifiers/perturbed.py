@@ -185,7 +185,11 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _look_at(self, numbers: Matrix, low: Matrix, high: Matrix) -> None:
         """Whether the bounds are those of these rows, and whether something learned from them before; sets
         `centred_`."""
-        self.centred_ = _is_centred(numbers)
+        # All columns have mean 0, as `StandardScaler` and `PCA` make those of the rows that they are fitted on. Columns
+        # of one or two values do not count: a balanced experiment has such.
+        found = numbers[:, [len(np.unique(column[~np.isnan(column)])) > 2 for column in numbers.T]]
+        near = np.abs(np.nanmean(found, axis=0)) <= EXACTLY * np.nanstd(found, axis=0) if found.size else np.zeros(1)
+        self.centred_ = bool(np.all(near))
         learned = self.bounds is None and self.schema is None
         for warned in () if learned else _bounds_in_doubt(numbers, low, high):
             warnings.warn(warned, PrivacyLeakWarning, stacklevel=4)
@@ -275,13 +279,6 @@ def _numbers_within(frame: pa.Table, encoding: Encoding) -> tuple[Matrix, Matrix
     cells = [frame[one.name].cast(pa.float64(), safe=False).to_numpy() for one in columns]
     low, high = np.array([one.bounds for one in columns]).reshape(-1, 2).T
     return np.column_stack(cells) if cells else np.zeros((frame.num_rows, 0)), low, high
-
-
-def _is_centred(X: Matrix) -> bool:
-    """Whether all columns have mean 0, as `StandardScaler` and `PCA` make those of the rows that they are fitted on.
-    Columns of one or two values do not count: a balanced experiment has such."""
-    found = X[:, [len(np.unique(column[~np.isnan(column)])) > 2 for column in X.T]]
-    return bool(found.size) and bool(np.all(np.abs(np.nanmean(found, axis=0)) <= EXACTLY * np.nanstd(found, axis=0)))
 
 
 def _bounds_in_doubt(X: Matrix, low: Matrix, high: Matrix) -> Iterator[str]:

@@ -155,20 +155,6 @@ def response_matrix(keep: float, k: int) -> Floats:
     return np.full((k, k), q) + (keep - q) * np.eye(k)
 
 
-def corrected_priors(observed_counts: npt.ArrayLike, keep: float, k: int) -> Floats:
-    """Class priors before randomization, from the counts after it (moment estimate, moved into the simplex).
-
-    >>> corrected_priors([700, 300], keep=0.8, k=2).round(3).tolist()
-    [0.833, 0.167]
-    """
-    counts = np.asarray(observed_counts, dtype=np.float64)
-    if counts.shape != (k,) or (counts < 0).any() or counts.sum() <= 0:
-        raise ValueError(f"The 'observed_counts' parameter must hold {k} counts >= 0, not all zero.")
-    _check(keep, k)
-    other = (1 - keep) / (k - 1)
-    return onto_simplex((counts / counts.sum() - other) / (keep - other))
-
-
 @dataclass(eq=False, repr=False)
 class LabelNoiseCorrection(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Train any classifier on randomized labels and answer for the true ones.
