@@ -97,16 +97,13 @@ def cluster(releases: Releases, options: ClusterAsked) -> Clustering:
     parts = [part for release in releases for part in parts_of(release)]
     _check_rows(sum(len(part.Z) for part in parts), wanted)
     seen = see(parts)
-    numbers = [one for one in (TRIED if wanted is None else [wanted]) if one < len(seen[0].codes)]
-    tried = candidates(seen, numbers, options.model, seed)
+    tried = candidates(seen, TRIED if wanted is None else [wanted], options.model, seed)
     chosen = choose(tried, wanted)
     fitted = fit_mixture(seen, chosen.clusters, chosen.model, seed=seed)
     probabilities = fitted.responsibilities(seen)
-    order = file_order(releases)
-    labels: Codes = np.empty(len(order), dtype=np.int64)
-    labels[order] = probabilities.argmax(axis=1)
     placed = np.empty_like(probabilities)
-    placed[order] = probabilities
+    placed[file_order(releases)] = probabilities
+    labels: Codes = placed.argmax(axis=1)
     about: dict[str, Any] = {
         "rows": len(labels),
         "clusters": chosen.clusters,
@@ -166,7 +163,9 @@ def _warnings(about: dict[str, Any], releases: Sequence[Release]) -> list[str]:
 
 def _centres(recipe: Recipe, fitted: Mixture, seen: Sequence[Seen]) -> pa.Table:
     """Share and centre of every cluster: source columns in raw units, or components as they are released."""
-    found = fitted.centres(seen, recipe.width)
+    found = np.full((fitted.clusters, recipe.width), 0.5)  # means of what channels were given; 1/2 of a constant
+    for one, laws in zip(seen, fitted.laws, strict=True):
+        found[:, one.place] = laws.over(one).T @ one.nodes
     told = {"cluster": np.arange(fitted.clusters), "share": fitted.weights}
     columns = {f"c{place:03d}": found[:, place] for place in range(recipe.width)}
     if recipe.is_columnwise:

@@ -74,13 +74,6 @@ class Mixture:
         joint = self.log_joint(seen)
         return np.asarray(np.exp(joint - logsumexp(joint, axis=1, keepdims=True)))
 
-    def centres(self, seen: Sequence[Seen], width: int) -> Matrix:
-        """Means of what channels were given, k x width; a column that is constant is left at 1/2."""
-        found = np.full((self.clusters, width), 0.5)
-        for column, laws in zip(seen, self.laws, strict=True):
-            found[:, column.place] = laws.over(column).T @ column.nodes
-        return found
-
 
 def fit_mixture(
     seen: Sequence[Seen], clusters: int, model: str = "diagonal", *, seed: int = 0, starts: int = STARTS

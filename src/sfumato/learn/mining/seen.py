@@ -52,13 +52,9 @@ def parts_of(release: Release) -> list[Part]:
     recipe, Z = release.card.made_by(), release.Z
     if not recipe.by_class:
         return [Part(Z, recipe, recipe.channels)]
-    return [Part(Z[rows], recipe, recipe.of_class(code)) for code, rows in _by_class(release)]
-
-
-def _by_class(release: Release) -> list[tuple[int, Codes]]:
-    y = release.y
-    assert y is not None  # channels differ by class only where there is a label
-    return [(int(code), np.flatnonzero(y == code)) for code in np.unique(y)]
+    assert release.y is not None  # channels differ by class only where there is a label
+    classes = [int(code) for code in np.unique(release.y)]
+    return [Part(Z[release.y == code], recipe, recipe.of_class(code)) for code in classes]
 
 
 def file_order(releases: Sequence[Release]) -> Codes:
@@ -66,7 +62,7 @@ def file_order(releases: Sequence[Release]) -> Codes:
     found, first = [], 0
     for release in releases:
         by_class = release.card.made_by().by_class
-        rows = np.concatenate([r for _, r in _by_class(release)]) if by_class else np.arange(len(release))
+        rows = np.argsort(np.asarray(release.y), kind="stable") if by_class else np.arange(len(release))
         found.append(rows + first)
         first += len(release)
     return np.concatenate(found)
