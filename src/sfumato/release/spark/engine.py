@@ -290,22 +290,20 @@ def _own_settings(master: str, settings: dict[str, str]) -> Iterator[None]:
     if not master.startswith("local"):
         yield
         return
-    folder = Path(tempfile.mkdtemp(prefix="sfumato-"))
     mine = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    if not is_one_machine(master) and "SPARK_CONF_DIR" not in os.environ:
-        lines = [f"{name} true" for name in GUARDED] + [f"{SECRET} {secrets.token_hex(32)}"]
-        write_whole(folder / "spark-defaults.conf", "\n".join(lines), private=True)
-        mine["SPARK_CONF_DIR"] = str(folder)
     settings["spark.driver.bindAddress"] = "127.0.0.1"
-    before = {name: os.environ.get(name) for name in mine}
-    os.environ.update({name: value for name, value in mine.items() if before[name] is None})
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
+    with tempfile.TemporaryDirectory(prefix="sfumato-", ignore_cleanup_errors=True) as folder:
+        if not is_one_machine(master) and "SPARK_CONF_DIR" not in os.environ:
+            lines = [f"{name} true" for name in GUARDED] + [f"{SECRET} {secrets.token_hex(32)}"]
+            write_whole(Path(folder) / "spark-defaults.conf", "\n".join(lines), private=True)
+            mine["SPARK_CONF_DIR"] = folder
+        mine = {name: value for name, value in mine.items() if name not in os.environ}
+        os.environ.update(mine)
+        try:
+            yield
+        finally:
+            for name in mine:
                 os.environ.pop(name, None)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def checked_secret(master: str, conf: dict[str, str]) -> str | None:

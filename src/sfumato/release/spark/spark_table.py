@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import pickle
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -90,12 +89,10 @@ def seal_for(master: str, secret: str | None) -> Iterator[Seal]:
             else:
                 os.environ[VARIABLE] = before
         return
-    folder = Path(tempfile.mkdtemp(prefix="sfumato-"))  # 0700
-    try:
-        write_whole(folder / "seal", os.urandom(32), private=True)
-        yield Seal(os.urandom(SALT_BYTES), str(folder / "seal"))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="sfumato-", ignore_cleanup_errors=True) as folder:  # 0700
+        file = Path(folder) / "seal"
+        write_whole(file, os.urandom(32), private=True)
+        yield Seal(os.urandom(SALT_BYTES), str(file))
 
 
 def is_one_machine(master: str) -> bool:
