@@ -46,7 +46,7 @@ def left_out(what: str, threads: int | None = None) -> Iterator[None]:
 
 
 def _in_order(work: release.Work, _: Any) -> Iterator[Any]:
-    return work.source.each(release.perturber(work.mechanism, work.streams, work.response))
+    return work.source.each(release.perturber(work.layout.mechanism, work.streams, work.response))
 
 
 def measured(run: Callable[[], Any], before: Callable[[], Any]) -> dict[str, Any]:
