@@ -10,10 +10,10 @@ import math
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from sfumato.core.array_types import Codes, Flags, Floats, Hashes
 from sfumato.core.files import PRIVATE, explained, new_file, put_in_place, write_back
+from sfumato.core.records import Key, Record
 from sfumato.guarantee.rounding import sum_up
 from sfumato.table.cell_sets import Words, one_spelling
 
@@ -317,45 +318,33 @@ COUNTED = 1 << 18
 
 
 @dataclass(frozen=True)
-class Spread:
+class Spread(Record):
     """The largest of a figure over all people, and the median (the upper one of two)."""
 
     worst: float
     median: float
 
     @classmethod
-    def of(cls, values: Floats, counts: Codes) -> Spread:
+    def of(cls, values: Sequence[float], counts: Codes) -> Spread:
         order = np.argsort(values, kind="stable")
         middle = int(np.searchsorted(np.cumsum(counts[order]), counts.sum() // 2, side="right"))
-        return cls(float(values.max()), float(values[order[min(middle, len(order) - 1)]]))
-
-    def to_dict(self, kind: Callable[[float], Any] = float) -> dict[str, Any]:
-        return {"worst": kind(self.worst), "median": kind(self.median)}
+        return cls(max(values), values[order[min(middle, len(order) - 1)]])
 
 
 @dataclass(frozen=True)
-class PeopleTotals:
+class PeopleTotals(Record):
     """For people (or rows, where no column says whose they are): releases they were in, this one included; the sum of
     the epsilons that are proved; and how many of those releases prove nothing."""
 
     by: str
     releases: Spread
-    epsilon: Spread
-    unproved: Spread
+    epsilon: Annotated[Spread, Key("local_epsilon")]
+    unproved: Annotated[Spread, Key("unproved_releases")]
 
     @property
     def worst(self) -> float:
         """The largest epsilon that is proved for anybody; infinite where a release proves nothing."""
         return math.inf if self.unproved.worst else self.epsilon.worst
-
-    def to_dict(self) -> dict[str, Any]:
-        """As it stands on a card."""
-        return {
-            "by": self.by,
-            "releases": self.releases.to_dict(int),
-            "local_epsilon": self.epsilon.to_dict(),
-            "unproved_releases": self.unproved.to_dict(int),
-        }
 
 
 class Tally:
@@ -393,15 +382,11 @@ class Tally:
         counts = _counted(self._codes, len(self._sets))
         taken = [[now, *(epsilons[one] for one in releases)] for releases in self._sets]
         proved = [[one for one in all_ if math.isfinite(one)] for all_ in taken]
-
-        def spread(values: list[float]) -> Spread:
-            return Spread.of(np.array(values, dtype=np.float64), counts)
-
         return PeopleTotals(
             self.by,
-            spread([float(len(all_)) for all_ in taken]),
-            spread([sum_up(known) if known else 0.0 for known in proved]),
-            spread([float(len(all_) - len(known)) for all_, known in zip(taken, proved, strict=True)]),
+            Spread.of([len(all_) for all_ in taken], counts),
+            Spread.of([sum_up(known) for known in proved], counts),
+            Spread.of([len(all_) - len(known) for all_, known in zip(taken, proved, strict=True)], counts),
         )
 
     def worst(self, epsilons: Sequence[float]) -> float:
