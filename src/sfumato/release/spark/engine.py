@@ -26,7 +26,6 @@ import pyarrow.parquet as pq
 from sfumato.core.errors import TableError, UsageError
 from sfumato.core.files import write_whole
 from sfumato.core.wording import counted
-from sfumato.mechanisms import Block
 from sfumato.noise import Streams
 from sfumato.noise.streams import content_hash
 from sfumato.release.engines.release import Engine, Work, perturber
@@ -105,9 +104,6 @@ class SparkSource(Source):
     elsewhere = True
     looks: Mapping[int, Look] = field(default_factory=dict)
 
-    def pieces(self) -> Iterator[Piece | SourceBlock]:
-        raise TypeError("The rows of this table stay with Spark's executors.")
-
     @property
     def encoder(self) -> Source:
         """All that a task needs to encode the rows that it is given; it travels."""
@@ -146,48 +142,6 @@ class CarriedStreams(Streams):
 
     def __reduce__(self) -> Any:
         return partial(CarriedStreams, reproducible=self.reproducible), (self.export_key(),)
-
-
-def release_in_spark(work: Work, perturb: Callable[[SourceBlock], Block], folder: Path) -> Iterator[Laid]:
-    """Released rows in random order, with the numbers of their source rows.
-
-    Executors write them into parts inside the folder that is not yet the release, each part whole or not at all. Here
-    they are joined into one file: they are perturbed by now.
-    """
-    source, layout, rows = work.source, work.layout, work.released
-    table = source.table
-    assert isinstance(source, SparkSource)
-    assert isinstance(table, SparkTable)
-    width = layout.mechanism.recipe_.width
-    labelled = source.labelled and source.encoding.schema.label is not None
-    written = layout.table(np.empty((0, width)), np.empty(0, dtype=np.int64) if labelled else None).schema
-    plain = pa.schema([pa.field(one.name, _plain(one.type)) for one in written])
-    starts, row = {}, 0  # number of the first row of every partition
-    for number in sorted(source.looks):
-        starts[number] = row
-        row += source.looks[number].rows
-    seal = table.seal
-    sealed = seal.close((table.reader, source.encoder, starts, source.looks, perturb, layout, work.streams, plain))
-
-    def perturbed(batches: Batches) -> Batches:
-        return perturb_partition(seal, sealed, partition_number(), batches)
-
-    staged = folder / STAGED
-    frame = table.frame.mapInArrow(perturbed, spark_schema(plain))
-    shuffled = frame.repartition(table.partitions, ORDER).sortWithinPartitions(ORDER).drop(ORDER)
-    work.progress("Perturbing", 0, rows)
-    with tasks_errors():
-        shuffled.write.parquet(staged.absolute().as_uri(), compression="none")
-    done = 0
-    for part in sorted(staged.glob("part-*.parquet")):
-        with pq.ParquetFile(part, pre_buffer=False, buffer_size=1 << 16) as file:
-            for batch in file.iter_batches():
-                numbers = batch.column(batch.schema.get_field_index(SOURCE)).to_numpy()
-                done += batch.num_rows
-                yield pa.Table.from_batches([batch]).select(written.names).cast(written), numbers
-                work.progress("Writing", done, rows)
-        part.unlink()
-    shutil.rmtree(staged)
 
 
 def perturb_partition(seal: Seal, sealed: bytes, number: int, batches: Batches) -> Batches:
@@ -345,10 +299,48 @@ class InSpark(Engine):
         return CarriedStreams(streams.export_key(), reproducible=streams.reproducible)
 
     def perturbed(self, work: Work) -> Iterator[Laid]:
+        """Released rows in random order, with the numbers of their source rows.
+
+        Executors write them into parts inside the folder that is not yet the release, each part whole or not at all.
+        Here they are joined into one file: they are perturbed by now.
+        """
         if not isinstance(work.landing, InFolder):
             raise UsageError("--engine spark writes to a folder. Say where, with --out.")
         perturb = perturber(work.layout.mechanism, work.streams, work.response)
-        return release_in_spark(work, perturb, work.landing.folder)
+        source, layout, rows = work.source, work.layout, work.released
+        table = source.table
+        assert isinstance(source, SparkSource)
+        assert isinstance(table, SparkTable)
+        width = layout.mechanism.recipe_.width
+        labelled = source.labelled and source.encoding.schema.label is not None
+        written = layout.table(np.empty((0, width)), np.empty(0, dtype=np.int64) if labelled else None).schema
+        plain = pa.schema([pa.field(one.name, _plain(one.type)) for one in written])
+        starts, row = {}, 0  # number of the first row of every partition
+        for number in sorted(source.looks):
+            starts[number] = row
+            row += source.looks[number].rows
+        seal = table.seal
+        sealed = seal.close((table.reader, source.encoder, starts, source.looks, perturb, layout, work.streams, plain))
+
+        def perturbed(batches: Batches) -> Batches:
+            return perturb_partition(seal, sealed, partition_number(), batches)
+
+        staged = work.landing.folder / STAGED
+        frame = table.frame.mapInArrow(perturbed, spark_schema(plain))
+        shuffled = frame.repartition(table.partitions, ORDER).sortWithinPartitions(ORDER).drop(ORDER)
+        work.progress("Perturbing", 0, rows)
+        with tasks_errors():
+            shuffled.write.parquet(staged.absolute().as_uri(), compression="none")
+        done = 0
+        for part in sorted(staged.glob("part-*.parquet")):
+            with pq.ParquetFile(part, pre_buffer=False, buffer_size=1 << 16) as file:
+                for batch in file.iter_batches():
+                    numbers = batch.column(batch.schema.get_field_index(SOURCE)).to_numpy()
+                    done += batch.num_rows
+                    yield pa.Table.from_batches([batch]).select(written.names).cast(written), numbers
+                    work.progress("Writing", done, rows)
+            part.unlink()
+        shutil.rmtree(staged)
 
 
 @contextmanager
