@@ -52,7 +52,7 @@ def main() -> None:
     bits = simulate(codes, y, space, SurveyRules(floor=0.1), startup=start).bits
 
     def while_they_arrive() -> int:
-        received, versions = SurveyCounts.empty(space.width), 0
+        received, versions = SurveyCounts(space.width), 0
         for first in range(0, len(bits), BATCH):
             received += SurveyCounts.of(bits[first : first + BATCH], y[first : first + BATCH])
             Guidance.from_counts(received, SurveyRules(floor=0.1), start)

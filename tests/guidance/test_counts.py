@@ -22,7 +22,7 @@ def test_counts_merge_like_one_pass(bits, cut, data):
     whole = SurveyCounts.of(bits, y)
     left, right = SurveyCounts.of(bits[:cut], y[:cut]), SurveyCounts.of(bits[cut:], y[cut:])
     assert left + right == right + left == whole
-    assert SurveyCounts.empty(5) + whole == whole
+    assert SurveyCounts(5) + whole == whole
     assert SurveyCounts.from_json(whole.to_json()) == whole
     for label in whole:
         mine = bits[y == label].astype(int)
@@ -62,7 +62,7 @@ def test_counts_that_no_rows_can_have_are_refused():
         with pytest.raises(TableError, match="damaged"):
             SurveyCounts.from_json(json.dumps({"width": 2, "classes": {"0": part}}))
     with pytest.raises(TableError, match="2 and of 3"):
-        SurveyCounts.empty(2) + SurveyCounts.empty(3)
+        SurveyCounts(2) + SurveyCounts(3)
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.booleans())

@@ -106,7 +106,7 @@ def test_what_the_floor_adds_is_taken_out(rows, link):
     wanted = sum(np.where(y == c, 1, -1)[:, None, None] * (p[:, :, None] * p[:, None]) for c in (0,)).sum(axis=0)
     np.fill_diagonal(wanted, (np.where(y == 0, 1, -1)[:, None] * p).sum(axis=0))
     rng = np.random.default_rng(0)
-    sent = SurveyCounts.empty(12)
+    sent = SurveyCounts(12)
     for _ in range(60):
         sent = sent + SurveyCounts.of(perturb_bits(T, V, rng.random(T.shape), 0.2, link), y)
     right = class_difference(sent, link=link, floor=0.2, balance=False) / 60
@@ -130,7 +130,7 @@ def test_anybody_computes_the_same(rows):
 
 
 def test_no_rows_give_the_direction_that_tells_nothing():
-    got = Guidance.from_counts(SurveyCounts.empty(6), SurveyRules(mu=0.15))
+    got = Guidance.from_counts(SurveyCounts(6), SurveyRules(mu=0.15))
     assert got.k == 1
     space = AnswerSpace((3, 3))
     x = space.onehot(space.every()) @ got.V @ got.V.T
@@ -141,7 +141,7 @@ def test_startup_rows_are_counted_as_they_are(rows):
     T, y = rows
     counts = SurveyCounts.of(T, y)
     assert_allclose(
-        class_difference(SurveyCounts.empty(12), link="linear", floor=0.3, startup=counts),
+        class_difference(SurveyCounts(12), link="linear", floor=0.3, startup=counts),
         class_difference(counts, floor=0),
     )
 

@@ -42,7 +42,7 @@ def test_honest_guidance_is_verified(order: str, link: str, more: dict[str, obje
     study, counts = survey(order=order, link=link, **more), received()
     guidance = guidance_for(study, counts)
     verify_guidance(study, counts.to_json(), guidance.V, guidance.k)
-    verify_guidance(study, SurveyCounts.empty(12).to_json(), (g := guidance_for(study, SurveyCounts.empty(12))).V, g.k)
+    verify_guidance(study, SurveyCounts(12).to_json(), (g := guidance_for(study, SurveyCounts(12))).V, g.k)
 
 
 def test_another_level_or_weight_than_the_files_is_found_out() -> None:
@@ -57,7 +57,7 @@ def test_another_level_or_weight_than_the_files_is_found_out() -> None:
 def test_counts_that_tell_nothing_leave_no_choice_of_direction() -> None:
     alike = [[0, 0, 0, 0, label] for label in (0, 1)]
     study = survey(start_up=alike)
-    inputs, flat = SurveyCounts.empty(12).to_json(), guidance_for(study, SurveyCounts.empty(12))
+    inputs, flat = SurveyCounts(12).to_json(), guidance_for(study, SurveyCounts(12))
     verify_guidance(study, inputs, flat.V, 1)
     with pytest.raises(GuidanceError, match="flat"):
         verify_guidance(study, inputs, np.eye(12)[:, :1], 1)

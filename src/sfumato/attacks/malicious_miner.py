@@ -47,13 +47,10 @@ class MaliciousMiner:
 
     name: ClassVar[str] = "malicious-miner"
 
-    def __init__(
-        self, kind: str = "unit", question: int = 0, k: int = 1, row_norm: float = 0.5, steps: int = 300, seed: int = 0
-    ) -> None:
+    def __init__(self, kind: str = "unit", question: int = 0, row_norm: float = 0.5, steps: int = 300) -> None:
         if kind not in KINDS:
             raise UsageError(f"The 'kind' of a malicious miner must be one of {', '.join(KINDS)}. Got {kind!r}.")
-        self.kind, self.question, self.k, self.row_norm = kind, question, k, row_norm
-        self.steps, self.seed = steps, seed
+        self.kind, self.question, self.row_norm, self.steps = kind, question, row_norm, steps
 
     def guidance(
         self, space: AnswerSpace, people: ArrayLike | None = None, floor: float = FLOOR, link: Link = "square"
@@ -63,15 +60,13 @@ class MaliciousMiner:
         if part.stop - part.start < 2:
             raise UsageError("A question with one choice reveals nothing. Aim at another.")
         if self.kind == "unit":
-            return unit_vectors(space, self.question, self.k)
+            return unit_vectors(space, self.question, 1)
         if self.kind == "plus-minus":
             return plus_minus(space, self.question, self.row_norm)
         if people is None:
             raise UsageError("Guidance is optimised on people: give plain answers of a population.")
-        some, rng = np.atleast_2d(np.asarray(people))[:300], np.random.default_rng(self.seed)
-        starts = [unit_vectors(space, self.question, self.k)]
-        if self.k == 1:
-            starts.append(plus_minus(space, self.question, 1.0))
+        some, rng = np.atleast_2d(np.asarray(people))[:300], np.random.default_rng(0)
+        starts = [unit_vectors(space, self.question, 1), plus_minus(space, self.question, 1.0)]
         apart = [separation(V, some, space, self.question, floor, link) for V in starts]
         V, best = starts[int(np.argmax(apart))], max(apart)
         for step in range(self.steps):
@@ -97,7 +92,7 @@ class MaliciousMiner:
         codes = np.atleast_2d(np.asarray(people, dtype=np.int64))
         V = self.guidance(space, codes, floor, link) if V is None else V
         T = space.onehot(codes)
-        bits = perturb_bits(T, V, np.random.default_rng(self.seed).random(T.shape), floor, link)
+        bits = perturb_bits(T, V, np.random.default_rng(0).random(T.shape), floor, link)
         sure = answer_posteriors(bits, codes, space, V, floor, link)[self.question]
         truth = codes[:, self.question]
         guess = sure.argmax(axis=1)
@@ -196,7 +191,7 @@ class RogueRespondent:
         self, before: SurveyCounts, after: SurveyCounts, own: ArrayLike | None = None, own_labels: ArrayLike = ()
     ) -> Watched:
         """From the published counts of two versions; `own` are the rows that the rogue itself sent in between."""
-        mine = SurveyCounts.empty(after.width) if own is None else SurveyCounts.of(own, own_labels, after.width)
+        mine = SurveyCounts(after.width) if own is None else SurveyCounts.of(own, own_labels, after.width)
         grown: list[tuple[int, Codes]] = []  # per class, rows of others, and how often each of their bits was 1
         for label in after:
             new = after.rows[label] - before.rows.get(label, 0) - mine.rows.get(label, 0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -65,7 +64,7 @@ class Predicates(Guess):
         """
         first, last = np.empty(self.slots.shape, dtype=np.int64), np.empty(self.slots.shape, dtype=np.int64)
         for slot in np.unique(self.slots):
-            at, values = self.slots == slot, records.column(slot).values
+            at, values = self.slots == slot, records.column(slot)[0]
             first[at] = np.searchsorted(values, self.low[at], side="left")
             last[at] = np.maximum(first[at], np.searchsorted(values, self.high[at], side="right"))
         conditions = np.argsort(last - first, axis=1)  # the rarest first
@@ -77,15 +76,17 @@ class Predicates(Guess):
         if conditions.shape[1] == 1:  # nothing is left to look at
             for slot in np.unique(rarest[left]):
                 mine = left[rarest[left] == slot]
-                count[mine], record[mine] = end[mine] - begin[mine], records.column(slot).order[begin[mine]]
+                count[mine], record[mine] = end[mine] - begin[mine], records.column(slot)[1][begin[mine]]
             return count, record
         while len(left):
             for slot in np.unique(rarest[left]):
-                mine, order = left[rarest[left] == slot], records.column(slot).order
+                mine, order = left[rarest[left] == slot], records.column(slot)[1]
                 together = np.cumsum(np.minimum(size, end[mine] - begin[mine])) // AT_ONCE
                 for some in np.split(mine, np.flatnonzero(np.diff(together)) + 1):
-                    near = order[_runs(begin[some], np.minimum(size, end[some] - begin[some]))]
-                    who = np.repeat(np.arange(len(some)), np.minimum(size, end[some] - begin[some]))
+                    length = np.minimum(size, end[some] - begin[some])
+                    # begin, begin + 1, ... for every run, one run after the other
+                    runs = np.arange(length.sum()) + np.repeat(begin[some] + length - np.cumsum(length), length)
+                    near, who = order[runs], np.repeat(np.arange(len(some)), length)
                     for condition in conditions[some].T[1:]:
                         cells = records.across[self.slots[some, condition][who], near]
                         met = (cells >= self.low[some, condition][who]) & (cells <= self.high[some, condition][who])
@@ -98,24 +99,12 @@ class Predicates(Guess):
         return count, record
 
 
-def _runs(begin: Codes, length: Codes) -> Codes:
-    """begin, begin + 1, ... for every run, one run after the other."""
-    return np.arange(length.sum()) + np.repeat(begin + length - np.cumsum(length), length)
-
-
-class SortedColumn(NamedTuple):
-    """Reported values in order, and whose they are."""
-
-    values: Floats
-    order: Codes
-
-
 class Sorted:
     """Records whose columns are sorted when they are first asked for."""
 
     def __init__(self, X: Matrix) -> None:
         self._X = X
-        self._columns: dict[int, SortedColumn] = {}
+        self._columns: dict[int, tuple[Floats, Codes]] = {}
 
     def __len__(self) -> int:
         return len(self._X)
@@ -125,18 +114,18 @@ class Sorted:
         """Columns x records, side by side in memory."""
         return np.ascontiguousarray(self._X.T)
 
-    def column(self, slot: int) -> SortedColumn:
-        """One column in order."""
+    def column(self, slot: int) -> tuple[Floats, Codes]:
+        """Reported values of one column in order, and whose they are."""
         if slot not in self._columns:
             column = self.across[slot]
             order = np.argsort(column, kind="stable")  # what is not reported comes last
             order = order[: len(order) - int(np.isnan(column).sum())]
-            self._columns[slot] = SortedColumn(column[order], order)
+            self._columns[slot] = column[order], order
         return self._columns[slot]
 
     def median(self, slot: int) -> float:
         """Of what is reported; the middle of the range where nothing is."""
-        values = self.column(slot).values
+        values, _ = self.column(slot)
         return float(values[[(len(values) - 1) // 2, len(values) // 2]].mean()) if len(values) else 0.5
 
 
@@ -208,7 +197,7 @@ class SinglingOutOneColumn(Attack):
         for group in known.encoding.groups:
             slots = range(group.start, group.stop) if group.is_onehot else (group.start,)
             for slot in slots:
-                values = records.column(slot).values
+                values, _ = records.column(slot)
                 if group.is_onehot:
                     found.append(np.array([[slot, 0.5, OPEN]]))
                 elif len(values):

@@ -180,8 +180,18 @@ class Bit(Channel):
         return Reached(0.0, 1.0)
 
 
+class BesideMissing(Around):
+    """Columns of an `inner` channel, and an indicator of "missing"."""
+
+    def truths(self, low: float, high: float, steps: int = TRUTHS - 1) -> Matrix:
+        """The inner truths with an indicator that is 0, and one that is missing, which stands at the middle."""
+        present = self.inner.truths(low, high, steps)
+        missing = np.append(np.full(present.shape[1], 0.5), 1.0)
+        return np.vstack([np.column_stack([present, np.zeros(len(present))]), missing])
+
+
 @dataclass(frozen=True)
-class HidesMissing(Around):
+class HidesMissing(BesideMissing):
     """(columns of `inner`, indicator): a present cell goes through `inner`; a missing one shows any outcome of it, each
     as likely. Nothing is ever *reported* missing, so an empty released cell can mean "not reported" and nothing else.
 
@@ -242,9 +252,6 @@ class HidesMissing(Around):
     def possible(self, z: Matrix) -> tuple[Matrix, Matrix]:
         return np.zeros(z.shape), np.ones(z.shape)  # it may always have been missing
 
-    def truths(self, low: float, high: float, steps: int = TRUTHS - 1) -> Matrix:
-        return _or_missing(self.inner.truths(low, high, steps))
-
     def chances(self, edges: Floats, x: Matrix, share: float = 1.0) -> Matrix:
         found = self.inner.chances(edges, x[:, :-1], share)
         anything = np.full(len(found), 1.0 / len(found))
@@ -279,7 +286,7 @@ class HidesMissing(Around):
 
 @passes_on("leaves_out", "reported")
 @dataclass(frozen=True)
-class OrMissing(Around):
+class OrMissing(BesideMissing):
     """(value, indicator): the value by its own channel, the indicator kept with probability `keep`.
 
     A missing value stands at the middle of its range and goes through the channel like any other; with `anywhere` it
@@ -335,12 +342,6 @@ class OrMissing(Around):
         told[~empty] += shown
         return told
 
-    def sorted_by(self, z: Matrix) -> Floats:
-        return self.inner.sorted_by(z[:, :1])
-
-    def truths(self, low: float, high: float, steps: int = TRUTHS - 1) -> Matrix:
-        return _or_missing(self.inner.truths(low, high, steps))
-
     def shown(self, z: Matrix, edges: Floats) -> Codes:
         """Missing first, then the cells of the number."""
         return np.where(z[:, 1] > 0.5, 0, 1 + self.inner.shown(z[:, :1], edges))
@@ -385,12 +386,6 @@ class OrMissing(Around):
             half = np.inf  # what lies in the range or beyond it can be told from a number with noise
         column = max(across, half + self.response.epsilon)
         return Epsilons(max(across, self.response.epsilon), column, column)
-
-
-def _or_missing(present: Matrix) -> Matrix:
-    """The same truths with an indicator that is 0, and one that is missing, which stands at the middle."""
-    missing = np.append(np.full(present.shape[1], 0.5), 1.0)
-    return np.vstack([np.column_stack([present, np.zeros(len(present))]), missing])
 
 
 def _slots(indicator: Matrix) -> Matrix:

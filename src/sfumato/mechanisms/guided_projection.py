@@ -96,7 +96,7 @@ class GuidedProjection(Mechanism):
             self.V_, self.borrowed_ = _given(self.guidance, encoding.width)
         else:
             asked = {name: getattr(self, name) for name in ("mu", "order", "link", "floor", "balance", "k")}
-            before = SurveyCounts.empty(encoding.width)
+            before = SurveyCounts(encoding.width)
             self.V_ = Guidance.from_counts(before, SurveyRules(**asked), _counts(statistics)).V
         reason = self.guidance_reason if self._declared_public else None
         check_law(self.floor, self.link)

@@ -306,7 +306,7 @@ def simulate(
     if rules.batch < 1:
         raise UsageError(f"The 'batch' parameter must be at least 1. Got {rules.batch!r} instead.")
     rng = np.random.default_rng(seed)
-    received, sent = SurveyCounts.empty(space.width), 0
+    received, sent = SurveyCounts(space.width), 0
     versions: list[Version] = []
     none = np.empty(0, dtype=np.int64)
     parts: list[tuple[Codes, Bits, Codes, Codes]] = [(none, np.empty((0, space.width), dtype=np.uint8), none, none)]

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -59,11 +59,6 @@ class SurveyCounts:
             rows[int(label)], sums[int(label)] = len(mine), total
         return cls(r.shape[1], rows, sums)
 
-    @classmethod
-    def empty(cls, width: int) -> SurveyCounts:
-        """Counts of no rows: the zero of `+`."""
-        return cls(width)
-
     def __add__(self, other: SurveyCounts) -> SurveyCounts:
         if self.width != other.width:
             raise TableError(f"Counts of {self.width} and of {other.width} bits cannot be added.")
@@ -78,8 +73,6 @@ class SurveyCounts:
             return NotImplemented
         same = self.width == other.width and self.rows == other.rows
         return same and all(np.array_equal(self.sums[label], other.sums[label]) for label in self)
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.rows)
@@ -104,25 +97,20 @@ class SurveyCounts:
         """The inverse of `to_json`; counts that no rows can have are refused."""
         try:
             data = json.loads(text)
-            width = int(data["width"])
-            parts = {int(label): _matrix(part, width) for label, part in data["classes"].items()}
+            made, above = cls(data["width"]), np.triu_indices(int(data["width"]))
+            for label, part in sorted((int(label), part) for label, part in data["classes"].items()):
+                n, upper, A = part["n"], part["upper"], np.zeros((made.width, made.width), dtype=np.int64)
+                if not isinstance(n, int) or not all(type(value) is int for value in upper):
+                    raise ValueError("counts are whole numbers")
+                A[above] = upper
+                A.T[above] = upper
+                ones = A.diagonal()
+                if n < 0 or (A < 0).any() or (np.minimum.outer(ones, ones) < A).any() or (ones > n).any():
+                    raise ValueError("no rows have such counts")
+                made.rows[label], made.sums[label] = n, A
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise TableError("These are not the counts of a survey, or they are damaged.") from error
-        return cls(width, {label: n for label, (n, _) in parts.items()}, {label: A for label, (_, A) in parts.items()})
-
-
-def _matrix(part: Mapping[str, Any], width: int) -> tuple[int, Codes]:
-    n, upper = part["n"], part["upper"]
-    if not isinstance(n, int) or not all(type(value) is int for value in upper):
-        raise ValueError("counts are whole numbers")
-    above = np.triu_indices(width)
-    A = np.zeros((width, width), dtype=np.int64)
-    A[above] = upper
-    A.T[above] = upper
-    ones = A.diagonal()
-    if n < 0 or (A < 0).any() or (np.minimum.outer(ones, ones) < A).any() or (ones > n).any():
-        raise ValueError("no rows have such counts")
-    return n, A
+        return made
 
 
 Order = Literal["magnitude", "value"]
@@ -229,7 +217,7 @@ def class_difference(
     the first and the magnitudes of its eigenvalues. What floor and link add to every bit is taken out first
     (`decoded`); with floor 0, the square link and no balance the matrices are those of the paper.
     """
-    started = SurveyCounts.empty(counts.width) if startup is None else startup
+    started = SurveyCounts(counts.width) if startup is None else startup
     labels = sorted({*counts, *started})
     parts = []
     for label in labels:

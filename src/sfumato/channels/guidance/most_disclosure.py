@@ -220,44 +220,40 @@ def most_disclosure(
     bits = most_bits(space, k, floor, link, people)
     if guidance is not None and len(guidance) != space.width:
         raise UsageError(f"The guidance must have a row for each of the {space.width} bits of an answer.")
-    measure = _Measure(people, space, floor, link)
+    listed = space.width < 20 and (1 << space.width) * len(np.unique(people, axis=0)) <= MOST_LISTED
+
+    def measured(V: Matrix, seed: int) -> Disclosure:
+        """Listed where the survey is small, else drawn, with the same numbers for all of a seed."""
+        if listed:
+            return exact_disclosure(people, space, V, floor, link)
+        return disclosure(people, space, V, floor, link, seed=seed)
+
     starts = [V for V in _starts(people, space, k) if V.shape[1] <= k]
     if guidance is not None and guidance.shape[1] <= k:
         starts.append(np.asarray(guidance, dtype=np.float64))
-    tried = sorted(((measure.of(V, seed).bits, number) for number, V in enumerate(starts)), reverse=True)
-    climbed = [measure.climbed(starts[number], rng) for _, number in tried[:2]]
-    candidates = [*climbed, starts[tried[0][1]]]
-    best = max(candidates, key=lambda V: measure.of(V, seed).bits)
-    found = measure.of(best, seed + 1)  # drawn anew: the best of several draws is too good
+    tried = sorted(((measured(V, seed).bits, number) for number, V in enumerate(starts)), reverse=True)
+    candidates = [_climbed(people, space, starts[number], floor, link, rng) for _, number in tried[:2]]
+    candidates.append(starts[tried[0][1]])
+    best = max(candidates, key=lambda V: measured(V, seed).bits)
+    found = measured(best, seed + 1)  # drawn anew: the best of several draws is too good
     joint, alone = joint_entropy(people), answer_entropy(people, space)
     return MostDisclosure(
         found, best, bits, min(1.0, bits / joint) if joint else 0.0, min(1.0, bits / alone) if alone else 0.0
     )
 
 
-class _Measure:
-    """Disclosure of guidance: listed where the survey is small, else drawn, with the same numbers for all of a seed."""
-
-    def __init__(self, people: Codes, space: AnswerSpace, floor: float, link: Link):
-        self.people, self.space, self.floor, self.link = people, space, floor, link
-        self.listed = space.width < 20 and (1 << space.width) * len(np.unique(people, axis=0)) <= MOST_LISTED
-
-    def of(self, V: Matrix, seed: int) -> Disclosure:
-        if self.listed:
-            return exact_disclosure(self.people, self.space, V, self.floor, self.link)
-        return disclosure(self.people, self.space, V, self.floor, self.link, seed=seed)
-
-    def climbed(self, V: Matrix, rng: np.random.Generator) -> Matrix:
-        """Steps of decreasing length along the estimated gradient of I(t; R), each followed by making V orthonormal."""
-        people = self.people
-        for step in range(STEPS):
-            few = people if len(people) <= AT_A_TIME else people[rng.choice(len(people), AT_A_TIME, replace=False)]
-            slope = _slope(self.space.onehot(few), V, self.floor, self.link, rng)
-            size = float(np.linalg.norm(slope))
-            if not size > 0:
-                break
-            V = np.linalg.qr(V + 0.3 * (1 - step / STEPS) * slope / size)[0]
-        return np.ascontiguousarray(V)
+def _climbed(
+    people: Codes, space: AnswerSpace, V: Matrix, floor: float, link: Link, rng: np.random.Generator
+) -> Matrix:
+    """Steps of decreasing length along the estimated gradient of I(t; R), each followed by making V orthonormal."""
+    for step in range(STEPS):
+        few = people if len(people) <= AT_A_TIME else people[rng.choice(len(people), AT_A_TIME, replace=False)]
+        slope = _slope(space.onehot(few), V, floor, link, rng)
+        size = float(np.linalg.norm(slope))
+        if not size > 0:
+            break
+        V = np.linalg.qr(V + 0.3 * (1 - step / STEPS) * slope / size)[0]
+    return np.ascontiguousarray(V)
 
 
 def _starts(people: Codes, space: AnswerSpace, k: int) -> list[Matrix]:

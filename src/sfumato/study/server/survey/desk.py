@@ -137,7 +137,7 @@ class SurveyDesk:
         self._closed = store.closed(study)
         first = store.version(study)
         if first is None:
-            empty = SurveyCounts.empty(survey.width)
+            empty = SurveyCounts(survey.width)
             # Of several processes that start together, one appends; all of them then read the same.
             store.add_version(study, self._version(guidance_for(survey, empty), empty, None), [])
             first = store.version(study)
