@@ -292,7 +292,7 @@ class Recipe:
             by_class = {int(code): tuple(map(Channel.from_dict, some)) for code, some in stated}
         except ValueError:
             raise CardError("The card names a class without a code: it was edited or is damaged.") from None
-        if any([one.width for one in some] != [one.width for one in channels] for some in by_class.values()):
+        if any(places(some) != places(channels) for some in by_class.values()):
             raise CardError("The card's classes have different columns: it was edited or is damaged.")
         reports: int | None = A_COUNT.read(found["reports"]) if "reports" in found else None
         if reports is not None:
@@ -301,23 +301,21 @@ class Recipe:
                 raise CardError("How many columns a row of the card reports does not fit: it was edited or is damaged.")
         staged = transform["kind"] == Staged.kind
         made_of = Staged.from_dict(transform, encoding, channels) if staged else read_map(transform, encoding, width)
-        try:
-            measured = tuple(Measurement.from_dict(one) for one in found.get("measured", ()))
-        except (LookupError, TypeError, ValueError):
-            raise CardError("The card states a measurement that is impossible: it was edited or is damaged.") from None
-        if bool(measured) != (found["rows"] == "nobody"):
-            raise CardError("The card's measurements do not fit its rows: it was edited or is damaged.")
-        delta, model = float(found.get("delta", 0.0)), found.get("model")
+        measured, delta, model = _measured(found), float(found.get("delta", 0.0)), found.get("model")
         made = cls(encoding, made_of, channels, found["rows"], by_class, reports, measured, delta, model)
-        for some in (channels, *by_class.values()):
+        made.check_fits()
+        return made
+
+    def check_fits(self) -> None:
+        """Refuse channels that share noise as none can, or that do not fit the source's columns."""
+        for some in (self.channels, *self.by_class.values()):
             apart(some)
-            if made.is_columnwise:
-                carried_groups(some, encoding)
+            if self.is_columnwise:
+                carried_groups(some, self.encoding)
         try:
-            made.check_writable()
+            self.check_writable()
         except UsageError as error:
             raise CardError(f"{error} The card was edited or is damaged.") from None
-        return made
 
 
 def draw(channels: Sequence[Channel], E: Matrix, rng: np.random.Generator) -> Matrix:
@@ -336,6 +334,16 @@ def draw(channels: Sequence[Channel], E: Matrix, rng: np.random.Generator) -> Ma
             out[:, columns] = E[:, columns]
             draw_laplace(cast(list[Additive], [channel for _, channel in some]), out[:, columns], rng)
     return out
+
+
+def _measured(found: Mapping[str, Any]) -> tuple[Measurement, ...]:
+    try:
+        measured = tuple(Measurement.from_dict(one) for one in found.get("measured", ()))
+    except (LookupError, TypeError, ValueError):
+        raise CardError("The card states a measurement that is impossible: it was edited or is damaged.") from None
+    if bool(measured) != (found["rows"] == "nobody"):
+        raise CardError("The card's measurements do not fit its rows: it was edited or is damaged.")
+    return measured
 
 
 # How far out a released cell can lie: what the stated channels could have made of any value of the domain.

@@ -376,12 +376,7 @@ def score_guess(guess: Guesses, truth: Truth, control_guess: Guesses | None = No
     if isinstance(guess, Secrets | Bounds):
         guess = [guess]
     if not isinstance(guess, Guess):
-        if bounds := [one for one in guess if isinstance(one, Bounds)]:
-            return score_bounds(bounds, truth)
-        if not (secrets := [one for one in guess if isinstance(one, Secrets)]):
-            return next((one for one in guess if isinstance(one, Abstain)), Abstain("no secret was guessed"))
-        aside = [control_guess] if isinstance(control_guess, Guess) else control_guess or []
-        return score_secrets(secrets, truth, [one for one in aside if isinstance(one, Secrets)])
+        return _score_secrets(guess, truth, control_guess)
     if isinstance(guess, Abstain):
         return guess
     if isinstance(guess, Links):
@@ -400,3 +395,12 @@ SCORES: dict[type[Guess], Callable[[Any, Truth], ScoredGuess | Abstain]] = {
     MembershipScores: score_membership,
     Predicates: score_predicates,
 }
+
+
+def _score_secrets(guesses: Sequence[Guess], truth: Truth, control: Guesses | None) -> ScoredGuess | Abstain:
+    if bounds := [guess for guess in guesses if isinstance(guess, Bounds)]:
+        return score_bounds(bounds, truth)
+    if not (secrets := [guess for guess in guesses if isinstance(guess, Secrets)]):
+        return next((guess for guess in guesses if isinstance(guess, Abstain)), Abstain("no secret was guessed"))
+    aside = [control] if isinstance(control, Guess) else control or []
+    return score_secrets(secrets, truth, [guess for guess in aside if isinstance(guess, Secrets)])

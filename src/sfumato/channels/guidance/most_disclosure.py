@@ -91,7 +91,7 @@ def degree_of_error(
     """
     T, R = space.checked(plain[0]), space.checked(received[0])
     labels = np.asarray(plain[1]), np.asarray(received[1])
-    if labels[0].shape != (len(T),) or labels[1].shape != (len(R),) or not len(R):
+    if [one.shape for one in labels] != [(len(T),), (len(R),)] or not len(R):
         raise TableError("The degree of error needs plain and received rows, each with its class.")
     classes = np.unique(labels[0])
     if len(classes) < 2:
@@ -106,7 +106,7 @@ def degree_of_error(
         exact = exact and all(left <= value + SAME for value, left in found)
     found = [search.run(len(space.sizes), work, start=max(by_size, default=0.0)) for search in searches]
     value = max(value for value, _ in found)
-    bound = max(value, *(left for _, left in found))
+    bound = max(map(max, found))
     return DegreeOfError(value, tuple(by_size), exact and bound <= value + SAME, bound)
 
 
