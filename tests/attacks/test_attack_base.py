@@ -72,4 +72,4 @@ def test_every_attack_declares_itself(attack):
 
 def test_a_property_is_a_half_open_interval():
     inside = Property("x", group=0, slot=0, low=0.2, high=0.4)
-    assert inside.holds(np.array([[0.2], [0.3], [0.4], [0.5]])).tolist() == [False, True, True, False]
+    assert inside.covers(np.array([0.2, 0.3, 0.4, 0.5])).tolist() == [False, True, True, False]

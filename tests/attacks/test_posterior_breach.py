@@ -87,7 +87,7 @@ def test_the_posterior_is_bayes_rule_by_brute_force(unit, correlated):
     )
     guess = PosteriorBreach(parts=4).run(known)
     weights = np.array([[laws[0].pdf(z[0] - e[0]) * laws[1].pdf(z[1] - e[1]) for e in X @ A.T + 0.1] for z in Z])
-    holds = np.column_stack([item.holds(X) for item in guess.properties])
+    holds = np.column_stack([item.covers(X[:, item.slot]) for item in guess.properties])
     assert_allclose(guess.posterior, weights @ holds / weights.sum(axis=1, keepdims=True), atol=1e-9)
     assert_allclose(guess.prior, holds.mean(axis=0))
 
@@ -134,5 +134,5 @@ def test_mixed_columns_without_a_sample_make_it_abstain(unit):
 def test_the_properties_of_a_column_are_disjoint_and_cover_it(unit):
     values = np.sort(np.random.default_rng(0).integers(0, 6, size=300) / 5)
     known = Knowledge(np.zeros((1, 1)), unit(1), column_distributions=(values,))
-    held = np.column_stack([item.holds(values[:, None]) for item in properties_of(known, 20)])
+    held = np.column_stack([item.covers(values) for item in properties_of(known, 20)])
     assert (held.sum(axis=1) == 1).all()

@@ -157,10 +157,6 @@ class Property:
     low: float
     high: float
 
-    def holds(self, X: Matrix) -> Flags:
-        """Of which rows it is true."""
-        return self.covers(X[:, self.slot])
-
     def covers(self, values: Matrix) -> Flags:
         """Of which values of its own slot it is true."""
         return np.asarray((values > self.low) & (values <= self.high))

@@ -9,18 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sfumato.attacks.base import (
-    LINKABILITY,
-    Abstain,
-    Attack,
-    Guess,
-    Knowledge,
-    Links,
-    Picks,
-    Secrets,
-    Sources,
-    there,
-)
+from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Guess, Knowledge, Links, Picks, Secrets, Sources, there
 from sfumato.attacks.column_beliefs import released_classes
 from sfumato.attacks.likelihood import (
     Suspects,

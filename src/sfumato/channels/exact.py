@@ -10,17 +10,7 @@ from typing import Annotated, NamedTuple, Self
 import numpy as np
 
 from sfumato.channels.additive import Additive
-from sfumato.channels.base import (
-    A_COUNT,
-    FLOAT_NOISE,
-    MOST_COLUMNS,
-    Channel,
-    Epsilons,
-    Factor,
-    Line,
-    NotApplicableError,
-    Reached,
-)
+from sfumato.channels.base import A_COUNT, FLOAT_NOISE, Channel, Epsilons, Factor, Line, NotApplicableError, Reached
 from sfumato.core.accepted import Listed, Number, Positive
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import CardError, UsageError
@@ -290,7 +280,7 @@ class Mixed(Additive):
     high: Annotated[float, APART] = field(default=math.inf, init=False)
     source: Annotated[Law, A_LAW, Key("noise")] = field()
     """The law of every u_j, which is symmetric."""
-    weights: Annotated[tuple[float, ...], Listed(Number(), least=1, most=MOST_COLUMNS)] = field()
+    weights: Annotated[tuple[float, ...], Listed(Number(), least=1, most=A_COUNT.most)] = field()
     tag = "mixed"
 
     def __post_init__(self) -> None:

@@ -17,16 +17,7 @@ from typing import Annotated, Any, Literal, cast, get_args
 import numpy as np
 
 from sfumato.channels.additive import Additive, draw_laplace, fineness
-from sfumato.channels.base import (
-    A_COUNT,
-    EXACT_COUNTS,
-    EXACT_PATHS,
-    FLOAT_NOISE,
-    NO_NOISE,
-    Channel,
-    Epsilons,
-    Line,
-)
+from sfumato.channels.base import A_COUNT, EXACT_COUNTS, EXACT_PATHS, FLOAT_NOISE, NO_NOISE, Channel, Epsilons, Line
 from sfumato.channels.exact import apart
 from sfumato.channels.maps import NOTHING, Identity, Map, carried_groups, places, read_map
 from sfumato.channels.response import Bit

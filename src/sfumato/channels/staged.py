@@ -19,19 +19,8 @@ from sfumato.core.accepted import Listed, Positive, Whole
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.core.records import BRIEF
+from sfumato.noise import response
 from sfumato.noise.grid import WORD, random_words
-from sfumato.noise.response import (
-    BITS,
-    as_share,
-    best_near,
-    best_tail,
-    cap_epsilon,
-    cap_masses,
-    directions,
-    draw_caps,
-    draw_caps_in_floats,
-    mean_length,
-)
 from sfumato.noise.streams import keyed_generator
 from sfumato.table import Encoding, Group
 
@@ -59,9 +48,9 @@ class UnitVector(Channel):
     def __post_init__(self) -> None:
         if not 0 < self.near < 1 or not abs(self.tail) <= 8 or self.dimension < 2 or not 0 < self.radius < math.inf:
             raise ValueError("near")
-        if self.bits and not 10 <= self.bits <= BITS:
+        if self.bits and not 10 <= self.bits <= response.BITS:
             raise ValueError("bits")
-        if not mean_length(self.near, self.tail) > 0:
+        if not response.mean_length(self.near, self.tail) > 0:
             raise ValueError("near")
 
     @classmethod
@@ -71,14 +60,14 @@ class UnitVector(Channel):
             raise UsageError(
                 f"The epsilon of a vector must lie between {LEAST:g} and {MOST:g}. Got {epsilon:.6g} instead."
             )
-        tail, bits = best_tail(epsilon, dimension), BITS if exact else 0
-        near = best_near(epsilon * (1 - 1e-12) - 1e-12, cap_masses(tail, dimension, bits)[0])
-        return cls(dimension, as_share(int(near * WORD)), tail, radius, bits)
+        tail, bits = response.best_tail(epsilon, dimension), response.BITS if exact else 0
+        near = response.best_near(epsilon * (1 - 1e-12) - 1e-12, response.cap_masses(tail, dimension, bits)[0])
+        return cls(dimension, response.as_share(int(near * WORD)), tail, radius, bits)
 
     @property
     def scale(self) -> float:
         """What one standard deviation of x becomes."""
-        return self.radius / mean_length(self.near, self.tail)
+        return self.radius / response.mean_length(self.near, self.tail)
 
     @property
     def width(self) -> int:
@@ -98,8 +87,8 @@ class UnitVector(Channel):
 
     def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:
         if not self.bits:
-            return np.asarray(draw_caps_in_floats(rng, x, self.near, self.tail) * self.scale)
-        drawn = draw_caps(rng, x, int(self.near * WORD), self.tail, self.bits)
+            return np.asarray(response.draw_caps_in_floats(rng, x, self.near, self.tail) * self.scale)
+        drawn = response.draw_caps(rng, x, int(self.near * WORD), self.tail, self.bits)
         return np.asarray(drawn * (self.scale / 2.0**self.bits), dtype=np.float64)
 
     def log_likelihood(self, z: Matrix, x: Matrix) -> Matrix:
@@ -109,7 +98,7 @@ class UnitVector(Channel):
         base -= self.dimension * math.log(self.scale * math.sqrt(2.0 * math.pi))
         if self.bits:
             g = np.rint(z * (2.0**self.bits / self.scale))  # integers below 2^53 are exact in doubles, and so are
-            s, tau = directions(x, self.tail, self.bits)  # their products as long as they stay below
+            s, tau = response.directions(x, self.tail, self.bits)  # their products as long as they stay below
             near = g @ s.T.astype(np.float64) >= tau
         else:
             near = z @ x.T >= self.tail * self.scale
@@ -127,7 +116,7 @@ class UnitVector(Channel):
         u = (np.arange(_PLACES) + 0.5) / _PLACES * 2 * _FARTHEST - _FARTHEST
         mass = float(scipy.special.ndtr(-self.tail))
         density = np.exp(-0.5 * u**2) * np.where(u >= self.tail, self.near / mass, (1 - self.near) / (1 - mass))
-        along = share * u + (1.0 - share) * mean_length(self.near, self.tail)
+        along = share * u + (1.0 - share) * response.mean_length(self.near, self.tail)
         rest = np.maximum(edges[:, None] - along**2, 0.0) / share**2
         found = scipy.special.chdtr(self.dimension - 1, rest) @ (density / density.sum())
         return np.repeat(found[:, None], len(x), axis=1)
@@ -137,7 +126,7 @@ class UnitVector(Channel):
 
     def line(self, values: Matrix) -> Line:
         """E(x x' | v) = I + t M v v'."""
-        length, w = mean_length(self.near, self.tail), self.dimension
+        length, w = response.mean_length(self.near, self.tail), self.dimension
         both = values.T @ values / max(1, len(values))
         spread = self.scale**2 * np.eye(w) + (self.scale**2 * self.tail * length - self.radius**2) * both
         return Line(self.radius * np.eye(w), np.zeros(w), spread)
@@ -150,7 +139,7 @@ class UnitVector(Channel):
 
     @property
     def epsilon(self) -> float:
-        return cap_epsilon(self.near, self.tail, self.dimension, self.bits)
+        return response.cap_epsilon(self.near, self.tail, self.dimension, self.bits)
 
 
 CELLS = 32

@@ -18,18 +18,9 @@ from sfumato.channels.base import EXACT_WINDOW, FLOAT_NOISE, Channel, Epsilons, 
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import UsageError
 from sfumato.core.records import BRIEF
+from sfumato.noise import response
 from sfumato.noise.grid import WORD, exact_bernoulli, random_words, uniform_integers
 from sfumato.noise.law import floats
-from sfumato.noise.response import (
-    WindowNoise,
-    as_share,
-    draw_cells,
-    draw_positions,
-    odds_epsilon,
-    odds_threshold,
-    piecewise_width,
-    square_wave_width,
-)
 from sfumato.table import Group
 
 COARSEST, FINEST, FEWEST_CELLS = 20, 40, 256
@@ -49,7 +40,7 @@ class InRange(Channel):
         """Between any two numbers."""
 
     @abstractmethod
-    def raw_noise(self, width: float, low: float = 0.0) -> WindowNoise | HybridNoise: ...
+    def raw_noise(self, width: float, low: float = 0.0) -> response.WindowNoise | HybridNoise: ...
 
     @abstractmethod
     def variance(self, x: Matrix) -> Matrix:
@@ -108,9 +99,9 @@ class Windowed(InRange):
             return cls(1.0 / (1.0 + math.exp(-epsilon) / best), best)
         bits = min(FINEST, max(COARSEST, math.ceil(math.log2(FEWEST_CELLS / best))))
         cells = max(1, round(best * (1 << bits)))
-        threshold = odds_threshold(epsilon, cells, 1 << bits)
+        threshold = response.odds_threshold(epsilon, cells, 1 << bits)
         assert threshold is not None  # epsilon is no smaller than what 64 bits can tell
-        return cls(as_share(threshold), cells / (1 << bits), 1 << bits)
+        return cls(response.as_share(threshold), cells / (1 << bits), 1 << bits)
 
     @classmethod
     @abstractmethod
@@ -159,8 +150,8 @@ class Windowed(InRange):
 
     def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:
         if self.steps:
-            return self._of_cells(draw_cells(rng, self._starts(x), self.threshold, self.cells, self.steps))
-        return self._released(draw_positions(rng, np.clip(x, 0.0, 1.0), self.near, self.window))
+            return self._of_cells(response.draw_cells(rng, self._starts(x), self.threshold, self.cells, self.steps))
+        return self._released(response.draw_positions(rng, np.clip(x, 0.0, 1.0), self.near, self.window))
 
     def draw_anything(self, rows: int, rng: np.random.Generator) -> Matrix:
         if self.steps:
@@ -197,8 +188,8 @@ class Windowed(InRange):
             given = np.asarray(self._starts(x[:, 0]) + reach, dtype=np.float64)
         return OnLine("window", np.where(self._inside(u), seen, np.nan), given, reach, high, low)
 
-    def raw_noise(self, width: float, low: float = 0.0) -> WindowNoise:
-        return WindowNoise(self.near, self.window, self.stretch, low, width)
+    def raw_noise(self, width: float, low: float = 0.0) -> response.WindowNoise:
+        return response.WindowNoise(self.near, self.window, self.stretch, low, width)
 
     # What is known of it
 
@@ -234,7 +225,7 @@ class Windowed(InRange):
     @property
     def epsilon(self) -> float:
         if self.steps:
-            return odds_epsilon(self.threshold, self.cells, self.steps)
+            return response.odds_epsilon(self.threshold, self.cells, self.steps)
         return abs(math.log(self.near / ((1.0 - self.near) * self.window)))
 
 
@@ -256,7 +247,7 @@ class Piecewise(Windowed):
 
     @classmethod
     def _best_width(cls, epsilon: float) -> float:
-        return piecewise_width(epsilon)
+        return response.piecewise_width(epsilon)
 
     @property
     def stretch(self) -> float:
@@ -279,7 +270,7 @@ class SquareWave(Windowed):
 
     @classmethod
     def _best_width(cls, epsilon: float) -> float:
-        return square_wave_width(epsilon)
+        return response.square_wave_width(epsilon)
 
 
 # The hybrid mechanism: a piecewise number, or now and then one of two ends; right on average [Wang et al. 2019].
@@ -317,7 +308,10 @@ class Hybrid(InRange):
         often = 1.0 - math.exp(-epsilon / 2.0) if epsilon > LARGEST_OF_ENDS else 0.0
         least = 1.0 / (math.exp(epsilon) + 1.0)
         if exact:
-            often, least = as_share(int(often * WORD)), math.ceil(least * 2.0 ** (64 - ROUGH)) / 2.0 ** (64 - ROUGH)
+            often, least = (
+                response.as_share(int(often * WORD)),
+                math.ceil(least * 2.0 ** (64 - ROUGH)) / 2.0 ** (64 - ROUGH),
+            )
         return cls(window, often, least)
 
     @property
@@ -393,7 +387,7 @@ class Hybrid(InRange):
     @property
     def epsilon(self) -> float:
         exact = self.window.steps > 0
-        two = odds_epsilon(WORD - self.lowest, 1, 1) if exact else math.log((1.0 - self.least) / self.least)
+        two = response.odds_epsilon(WORD - self.lowest, 1, 1) if exact else math.log((1.0 - self.least) / self.least)
         return max(self.window.epsilon, two) if self.often else two
 
 
@@ -401,7 +395,7 @@ class Hybrid(InRange):
 class HybridNoise:
     """Its law in raw units. An end has the width of a point, inside: a histogram between both counts it in."""
 
-    window: WindowNoise
+    window: response.WindowNoise
     often: float
     least: float
 

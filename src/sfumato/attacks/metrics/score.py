@@ -20,16 +20,7 @@ from sfumato.attacks.base import (
     Sources,
     Values,
 )
-from sfumato.attacks.metrics.privacy import (
-    Interval,
-    auc,
-    auc_within,
-    mean_interval,
-    proportion_interval,
-    row_codes,
-    same_rows,
-    worst_records,
-)
+from sfumato.attacks.metrics import privacy
 from sfumato.attacks.metrics.scored import (
     ScoredGuess,
     Truth,
@@ -143,7 +134,7 @@ def score_predicates(guess: Predicates, truth: Truth) -> ScoredGuess:
         score=score,
         baseline=np.count_nonzero(_unseen(guess, truth.encoding).alone(records) >= 0) / made,
         control=_control(guess, records, made, truth.control),
-        interval=proportion_interval(float(len(alone)), made),
+        interval=privacy.proportion_interval(float(len(alone)), made),
         worst=float(np.mean(hits[most] > 0)),
         riskiest=tuple(most[hits[most] > 0].tolist()),
         details=details,
@@ -196,14 +187,14 @@ def score_links(guess: Links, truth: Truth, control_guess: Links | None = None) 
     """
     if truth.targets is None:
         return Abstain("no target to score against")
-    right = same_rows(truth.rows[guess.index], truth.targets)
+    right = privacy.same_rows(truth.rows[guess.index], truth.targets)
     away = "median_doubt" if guess.by_likelihood else "median_distance"
     details = {away: float(np.median(guess.distance))}
     control = None
     if control_guess is not None and truth.control_targets is not None:
-        control = float(same_rows(truth.rows[control_guess.index], truth.control_targets).mean())
+        control = float(privacy.same_rows(truth.rows[control_guess.index], truth.control_targets).mean())
         details[f"{away}_control"] = float(np.median(control_guess.distance))
-        details["strangers_as_near"] = auc(-control_guess.distance, -guess.distance)
+        details["strangers_as_near"] = privacy.auc(-control_guess.distance, -guess.distance)
     return _of_links(
         right,
         guess.distance,
@@ -223,8 +214,8 @@ def score_sources(guess: Sources, truth: Truth) -> ScoredGuess | Abstain:
     """
     if truth.register is None:
         return Abstain("no register to score against")
-    right = same_rows(truth.register[guess.index], truth.rows)
-    code, n = row_codes(np.vstack([truth.rows, truth.register])), len(truth.rows)
+    right = privacy.same_rows(truth.register[guess.index], truth.rows)
+    code, n = privacy.row_codes(np.vstack([truth.rows, truth.register])), len(truth.rows)
     never = float(np.mean(~np.isin(code[n:], code[:n])))
     return _of_links(
         right,
@@ -245,14 +236,14 @@ def _of_links(
     control: float | None = None,
 ) -> ScoredGuess:
     """The share of right links; the worst are those of which the attacker is surest."""
-    surest = worst_records(-distance, share)
+    surest = privacy.worst_records(-distance, share)
     exposed = np.flatnonzero(right)
     exposed = exposed[np.argsort(distance[exposed], kind="stable")][: len(surest)]
     return ScoredGuess(
         score=float(right.mean()),
         baseline=baseline,
         control=control,
-        interval=proportion_interval(float(right.sum()), len(right)),
+        interval=privacy.proportion_interval(float(right.sum()), len(right)),
         worst=float(right[surest].mean()),
         riskiest=tuple(exposed.tolist()),
         details=details,
@@ -265,7 +256,7 @@ def _chance(
     """Mean share of rows that are identical to the target; of the rows of its class, where labels are exact."""
     if labels is None or target_labels is None or label_keep < 1.0:
         labels, target_labels = np.zeros(len(rows), dtype=np.int64), np.zeros(len(targets), dtype=np.int64)
-    code = row_codes(np.column_stack([np.concatenate([labels, target_labels]), np.vstack([rows, targets])]))
+    code = privacy.row_codes(np.column_stack([np.concatenate([labels, target_labels]), np.vstack([rows, targets])]))
     counts = np.bincount(code[: len(rows)], minlength=int(code.max()) + 1)
     of_class = np.maximum(np.bincount(labels, minlength=int(target_labels.max()) + 1), 1)
     return float((counts[code[len(rows) :]] / of_class[target_labels]).mean())
@@ -284,11 +275,11 @@ def score_picks(guess: Picks, truth: Truth) -> ScoredGuess | Abstain:
     others = guess.scores.shape[1] - 1
     pairs = 1.0 - (above + 0.5 * ties) / others
     risk = pairs if guess.out_of == 2 else np.where(above == 0, 1.0 / (1 + ties), 0.0)
-    riskiest = worst_records(risk, truth.share)
+    riskiest = privacy.worst_records(risk, truth.share)
     return ScoredGuess(
         score=float(risk.mean()),
         baseline=1.0 / guess.out_of,
-        interval=mean_interval(risk),
+        interval=privacy.mean_interval(risk),
         worst=float(risk[riskiest].mean()),
         riskiest=tuple(guess.rows[riskiest].tolist()),
         details={"out_of": float(guess.out_of)},
@@ -318,7 +309,7 @@ def score_membership(guess: MembershipScores, truth: Truth) -> ScoredGuess | Abs
         aside, rest = _halves(members, classes, kept)
         if len(aside):
             means = {guess.by: guess.scores, **guess.others}
-            areas = {by: auc_within(one[aside], members[aside], classes[aside])[0] for by, one in means.items()}
+            areas = {by: privacy.auc_within(one[aside], members[aside], classes[aside])[0] for by, one in means.items()}
             best = max(areas, key=lambda by: areas[by])
             scores, kept = means[best], rest
             chosen = f"by {best}, chosen on {len(aside):,} of the candidates and reported on the {len(rest):,} others"
@@ -329,13 +320,13 @@ def score_membership(guess: MembershipScores, truth: Truth) -> ScoredGuess | Abs
     elif guess.by:
         chosen = f"by {guess.by}, the only means here"
     inside, outside = scores[kept[members[kept]]], scores[kept[~members[kept]]]
-    area, (low, high) = auc_within(scores[kept], members[kept], classes[kept])
+    area, (low, high) = privacy.auc_within(scores[kept], members[kept], classes[kept])
     alarm = float(np.quantile(outside, 0.99, method="higher"))
     found = kept[members[kept]][np.argsort(-inside, kind="stable")]
     return ScoredGuess(
         score=max(0.0, 2 * area - 1),
         baseline=0.0,
-        interval=Interval(max(0.0, 2 * low - 1), max(0.0, 2 * high - 1)),
+        interval=privacy.Interval(max(0.0, 2 * low - 1), max(0.0, 2 * high - 1)),
         worst=float(np.mean(inside > alarm)),
         riskiest=tuple(found[: max(1, round(truth.share * len(found)))].tolist()),
         details={"auc": area, "auc_low": low, "auc_high": high, **details},

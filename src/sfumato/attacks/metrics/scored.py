@@ -11,21 +11,7 @@ import numpy as np
 from sfumato.attacks.base import Abstain, Knowledge, Posteriors, Secrets, Values, truths
 from sfumato.attacks.column_beliefs import FEWEST, label_likelihood
 from sfumato.attacks.known_rows import KnownRows
-from sfumato.attacks.metrics.privacy import (
-    Interval,
-    belief_moves,
-    breaches,
-    column_spread,
-    interval_width,
-    learned,
-    mean_interval,
-    proportion_interval,
-    root_mean_square,
-    same_rows,
-    unified_privacy,
-    variance_of_difference,
-    worst_records,
-)
+from sfumato.attacks.metrics import privacy
 from sfumato.attacks.support import TOLERANCE, half_width
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.table import Encoding, Group
@@ -36,7 +22,7 @@ class Hits(NamedTuple):
     """Source-hit rate and its interval."""
 
     rate: float
-    interval: Interval
+    interval: privacy.Interval
 
 
 def source_hit_rate(released: Matrix, originals: Matrix, source: Codes) -> Hits:
@@ -45,8 +31,8 @@ def source_hit_rate(released: Matrix, originals: Matrix, source: Codes) -> Hits:
     Distances are Euclidean over all columns as they are given; an identical twin of the source counts as the source.
     """
     _, index = nearest(np.ascontiguousarray(released), np.ascontiguousarray(originals), k=1)
-    right = same_rows(originals[index[:, 0]], originals[source])
-    return Hits(float(right.mean()), proportion_interval(float(right.sum()), len(right)))
+    right = privacy.same_rows(originals[index[:, 0]], originals[source])
+    return Hits(float(right.mean()), privacy.proportion_interval(float(right.sum()), len(right)))
 
 
 class HardInterval(NamedTuple):
@@ -138,7 +124,7 @@ class ScoredGuess:
 
     score: float
     baseline: float
-    interval: Interval
+    interval: privacy.Interval
     worst: float
     control: float | None = None
     riskiest: tuple[int, ...] = ()
@@ -159,11 +145,11 @@ def scored_columns(
     """
     risk = told.mean(axis=1)
     added = risk - unseen.mean(axis=1)
-    riskiest = worst_records(added - behind, share)
+    riskiest = privacy.worst_records(added - behind, share)
     return ScoredGuess(
         score=float(told.mean()),
         baseline=float(unseen.mean()),
-        interval=mean_interval(risk),
+        interval=privacy.mean_interval(risk),
         worst=_worst_share(told, share),
         riskiest=tuple(riskiest[added[riskiest] > 0].tolist()),
         **more,
@@ -253,7 +239,7 @@ def recovery_curve(
     curve = {}
     for count in sorted({count for count in counts if 1 <= count <= most}):
         guess = KnownRows(rows=count).run(known).X[kept]  # type: ignore[attr-defined]
-        curve[count] = float(breaches(apart.rows, guess, apart.encoding, apart.tolerance).mean())
+        curve[count] = float(privacy.breaches(apart.rows, guess, apart.encoding, apart.tolerance).mean())
     return curve
 
 
@@ -270,7 +256,7 @@ def score_values(guess: Values, truth: Truth) -> ScoredGuess:
     best, X, hits, own = _best_of(guess, truth)
     estimate = guess.X if best == 0 else X
     usual = unseen_guess(truth, truth.labels, len(X))
-    unseen = breaches(truth.rows, usual, truth.encoding, truth.tolerance)
+    unseen = privacy.breaches(truth.rows, usual, truth.encoding, truth.tolerance)
     control = _against_strangers(X, truth)
     return scored_columns(
         hits,
@@ -311,7 +297,7 @@ def _best_of(guess: Values, truth: Truth) -> tuple[int, Matrix, Flags, float]:
 
     best, share, own = None, -1.0, 0.0
     for number, X in enumerate(guess.scored):
-        hits = breaches(truth.rows, X, truth.encoding, truth.tolerance)
+        hits = privacy.breaches(truth.rows, X, truth.encoding, truth.tolerance)
         right = float(hits.mean())
         if best is None:
             own = right
@@ -328,9 +314,9 @@ def _unified(X: Matrix, truth: Truth) -> dict[str, float]:
     Unlike a score, larger is safer. Left out where all columns are constant.
     """
     groups = truth.encoding.groups
-    spreads = np.array([column_spread(truth.rows, X, group) for group in groups])
-    capped = unified_privacy(spreads.min(axis=1), [group.column.weight for group in groups])
-    sigma = unified_privacy(np.sqrt(spreads[:, 0]))
+    spreads = np.array([privacy.column_spread(truth.rows, X, group) for group in groups])
+    capped = privacy.unified_privacy(spreads.min(axis=1), [group.column.weight for group in groups])
+    sigma = privacy.unified_privacy(np.sqrt(spreads[:, 0]))
     if np.isnan(capped.minimum):
         return {}
     return {
@@ -353,10 +339,10 @@ def _errors(truth: Truth, group: Group, slots: Matrix) -> dict[str, Any]:
     x, y = original[there, :1], slots[there, :1]
     scale, variance = float(truth.encoding.scale[group.start]), float(x.var())
     return {
-        "rmse": float(root_mean_square(x, y, scale)[0]),
+        "rmse": float(privacy.root_mean_square(x, y, scale)[0]),
         "rmse_of_mean": float(np.sqrt(variance) * scale),
-        "interval_width": float(interval_width(x, y)[0]),
-        "vod": min(float(variance_of_difference(x, y, cap=False)[0]), variance),
+        "interval_width": float(privacy.interval_width(x, y)[0]),
+        "vod": min(float(privacy.variance_of_difference(x, y, cap=False)[0]), variance),
         "vod_of_mean": variance,
     }
 
@@ -367,7 +353,9 @@ def _against_strangers(X: Matrix, truth: Truth) -> Matrix | None:
         return None
     rng = np.random.default_rng(0)  # fixed: scoring twice gives the same figure
     rates = [
-        breaches(truth.control[rng.integers(len(truth.control), size=len(X))], X, truth.encoding, truth.tolerance)
+        privacy.breaches(
+            truth.control[rng.integers(len(truth.control), size=len(X))], X, truth.encoding, truth.tolerance
+        )
         for _ in range(min(PAIRINGS, -(-ENOUGH // len(X))))
     ]
     return np.asarray(np.mean([rate.mean(axis=0) for rate in rates], axis=0))
@@ -375,7 +363,7 @@ def _against_strangers(X: Matrix, truth: Truth) -> Matrix | None:
 
 def _worst_share(hits: Matrix | Flags, share: float) -> float:
     risk = hits.mean(axis=1)
-    return float(risk[worst_records(risk, share)].mean())
+    return float(risk[privacy.worst_records(risk, share)].mean())
 
 
 def score_secrets(
@@ -397,11 +385,11 @@ def score_secrets(
     for guess in guesses:
         group = truth.encoding.groups[guess.secret]
         slots, control = group.slice, None
-        hits.append(learned(truth.targets[:, slots], guess.X, group, truth.tolerance))
-        unseen.append(learned(truth.targets[:, slots], usual[:, slots], group, truth.tolerance))
+        hits.append(privacy.learned(truth.targets[:, slots], guess.X, group, truth.tolerance))
+        unseen.append(privacy.learned(truth.targets[:, slots], usual[:, slots], group, truth.tolerance))
         if guess.secret in aside and truth.control_targets is not None:
             other = aside[guess.secret].X
-            control = float(learned(truth.control_targets[:, slots], other, group, truth.tolerance).mean())
+            control = float(privacy.learned(truth.control_targets[:, slots], other, group, truth.tolerance).mean())
         columns.append(_column(group, hits[-1], unseen[-1], control))
     usually = np.column_stack(unseen)
     controls = [column["control"] for column in columns if column["control"] is not None]
@@ -424,18 +412,18 @@ def score_posteriors(guess: Posteriors, truth: Truth) -> ScoredGuess | Abstain:
     reached.
     """
     true = truths(guess.properties, truth.rows)
-    moved, could = belief_moves(guess, true)
+    moved, could = privacy.belief_moves(guess, true)
     eligible = _some(could)
     if not eligible.any():
         return Abstain(f"no record has a property with prior of at most {guess.rare:g}")
     hit = _some(moved & could)[eligible]
     told = np.where(true & (guess.prior <= guess.rare), guess.posterior, 0.0)
     highest = told.max(axis=1).clip(0.0, 1.0)  # posteriors sum to 1 up to rounding
-    riskiest = worst_records(highest, truth.share)
+    riskiest = privacy.worst_records(highest, truth.share)
     control = None
     if truth.control is not None and len(truth.control):
         picked = np.random.default_rng(0).integers(len(truth.control), size=len(guess.posterior))
-        strange, possible = belief_moves(guess, truths(guess.properties, truth.control)[picked])
+        strange, possible = privacy.belief_moves(guess, truths(guess.properties, truth.control)[picked])
         control = float(_some(strange & possible)[_some(possible)].mean()) if possible.any() else None
     rows, counted = [], [item.group for item in guess.properties]
     for number, group in enumerate(truth.encoding.groups):
@@ -448,7 +436,7 @@ def score_posteriors(guess: Posteriors, truth: Truth) -> ScoredGuess | Abstain:
         score=float(hit.mean()),
         baseline=0.0,
         control=control,
-        interval=proportion_interval(float(hit.sum()), len(hit)),
+        interval=privacy.proportion_interval(float(hit.sum()), len(hit)),
         worst=float(highest[riskiest].mean()),
         riskiest=tuple(riskiest.tolist()),
         columns=tuple(rows),
