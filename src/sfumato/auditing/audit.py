@@ -378,7 +378,8 @@ def _together(case: Case, rng: np.random.Generator) -> dict[str, Any] | None:
 
 
 def _settings(case: Case, attempts: list[Attempt]) -> dict[str, object]:
-    if case.sampled:
+    sampled = len(case.positions) < case.release_rows  # only some rows of the release are audited
+    if sampled:
         case.notes.append(
             f"A sample of {len(case.Z):,} release rows was audited. Linking is easier in a sample than in the "
             "whole release, so its score errs on the safe side."
@@ -390,7 +391,7 @@ def _settings(case: Case, attempts: list[Attempt]) -> dict[str, object]:
         "rows_used": len(case.Z),
         "people_used": len(case.people.X),
         "holdout_rows": 0 if case.holdout is None else len(case.holdout.X),
-        "sampled": case.sampled,
+        "sampled": sampled,
         "seed": case.options.seed,
         "tolerance": case.options.tolerance,
         "alignment": case.alignment,

@@ -107,11 +107,6 @@ class Case:
         self.release_rows = self.release_rows or len(self.Z)
 
     @property
-    def sampled(self) -> bool:
-        """Whether only some rows of the release are audited."""
-        return len(self.positions) < self.release_rows
-
-    @property
     def rows_behind(self) -> Matrix | None:
         """The encoded source row behind every release row (n x d); no number where the row is no person's."""
         return None if self.behind is None else np.where(self.unowned[:, None], np.nan, self.people.X[self.behind])
@@ -129,10 +124,9 @@ class Case:
     @property
     def register_labels(self) -> Codes | None:
         """Their classes."""
-        others = None if self.undrawn is None else self.undrawn.y
         if self.people.y is None or self.undrawn is None:
             return self.people.y
-        return None if others is None else np.concatenate([self.people.y, others])
+        return None if self.undrawn.y is None else np.concatenate([self.people.y, self.undrawn.y])
 
     @property
     def label_keep(self) -> float:

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.channels import Channel, Line, NotApplicableError
+from sfumato.channels import Channel, NotApplicableError
+from sfumato.channels.base import passes_on
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.core.errors import TableError
 from sfumato.table import Group, Schema
@@ -135,34 +136,24 @@ def check_hierarchies(hierarchies: Mapping[str, Hierarchy], schema: Schema) -> N
             )
 
 
+@passes_on("width", "numbers", "fits", "line")
 @dataclass(frozen=True)
 class Generalised(Channel, on_cards=False):
     """A column of which some cells name a set: f(S | x) is S's share of the rows of all sets that allow x.
 
-    changed: how the column was changed on average, for those who draw a line. single: how its other cells were.
+    inner: how the column was changed on average, for those who draw a line. single: how its other cells were.
     points: what stands for each set in the release.
     """
 
-    changed: Channel
+    inner: Channel
     single: Channel
     sets: Sets
     points: Matrix
     tag = "generalised"
 
     @property
-    def width(self) -> int:
-        return self.changed.width
-
-    @property
-    def numbers(self) -> int:
-        return self.changed.numbers
-
-    @property
     def is_stated(self) -> bool:
         return False
-
-    def fits(self, groups: Sequence[Group]) -> bool:
-        return self.changed.fits(groups)
 
     def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:
         """As often as in the release a set, drawn by its likelihood; else a single value."""
@@ -172,9 +163,6 @@ class Generalised(Channel, on_cards=False):
         found = self.single.draw(x, rng)
         found[named] = self.points[picked[named]]
         return found
-
-    def line(self, values: Matrix) -> Line:
-        return self.changed.line(values)
 
     def blurred(self, width: float) -> Channel:
         return replace(self, single=self.single.blurred(width))

@@ -74,61 +74,41 @@ def _state(together: AllReleases) -> str:
 
 def _levels(together: AllReleases) -> list[tuple[str, str, str, str, bool]]:
     """Title, epsilon, amplification, meaning, and whether it is the main one."""
-    alone, several = together.alone, together.earlier > 0
+    alone, several, promised = together.alone, together.earlier > 0, together.promised
     if alone.central is not None:
-        return _central_levels(together)
-    if not alone.record < float("inf"):
-        return []
-    figures = {level: getattr(alone, level) for level, _, _ in LEVELS}
-    levels = [
-        (title, *_both(figures[level]), meaning, level == "record" and not several) for level, title, meaning in LEVELS
-    ]
-    if not several:
-        return levels
-    return [_total(together), *levels]
-
-
-def _total(together: AllReleases) -> tuple[str, str, str, str, bool]:
-    """One figure for a person's values, over all releases."""
-    promised = together.promised
-    epsilon, factor = _both(promised.epsilon)
-    delta = f", delta {promised.delta:g}" if promised.bounded and promised.delta else ""
-    return f"All {together.count:,} releases together", epsilon + delta, factor, ALL_RELEASES, True
-
-
-def _both(epsilon: float | None) -> tuple[str, str]:
-    return epsilon_at_most(epsilon), amplification_at_most(epsilon)
-
-
-def _central_levels(together: AllReleases) -> list[tuple[str, str, str, str, bool]]:
-    alone = together.alone
-    assert alone.central is not None
-    told = [
-        ("That a record is in the table", alone.central, "presence", not together.earlier),
-        ("What values a record has", alone.central.value, "one record goes and another comes", False),
-    ]
-    if alone.central_person is not None and alone.rows_per_person != 1:
-        together_go = "records that go together"
-        told += [
-            ("A person's presence, with all their rows", alone.central_person, together_go, False),
-            ("A person's values, with all their rows", alone.central_person.value, together_go, False),
+        told = [
+            ("That a record is in the table", alone.central, "presence", not several),
+            ("What values a record has", alone.central.value, "one record goes and another comes", False),
         ]
-    if together.earlier and together.hides_presence and together.central is not None:
-        told.insert(0, ("All releases of this kind together", together.central, "presence", False))
-    return [
-        *([_total(together)] if together.earlier else []),
-        *(
-            (title, figure.words().removeprefix("epsilon "), amplification_at_most(figure.epsilon), meaning, head)
-            for title, figure, meaning, head in told
-        ),
-    ]
+        if alone.central_person is not None and alone.rows_per_person != 1:
+            together_go = "records that go together"
+            told += [
+                ("A person's presence, with all their rows", alone.central_person, together_go, False),
+                ("A person's values, with all their rows", alone.central_person.value, together_go, False),
+            ]
+        if several and together.hides_presence and together.central is not None:
+            told.insert(0, ("All releases of this kind together", together.central, "presence", False))
+        levels = [
+            (title, one.words().removeprefix("epsilon "), amplification_at_most(one.epsilon), meaning, head)
+            for title, one, meaning, head in told
+        ]
+    elif alone.record < float("inf"):
+        levels = []
+        for level, title, meaning in LEVELS:
+            epsilon = getattr(alone, level)
+            head = level == "record" and not several
+            levels.append((title, epsilon_at_most(epsilon), amplification_at_most(epsilon), meaning, head))
+    else:
+        return []
+    if several:  # one figure for a person's values, over all releases
+        delta = f", delta {promised.delta:g}" if promised.bounded and promised.delta else ""
+        epsilon, factor = epsilon_at_most(promised.epsilon) + delta, amplification_at_most(promised.epsilon)
+        levels.insert(0, (f"All {together.count:,} releases together", epsilon, factor, ALL_RELEASES, True))
+    return levels
 
 
 def _own(lines: Sequence[str]) -> list[str]:
     return [own_words(str(line)) for line in lines[:MOST_LINES]]
-
-
-# Copies, uniqueness and likeness for the page: figures with the sentence that says how to read them.
 
 
 BEYOND, WITHIN = "more than chance", "no more than chance"
@@ -179,25 +159,21 @@ def copies_section(audit: Mapping[str, Any]) -> Section:
         )
         lines.append(_line("Exact copies", words, exact["share"], control, exact["interval"], control))
     if near := found.get("near"):
-        lines += _near_lines(near)
+        of = "people not in the table" if near["against"] == "holdout" else "the other people of the table"
+        words = f"nearer to a record than 5% of {of}; {near['rows']:,} rows among {near['reference']:,} records"
+        expected = near["expected"]
+        lines.append(_line("Near copies", words, near["share"], expected, near["interval"], expected))
+        if near.get("nearer") is not None:
+            words = "released rows that lie nearer to a record than to one of as many people not in the table"
+            most = near.get("nearer_at_most")
+            if most is not None and most < 1:
+                words += f"; a copy of the whole table would show about {figure(most)}, as there are more people in it"
+            lines.append(_line("Nearer to the table", words, near["nearer"], 0.5, near["nearer_interval"], 0.5))
+        for name, title, words in DISTANCES:
+            for part, which in (("median", "median"), ("p05", "5% quantile")):
+                sides = (near[name][side][part] for side in ("release", "control"))
+                lines.append(_line(f"{title}, {which}", words, *sides))
     return drawn("copies", "Copies", "" if lines else found.get("not_applicable") or "not compared", lines=lines)
-
-
-def _near_lines(near: Mapping[str, Any]) -> list[Shown]:
-    of = "people not in the table" if near["against"] == "holdout" else "the other people of the table"
-    words = f"nearer to a record than 5% of {of}; {near['rows']:,} rows among {near['reference']:,} records"
-    lines = [_line("Near copies", words, near["share"], near["expected"], near["interval"], near["expected"])]
-    if near.get("nearer") is not None:
-        words = "released rows that lie nearer to a record than to one of as many people not in the table"
-        most = near.get("nearer_at_most")
-        if most is not None and most < 1:
-            words += f"; a copy of the whole table would show about {figure(most)}, as there are more people in it"
-        lines.append(_line("Nearer to the table", words, near["nearer"], 0.5, near["nearer_interval"], 0.5))
-    for name, title, words in DISTANCES:
-        for part, which in (("median", "median"), ("p05", "5% quantile")):
-            sides = (near[name][side][part] for side in ("release", "control"))
-            lines.append(_line(f"{title}, {which}", words, *sides))
-    return lines
 
 
 def crowds_section(audit: Mapping[str, Any]) -> Section:

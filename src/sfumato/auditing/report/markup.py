@@ -40,57 +40,67 @@ KNOWLEDGE = {
 }
 
 DETAILS = {
-    "auc": ("Pairs told apart, one of whom is in the table (AUC; 0.5 is a coin toss)", "figure"),
-    "median_distance": ("Median distance of a person in the table to the nearest released row", "figure"),
-    "median_distance_control": ("The same for a person not in the table", "figure"),
-    "median_doubt": ("Median doubt about a person's row: minus the log of its share of the likelihood", "figure"),
-    "median_doubt_control": ("The same for a person not in the table", "figure"),
-    "chosen_on": ("People on whom it was decided what is compared", "count"),
-    "reported_on": ("Other people, on whom it is measured", "count"),
-    "choice_auc_likelihood": ("AUC by likelihood where that was decided", "figure"),
-    "choice_auc_distance": ("AUC by distance where that was decided", "figure"),
-    "strangers_as_near": ("People not in the table who lie as near (0.5: those in it lie no nearer)", "figure"),
-    "out_of": ("People among whom the right one is to be found", "count"),
-    "source_hits": (
-        "Released rows whose likeliest (or nearest) record is their source (source-hit rate)",
-        "figure",
-    ),
-    "never_drawn": ("Share of people in the table without a released row", "figure"),
-    "bounds_hold": ("Share of intervals that contain the truth", "figure"),
-    "mean_width": ("Mean width of the intervals, as a share of the range", "figure"),
-    "eligible": ("Share of records that have a rare property at all", "figure"),
-    "rare_prior": ("Prior of the likeliest of the rare properties", "figure"),
-    "any_release": (
-        "The most that its belief can become, whatever is released (1: nothing bounds it)",
-        "figure",
-    ),
-    "largest_odds_ratio": ("Largest factor by which the release raised the odds of a property", "factor"),
-    "collapsed": ("Share of numbers whose interval is right and narrower than what counts as a hit", "figure"),
-    "unified_min": (
-        "Error left on the column guessed best: variance, weighted, at most that of guessing the mean",
-        "figure",
-    ),
-    "unified_avg": ("The same on average over the columns (unified privacy; larger is safer)", "figure"),
-    "sigma_min": ("Error left on the column guessed best, as a standard deviation over its range", "figure"),
-    "sigma_avg": ("The same on average over the columns (larger is safer)", "figure"),
-    "predicates": ("Predicates tried: each is true of exactly one released row", "count"),
-    "people_singled_out": ("People of the table who were singled out", "count"),
-    "rows_of_people": ("Released rows that fit a person, on which it is measured", "count"),
-    "rows_in_all": ("Released rows in all", "count"),
-    "known_rows": ("People whose original and released rows are known", "count"),
-    "sample_rows": ("Similar people in the attacker's sample", "count"),
-    "mean_axis_certainty": ("How surely the sample's principal axes are those of the table (1: certainly)", "figure"),
-    "converged_runs": ("Runs of ICA that settled", "count"),
-    "runs": ("Runs of ICA", "count"),
-    "stable_components": ("Share of components that another run found too", "figure"),
-    "simulated_people": ("People whom the attacker released itself, to learn from", "count"),
-    "columns_usual": ("Columns in which it would rather guess", "count"),
-    "columns_released": ("Columns read as they were released", "count"),
-    "columns_linear": ("Columns read off a line", "count"),
-    "columns_forest": ("Columns read off a forest", "count"),
-    "mean_sureness": ("How sure the attacker is of its guesses, on average", "figure"),
-    "largest_sureness": ("How sure it is of the surest one", "figure"),
+    "auc": "Pairs told apart, one of whom is in the table (AUC; 0.5 is a coin toss)",
+    "median_distance": "Median distance of a person in the table to the nearest released row",
+    "median_distance_control": "The same for a person not in the table",
+    "median_doubt": "Median doubt about a person's row: minus the log of its share of the likelihood",
+    "median_doubt_control": "The same for a person not in the table",
+    "chosen_on": "People on whom it was decided what is compared",
+    "reported_on": "Other people, on whom it is measured",
+    "choice_auc_likelihood": "AUC by likelihood where that was decided",
+    "choice_auc_distance": "AUC by distance where that was decided",
+    "strangers_as_near": "People not in the table who lie as near (0.5: those in it lie no nearer)",
+    "out_of": "People among whom the right one is to be found",
+    "source_hits": "Released rows whose likeliest (or nearest) record is their source (source-hit rate)",
+    "never_drawn": "Share of people in the table without a released row",
+    "bounds_hold": "Share of intervals that contain the truth",
+    "mean_width": "Mean width of the intervals, as a share of the range",
+    "eligible": "Share of records that have a rare property at all",
+    "rare_prior": "Prior of the likeliest of the rare properties",
+    "any_release": "The most that its belief can become, whatever is released (1: nothing bounds it)",
+    "largest_odds_ratio": "Largest factor by which the release raised the odds of a property",
+    "collapsed": "Share of numbers whose interval is right and narrower than what counts as a hit",
+    "unified_min": "Error left on the column guessed best: variance, weighted, at most that of guessing the mean",
+    "unified_avg": "The same on average over the columns (unified privacy; larger is safer)",
+    "sigma_min": "Error left on the column guessed best, as a standard deviation over its range",
+    "sigma_avg": "The same on average over the columns (larger is safer)",
+    "predicates": "Predicates tried: each is true of exactly one released row",
+    "people_singled_out": "People of the table who were singled out",
+    "rows_of_people": "Released rows that fit a person, on which it is measured",
+    "rows_in_all": "Released rows in all",
+    "known_rows": "People whose original and released rows are known",
+    "sample_rows": "Similar people in the attacker's sample",
+    "mean_axis_certainty": "How surely the sample's principal axes are those of the table (1: certainly)",
+    "converged_runs": "Runs of ICA that settled",
+    "runs": "Runs of ICA",
+    "stable_components": "Share of components that another run found too",
+    "simulated_people": "People whom the attacker released itself, to learn from",
+    "columns_usual": "Columns in which it would rather guess",
+    "columns_released": "Columns read as they were released",
+    "columns_linear": "Columns read off a line",
+    "columns_forest": "Columns read off a forest",
+    "mean_sureness": "How sure the attacker is of its guesses, on average",
+    "largest_sureness": "How sure it is of the surest one",
 }
+COUNTS = [
+    "chosen_on",
+    "reported_on",
+    "out_of",
+    "predicates",
+    "people_singled_out",
+    "rows_of_people",
+    "rows_in_all",
+    "known_rows",
+    "sample_rows",
+    "converged_runs",
+    "runs",
+    "simulated_people",
+    "columns_usual",
+    "columns_released",
+    "columns_linear",
+    "columns_forest",
+]
+"""Those among them that are no shares; all others are."""
 RECOVERED = "recovered_with_"
 
 ALIGNMENT = {
@@ -187,11 +197,11 @@ def detail_rows(details: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     for key, value in details.items():
         if key.endswith(("_low", "_high")) and key.rpartition("_")[0] in details:
             continue
-        words, unit = DETAILS.get(key, (key.replace("_", " "), "figure"))
+        words = in_words(DETAILS, key)
         if key.startswith(RECOVERED):
             words = f"Values recovered with {key.removeprefix(RECOVERED)} known rows"
-        text = {"figure": figure, "count": quantity, "factor": factor}[unit](value)
-        rows.append((words, text, between([details.get(f"{key}_low"), details.get(f"{key}_high")])))
+        write = factor if key == "largest_odds_ratio" else quantity if key in COUNTS else figure
+        rows.append((words, write(value), between([details.get(f"{key}_low"), details.get(f"{key}_high")])))
     return rows
 
 
