@@ -56,19 +56,13 @@ def planted(encoding: Encoding, copies: int) -> Matrix:
     return record
 
 
-@dataclass(frozen=True)
 class Auditor:
     """Holds the table without the planted records, as fine codes by column, and their classes."""
 
-    codes: list[Codes]
-    classes: Codes
-    record: list[int]
-
-    @classmethod
-    def of(cls, encoding: Encoding, X: Matrix, classes: Codes) -> Auditor:
-        fine = [FineColumn.of(group) for group in encoding.groups]
-        canary = planted(encoding, 1)
-        return cls([one.codes(X) for one in fine], classes, [int(one.codes(canary)[0]) for one in fine])
+    def __init__(self, encoding: Encoding, X: Matrix, classes: Codes) -> None:
+        fine, canary = [FineColumn.of(group) for group in encoding.groups], planted(encoding, 1)
+        self.codes, self.classes = [one.codes(X) for one in fine], classes
+        self.record = [int(one.codes(canary)[0]) for one in fine]
 
     def figures(self, model: TreeModel) -> dict[str, float]:
         """One figure for every kind of measurement that this fit made."""
@@ -219,7 +213,7 @@ def plant(table: Any, options: CanaryAsked, confidence: float) -> CanaryAudit:
     y = [np.zeros(len(block.X), dtype=np.int64) if block.y is None else block.y for block in blocks]
     X, classes = np.vstack([block.X for block in blocks]), np.concatenate(y)
     streams = Streams() if options.seed is None else Streams.seeded(options.seed)
-    auditor = Auditor.of(encoding, X, classes)
+    auditor = Auditor(encoding, X, classes)
     more = np.vstack([X, planted(encoding, copies)]), np.append(classes, np.zeros(copies, dtype=np.int64))
     found: list[dict[str, list[float]]] = [{part: [] for part in (*PARTS, *RELEASED)} for _ in (0, 1)]
     costs: list[Central] = []

@@ -56,7 +56,18 @@ def copies(case: Case) -> dict[str, Any]:
         return {"not_applicable": NOT_REPORTED}
     rng = np.random.default_rng((case.options.seed, 2))
     count, reference = _counter(case, sampled(case.people.total, MOST_REFERENCE, rng))
-    return {"exact": _exact(restored, count, case), "near": _near(restored, reference, case, rng)}
+    times = count(row_keys(restored))
+    for sets in case.sets.values():  # what stands for a set may happen to be a person's value, and is no copy
+        times = np.where(sets.index >= 0, 0, times)
+    hits, strangers = int(np.count_nonzero(times)), None if case.holdout is None else case.holdout.X
+    exact = {
+        "rows": len(times),
+        "share": hits / len(times),
+        "interval": list(proportion_interval(hits, len(times))),
+        "of_unique": float(np.mean(times == 1)),
+        "control": None if strangers is None or not len(strangers) else float(np.mean(count(row_keys(strangers)) > 0)),
+    }
+    return {"exact": exact, "near": _near(restored, reference, case, rng)}
 
 
 def _counter(case: Case, wanted: npt.NDArray[np.int64]) -> tuple[Counter, Matrix]:
@@ -104,25 +115,6 @@ def row_keys(X: Matrix) -> Keys:
         key *= np.uint64(0x94D049BB133111EB)
         key ^= key >> np.uint64(32)
     return key
-
-
-def _exact(restored: Matrix, count: Counter, case: Case) -> dict[str, Any]:
-    """Released rows that are identical to a record, and to one that is unique.
-
-    What stands for a set of values may happen to be a person's value: a row with such a cell is no copy.
-    """
-    times = count(row_keys(restored))
-    for sets in case.sets.values():
-        times = np.where(sets.index >= 0, 0, times)
-    hits = int(np.count_nonzero(times))
-    strangers = np.empty((0, 1)) if case.holdout is None else case.holdout.X
-    return {
-        "rows": len(times),
-        "share": hits / len(times),
-        "interval": list(proportion_interval(hits, len(times))),
-        "of_unique": float(np.mean(times == 1)),
-        "control": float(np.mean(count(row_keys(strangers)) > 0)) if len(strangers) else None,
-    }
 
 
 def _near(restored: Matrix, reference: Matrix, case: Case, rng: np.random.Generator) -> dict[str, Any] | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,9 @@ from sfumato.auditing.asked import AuditAsked
 from sfumato.auditing.assemble import choose_people
 from sfumato.auditing.case import Case, sampled
 from sfumato.auditing.read_tables import case_from_tables
-from sfumato.channels import FLOAT_NOISE, Guided, NotApplicableError, Recipe, Secret, Staged, draw
+from sfumato.channels import FLOAT_NOISE, Guided, NotApplicableError, Secret, Staged, draw
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.core.errors import SfumatoError, TableError, UsageError
-from sfumato.guarantee import Card
 from sfumato.mechanisms import find_mechanism, make_mechanism
 from sfumato.release.release import Release
 from sfumato.release.sanitize_checks import alone
@@ -144,42 +142,37 @@ def simulator_of(case: Case) -> Simulator | None:
 
     None where that needs a secret, or an operator of the owner's own: the channels as far as they are known must do.
     """
-    card = case.card
+    card, affine = case.card, case.affine
     if card is None or case.is_made_up:
         return None
-    recipe = card.made_by()
+    recipe, mechanism = card.made_by(), find_mechanism(card.mechanism["name"])
+
+    def by_channels(X: Matrix, y: Codes | None, rng: np.random.Generator) -> Simulated:
+        if recipe.by_class:
+            codes = np.full(len(X), NO_CLASS) if y is None else y
+            Z = np.empty((len(X), recipe.width))
+            for code in np.unique(codes).tolist():
+                Z[codes == code] = draw(recipe.of_class(code), np.array(X[codes == code]), rng)
+        elif recipe.map.kind == Secret.kind and affine is not None:
+            Z = draw(recipe.channels, np.asarray(X @ affine[0].T + affine[1]), rng)
+        else:
+            Z = recipe.perturb(np.array(X), rng)
+        return Simulated(Z, y, np.arange(len(X)))
+
+    def by_mechanism(X: Matrix, y: Codes | None, rng: np.random.Generator) -> Simulated:
+        try:
+            made = make_mechanism(card.mechanism["name"], dict(card.mechanism["parameters"]))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                block = made.release(X, y, rng=rng, encoding=case.encoding)
+        except SfumatoError as error:
+            raise NotApplicableError("the method could not be run on the attacker's own people") from error
+        return Simulated(block.X, block.y, block.source)
+
     if all(channel.is_stated for channel in recipe.channels):
-        hidden = recipe.map.kind == Secret.kind and case.affine is None
-        return None if hidden else partial(_by_channels, recipe, case.affine)
-    mechanism = find_mechanism(card.mechanism["name"])
+        return None if recipe.map.kind == Secret.kind and affine is None else by_channels
     again = mechanism is not None and mechanism.columnwise and not mechanism.needs_key and case.columnwise
-    return partial(_by_mechanism, card, case) if again and card.post_processing is None else None
-
-
-def _by_channels(
-    recipe: Recipe, affine: tuple[Matrix, Matrix] | None, X: Matrix, y: Codes | None, rng: np.random.Generator
-) -> Simulated:
-    if recipe.by_class:
-        codes = np.full(len(X), NO_CLASS) if y is None else y
-        Z = np.empty((len(X), recipe.width))
-        for code in np.unique(codes).tolist():
-            Z[codes == code] = draw(recipe.of_class(code), np.array(X[codes == code]), rng)
-    elif recipe.map.kind == Secret.kind and affine is not None:
-        Z = draw(recipe.channels, np.asarray(X @ affine[0].T + affine[1]), rng)
-    else:
-        Z = recipe.perturb(np.array(X), rng)
-    return Simulated(Z, y, np.arange(len(X)))
-
-
-def _by_mechanism(card: Card, case: Case, X: Matrix, y: Codes | None, rng: np.random.Generator) -> Simulated:
-    try:
-        made = make_mechanism(card.mechanism["name"], dict(card.mechanism["parameters"]))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            block = made.release(X, y, rng=rng, encoding=case.encoding)
-    except SfumatoError as error:
-        raise NotApplicableError("the method could not be run on the attacker's own people") from error
-    return Simulated(block.X, block.y, block.source)
+    return by_mechanism if again and card.post_processing is None else None
 
 
 MOST_TARGETS = 1_000

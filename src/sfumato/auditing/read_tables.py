@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from sfumato.auditing.assemble import SAME_ORDER
 from sfumato.auditing.case import Case, People, read_holdout, read_people, sampled, schema_of
 from sfumato.auditing.generalised import check_hierarchies, fill_in, sets_of, split_off
 from sfumato.auditing.matching import same_order
-from sfumato.core.array_types import Codes
+from sfumato.core.array_types import Codes, Flags
 from sfumato.core.errors import SchemaError, TableError
 from sfumato.table import Encoding, Schema, Table, open_table
 from sfumato.table.arrays import numbers, plain, text
@@ -34,16 +34,6 @@ HEAD = 20_000
 """Rows at the start of both tables that are compared to find out whether these are in the same order."""
 
 
-@dataclass(frozen=True)
-class Reading:
-    """Rows of a release that were read, their places in it, and which of them are the sample (the others: its head)."""
-
-    table: pa.Table
-    places: Codes
-    chosen: Codes
-    rows: int
-
-
 def _renamed(table: Table, names: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
     return (batch.rename_columns([names.get(name, name) for name in table.names]) for batch in table.blocks())
 
@@ -53,9 +43,8 @@ def row_count(table: Table) -> int:
     return sum(batch.num_rows for batch in table.blocks()) if table.rows is None else table.rows
 
 
-def read_sample(release: Table, rows: int, most: int, rng: np.random.Generator) -> Reading:
-    """A random sample of the rows, and the first rows, in the order of the table."""
-    wanted = sampled(rows, most, rng)
+def read_sample(release: Table, rows: int, wanted: Codes) -> tuple[pa.Table, Codes]:
+    """These of so many rows and the first ones, in the order of the table, and their places in it."""
     places = np.union1d(wanted, np.arange(min(HEAD, rows)))
     parts, first = [], 0
     for batch in release.blocks():
@@ -63,7 +52,7 @@ def read_sample(release: Table, rows: int, most: int, rng: np.random.Generator) 
         if len(here):
             parts.append(batch.take(pa.array(here - first)))
         first += batch.num_rows
-    return Reading(pa.Table.from_batches(parts), places, np.flatnonzero(np.isin(places, wanted)), rows)
+    return pa.Table.from_batches(parts), places
 
 
 def paired_by_id(original: Table, released: pa.Table, name: str, notes: list[str]) -> Codes:
@@ -129,15 +118,15 @@ def case_from_tables(release: Any, options: AuditAsked, rng: np.random.Generator
     notes: list[str] = []
     back = original_names(release.names, original.names, options.columns or {})
     rows = row_count(release)
-    reading = read_sample(release, rows, options.max_rows, rng) if rows > LARGE else None
-    released = release.read() if reading is None else reading.table
+    wanted = sampled(rows, options.max_rows, rng) if rows > LARGE else None
+    released, places = (release.read(), None) if wanted is None else read_sample(release, rows, wanted)
     released = released.rename_columns([back.get(name, name) for name in released.column_names])
     alignment, source = "trace", None
     if options.match is not None:
         alignment, source = "id", paired_by_id(original, released, options.match, notes)
     elif options.mapping is not None:
         alignment, source = "mapping", paired_by_file(options.mapping, rows, original, notes)
-        source = source if reading is None else source[reading.places]
+        source = source if places is None else source[places]
     hierarchies = {name: read_hierarchy(path) for name, path in (options.hierarchies or {}).items()}
     plain_schema = original_schema(original, released, options, notes)
     check_hierarchies(hierarchies, plain_schema)
@@ -175,22 +164,25 @@ def case_from_tables(release: Any, options: AuditAsked, rng: np.random.Generator
         columnwise=True,
         alignment=alignment,
         notes=notes,
-        released=lambda: _renamed(release, back) if reading is not None else [released],
+        released=lambda: [released] if wanted is None else _renamed(release, back),
         sets=sets,
     )
-    return (case, None) if reading is None else _of_sample(case, reading, rng)
+    if wanted is None or places is None:
+        return case, None
+    case.release_rows = rows
+    return _of_sample(case, places, np.isin(places, wanted), rng)
 
 
-def _of_sample(case: Case, reading: Reading, rng: np.random.Generator) -> tuple[Case, People | None]:
+def _of_sample(case: Case, places: Codes, wanted: Flags, rng: np.random.Generator) -> tuple[Case, People | None]:
     """The sampled rows alone, with what the first rows of both tables tell of their order."""
-    total = row_count(case.original)
-    source = None if case.source is None else case.source[reading.chosen]
+    total, chosen = row_count(case.original), np.flatnonzero(wanted)
+    source = None if case.source is None else case.source[chosen]
     people, alignment = None, case.alignment
-    head = np.flatnonzero(reading.places < HEAD)  # row i came from row i of the original, by the first rows of both
-    alike = source is None and total == reading.rows
-    if alike and same_order(read_people(case.original, case.encoding, reading.places[head]).X, case.Z[head]):
+    head = np.flatnonzero(places < HEAD)  # row i came from row i of the original, by the first rows of both
+    alike = source is None and total == case.release_rows
+    if alike and same_order(read_people(case.original, case.encoding, places[head]).X, case.Z[head]):
         case.notes.append(SAME_ORDER)
-        source, alignment = reading.places[reading.chosen], "same-order"
+        source, alignment = places[chosen], "same-order"
     elif source is None:
         case.notes.append(
             "No private match file, and the rows are in another order. The table is too large to be matched: it is "
@@ -198,19 +190,11 @@ def _of_sample(case: Case, reading: Reading, rng: np.random.Generator) -> tuple[
         )
         people = read_people(case.original, case.encoding, sampled(total, case.options.max_rows, rng))
     case.notes.append(
-        f"The release has {reading.rows:,} rows: a random sample of {len(reading.chosen):,} was read, and intervals "
-        "are those of the sample. Crowds were counted over all rows."
+        f"The release has {case.release_rows:,} rows: a random sample of {len(chosen):,} was read, and intervals are "
+        "those of the sample. Crowds were counted over all rows."
     )
-    of_sample = replace(
-        case,
-        Z=case.Z[reading.chosen],
-        y=None if case.y is None else case.y[reading.chosen],
-        sets={number: found.take(reading.chosen) for number, found in case.sets.items()},
-        source=source,
-        alignment=alignment,
-        release_rows=reading.rows,
-    )
-    return of_sample, people
+    y, sets = None if case.y is None else case.y[chosen], {n: found.take(chosen) for n, found in case.sets.items()}
+    return replace(case, Z=case.Z[chosen], y=y, sets=sets, source=source, alignment=alignment), people
 
 
 def original_names(released: Sequence[str], original: Sequence[str], columns: Mapping[str, str]) -> dict[str, str]:

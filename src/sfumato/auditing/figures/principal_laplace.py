@@ -33,21 +33,17 @@ from sfumato.mechanisms.principal_laplace import PrincipalLaplace
 from sfumato.mechanisms.random_rotation import RandomProjection
 from sfumato.table import Encoding, open_table
 
-# The paper's other classifiers: distance-weighted nearest neighbours [Eq. 11], k = 5 or the best k by cross-validation.
-
 
 def neighbour_accuracies(
     rows: Matrix, codes: Codes, queries: Matrix, truth: Codes, rng: np.random.Generator
 ) -> dict[str, float]:
-    """Accuracy of the best k by cross-validation and of k = 5, and that k; higher is better."""
+    """Of distance-weighted nearest neighbours [Eq. 11]: accuracy of the best k by cross-validation and of k = 5, and
+    that k; higher is better."""
     ladder = NeighbourLadder(rows, codes)
     right = (ladder.predict(queries) == truth).mean(axis=1)
     best = int(ladder.held_out(rng).argmax())
-    return {
-        "best_k": float(right[best]),
-        "k": float(ladder.ladder[best]),
-        "k5": float(right[ladder.ladder.index(5)]),
-    }
+    k5 = float(right[ladder.ladder.index(5)])
+    return {"best_k": float(right[best]), "k": float(ladder.ladder[best]), "k5": k5}
 
 
 Reached = dict[str, float]
@@ -113,7 +109,8 @@ def pca_radius(split: Split, b: float, rng: np.random.Generator) -> Reached:
         vote, predicted = radius_vote(mechanism, Z, split.y, asked, corrected)
         found[name] = accuracy(split.q, predicted)
         found["fallback"] = vote.fallback_rate_
-    found["inside"] = inside(vote, Z, asked)
+    squares = ((asked[:50, None, :] - Z[None, :MOST_ATTACKED, :]) ** 2).sum(axis=2)  # share inside the vote's circle
+    found["inside"] = float((squares <= vote.squared_radius_[0]).mean())
     return found | neighbour_accuracies(Z, split.y, asked, split.q, rng)
 
 
@@ -175,12 +172,6 @@ def radius_vote(mechanism: Mechanism, Z: Matrix, y: Codes, asked: Matrix, correc
     return vote, vote.classes_[vote.vote_shares(asked).argmax(axis=1)]
 
 
-def inside(vote: RadiusVote, Z: Matrix, asked: Matrix, queries: int = 50) -> float:
-    """Share of the released rows that lie in the circle of a query, over a few queries."""
-    squares = ((asked[:queries, None, :] - Z[None, :MOST_ATTACKED, :]) ** 2).sum(axis=2)
-    return float((squares <= vote.squared_radius_[0]).mean())
-
-
 def knowledge(
     mechanism: Mechanism, Z: Matrix, X: Matrix, transform: Transform | None = None, most: int = MOST_ATTACKED
 ) -> Knowledge:
@@ -232,9 +223,6 @@ def privacy(split: Split, guess: Matrix) -> float:
     """Average privacy: width of the error's 95% interval over the column's range, mean over the columns that vary."""
     widths = interval_width(split.X[: len(guess)], guess, span=np.ones(guess.shape[1]))
     return float(widths[split.varies].mean())
-
-
-# The items.
 
 
 @item(
@@ -368,9 +356,6 @@ def equations_12_13(data: DataSet, rng: np.random.Generator) -> Found:
     return found
 
 
-# Fig. 8 on a table of one's own, with what the paper leaves out.
-
-
 @dataclass(frozen=True)
 class Filtering:
     """Average privacy at one b, as a share of the columns' ranges; larger is safer.
@@ -428,25 +413,22 @@ def figure_filtering(table: Any, options: FilteringAsked) -> list[Filtering]:
 
 
 def _filtered(split: Split, b: float, components: float, seed: int) -> Reached:
-    X = split.X
-    with_pca = _released(as_published(b, components), X, seed)
-    without = _released(AdditiveNoise("laplace", scale=b, noise="float"), X, seed + 1)
-    best = [candidates(known, X, 1_000)[0] for known in (with_pca, without)]
+    X, known = split.X, []
+    for place, mechanism in enumerate((as_published(b, components), AdditiveNoise("laplace", scale=b, noise="float"))):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of bounds that are learned: as published, and nothing is released
+            Z = mechanism.release(X, None, np.random.default_rng(seed + place)).X
+            known.append(knowledge(mechanism, Z, X, most=len(X)))
+    with_pca, without = known
     return {
         "no_filtering": privacy(split, attacked(KnownTransform(clip=False), with_pca)),
-        "pca_filtering": privacy(split, best[0]),
-        "no_pca_filtering": privacy(split, best[1]),
+        "pca_filtering": privacy(split, candidates(with_pca, X, 1_000)[0]),
+        "no_pca_filtering": privacy(split, candidates(without, X, 1_000)[0]),
         "no_pca": privacy(split, without.release),
         "linear_after_pca": privacy(split, attacked(LinearEstimate(), with_pca)),
         "linear_without_pca": privacy(split, attacked(LinearEstimate(), without)),
         "guessing_the_mean": privacy(split, np.broadcast_to(X.mean(axis=0), X.shape)),
     }
-
-
-def _released(mechanism: Mechanism, X: Matrix, seed: int) -> Knowledge:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of bounds that are learned: as published, and nothing is released
-        return knowledge(mechanism, mechanism.release(X, None, np.random.default_rng(seed)).X, X, most=len(X))
 
 
 def encoded_rows(table: Any, options: FigureAsked) -> tuple[Matrix, Codes | None]:

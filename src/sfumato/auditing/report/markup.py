@@ -39,18 +39,34 @@ KNOWLEDGE = {
     "secret": "everything about them but one column, the secret",
 }
 
-DETAILS = {
+COUNTS = {
+    "chosen_on": "People on whom it was decided what is compared",
+    "reported_on": "Other people, on whom it is measured",
+    "out_of": "People among whom the right one is to be found",
+    "predicates": "Predicates tried: each is true of exactly one released row",
+    "people_singled_out": "People of the table who were singled out",
+    "rows_of_people": "Released rows that fit a person, on which it is measured",
+    "rows_in_all": "Released rows in all",
+    "known_rows": "People whose original and released rows are known",
+    "sample_rows": "Similar people in the attacker's sample",
+    "converged_runs": "Runs of ICA that settled",
+    "runs": "Runs of ICA",
+    "simulated_people": "People whom the attacker released itself, to learn from",
+    "columns_usual": "Columns in which it would rather guess",
+    "columns_released": "Columns read as they were released",
+    "columns_linear": "Columns read off a line",
+    "columns_forest": "Columns read off a forest",
+}
+"""Further figures of an attack that count something, in words."""
+DETAILS = COUNTS | {
     "auc": "Pairs told apart, one of whom is in the table (AUC; 0.5 is a coin toss)",
     "median_distance": "Median distance of a person in the table to the nearest released row",
     "median_distance_control": "The same for a person not in the table",
     "median_doubt": "Median doubt about a person's row: minus the log of its share of the likelihood",
     "median_doubt_control": "The same for a person not in the table",
-    "chosen_on": "People on whom it was decided what is compared",
-    "reported_on": "Other people, on whom it is measured",
     "choice_auc_likelihood": "AUC by likelihood where that was decided",
     "choice_auc_distance": "AUC by distance where that was decided",
     "strangers_as_near": "People not in the table who lie as near (0.5: those in it lie no nearer)",
-    "out_of": "People among whom the right one is to be found",
     "source_hits": "Released rows whose likeliest (or nearest) record is their source (source-hit rate)",
     "never_drawn": "Share of people in the table without a released row",
     "bounds_hold": "Share of intervals that contain the truth",
@@ -64,43 +80,11 @@ DETAILS = {
     "unified_avg": "The same on average over the columns (unified privacy; larger is safer)",
     "sigma_min": "Error left on the column guessed best, as a standard deviation over its range",
     "sigma_avg": "The same on average over the columns (larger is safer)",
-    "predicates": "Predicates tried: each is true of exactly one released row",
-    "people_singled_out": "People of the table who were singled out",
-    "rows_of_people": "Released rows that fit a person, on which it is measured",
-    "rows_in_all": "Released rows in all",
-    "known_rows": "People whose original and released rows are known",
-    "sample_rows": "Similar people in the attacker's sample",
     "mean_axis_certainty": "How surely the sample's principal axes are those of the table (1: certainly)",
-    "converged_runs": "Runs of ICA that settled",
-    "runs": "Runs of ICA",
     "stable_components": "Share of components that another run found too",
-    "simulated_people": "People whom the attacker released itself, to learn from",
-    "columns_usual": "Columns in which it would rather guess",
-    "columns_released": "Columns read as they were released",
-    "columns_linear": "Columns read off a line",
-    "columns_forest": "Columns read off a forest",
     "mean_sureness": "How sure the attacker is of its guesses, on average",
     "largest_sureness": "How sure it is of the surest one",
 }
-COUNTS = [
-    "chosen_on",
-    "reported_on",
-    "out_of",
-    "predicates",
-    "people_singled_out",
-    "rows_of_people",
-    "rows_in_all",
-    "known_rows",
-    "sample_rows",
-    "converged_runs",
-    "runs",
-    "simulated_people",
-    "columns_usual",
-    "columns_released",
-    "columns_linear",
-    "columns_forest",
-]
-"""Those among them that are no shares; all others are."""
 RECOVERED = "recovered_with_"
 
 ALIGNMENT = {
