@@ -10,8 +10,7 @@ from scores import scores_of
 from sfumato.auditing import assemble, matching
 from sfumato.auditing.audit import audit
 from sfumato.auditing.matching import disjoint, drawn, match_people, rivals, strength
-from sfumato.auditing.report.guarantee import copied_rows
-from sfumato.auditing.report.strongest import strongest
+from sfumato.auditing.report.evidence import copied_rows, strongest
 from sfumato.core.errors import TableError, UsageError
 from sfumato.table import open_table, write_table
 from sfumato.table.neighbours.nearest import nearest

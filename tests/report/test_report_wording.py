@@ -6,7 +6,7 @@ import pytest
 
 from sfumato.api.cli.audit import attack_lines, wrapped
 from sfumato.attacks import ATTACKS
-from sfumato.auditing.report.guarantee import shown_guarantee
+from sfumato.auditing.report.evidence import share_of_what_was_left, shown_guarantee
 from sfumato.auditing.report.markup import (
     KNOWLEDGE,
     breakable,
@@ -19,7 +19,6 @@ from sfumato.auditing.report.markup import (
     short_name,
     told,
 )
-from sfumato.auditing.report.strongest import share_of_what_was_left
 from sfumato.core.svg import tag, trimmed
 
 

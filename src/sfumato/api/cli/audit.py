@@ -37,8 +37,7 @@ def wrapped(line: str, width: int) -> list[str]:
 
 def lead_lines(found: Mapping[str, Any]) -> Iterator[str]:
     """Rows that were copied, and on which rows figures rest."""
-    from sfumato.auditing.report.guarantee import copied_rows
-    from sfumato.auditing.report.strongest import rows_scored
+    from sfumato.auditing.report.evidence import copied_rows, rows_scored
 
     if copied := copied_rows(found.get("copies")):
         yield copied
@@ -50,7 +49,7 @@ def attack_lines(found: Mapping[str, Any]) -> Iterator[str]:
     """One line for each attacker with extra, the most first; the others share lines."""
     from sfumato.auditing.extra import shown_points
     from sfumato.auditing.report.bottom_line import in_digits
-    from sfumato.auditing.report.strongest import other_lines
+    from sfumato.auditing.report.evidence import other_lines
 
     ran = [(shown_points(entry), entry) for entry in found["attacks"] if entry.get("score") is not None]
     told = [pair for pair in ran if pair[0].learns or pair[1].get("upper_bound")]

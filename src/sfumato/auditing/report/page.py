@@ -24,13 +24,16 @@ from sfumato.auditing.report.bottom_line import (
     rows_html,
 )
 from sfumato.auditing.report.columns import accuracy_section, columns_section, correlations_section, use_section
-from sfumato.auditing.report.guarantee import (
+from sfumato.auditing.report.evidence import (
+    NOT_OF_VALUES,
+    attackers_section,
     copied_rows,
     copies_section,
     crowds_section,
     fidelity_section,
     guarantee_section,
     shown_guarantee,
+    strongest_section,
 )
 from sfumato.auditing.report.markup import (
     GAINS,
@@ -48,7 +51,6 @@ from sfumato.auditing.report.markup import (
     report_text,
     setting_rows,
 )
-from sfumato.auditing.report.strongest import NOT_OF_VALUES, attackers_section, strongest_section
 from sfumato.core.errors import CardError, UsageError
 from sfumato.core.files import check_free, file_digest, write_whole
 from sfumato.core.svg import tag
