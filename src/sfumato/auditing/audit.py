@@ -42,9 +42,6 @@ from sfumato.table.filling import MISSING_INSTEAD, column_of
 from sfumato.table.neighbours.nearest import on_device
 from sfumato.table.statistics import NO_CLASS
 
-# Two releases of the same people, attacked together: averaging what they say, and finding who is in one only.
-
-
 FEWEST = 20
 """With fewer people in both, nothing is measured."""
 MOST = 500

@@ -32,21 +32,13 @@ from sfumato.release.source import Source
 from sfumato.table import Encoding, Schema, open_table
 from sfumato.table.statistics import Columns
 
-# What one fit tells about planted records, as an auditor sees it who knows the table, the records and all answers.
-#
-# The planted records are alike and lie at the end of everything: the largest number, the last category, the first
-# class. Each figure below grows by at most what the claim says when they are there. Of counts the auditor takes away
-# what the others contribute, so that only the noise is between him and the answer. What goes out is looked at as well:
-# a fact that bypasses the answers is in no measurement.
-
-
 PARTS = ("rows", "edges", "columns", "forest", "columns again", "pairs", "second", "triples", "pairs again")
 RELEASED = {"released rows": "rows", "released cells": None}
 """What goes out, and the measurement that it is made of alone; None: of all."""
 
 
 def planted(encoding: Encoding, copies: int) -> Matrix:
-    """So many equal records at the end of every column."""
+    """So many equal records at the end of everything: the largest number, the last category, the first class."""
     record = np.zeros((copies, encoding.width))
     for group in encoding.groups:
         if group.is_onehot:
@@ -57,7 +49,12 @@ def planted(encoding: Encoding, copies: int) -> Matrix:
 
 
 class Auditor:
-    """Holds the table without the planted records, as fine codes by column, and their classes."""
+    """Holds the table without the planted records, as fine codes by column, and their classes, and knows all answers.
+
+    Each figure grows by at most what the claim says when the planted records are there. Of counts the auditor takes
+    away what the others contribute, so that only the noise is between him and the answer. What goes out is looked at as
+    well: a fact that bypasses the answers is in no measurement.
+    """
 
     def __init__(self, encoding: Encoding, X: Matrix, classes: Codes) -> None:
         fine, canary = [FineColumn.of(group) for group in encoding.groups], planted(encoding, 1)

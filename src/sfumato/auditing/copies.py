@@ -177,8 +177,6 @@ def _quantiles(values: Floats) -> dict[str, float]:
     return {"p05": float(low), "median": float(middle)}
 
 
-# Who stands out by what others may know already: crowds of alike rows in the release, and in the original.
-
 Cells = tuple[Mapping[str, Codes], Collection[str]]
 """Codes of each column that a table has, and the columns whose codes are ranks of numbers."""
 

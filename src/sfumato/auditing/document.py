@@ -22,13 +22,6 @@ from sfumato.guarantee import Card, ThreatModel
 from sfumato.guarantee.words import declared, owners_word
 from sfumato.table import write_table
 
-# What an audit for others holds: what follows from the released files alone, unless the owner says otherwise.
-#
-# Scores, baselines and distances are measured on private rows, and no guarantee covers them. Whoever holds two audits
-# of tables that differ in one person would find the person in the last digits. So they are left out; with --with-audit
-# they are there, rounded, and no statistic of the original is told in full.
-
-
 SPREADS = ("rmse_of_mean", "vod_of_mean", "width_of_mean")
 """Standard deviation, variance and width of an original column, which guessing its mean comes to."""
 IN_OWN_UNITS = ("rmse",)
@@ -43,7 +36,13 @@ NO_MEASURES: dict[str, Any] = {"average_privacy": None, "unified": None, "channe
 
 
 def released_alone(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """What anybody with the released files computes; parts were made without the original's own figures."""
+    """What an audit for others holds: what anybody with the released files computes; parts were made without the
+    original's own figures.
+
+    Scores, baselines and distances are measured on private rows, and no guarantee covers them. Whoever holds two audits
+    of tables that differ in one person would find the person in the last digits. So they are left out; with
+    --with-audit they are there, rounded, and no statistic of the original is told in full.
+    """
     crowds = parts["uniqueness"]
     return {
         "attacks": [],
@@ -79,10 +78,6 @@ def published(part: Any, *, card: bool) -> Any:
     return float(f"{part:.3g}") if isinstance(part, float) else part
 
 
-# Every result of an audit as one tidy table: one row, one figure. `control` is the holdout's, `baseline` the original's
-# or, of an attack, that without the release.
-
-
 WORDS = ("kind", "attack", "column", "metric")
 FIGURES = ("value", "low", "high", "baseline", "control")
 SCHEMA = pa.schema([*((name, pa.string()) for name in WORDS), *((name, pa.float64()) for name in FIGURES)])
@@ -91,8 +86,9 @@ Row = dict[str, Any]
 
 
 def tidy_table(audit: dict[str, Any]) -> pa.Table:
-    """kind: attack, measure, utility, distribution, correlation, copies, uniqueness or fidelity; attack: its name (of a
-    utility: the classifier). What was not measured has no row."""
+    """Every result as one row a figure. kind: attack, measure, utility, distribution, correlation, copies, uniqueness
+    or fidelity; attack: its name (of a utility: the classifier). `control` is the holdout's, `baseline` the original's
+    or, of an attack, that without the release. What was not measured has no row."""
     rows = [row for part in (_attacks, _measures, _copies, _uniqueness, _fidelity) for row in part(audit)]
     return pa.Table.from_pylist([row for row in rows if row["value"] is not None], schema=SCHEMA)
 

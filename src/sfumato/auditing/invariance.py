@@ -236,7 +236,7 @@ def invariance(table: Any, options: InvarianceAsked) -> Invariance:
     rng = np.random.default_rng(options.seed)
     rows, name = _read(table, options, rng)
     numeric = options.target is not None
-    names = _regressions(options) if numeric else _classifiers(options)
+    names = _names(options)
     width = (rows.X.shape[1],)
     turns = [(haar_rotation(rows.X.shape[1], rng), rng.random(width)) for _ in range(options.rotations)]
     found, refused = [], {}
@@ -250,23 +250,21 @@ def invariance(table: Any, options: InvarianceAsked) -> Invariance:
     return Invariance(len(rows.y), rows.X.shape[1], options.rotations, name, tuple(found), refused)
 
 
-def _classifiers(options: InvarianceAsked) -> Sequence[str]:
-    paper = ("random-rotation",)
+def _names(options: InvarianceAsked) -> Sequence[str]:
+    """Of the learners that were asked for, or of all that can answer."""
+    given, paper = options.learners, ("random-rotation",)
+    if options.target is not None and options.published:
+        raise UsageError("No paper has a variant of a regression. Leave --as-published out.")
+    if options.target is not None:
+        if strange := [name for name in given or () if name not in REGRESSIONS]:
+            raise UsageError(f"There is no regression {strange[0][:60]!r}. Choose among: {', '.join(REGRESSIONS)}.")
+        return list(given or REGRESSIONS)
     about = [name for name, one in CLASSIFIERS.items() if paper[0] in one.published]
     usual, papers = (about, paper) if options.published else (CHOICES, None)
-    chosen = [choose_classifier(one, published=papers) for one in options.learners or usual]
+    chosen = [choose_classifier(one, published=papers) for one in given or usual]
     if bits := [one.name for one in chosen if one.on_bits]:
         raise UsageError(f"{bits[0]} is for the bits of a survey, which cannot be rotated.")
     return [one.text for one in chosen]
-
-
-def _regressions(options: InvarianceAsked) -> Sequence[str]:
-    given = options.learners
-    if options.published:
-        raise UsageError("No paper has a variant of a regression. Leave --as-published out.")
-    if strange := [name for name in given or () if name not in REGRESSIONS]:
-        raise UsageError(f"There is no regression {strange[0][:60]!r}. Choose among: {', '.join(REGRESSIONS)}.")
-    return list(given or REGRESSIONS)
 
 
 def _read(table: Any, options: InvarianceAsked, rng: np.random.Generator) -> tuple[_Rows, str]:

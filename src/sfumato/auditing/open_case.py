@@ -38,9 +38,27 @@ def open_case(release: Any, options: AuditAsked, rng: np.random.Generator) -> Ca
     if not isinstance(release, Release):
         case, people = case_from_tables(release, options, rng)
         return set_up(choose_people(case, rng, people), rng)
-    case = choose_people(_with_card(release, options), rng)
+    card, label = release.card, release.encoding.schema.label
+    if options.label is not None and (label is None or label.name != options.label):
+        raise UsageError(
+            f"On the card of the release the column to predict is not {options.label!r}. Leave --label out."
+        )
+    case = Case(
+        options=options,
+        encoding=release.encoding,
+        original=open_table(options.original),
+        Z=release.Z,
+        y=release.y,
+        source=release.source,
+        affine=release.affine(),
+        columnwise=card.is_columnwise,
+        card=card,
+        key_used=release.key is not None,
+        notes=_notes(release),
+    )
+    choose_people(case, rng)
     labels = None if case.people.y is None or case.behind is None else case.people.y[case.behind]
-    told = release.card.label == "exact" and case.alignment == "trace"
+    told = card.label == "exact" and case.alignment == "trace"
     if told and labels is not None and case.y is not None and not np.array_equal(labels, case.y):
         raise TableError(
             "The table given as original is not the one that this release was made from: the classes differ. Give the "
@@ -49,19 +67,9 @@ def open_case(release: Any, options: AuditAsked, rng: np.random.Generator) -> Ca
     return set_up(case, rng)
 
 
-def is_folder(release: Any) -> bool:
-    """Whether it is the folder of a release with its card, and not a table."""
-    return isinstance(release, str | Path) and Path(release).is_dir()
-
-
-def _with_card(release: Release, options: AuditAsked) -> Case:
-    """What release, card, trace and key tell."""
-    card, label = release.card, release.encoding.schema.label
-    if options.label is not None and (label is None or label.name != options.label):
-        raise UsageError(
-            f"On the card of the release the column to predict is not {options.label!r}. Leave --label out."
-        )
-    notes: list[str] = []
+def _notes(release: Release) -> list[str]:
+    """What the card does not say, and what the adversaries are given instead."""
+    card, notes = release.card, []
     if card.target is not None:
         notes.append(
             f"The number to predict is released as it is ({alone(release.target):,} of {len(release.target):,} rows "
@@ -81,19 +89,12 @@ def _with_card(release: Release, options: AuditAsked) -> Case:
             "What was done to a single cell has no stated law; the attackers are given the actual strength of the "
             "change (normal noise, randomized response)."
         )
-    return Case(
-        options=options,
-        encoding=release.encoding,
-        original=open_table(options.original),
-        Z=release.Z,
-        y=release.y,
-        source=release.source,
-        affine=release.affine(),
-        columnwise=card.is_columnwise,
-        card=card,
-        key_used=release.key is not None,
-        notes=notes,
-    )
+    return notes
+
+
+def is_folder(release: Any) -> bool:
+    """Whether it is the folder of a release with its card, and not a table."""
+    return isinstance(release, str | Path) and Path(release).is_dir()
 
 
 MOST_ROWS, MOST_PEOPLE = 300, 100

@@ -25,11 +25,8 @@ from sfumato.table.column import nearest
 from sfumato.table.encoding import recode
 from sfumato.table.filling import MISSING_INSTEAD
 
-# Releases of millions of rows: read as a sample of rows, in one pass, so that memory does not grow with the table.
-
-
 LARGE = 1_000_000
-"""Rows above which a release is not held in memory."""
+"""Rows above which a release is read as a sample, in one pass, so that memory does not grow with the table."""
 HEAD = 20_000
 """Rows at the start of both tables that are compared to find out whether these are in the same order."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,39 +39,42 @@ FEWEST_SPLITS = 3
 """Large tables need fewer splits: people x splits stays below `MOST_TRAINED` as long as `FEWEST_SPLITS` are left."""
 
 
-@dataclass(frozen=True)
 class Trial:
-    """Rows to train on, original and released, and plain rows to be classified with their true classes.
+    """Rows to train on, original and released, and plain rows `X` to be classified with their true classes `y`."""
 
-    queries: the same test rows in the release's space; None where that cannot be said (`why`). plain: the test rows for
-    learners that answer for plain rows.
-    """
-
-    original: Part
-    release: Part
-    X: Matrix
-    queries: Matrix | None
-    plain: Matrix | None
-    y: Codes
-    why: str = ""
-    papers: Sequence[str] | None = None
-    """Of the release's method, where classifiers are to be as published."""
+    def __init__(self, case: Case, people: Codes, rows: Codes, X: Matrix, y: Codes) -> None:
+        assert case.people.y is not None
+        assert case.y is not None
+        card, self.X, self.y, self.why = case.card, X, y, ""
+        # The test rows in the release's space, None where that cannot be said (`why`), and for who answers plain rows.
+        self.queries = self.plain = case.embed(X)
+        if card is not None and card.is_columnwise:
+            self.plain = X
+            try:
+                matrix, offset = public_map(card.made_by()) or (np.eye(X.shape[1]), np.zeros(X.shape[1]))
+                self.queries = np.asarray(X @ matrix.T + offset)
+            except UsageError as error:
+                self.queries, self.why = None, str(error)
+        Z, classes = case.Z[rows], case.y[rows]
+        self.original = Part(case.people.X[people], case.people.y[people])
+        self.release = Part(Z, classes) if card is None else Part.of_card(Z, classes, card)
+        # Of the release's method, where classifiers are to be as published.
+        self.papers = (card.papers if card else ()) if case.options.published else None
 
     def predictions(self, name: str) -> tuple[Codes, Codes]:
         """Classes of the test rows, after training on the original and on the release."""
-        made = _classifier(name, self.papers)
-        queries = self.plain if answers_plain_rows(made) else self.queries
+
+        def made() -> Any:  # as `sfumato train` makes it, but with a smaller forest: it is trained many times here
+            paper = None if self.papers is None else CLASSIFIERS_BY_NAME[name].variant(self.papers)
+            return make_classifier(name, parameters={**(paper or {}), **({"trees": 50} if name == "forest" else {})})
+
+        released = made()
+        queries = self.plain if answers_plain_rows(released) else self.queries
         if queries is None:
             raise UsageError(self.why)
-        second = fit_on_parts(made, [self.release]).predict(queries)
-        first = fit_on_parts(_classifier(name, self.papers), [self.original]).predict(self.X)
+        second = fit_on_parts(released, [self.release]).predict(queries)
+        first = fit_on_parts(made(), [self.original]).predict(self.X)
         return np.asarray(first), np.asarray(second)
-
-
-def _classifier(name: str, papers: Sequence[str] | None) -> Any:
-    """As `sfumato train` makes it, but with a smaller forest: it is trained many times here."""
-    paper = None if papers is None else CLASSIFIERS_BY_NAME[name].variant(papers)
-    return make_classifier(name, parameters={**(paper or {}), **({"trees": 50} if name == "forest" else {})})
 
 
 def utility(case: Case) -> list[dict[str, Any]]:
@@ -92,7 +94,7 @@ def utility(case: Case) -> list[dict[str, Any]]:
     trials = _splits(case, rng) if splits else []
     if not splits and case.holdout is not None and case.holdout.y is not None:
         people, rows = (sampled(len(part), MOST_PEOPLE, rng) for part in (case.people.X, case.Z))
-        trials = [_trial(case, people, rows, case.holdout.X, case.holdout.y)]
+        trials = [Trial(case, people, rows, case.holdout.X, case.holdout.y)]
     tested = {"tested_rows": len(trials[0].y), "tested_on": LEFT_OUT if splits else HOLDOUT}
     channels = () if case.card is None or case.is_guided else case.card.made_by().channels
     noise_is_known = any(channel.is_stated and not channel.is_exact for channel in channels)
@@ -145,27 +147,8 @@ def _splits(case: Case, rng: np.random.Generator) -> list[Trial]:
         inside = np.zeros(len(people.X), dtype=bool)
         inside[chosen[train]] = True
         rows = inside[behind]
-        trials.append(_trial(case, chosen[train], np.flatnonzero(rows), people.X[chosen[test]], people.y[chosen[test]]))
+        trials.append(Trial(case, chosen[train], np.flatnonzero(rows), people.X[chosen[test]], people.y[chosen[test]]))
     return trials
-
-
-def _trial(case: Case, people: Codes, rows: Codes, X: Matrix, y: Codes) -> Trial:
-    assert case.people.y is not None
-    assert case.y is not None
-    card = case.card
-    queries, why = case.embed(X), ""
-    plain = queries
-    if card is not None and card.is_columnwise:
-        plain = X
-        try:
-            matrix, offset = public_map(card.made_by()) or (np.eye(X.shape[1]), np.zeros(X.shape[1]))
-            queries = np.asarray(X @ matrix.T + offset)
-        except UsageError as error:
-            queries, why = None, str(error)
-    Z, classes = case.Z[rows], case.y[rows]
-    released = Part(Z, classes) if card is None else Part.of_card(Z, classes, card)
-    papers = (card.papers if card else ()) if case.options.published else None
-    return Trial(Part(case.people.X[people], case.people.y[people]), released, X, queries, plain, y, why, papers)
 
 
 def _entry(name: str, trials: list[Trial]) -> dict[str, Any] | SfumatoError:

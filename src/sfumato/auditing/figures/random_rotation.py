@@ -250,9 +250,6 @@ for _name, _which, _word in (("figure-7", 0, "minimum"), ("figure-8", 1, "averag
     item(f"random-rotation/{_name}", f"Rotation beside condensation: {_word} privacy", SETS)(partial(_compared, _which))
 
 
-# 5.3 on a table of one's own.
-
-
 @dataclass(frozen=True)
 class Condensed:
     """Sigma of the difference between condensed rows of groups of `k` and the original row nearest to each.

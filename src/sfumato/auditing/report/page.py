@@ -261,15 +261,12 @@ EXPERTS = (
 )
 
 
-# A release on one page to print: the proof first, then what was released, what is not protected, and hashes.
-
-
 SHARED = (*FILES, "card.json", MODEL, COUNTS)
 """What may lie in the folder of a release, and is no secret."""
 
 
 def write_certificate(folder: Path, out: Path | None = None, *, with_audit: bool = False, force: bool = False) -> Path:
-    """Write the page for the release in `folder`; with a private audit on it the page is the owner's alone."""
+    """Write the release in `folder` on one page to print; with a private audit on it the page is the owner's alone."""
     target = out or folder / "certificate.html"
     check_free(target, force=force)
     if Card.load(folder).reproducible == EXPERIMENT:
