@@ -18,6 +18,7 @@ from sfumato.auditing.report.columns import (
     shade,
     steps,
 )
+from sfumato.auditing.report.evidence import exposure
 from sfumato.auditing.report.markup import (
     GAINS,
     NO_GAIN,
@@ -29,7 +30,6 @@ from sfumato.auditing.report.markup import (
     report_text,
     verdict,
 )
-from sfumato.auditing.report.page import exposure
 
 
 def entry(score, low, high, baseline=0.2, control=None):

@@ -19,6 +19,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array, triu
 from scipy.spatial.distance import cdist
+from scipy.special import softmax
 
 from sfumato.attacks.metrics.privacy import row_codes
 from sfumato.core.array_types import Codes, Flags, Matrix
@@ -146,7 +147,7 @@ def _matched(people: Matrix, rows: Matrix, rng: np.random.Generator) -> Match:
     noise = strength(people, rows, rng)
     people, rows = np.ascontiguousarray(people / noise), np.ascontiguousarray(rows / noise)
     distance, near = nearest(rows, people, k=min(CANDIDATES, len(people)))
-    share = _shares(distance)
+    share = softmax(-0.5 * distance**2, axis=1)  # the noise being normal with variance 1
     sure = float(np.mean(share[:, 0] >= LIKELY))
     if len(rows) > len(people):  # some people have several rows: each row is drawn by itself
         picked = (share.cumsum(axis=1) > rng.random((len(rows), 1))).argmax(axis=1)
@@ -252,7 +253,7 @@ def strength(people: Matrix, rows: Matrix, rng: np.random.Generator) -> Matrix:
     noise = 0.3 * people.std(axis=0)
     for _ in range(ROUNDS):
         distance, near = nearest(rows / noise, people / noise, k=min(MANY, len(people)))
-        share = _shares(distance)
+        share = softmax(-0.5 * distance**2, axis=1)  # the noise being normal with variance 1
         change = (people[near] - rows[:, None, :]) ** 2
         before, noise = noise, np.sqrt(np.einsum("nk,nkd->d", share, change) / len(rows) + LEAST_NOISE**2)
         if np.abs(noise / before - 1).max() < STEADY:
@@ -327,13 +328,6 @@ def rivals(near: Codes, share: Matrix, people: int) -> tuple[Codes, Matrix]:
     both = triu(belief @ belief.T, k=1).tocoo()
     kept = both.data > LEAST_RIVALRY
     return np.column_stack([both.row[kept], both.col[kept]]).astype(np.int64), both.data[kept]
-
-
-def _shares(distance: Matrix) -> Matrix:
-    """Each candidate's share of a row's likelihood, the noise being normal with variance 1."""
-    log = -0.5 * distance**2
-    share = np.exp(log - log.max(axis=1, keepdims=True))
-    return np.asarray(share / share.sum(axis=1, keepdims=True))
 
 
 def disjoint(edges: Codes, count: int) -> Codes:

@@ -69,7 +69,12 @@ def frontier(settings: Sequence[Shown], limit: float | None) -> Markup:
     def y(right: float) -> float:
         return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * (right - low) / (high - low)
 
-    drawn = [*_axes(x, y, range(0, int(most) + 1, step), range(low, high + 1, 10)), *_levels(settings, y)]
+    drawn = _axes(x, y, range(0, int(most) + 1, step), range(low, high + 1, 10))
+    for measure, words, beside in LEVELS:
+        level = 100.0 * sum(one[measure] for one in settings) / len(settings)
+        drawn.append(tag("line", x1=LEFT, x2=RIGHT, y1=y(level), y2=y(level), class_=f"level {measure}"))
+        place = {"x": (LEFT + RIGHT) / 2, "y": y(level) + beside, "text_anchor": "middle"}
+        drawn.append(tag("text", f"{words}, {level:.0f}", class_="tick", **place))
     if limit is not None:
         drawn.append(tag("line", x1=x(limit), x2=x(limit), y1=TOP, y2=HEIGHT - BOTTOM, class_="limit"))
         drawn.append(tag("text", f"your limit, {limit:g}", x=x(limit) + 6, y=TOP + 14, class_="limit-name"))
@@ -105,16 +110,6 @@ def _axes(
     drawn.append(tag("text", "right of 100", x=4, y=TOP - 22, class_="axis-name"))
     name = "extra: more of 100 right than without the release"
     drawn.append(tag("text", name, x=RIGHT, y=HEIGHT - 8, class_="axis-name", text_anchor="end"))
-    return drawn
-
-
-def _levels(settings: Sequence[Shown], y: Callable[[float], float]) -> list[Markup]:
-    drawn = []
-    for name, words, beside in LEVELS:
-        level = 100.0 * sum(one[name] for one in settings) / len(settings)
-        drawn.append(tag("line", x1=LEFT, x2=RIGHT, y1=y(level), y2=y(level), class_=f"level {name}"))
-        place = {"x": (LEFT + RIGHT) / 2, "y": y(level) + beside, "text_anchor": "middle"}
-        drawn.append(tag("text", f"{words}, {level:.0f}", class_="tick", **place))
     return drawn
 
 

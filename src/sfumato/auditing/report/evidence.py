@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sfumato.auditing.extra import points_of, shown_points, three_risks
-from sfumato.auditing.report.bottom_line import in_points
+from sfumato.auditing.report.bottom_line import in_points, is_private
 from sfumato.auditing.report.markup import (
     DASH,
+    GAINS,
     IN_SHORT,
     IN_WORDS,
     KNOWLEDGE,
@@ -23,6 +24,7 @@ from sfumato.auditing.report.markup import (
     Shown,
     bar,
     between,
+    column_verdict,
     detail_rows,
     drawn,
     ends,
@@ -199,6 +201,61 @@ def share_of_what_was_left(entry: Mapping[str, Any]) -> float:
     about people not in the table, whichever is more; 0 where right is below it."""
     reference = max(float(entry.get("control") or 0.0), float(entry.get("baseline") or 0.0))
     return max(0.0, (float(entry["score"]) - reference) / (1 - reference)) if reference < 1 else 0.0
+
+
+MOST_EXPOSED = 12
+
+
+def exposed_section(audit: Mapping[str, Any]) -> Section:
+    """For each column the attacker on values who gets most extra."""
+    attacks = list(audit.get("attacks") or ())
+    found = exposure(attacks, int((audit.get("settings") or {}).get("rows_used") or 0))
+    why = "" if found.columns or found.spared else "no attacker on values ran"
+    return drawn("exposed", "Which columns reveal most", why, exposed=found, legend=legend(attacks))
+
+
+def riskiest_section(audit: Mapping[str, Any]) -> Section:
+    """Records of the original, by their row numbers: in the owner's page alone."""
+    records, title = audit.get("riskiest") or (), "Riskiest records"
+    if not is_private(audit):
+        return Section("riskiest", title)
+    why = "" if records else "the release adds nothing about any one record beyond chance"
+    names = [str(name) for name in (audit.get("release") or {}).get("source_columns") or ()]
+    return drawn("riskiest", f"{title} ({len(records)})" if records else title, why, riskiest=records, names=names)
+
+
+def exposure(attacks: Sequence[Mapping[str, Any]], people: int) -> Shown:
+    """The columns with most extra, each with the attacker who tells most about it, how many more there are, and those
+    about which no attacker learns anything; `people` is how many were attacked, for the verdict.
+
+    Of attacks whose success counts values guessed right, so that columns of different ones can be compared.
+    """
+    of_values = [one for one in attacks if not NOT_OF_VALUES & set(one.get("details") or ())]
+    compared = [
+        (shown_points(column).extra, str(one["name"]), column) for one in of_values for column in one["columns"]
+    ]
+    best: dict[str, tuple[float, str, Mapping[str, Any]]] = {}
+    for one in compared:
+        name = str(one[2]["name"])
+        best[name] = one if name not in best or one[0] > best[name][0] else best[name]
+    ranked = sorted(best.items(), key=lambda item: (-item[1][0], item[0]))
+    gained = [one for _, one in ranked if one[0] > 0]
+    shown = []
+    for _, attack, column in gained[:MOST_EXPOSED]:
+        state = column_verdict(column, people, len(compared))
+        shown.append(
+            Shown(
+                name=str(column["name"]),
+                attack=attack,
+                verdict=state,
+                sign=SIGNS[state],
+                in_short=attack if state == GAINS else f"{attack}, {IN_SHORT[state]}",
+                chart=bar(column, state),
+                value=of_100(column["score"]),
+            )
+        )
+    spared = sorted(name for name, one in ranked if one[0] <= 0)
+    return Shown(columns=shown, left_out=max(0, len(gained) - MOST_EXPOSED), spared=spared)
 
 
 LEVELS = (

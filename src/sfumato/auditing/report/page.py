@@ -6,7 +6,7 @@ Every section draws itself from the audit's plain JSON. No script, nothing from 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from typing import Any
 from markupsafe import Markup
 
 from sfumato.auditing.document import stated
-from sfumato.auditing.extra import shown_points
 from sfumato.auditing.report.bottom_line import (
     bottom_line_html,
     for_others,
@@ -25,28 +24,22 @@ from sfumato.auditing.report.bottom_line import (
 )
 from sfumato.auditing.report.columns import accuracy_section, columns_section, correlations_section, use_section
 from sfumato.auditing.report.evidence import (
-    NOT_OF_VALUES,
     attackers_section,
     copied_rows,
     copies_section,
     crowds_section,
+    exposed_section,
     fidelity_section,
     guarantee_section,
+    riskiest_section,
     shown_guarantee,
     strongest_section,
 )
 from sfumato.auditing.report.markup import (
-    GAINS,
-    IN_SHORT,
-    SIGNS,
     Section,
     Shown,
-    bar,
-    column_verdict,
     drawn,
     figure,
-    legend,
-    of_100,
     report_template,
     report_text,
     setting_rows,
@@ -61,61 +54,6 @@ from sfumato.guarantee.words import owners_word
 from sfumato.release.release import FILES, release_file
 from sfumato.release.signature import COUNTS, signer_of
 from sfumato.release.write_release import MODEL
-
-MOST_EXPOSED = 12
-
-
-def exposed_section(audit: Mapping[str, Any]) -> Section:
-    """For each column the attacker on values who gets most extra."""
-    attacks = list(audit.get("attacks") or ())
-    found = exposure(attacks, int((audit.get("settings") or {}).get("rows_used") or 0))
-    why = "" if found.columns or found.spared else "no attacker on values ran"
-    return drawn("exposed", "Which columns reveal most", why, exposed=found, legend=legend(attacks))
-
-
-def riskiest_section(audit: Mapping[str, Any]) -> Section:
-    """Records of the original, by their row numbers: in the owner's page alone."""
-    records, title = audit.get("riskiest") or (), "Riskiest records"
-    if not is_private(audit):
-        return Section("riskiest", title)
-    why = "" if records else "the release adds nothing about any one record beyond chance"
-    names = [str(name) for name in (audit.get("release") or {}).get("source_columns") or ()]
-    return drawn("riskiest", f"{title} ({len(records)})" if records else title, why, riskiest=records, names=names)
-
-
-def exposure(attacks: Sequence[Mapping[str, Any]], people: int) -> Shown:
-    """The columns with most extra, each with the attacker who tells most about it, how many more there are, and those
-    about which no attacker learns anything; `people` is how many were attacked, for the verdict.
-
-    Of attacks whose success counts values guessed right, so that columns of different ones can be compared.
-    """
-    of_values = [one for one in attacks if not NOT_OF_VALUES & set(one.get("details") or ())]
-    compared = [
-        (shown_points(column).extra, str(one["name"]), column) for one in of_values for column in one["columns"]
-    ]
-    best: dict[str, tuple[float, str, Mapping[str, Any]]] = {}
-    for one in compared:
-        name = str(one[2]["name"])
-        best[name] = one if name not in best or one[0] > best[name][0] else best[name]
-    ranked = sorted(best.items(), key=lambda item: (-item[1][0], item[0]))
-    gained = [one for _, one in ranked if one[0] > 0]
-    shown = []
-    for _, attack, column in gained[:MOST_EXPOSED]:
-        state = column_verdict(column, people, len(compared))
-        shown.append(
-            Shown(
-                name=str(column["name"]),
-                attack=attack,
-                verdict=state,
-                sign=SIGNS[state],
-                in_short=attack if state == GAINS else f"{attack}, {IN_SHORT[state]}",
-                chart=bar(column, state),
-                value=of_100(column["score"]),
-            )
-        )
-    spared = sorted(name for name, one in ranked if one[0] <= 0)
-    return Shown(columns=shown, left_out=max(0, len(gained) - MOST_EXPOSED), spared=spared)
-
 
 AVERAGE = (
     "Average privacy",
@@ -132,10 +70,7 @@ UNIFIED = (
     "Standard deviation of the error on the column guessed best, the lowest over all attackers tried here. Larger is "
     "safer. The paper calls it a guarantee; it is a measurement, and an attacker who was not tried may leave less.",
 )
-UNIFIED_AVERAGE = (
-    "The same on average",
-    "Over all columns, for the attacker who leaves least. Larger is safer.",
-)
+UNIFIED_AVERAGE = ("The same on average", "Over all columns, for the attacker who leaves least. Larger is safer.")
 DENSITY_GAP = (
     "Gap of two density estimates",
     "Half the distance between the density that rows were drawn from and the same estimate from the people held apart. "
@@ -251,6 +186,8 @@ EXPERTS_OF_THE_RELEASE = (
 """What follows from the released files alone."""
 EXPERTS = (
     attackers_section,
+    exposed_section,
+    riskiest_section,
     exposed_section,
     riskiest_section,
     copies_section,
