@@ -188,8 +188,6 @@ EXPERTS = (
     attackers_section,
     exposed_section,
     riskiest_section,
-    exposed_section,
-    riskiest_section,
     copies_section,
     fidelity_section,
     measures_section,
