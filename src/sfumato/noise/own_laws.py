@@ -14,7 +14,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -116,9 +116,11 @@ class ScipyLaw(OwnLaw):
     def text(self) -> str:
         return f"{self.distribution}({', '.join(f'{key}={value!r}' for key, value in self.parameters)})"
 
-    @property
+    @cached_property
     def _frozen(self) -> Any:
-        return _frozen(self.distribution, self.parameters)
+        from scipy import stats
+
+        return getattr(stats, self.distribution)(**dict(self.parameters))
 
     def logpdf(self, z: ArrayLike) -> Floats:
         with np.errstate(all="ignore"):
@@ -177,13 +179,6 @@ def _by_name(law: str, names: Sequence[str], parts: Sequence[str]) -> dict[str, 
             raise UsageError(f"{law} takes {', '.join(names)}, each once. Got {part.strip()[:40]!r}.")
         given[key] = _number(value if sign else part)
     return given
-
-
-@lru_cache(maxsize=128)
-def _frozen(distribution: str, parameters: tuple[tuple[str, float], ...]) -> Any:
-    from scipy import stats
-
-    return getattr(stats, distribution)(**dict(parameters))
 
 
 @dataclass(frozen=True)

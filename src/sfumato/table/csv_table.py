@@ -139,7 +139,9 @@ class CsvTable(Table):
         try:
             with io.TextIOWrapper(self._bytes(), encoding="utf-8-sig", newline="") as file:
                 first = file.readline()
-                delimiter = self._dialect.delimiter or _delimiter(self._path.name, first)
+                likely = max(DELIMITERS, key=lambda mark: (first.count(mark), mark == ","))
+                likely = "\t" if ".tsv" in self._path.name.lower() else likely
+                delimiter = self._dialect.delimiter or likely
                 header = next(csv.reader(chain([first], file), delimiter=delimiter), [])
         except UnicodeError:
             raise self._misread() from None
@@ -287,9 +289,3 @@ class CsvTable(Table):
             opened: Any = pa.input_stream(str(source) if self._content is None else source, compression="zstd")
             return io.BufferedReader(opened)
         return cast(IO[bytes], self._path.open("rb") if self._content is None else source)
-
-
-def _delimiter(name: str, header: str) -> str:
-    if ".tsv" in name.lower():
-        return "\t"
-    return max(DELIMITERS, key=lambda mark: (header.count(mark), mark == ","))

@@ -7,6 +7,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -17,7 +18,7 @@ from sfumato.core.errors import TableError
 from sfumato.table.csv_table import RANKS, CsvTable
 from sfumato.table.tables import Table, bare
 
-MARKS = "*?["
+MARKS = frozenset("*?[")
 WHOLE = re.compile("-?(0|[1-9][0-9]{0,17})")
 """A whole number of a path; codes with leading zeros are text."""
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -26,7 +27,7 @@ NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 def is_pattern(given: str) -> bool:
     """Whether a glob was given and not a path."""
-    return any(mark in given for mark in MARKS) and not Path(given).exists()
+    return not MARKS.isdisjoint(given) and not Path(given).exists()
 
 
 def files_of_pattern(pattern: str) -> list[Path]:
@@ -39,12 +40,7 @@ def files_of_pattern(pattern: str) -> list[Path]:
 
 def fixed_start(pattern: str) -> Path:
     """The folder up to the first step that is a pattern: partitions are the steps below it."""
-    start = Path()
-    for step in Path(pattern).parts:
-        if any(mark in step for mark in MARKS):
-            break
-        start /= step
-    return start
+    return Path(*takewhile(lambda step: MARKS.isdisjoint(step), Path(pattern).parts))
 
 
 def files_of_folder(folder: Path, endings: dict[str, tuple[str, ...]]) -> list[Path]:

@@ -17,7 +17,7 @@ from sfumato.table.csv_table import CsvTable, Dialect
 from sfumato.table.parts import PartsTable, files_of_folder, files_of_pattern, fixed_start, is_pattern, partition_values
 from sfumato.table.spreadsheet import SHEETS, read_sheet
 from sfumato.table.statistical import READERS, SqlQuery, SqlTable, read_statistical
-from sfumato.table.tables import FileMark, MemoryTable, SelectedTable, Table, WithoutWords, bare
+from sfumato.table.tables import FileMark, MemoryTable, Table, View, bare
 
 CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.bz2", ".tsv.bz2", ".csv.zst", ".tsv.zst")
 FETCHED = ("http", "https", "ftp", "sftp", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "hdfs")
@@ -36,7 +36,7 @@ def open_table(source: Any, columns: Sequence[str] | None = None, dialect: Diale
     ('a',)
     """
     if isinstance(source, Table):
-        return source if columns is None else SelectedTable(source, columns)
+        return source if columns is None else View(source, columns)
     if isinstance(source, (list, tuple)) and source and all(isinstance(path, (str, Path)) for path in source):
         return _open_list(source, columns, dialect)
     if isinstance(source, (str, Path)):
@@ -156,7 +156,7 @@ def _open_file(path: Path, columns: Sequence[str] | None, dialect: Dialect | Non
 
 
 def _without_words(table: Table, dialect: Dialect | None) -> Table:
-    return WithoutWords(table, dialect.missing) if dialect is not None and dialect.missing else table
+    return View(table, missing=dialect.missing) if dialect is not None and dialect.missing else table
 
 
 class _TypedFile(Table):

@@ -196,53 +196,31 @@ class MemoryTable(Table):
         return self._table
 
 
-class _View(Table):
-    """Another table, of which something is shown otherwise."""
+class View(Table):
+    """Another table: some of its columns, or with some more words as empty cells."""
 
-    def __init__(self, table: Table, columns: Sequence[str] | None = None) -> None:
+    def __init__(self, table: Table, columns: Sequence[str] | None = None, missing: tuple[str, ...] = ()) -> None:
         super().__init__(table.where, columns)
-        self._table = table
+        self._table, self.missing = table, missing
         self.files, self.folders = table.files, table.folders
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        return self._table.arrow_schema
-
-    @property
-    def rows(self) -> int | None:
-        return self._table.rows
-
-
-class SelectedTable(_View):
-    """Some columns of another table."""
-
-    def __init__(self, table: Table, columns: Sequence[str]) -> None:
-        super().__init__(table, columns)
         self._selected = self._select(table.names)
 
     @property
     def arrow_schema(self) -> pa.Schema:
         return pa.schema([self._table.arrow_schema.field(name) for name in self._selected])
 
-    def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:
-        for batch in self._table._batches(rows):
-            yield batch.select(self._selected)
-
-
-class WithoutWords(_View):
-    """Another table, in which some words are empty cells."""
-
-    def __init__(self, table: Table, missing: tuple[str, ...]) -> None:
-        super().__init__(table)
-        self.missing = missing
+    @property
+    def rows(self) -> int | None:
+        return self._table.rows
 
     def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:
         for batch in self._table._batches(rows):
-            yield pa.RecordBatch.from_arrays([self._emptied(column) for column in batch.columns], schema=batch.schema)
+            cells = [self._emptied(batch.column(name)) for name in self._selected]
+            yield pa.RecordBatch.from_arrays(cells, schema=self.arrow_schema)
 
     def _emptied(self, column: pa.Array) -> pa.Array:
         words = plain(column)
-        if not is_text(words.type):
+        if not self.missing or not is_text(words.type):
             return column
         unsaid = pc.is_in(words, value_set=pa.array(self.missing, words.type))
         return pc.if_else(unsaid, pa.scalar(None, words.type), words).cast(column.type)

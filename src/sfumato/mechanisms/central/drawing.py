@@ -125,17 +125,13 @@ def in_drawing_order(pairs: list[Pair], columns: int) -> list[Node]:
     order: list[Node] = []
     seen: set[int] = set()
     for root in range(columns):
-        if root in seen:
-            continue
         waiting = [Node(root)]
-        seen.add(root)
         while waiting:
             node = waiting.pop()
-            order.append(node)
-            for child in near[node.column]:
-                if child not in seen:
-                    seen.add(child)
-                    waiting.append(Node(child, (node.column,)))
+            if node.column not in seen:
+                seen.add(node.column)
+                order.append(node)
+                waiting += [Node(child, (node.column,)) for child in near[node.column]]
     return order
 
 
