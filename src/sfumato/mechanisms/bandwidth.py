@@ -324,16 +324,14 @@ def _of_columns(given: Any, columns: Sequence[str]) -> dict[str, Choice]:
     if isinstance(given, Mapping):
         if strange := [name for name in given if name not in columns]:
             raise _wrong(f"there is no numeric column {strange[0]!r}")
-        return _one_matrix({name: one_choice(given.get(name, POOLING)) for name in columns})
-    if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str):
+        chosen = {name: one_choice(given.get(name, POOLING)) for name in columns}
+    elif isinstance(given, Sequence | np.ndarray) and not isinstance(given, str):
         if len(given) != len(columns):
             raise _wrong(f"the list has {len(given)} entries for {len(columns)} numeric columns")
-        return _one_matrix(dict(zip(columns, map(one_choice, given), strict=True)))
-    return dict.fromkeys(columns, one_choice(given))
-
-
-def _one_matrix(chosen: dict[str, Choice]) -> dict[str, Choice]:
-    if len({choice for choice in chosen.values() if choice in MATRICES}) > 1:
+        chosen = dict(zip(columns, map(one_choice, given), strict=True))
+    else:
+        chosen = dict.fromkeys(columns, one_choice(given))
+    if set(MATRICES).issubset(chosen.values()):
         raise _wrong(f"columns ask for {' and '.join(MATRICES)}, and a class has one matrix")
     return chosen
 

@@ -342,11 +342,13 @@ class KernelResampling(Mechanism):
             root = root * (widths[block] / sigma[block])[:, None]  # all by the same factor
         columns = len(chosen) if PUBLISHED in chosen.values() else varying
         mixing = category_mixing(moments.n, columns) if self.category_mixing is None else float(self.category_mixing)
-        responses = {
-            place: RandomizedResponse.of_epsilon(kept_epsilon(mixing, group), group.width if group.is_onehot else 2)
-            for place, group in enumerate(self.encoding_.groups)
-            if group.is_onehot or group.has_indicator
-        }
+        responses = {}
+        for place, group in enumerate(self.encoding_.groups):
+            if group.is_onehot or group.has_indicator:
+                categories = group.width if group.is_onehot else 2
+                # the log-ratio of keeping a category to drawing any other one: the epsilon of one draw
+                kept = math.inf if mixing == 0 else math.log1p(categories * (1.0 - mixing) / mixing)
+                responses[place] = RandomizedResponse.of_epsilon(kept, categories)
         return ClassKernel(widths, responses, block, root)
 
     def _shared(self, code: int, sigma: Matrix) -> tuple[Codes, Matrix]:
@@ -455,12 +457,6 @@ def _plain(bandwidth: Any) -> Any:
     if isinstance(bandwidth, Mapping):
         return {str(name): _plain(one) for name, one in bandwidth.items()}
     return np.asarray(bandwidth).tolist() if isinstance(bandwidth, np.ndarray | Sequence) else bandwidth
-
-
-def kept_epsilon(mixing: float, group: Group) -> float:
-    """Log-ratio of keeping a category to drawing any other one, ``log(1 + c (1 - m) / m)``: the epsilon of one draw."""
-    categories = group.width if group.is_onehot else 2
-    return math.inf if mixing == 0 else math.log1p(categories * (1.0 - mixing) / mixing)
 
 
 def apportioned(counts: Mapping[int, int], wanted: int) -> Counts:

@@ -150,7 +150,12 @@ class _Found:
         for single in (True, False):
             product, bound = squares(single)
             # The tile's own k-th smallest product, less than `bound` from the truth, can only tighten the limit.
-            tightened = np.minimum(limit, _kth_smallest(product, self.k, limit) + bound)
+            tightened = limit
+            if self.k == 1:
+                tightened = np.minimum(limit, product.min(axis=1).astype(np.float64) + bound)
+            elif self.k <= product.shape[1] and not np.isfinite(limit).all():  # only where nothing better is known yet
+                kth = np.partition(product, self.k - 1, axis=1)[:, self.k - 1]
+                tightened = np.minimum(limit, kth.astype(np.float64) + bound)
             ceiling = np.where((limit > 0) | (self.order is not None), tightened + bound, -np.inf)[:, None]
             # Rounding a ceiling down to single precision could lose a row: step up once.
             ceiling = np.nextafter(ceiling.astype(product.dtype), product.dtype.type(np.inf)) if single else ceiling
@@ -159,15 +164,6 @@ class _Found:
                 break
         query_at, row_at = np.divmod(np.flatnonzero(hopeful), hopeful.shape[1])
         return query_at, row_at
-
-
-def _kth_smallest(product: Real, k: int, limit: Floats) -> Floats:
-    """k-th smallest product of every query in this tile; for k > 1 only where nothing better is known yet."""
-    if k == 1:
-        return np.asarray(product.min(axis=1), dtype=np.float64)
-    if k > product.shape[1] or np.isfinite(limit).all():
-        return np.full(len(product), np.inf)
-    return np.asarray(np.partition(product, k - 1, axis=1)[:, k - 1], dtype=np.float64)
 
 
 # The nearest rows by a card or another array library: large products there, the last word here in double precision.
