@@ -15,18 +15,6 @@ import pyarrow as pa
 from sfumato.core.array_types import Codes, Flags, Floats, Hashes
 from sfumato.core.errors import SchemaError, TableError
 from sfumato.table import arrays
-from sfumato.table.arrays import (
-    DAY,
-    FIRST_DAY,
-    LAST_DAY,
-    Values,
-    checked,
-    day_numbers,
-    is_number,
-    numbers,
-    plain,
-    typed_categories,
-)
 from sfumato.table.cell_sets import person_codes, person_hashes
 from sfumato.table.column import Column, interval_names
 from sfumato.table.filling import (
@@ -54,7 +42,9 @@ def decode_group(group: Group, X: Floats, like_original: bool, *, overwrite: boo
     if group.is_onehot:
         codes, categories = X.argmax(axis=1), group.column.categories or ()
         empty = (codes == len(categories)) | np.isnan(X).any(axis=1)
-        return typed_categories(categories).take(pa.array(codes, pa.int64(), mask=empty if empty.any() else None))
+        return arrays.typed_categories(categories).take(
+            pa.array(codes, pa.int64(), mask=empty if empty.any() else None)
+        )
     low, high = group.column.bounds
     raw = np.multiply(X[:, 0], high - low, out=X[:, 0] if overwrite else None)
     raw += low
@@ -67,7 +57,9 @@ def decode_group(group: Group, X: Floats, like_original: bool, *, overwrite: boo
     if like_original:
         return _like_original(group, np.clip(np.where(empty, low, raw), low, high), mask)
     if group.column.kind == "date":  # time stamps; what noise pushed out of the calendar stays at its ends
-        micro = np.rint(np.clip(np.where(empty, low, raw), FIRST_DAY, LAST_DAY) * (DAY * 1e6)).astype(np.int64)
+        micro = np.rint(
+            np.clip(np.where(empty, low, raw), arrays.FIRST_DAY, arrays.LAST_DAY) * (arrays.DAY * 1e6)
+        ).astype(np.int64)
         return pa.array(micro, pa.int64(), mask=mask).cast(pa.timestamp("us"))
     return pa.array(raw, pa.float64(), mask=mask)
 
@@ -82,7 +74,7 @@ def _like_original(group: Group, raw: Floats, mask: Flags | None) -> pa.Array:
         return pa.array(whole, pa.int64(), mask=mask)
     if kind == "date":
         return pa.array(whole.astype(np.int32), pa.int32(), mask=mask).cast(pa.date32())
-    return typed_categories(group.column.categories or ()).take(pa.array(whole, mask=mask))
+    return arrays.typed_categories(group.column.categories or ()).take(pa.array(whole, mask=mask))
 
 
 class Encoded(NamedTuple):
@@ -334,14 +326,14 @@ def recode(
     """
     X = np.zeros((released.num_rows, encoding.width))
     for group in encoding.groups:
-        name, array = group.column.name, plain(column_of(released, group.column.name))
+        name, array = group.column.name, arrays.plain(column_of(released, group.column.name))
         if group.is_onehot:
             codes = _codes(group, array, first_row)
             empty: Flags | None = codes == NOT_TOLD
             told = np.flatnonzero(codes != NOT_TOLD)
             X[told, group.start + codes[told]] = 1.0
         else:
-            values, empty = checked(_raw(group, array, first_row, ranks), name, first_row)
+            values, empty = arrays.checked(_raw(group, array, first_row, ranks), name, first_row)
             low, high = group.column.bounds
             X[:, group.start] = 0.5 if low == high else (values - low) / (high - low)
         if empty is not None and empty.any():
@@ -356,17 +348,19 @@ def unstated(name: str, row: int, why: str = NOT_ON_CARD) -> TableError:
     return TableError(f"Column {name!r} of the release is empty in row {row} (or does not hold a number). {why}")
 
 
-def _raw(group: Group, array: pa.Array, first_row: int, ranks: bool) -> Values:
+def _raw(group: Group, array: pa.Array, first_row: int, ranks: bool) -> arrays.Values:
     column = group.column
     if column.kind == "date":
-        return day_numbers(array, column.name, first_row)
+        return arrays.day_numbers(array, column.name, first_row)
     if column.kind != "ordinal":
-        return numbers(array, column.name, first_row)
-    if is_number(array.type) and (ranks or codes_of(column, array, first_row, MISSING_INSTEAD, may_be_empty=True)[1]):
-        return numbers(array, column.name, first_row)
+        return arrays.numbers(array, column.name, first_row)
+    if arrays.is_number(array.type) and (
+        ranks or codes_of(column, array, first_row, MISSING_INSTEAD, may_be_empty=True)[1]
+    ):
+        return arrays.numbers(array, column.name, first_row)
     codes = _codes(group, array, first_row)
     empty = codes == NOT_TOLD
-    return Values(np.where(empty, 0, codes).astype(np.float64), empty if empty.any() else None)
+    return arrays.Values(np.where(empty, 0, codes).astype(np.float64), empty if empty.any() else None)
 
 
 def _codes(group: Group, array: pa.Array, first_row: int) -> Codes:

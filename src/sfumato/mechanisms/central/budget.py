@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.channels.recipe import Measurement, Way
+from sfumato.channels.recipe import Measurement
 from sfumato.core.array_types import Codes
 from sfumato.noise.grid import discrete_gaussian, discrete_laplace_of, exponential_choice
 
@@ -45,10 +45,6 @@ class Budget:
         """Without its generator: what travels to where the rows are counts them, and draws nothing."""
         return {**vars(self), "rng": None}
 
-    @property
-    def way(self) -> Way:
-        return "laplace" if self.rho is None else "gaussian"
-
     def spread(self, share: float, tables: int) -> float:
         """Standard deviation of the noise on counts of so many tables under this share, before it is drawn."""
         strength = self._noise(share, tables)
@@ -69,7 +65,7 @@ class Budget:
 
     def measurement(self, what: str, share: float, tables: int) -> Measurement:
         """What counting so many tables under this share comes to."""
-        return Measurement(what, self.way, tables, self._noise(share, tables))
+        return Measurement(what, "laplace" if self.rho is None else "gaussian", tables, self._noise(share, tables))
 
     def chooser(self, what: str, share: float, times: int) -> Chooser:
         """So many choices by scores that one record changes by at most 1."""
