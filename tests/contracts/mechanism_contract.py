@@ -293,7 +293,7 @@ def check_the_coordinator_computes_the_same(mechanism):
 
 def check_only_public_and_exact_is_formal(mechanism):
     fit, _, _ = fitted(mechanism)
-    public, exact = fit.encoding_.public, fit.recipe_.path.startswith("exact")
+    public, exact = not fit.encoding_.learned, fit.recipe_.path.startswith("exact")
     if fit.guarantee().kind == LOCAL_DP:
         assert public
         assert exact

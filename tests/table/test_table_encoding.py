@@ -260,8 +260,8 @@ def test_persons_are_hashes_that_agree_between_blocks(encoding, table):
 
 def test_what_is_learned_and_what_is_public():
     assert Encoding.unit(2).learned == ("c000", "c001")
-    assert not Encoding.unit(2).public
-    assert Encoding.unit(2, public=True).public
+    assert Encoding.unit(2).learned
+    assert not Encoding.unit(2, public=True).learned
 
 
 def test_the_fingerprint_is_of_the_map_alone(encoding):

@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.channels import Additive, Channel, Identity, Recipe, laplace_channels
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee import Key
-from sfumato.mechanisms.base import STRENGTHS, Mechanism, strength_without
+from sfumato.mechanisms.base import STRENGTHS, Mechanism, searched_strength
 from sfumato.mechanisms.columnwise import columnwise_channel, epsilon_shares
 from sfumato.noise import LAWS, Laplace, Law, make_law
 from sfumato.noise.own_laws import is_own
@@ -125,22 +125,16 @@ class AdditiveNoise(Mechanism):
             name = next((law.name for law in laws if not math.isfinite(law.log_amplification(1.0))), self.law)
             raise UsageError(f"No scale of {name} noise gives a record epsilon. {NO_BOUND} Use law=laplace.")
 
-        def excess(log_scale: float) -> float:
-            return self._recipe(self._law(math.exp(log_scale))).epsilons().record - wanted
-
-        least, most = map(math.log, STRENGTHS)
-        if excess(most) > 0:
-            fixed = "the columns whose noise is fixed alone exceed it. Lower category_epsilon, or raise their scale."
-            small = f"that needs noise of more than {STRENGTHS[1]:g} times the range. Ask for a larger epsilon."
-            settled = any(group.column.choices.settles_strength for group in self.encoding_.groups)
-            reason = small if self.category_epsilon is None and not settled else fixed
-            raise UsageError(f"A record epsilon of {wanted:g} cannot be reached: {reason}")
-        if excess(least) < 0:
-            raise UsageError(
-                f"A record epsilon of {wanted:g} cannot be reached: that needs noise of less than {STRENGTHS[0]:g} "
-                "times the range, which protects no one. Ask for a smaller epsilon."
-            )
-        return strength_without(excess)
+        fixed = "the columns whose noise is fixed alone exceed it. Lower category_epsilon, or raise their scale."
+        small = f"that needs noise of more than {STRENGTHS[1]:g} times the range. Ask for a larger epsilon."
+        settled = any(group.column.choices.settles_strength for group in self.encoding_.groups)
+        return searched_strength(
+            lambda scale: self._recipe(self._law(scale)).epsilons().record,
+            wanted,
+            f": {small if self.category_epsilon is None and not settled else fixed}",
+            f": that needs noise of less than {STRENGTHS[0]:g} times the range, which protects no one. Ask for a "
+            "smaller epsilon.",
+        )
 
     def sentence(self) -> str:
         return NO_BOUND

@@ -437,12 +437,19 @@ def laplace_strength(owner: str, at_one: float, wanted: float, rounding: Callabl
     return at_one / (wanted - lost) * FROM_BELOW
 
 
-def strength_without(excess: Callable[[float], float]) -> float:
-    """Where an epsilon that falls as the strength grows is the wanted one, from the safe side; `excess` over it is a
-    function of the strength's logarithm."""
+def searched_strength(epsilon: Callable[[float], float], wanted: float, too_small: str, too_large: str) -> float:
+    """Where an epsilon of the record that falls as the strength grows is the wanted one, from the safe side; the texts
+    end the sentence that refuses an epsilon which no strength has."""
     from scipy.optimize import brentq  # loads slowly, and few laws need it
 
-    root = brentq(excess, *map(math.log, STRENGTHS), xtol=1e-13)
+    def excess(log_strength: float) -> float:
+        return epsilon(math.exp(log_strength)) - wanted
+
+    least, most = map(math.log, STRENGTHS)
+    if (too_strong := excess(most) > 0) or excess(least) < 0:
+        why = too_small if too_strong else too_large
+        raise UsageError(f"A record epsilon of {wanted:g} cannot be reached{why}")
+    root = brentq(excess, least, most, xtol=1e-13)
     while excess(root) > 0:
         root += 1e-12
     return math.exp(root)

@@ -22,12 +22,11 @@ from sfumato.guarantee.guarantee import BORROWED_BASIS, LEARNED_BASIS
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.mechanisms.base import (
     RECORD,
-    STRENGTHS,
     Mechanism,
     as_matrix,
     count_of,
     laplace_strength,
-    strength_without,
+    searched_strength,
 )
 from sfumato.mechanisms.basis import LEARNED, NAMES, PRIVATE, Basis, PairedProducts, given_basis, principal_components
 from sfumato.mechanisms.columnwise import epsilon_shares
@@ -302,19 +301,13 @@ class PrincipalLaplace(Mechanism):
             return Recipe(self.encoding_, Affine(self.matrix_, self.offset_), channels)
 
         if self.law != "laplace":
-
-            def excess(log_b: float) -> float:
-                return recipe(math.exp(log_b)).epsilons().record - wanted
-
-            least, most = map(math.log, STRENGTHS)
-            if not np.isfinite(excess(0.0)):
+            if not math.isfinite(recipe(1.0).epsilons().record):
                 raise UsageError(
                     f"No strength of {self.law} noise gives a record epsilon: what it tells has no bound "
                     "[principal-laplace, Theorem 4]. Use law=laplace, or student-t."
                 )
-            if excess(most) > 0 or excess(least) < 0:
-                raise UsageError(f"A record epsilon of {wanted:g} cannot be reached with {self.law} noise.")
-            return strength_without(excess)
+            named = f" with {self.law} noise."
+            return searched_strength(lambda b: recipe(b).epsilons().record, wanted, named, named)
         return laplace_strength(self.name, at_one, wanted, lambda b: recipe(b).rounding)
 
     def embed(self, X: ArrayLike) -> Matrix:

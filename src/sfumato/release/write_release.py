@@ -156,7 +156,7 @@ def make_card(
             label=state,
             made_up=made_up,
             rows=f"{rows:,}",
-            learned_bounds=not encoding.public,
+            learned_bounds=bool(encoding.learned),
             mechanism=(*mechanism.not_protected, *([] if auditor is None else [RECOMPUTED.format(auditor=auditor)])),
             target=None if target is None else target.name,
         ).to_dict(),

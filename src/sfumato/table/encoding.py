@@ -42,9 +42,8 @@ def decode_group(group: Group, X: Floats, like_original: bool, *, overwrite: boo
     if group.is_onehot:
         codes, categories = X.argmax(axis=1), group.column.categories or ()
         empty = (codes == len(categories)) | np.isnan(X).any(axis=1)
-        return arrays.typed_categories(categories).take(
-            pa.array(codes, pa.int64(), mask=empty if empty.any() else None)
-        )
+        places = pa.array(codes, pa.int64(), mask=empty if empty.any() else None)
+        return arrays.typed_categories(categories).take(places)
     low, high = group.column.bounds
     raw = np.multiply(X[:, 0], high - low, out=X[:, 0] if overwrite else None)
     raw += low
@@ -57,9 +56,8 @@ def decode_group(group: Group, X: Floats, like_original: bool, *, overwrite: boo
     if like_original:
         return _like_original(group, np.clip(np.where(empty, low, raw), low, high), mask)
     if group.column.kind == "date":  # time stamps; what noise pushed out of the calendar stays at its ends
-        micro = np.rint(
-            np.clip(np.where(empty, low, raw), arrays.FIRST_DAY, arrays.LAST_DAY) * (arrays.DAY * 1e6)
-        ).astype(np.int64)
+        days = np.clip(np.where(empty, low, raw), arrays.FIRST_DAY, arrays.LAST_DAY)
+        micro = np.rint(days * (arrays.DAY * 1e6)).astype(np.int64)
         return pa.array(micro, pa.int64(), mask=mask).cast(pa.timestamp("us"))
     return pa.array(raw, pa.float64(), mask=mask)
 
@@ -125,11 +123,6 @@ class Encoding:
                 tuple(Column(f"c{j:03d}", "numeric", low=0.0, high=1.0, source=source, reason=reason) for j in range(d))
             )
         )
-
-    @property
-    def public(self) -> bool:
-        """Whether bounds and categories of every private column are public."""
-        return not self.learned
 
     @property
     def learned(self) -> tuple[str, ...]:
