@@ -15,7 +15,7 @@ from sfumato.core.errors import CardError, CoordinatorError, UsageError
 from sfumato.ledger.notes import COSIGNATURE, NoteSigner, time_signed
 from sfumato.ledger.public_log import LogCopy
 from sfumato.release.auditable import new_auditor, spoken
-from sfumato.study.client.public_log import follow, open_log, witness
+from sfumato.study.client.coordinator import follow, open_log, witness
 
 NAME = "patients of North"
 

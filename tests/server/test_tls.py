@@ -15,7 +15,7 @@ from sfumato.core.errors import CoordinatorError, UsageError
 from sfumato.guarantee.signer import Signer
 from sfumato.study.client import Coordinator, Parcel
 from sfumato.study.client.connection import Address
-from sfumato.study.client.public_log import open_log
+from sfumato.study.client.coordinator import open_log
 from sfumato.study.server.settings import Certificate
 
 OTHER = "sha256:" + "0" * 64

@@ -241,22 +241,20 @@ def run_cell(cell: Cell, grounds: Sequence[Ground], how: Trial, folder: Path) ->
         numbers = np.arange(ground.train.num_rows) if ground.numbers is None else ground.numbers
         exposed = {attack: [int(numbers[place]) + 1 for place in places] for attack, places in seen.exposed.items()}
         found["outcome"] = asdict(replace(seen, exposed=exposed))
-        if cell.split == 0:
-            found |= _audited(name, parameters, ground)
     except Exception as error:
         found["refused"] = why_not(error)
+    if cell.split == 0 and found["refused"] is None:
+        given = (name, parameters, ground.schema, ground.train)
+        try:
+            if MECHANISMS[name].made_up:
+                found |= audited_by_canaries(*given, seed=7)
+            else:
+                found["audited_epsilon"] = audited_epsilon(*given, seed=7)
+        except Exception as error:
+            found |= {"audited_epsilon": None, "not_audited": why_not(error)}
     found["seconds"] = round(time.monotonic() - begun, 2)
     write_whole(folder / cell.name, json.dumps(found), private=True)
     return found
-
-
-def _audited(name: str, parameters: dict[str, Any], ground: Ground) -> dict[str, Any]:
-    try:
-        if MECHANISMS[name].made_up:
-            return audited_by_canaries(name, parameters, ground.schema, ground.train, seed=7)
-        return {"audited_epsilon": audited_epsilon(name, parameters, ground.schema, ground.train, seed=7)}
-    except Exception as error:
-        return {"audited_epsilon": None, "not_audited": why_not(error)}
 
 
 # The epsilon that an experiment proves: how well two worst-case records are told apart by what is released of them.

@@ -141,7 +141,7 @@ def verify(release: Path | str, options: VerifyAsked) -> Verification:
     found = Verification(str(release), tuple(finding for check in (signature, *CHECKS) for finding in run(check, what)))
     copy = None
     if options.log is not None:
-        from sfumato.study.client.public_log import open_log
+        from sfumato.study.client.coordinator import open_log
 
         copy, signed_by = open_log(options.log, options.log_key), found.signed_by
         logged = run(lambda one: in_log(one.folder, copy, signed_by), what)

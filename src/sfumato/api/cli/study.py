@@ -319,7 +319,7 @@ def follow_log(
     Example: sfumato study log --to https://study.example --out study-log
     """
     from sfumato.ledger.commitment import AtLeast, commitments
-    from sfumato.study.client.public_log import follow, witness
+    from sfumato.study.client.coordinator import follow, witness
 
     found = follow(to, out, key=key, insecure_http=insecure_http)
     logged = commitments(found)

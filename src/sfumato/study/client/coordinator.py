@@ -24,6 +24,8 @@ from sfumato.guarantee.signer import Signer, signer_beside
 from sfumato.learn.classifiers.factory import read_choice
 from sfumato.ledger.commitment import commitment_entry
 from sfumato.ledger.ledger import default_ledger
+from sfumato.ledger.notes import COSIGNATURE, NoteKey, kept_signer, signatures, split_note
+from sfumato.ledger.public_log import CHECKPOINT, KEY, LOG, LogCopy
 from sfumato.release.auditable import NoiseCommitment, noise_entry
 from sfumato.release.counts_file import read_cells
 from sfumato.release.release import card_inside, carries_more
@@ -37,6 +39,7 @@ from sfumato.study.client.connection import (
     Signed,
     Speaker,
     UnansweredError,
+    body_of,
     json_of,
     message_of,
     messages_of,
@@ -346,11 +349,6 @@ class Coordinator(Speaker):
         """Accept no more answers."""
         self._connection.ask("POST", _path(study, "survey", "close"))
 
-    def survey_parts(self, study: str) -> Iterator[bytes]:
-        """The received bits as a zip file, piece by piece."""
-        with self._connection.answer("GET", _path(study, "survey", "export")) as response:
-            yield from pieces_of(response, PIECE)
-
 
 def until_done(ask: Callable[[], list[Any]], what: str, progress: Progress, pause: float = 0.5) -> list[Any]:
     """What the coordinator was asked to do, once all of it is done or has failed."""
@@ -397,27 +395,105 @@ _MEMBER = re.compile(r"(part-\d{5,})/(release\.parquet|card\.json)")
 
 def export_survey(coordinator: Coordinator, study: str, out: Path, *, force: bool = False) -> list[Path]:
     """Write every part as a folder inside `out`; all of them or nothing."""
+    names = set()
     with tempfile.TemporaryFile() as packed:
-        for piece in coordinator.survey_parts(study):
-            packed.write(piece)
+        with coordinator._connection.answer("GET", _path(study, "survey", "export")) as response:
+            for piece in pieces_of(response, PIECE):
+                packed.write(piece)
         with new_folder(out, force=force) as folder:
             try:
                 with zipfile.ZipFile(packed) as archive:
-                    names = [_unpacked(archive, member, folder) for member in archive.infolist()]
+                    for member in archive.infolist():
+                        named = _MEMBER.fullmatch(member.filename)
+                        if named is None:  # only names that an export has are ever written
+                            raise CoordinatorError(
+                                "What the coordinator sent contains files that no export has. Nothing was written."
+                            )
+                        names.add(named[1])
+                        (folder / named[1]).mkdir(exist_ok=True)
+                        with archive.open(member) as source, (folder / named[1] / named[2]).open("wb") as target:
+                            shutil.copyfileobj(source, target, PIECE)
             except zipfile.BadZipFile:
                 raise CoordinatorError(
                     "What the coordinator sent is damaged. Nothing was written; try again."
                 ) from None
-    return [out / name for name in sorted(set(names))]
+    return [out / name for name in sorted(names)]
 
 
-def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Path) -> str:
-    """Only names that an export has are ever written."""
-    named = _MEMBER.fullmatch(member.filename)
-    if named is None:
-        raise CoordinatorError("What the coordinator sent contains files that no export has. Nothing was written.")
-    part = folder / named[1]
-    part.mkdir(exist_ok=True)
-    with archive.open(member) as source, (part / named[2]).open("wb") as target:
-        shutil.copyfileobj(source, target, PIECE)
-    return named[1]
+# The public log of a coordinator for its readers: a copy that is kept and continued, and a witness's word on it.
+
+
+class LogReader(Speaker):
+    """Reads the log of the coordinator at `url`; nothing is sent that tells who asks."""
+
+    def __init__(self, url: str, *, insecure_http: bool = False, transport: Any = None) -> None:
+        base, mark, pinned = url.partition("#")
+        address = Address.read(base.rstrip("/").removesuffix(LOG) + mark + pinned, insecure_http=insecure_http)
+        self._connection = Connection(address, None, transport=transport)
+
+    def _part(self, path: str) -> bytes:
+        with self._connection.answer("GET", f"{LOG}/{path}") as response:
+            return body_of(response, 8 << 20)
+
+    def copy(self, key: NoteKey | None = None, known: LogCopy | None = None) -> LogCopy:
+        """The log as it is now; `key` is what it must be signed by, without one the key that it shows."""
+        pinned = key or (known.key if known else None)
+        try:
+            shown = NoteKey.read(self._part(KEY).decode(errors="replace"))
+        except ValueError as error:
+            raise CardError(f"The coordinator shows no key of a log: {error}") from None
+        if pinned is not None and shown != pinned:
+            raise CardError(
+                f"The log is signed by another key than the one that you expect: {shown.text}. Do not rely on it, and "
+                "ask the coordinator why."
+            )
+        return LogCopy.read(self._part, shown, known)
+
+    def cosign(self, note: str) -> None:
+        """Send a checkpoint with a witness's signature."""
+        self._connection.ask("POST", f"{LOG}/cosignatures", json={"note": note}, once=True)
+
+
+def read_key(text: str | None) -> NoteKey | None:
+    """A key of a log as it was typed."""
+    if text is None:
+        return None
+    try:
+        return NoteKey.read(text)
+    except ValueError as error:
+        raise UsageError(f"The key of the log cannot be read. {error}") from None
+
+
+def follow(url: str, folder: Path, *, key: str | None = None, insecure_http: bool = False) -> LogCopy:
+    """Bring the copy in a folder up to date, once all of it was checked; a log that does not continue it is refused."""
+    known = LogCopy.load(folder) if (folder / CHECKPOINT).exists() else None
+    with LogReader(url, insecure_http=insecure_http) as reader:
+        found = reader.copy(read_key(key), known)
+    found.save(folder)
+    return found
+
+
+def open_log(where: str | Path, key: str | None = None, *, insecure_http: bool = False) -> LogCopy:
+    """A log as it is now, or the copy in a folder as it was followed."""
+    if str(where).startswith(("https://", "http://")):
+        with LogReader(str(where), insecure_http=insecure_http) as reader:
+            return reader.copy(read_key(key))
+    if not Path(where).is_dir():
+        raise UsageError(f"There is no folder {where}. Give a copy that `sfumato study log` keeps, or an address.")
+    found, pinned = LogCopy.load(Path(where)), read_key(key)
+    if pinned not in (None, found.key):
+        raise CardError(f"The copy in {where} is of a log with another key: {found.key.text}.")
+    return found
+
+
+def witness(url: str, found: LogCopy, secret: Path, *, insecure_http: bool = False) -> NoteKey:
+    """Sign the checkpoint of a copy that was followed, as a witness with the key in a file, and send the signature."""
+    signer = kept_signer(secret, secret.stem, COSIGNATURE)
+    if signer.key.kind != COSIGNATURE:
+        raise UsageError(f"{secret} is the key of a log, and not of a witness. Name another file.")
+    text, lines = split_note(found.note)
+    signed = zip(lines, signatures(lines), strict=True)
+    own = [line for line, (name, key, _) in signed if (name, key) == found.key.named]
+    with LogReader(url, insecure_http=insecure_http) as reader:
+        reader.cosign("\n".join([text, *own, signer.line(text, int(time.time()))]))
+    return signer.key

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -245,7 +246,13 @@ def ask_witnesses(
     chosen = dict.fromkeys([*pinned, *linked])
     agreeing: dict[str, bool] = {}
     for witness in [*chosen, *survey.witnesses]:
-        seen = witnessed_head(witness)
+        seen: Head | None = None
+        with suppress(httpx.HTTPError, httpx.InvalidURL, OSError, ValueError):  # at an address or in a file, or silent
+            if witness.startswith(("https://", "http://")):
+                told = httpx.get(witness, timeout=15.0, follow_redirects=False).raise_for_status().json()
+            else:
+                told = json.loads(Path(witness).read_text(encoding="utf-8"))
+            seen = Head.from_dict(told)
         agreeing[witness] = seen is not None
         if seen and (seen.survey != survey.hash or getattr(log.get(seen.version), "hash", None) != seen.hash):
             raise GuidanceError(f"The witness {witness} saw another survey or another log. Nothing was sent.")
@@ -257,18 +264,6 @@ def ask_witnesses(
     words = f"{sum(agreeing.values())} of {len(agreeing)} witnesses agree"
     independent = any(agreeing[witness] for witness in chosen)
     return words if independent else f"{words}, all of them named by the survey itself"
-
-
-def witnessed_head(where: str) -> Head | None:
-    """What a witness publishes, at an address or in a file; None where it is silent."""
-    try:
-        if where.startswith(("https://", "http://")):
-            found = httpx.get(where, timeout=15.0, follow_redirects=False).raise_for_status().json()
-        else:
-            found = json.loads(Path(where).read_text(encoding="utf-8"))
-        return Head.from_dict(found)
-    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError):
-        return None
 
 
 # Anybody's check of a survey: the log from its beginning, guidance from published counts, heads for others to see.

@@ -32,22 +32,17 @@ nearly equal eigenvalues differ between machines, the equation A v = sigma v doe
 def startup_counts(survey: SurveyStudy) -> SurveyCounts:
     """Counts that the survey starts from: of the owner's rows, or of as many random ones as there are questions [4.1].
 
-    Random rows come from SHA-256 of the survey file, so that everybody gets the same ones.
+    Random rows come from SHA-256 of the survey file, so that everybody gets the same ones: ``SHA-256("hash|place|row")
+    mod size`` is the choice of every row, plain enough for any other program.
     """
-    space = survey.space
+    space, number = survey.space, max(len(survey.sizes), len(survey.classes))
     if survey.start_up != RANDOM:
         return SurveyCounts.from_json(survey.start_up)
-    number = max(len(survey.sizes), len(survey.classes))
-    rows = np.column_stack(
-        [_random_choices(survey.root, place, size, number) for place, size in enumerate(survey.sizes)]
-    )
+    rows = np.empty((number, len(survey.sizes)), dtype=np.int64)
+    for place, size in enumerate(survey.sizes):
+        digests = (hashlib.sha256(f"{survey.root}|{place}|{row}".encode()).digest() for row in range(number))
+        rows[:, place] = [int.from_bytes(digest[:8], "big") % size for digest in digests]
     return SurveyCounts.of(space.onehot(rows), np.arange(number) % len(survey.classes))
-
-
-def _random_choices(seed: str, place: int, size: int, number: int) -> Codes:
-    """Choice ``SHA-256("seed|place|row") mod size`` of every row: plain enough for any other program."""
-    digests = (hashlib.sha256(f"{seed}|{place}|{row}".encode()).digest() for row in range(number))
-    return np.array([int.from_bytes(digest[:8], "big") % size for digest in digests], dtype=np.int64)
 
 
 def survey_rules(survey: SurveyStudy) -> SurveyRules:
