@@ -103,17 +103,10 @@ class RecommendAsked(WishAsked):
         group=TABLE,
     )
     max_rows_per_person: int | None = asked(
-        None,
-        "The most rows that one person has; the bound is for all of them.",
-        at_least=1,
-        group=TABLE,
-        metavar="N",
+        None, "The most rows that one person has; the bound is for all of them.", at_least=1, group=TABLE, metavar="N"
     )
     use_table: bool = asked(
-        False,
-        "Choose by trials on your own rows: measured, and nothing is proved.",
-        group=TRIALS,
-        flag="--use-table",
+        False, "Choose by trials on your own rows: measured, and nothing is proved.", group=TRIALS, flag="--use-table"
     )
     tries: int | None = asked(
         None, "In trials: how many methods; all by default.", at_least=1, group=TRIALS, metavar="N"

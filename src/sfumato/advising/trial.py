@@ -454,10 +454,7 @@ def proves(found: Outcome, wish: Wish) -> bool:
 
 
 def search(
-    candidate: Candidate,
-    wish: Wish,
-    measure: Callable[[dict[str, Any]], Outcome],
-    steps: int = STEPS,
+    candidate: Candidate, wish: Wish, measure: Callable[[dict[str, Any]], Outcome], steps: int = STEPS
 ) -> list[Setting]:
     """Every setting that was measured, the best first."""
     found: dict[float, Setting] = {}

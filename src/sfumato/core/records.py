@@ -147,13 +147,7 @@ def accepted_by(kind: Any) -> Accepted:
     return Nested(getattr(kind, "from_dict", _not_read)) if hasattr(kind, "to_dict") else Anything()
 
 
-_PLAIN: dict[Any, Accepted] = {
-    float: Number(),
-    int: Whole(),
-    bool: Flag(),
-    str: Text(),
-    type(None): Nothing(),
-}
+_PLAIN: dict[Any, Accepted] = {float: Number(), int: Whole(), bool: Flag(), str: Text(), type(None): Nothing()}
 
 
 def _not_read(found: Any) -> Any:  # noqa: ARG001

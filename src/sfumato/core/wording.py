@@ -50,7 +50,7 @@ WORDS = {
     ),
     "audit": Word(
         "A trial: attackers are let loose on a release, and what each gets right is set against the same without the "
-        "release. What was not tried is unknown, never 0.",
+        "release. What was not tried is unknown, never 0."
     ),
     "blur": Word(
         "To change a row by chance before it leaves, so that it could be that of many other people.",
@@ -60,19 +60,15 @@ WORDS = {
     "card": Word(
         "The file `card.json`, in which a release describes itself: method, parameters, recipe, what is proved, "
         "and what was read off the data. It holds no seed, no key and no row, but ranges and categories that were"
-        " read off the data do appear on it.",
+        " read off the data do appear on it."
     ),
-    "column to predict": Word(
-        "What others should learn to predict from the release.",
-        ("label",),
-        "label, target",
-    ),
+    "column to predict": Word("What others should learn to predict from the release.", ("label",), "label, target"),
     "epsilon": Word(
         "The largest change, as a logarithm of a likelihood ratio, that a release can make to anyone's belief "
         "about a person. Smaller protects more; the card says how far a person's own row can lift a fact at "
         "most. It is stated for one released number, one source column with all others fixed, and the whole row. "
         "The row's figure is the one that matters; a person with several rows has that figure times the number of"
-        " rows.",
+        " rows."
     ),
     "extra": Word(
         'How many more of 100 an attacker gets right with the release than without: "+17 of 100". What is right '
@@ -93,28 +89,24 @@ WORDS = {
     ),
     "floor": Word(
         "The least probability of either value of a bit in a guided survey. It is what makes the survey's epsilon"
-        " finite, whatever guidance the collector sends.",
+        " finite, whatever guidance the collector sends."
     ),
     "guidance": Word(
         "The directions in which the classes of a survey differ, computed from blurred answers and sent to "
-        "respondents. Their devices blur answers so that mostly these directions remain.",
+        "respondents. Their devices blur answers so that mostly these directions remain."
     ),
     "key": Word(
         "The owner's private file `key.json`, which holds a secret map such as a rotation. Sites of one study "
-        "share it; it must never reach the coordinator or anyone else.",
+        "share it; it must never reach the coordinator or anyone else."
     ),
-    LEARN_VALUE: Word(
-        "Tell what stands in one column of a person's row.",
-        ("inference",),
-        "inference",
-    ),
+    LEARN_VALUE: Word("Tell what stands in one column of a person's row.", ("inference",), "inference"),
     "ledger": Word(
         "The owner's private count of earlier releases, by person. It lets the card state what holds against an "
-        "attacker who sees all of them, and keeps a budget.",
+        "attacker who sees all of them, and keeps a budget."
     ),
     "level": Word(
         "The number of directions of guidance that a respondent's bits follow. A respondent chooses the highest "
-        "level they accept, and waits until the survey needs no more than that.",
+        "level they accept, and waits until the survey needs no more than that."
     ),
     "made-up rows": Word(
         "Rows drawn from noisy counts of the table. None of them is a person's row.",
@@ -126,13 +118,11 @@ WORDS = {
         "empirical only",
     ),
     "method": Word(
-        "How a table is turned into a release: `sfumato list mechanisms` has them all.",
-        ("mechanism",),
-        "mechanism",
+        "How a table is turned into a release: `sfumato list mechanisms` has them all.", ("mechanism",), "mechanism"
     ),
     "owner's word": Word(
         "That a range is known without the table (`source: public`, with a reason). A proof rests on it, a reader"
-        " cannot check it, and every reader is told so.",
+        " cannot check it, and every reader is told so."
     ),
     "people not in the table": Word(
         "People of the same kind whose rows were not released (`--holdout`). What an attacker gets right about "
@@ -142,7 +132,7 @@ WORDS = {
     ),
     "person": Word(
         "An individual, who may own several rows, which a column with `role: person` ties together. Their "
-        "epsilons add up, so `--max-rows-per-person` caps the total.",
+        "epsilons add up, so `--max-rows-per-person` caps the total."
     ),
     PICK_OUT: Word(
         "Give a description that fits one person of the table alone.",
@@ -168,12 +158,10 @@ WORDS = {
         ("learned bounds", "bounds learned", "bounds were learned", "learned ranges", "bounds are learned"),
         "learned bounds",
     ),
-    "record": Word(
-        "One row of the source table. A proof is for a record unless it says otherwise.",
-    ),
+    "record": Word("One row of the source table. A proof is for a record unless it says otherwise."),
     "release": Word(
         "The table that leaves the owner's hands, together with its card. Everything else that `sfumato sanitize`"
-        " writes stays with the owner.",
+        " writes stays with the owner."
     ),
     "right x of 100": Word(
         "How often an attacker is right, of 100 tries: 1 of 10 is 10 of 100.",
@@ -199,17 +187,17 @@ EXPERTS = {
     ),
     "conditional epsilon": Word(
         "The epsilon that would hold if everything it rests on had been public. It is shown with a release that "
-        "is measured, not proved, and is not a promise.",
+        "is measured, not proved, and is not a promise."
     ),
     "DAPL": Word(
         'The mean L1 error of the density estimates of the sites, halved (the "privacy loss" of the kernel '
         "paper). It measures the quality of an estimate and says nothing about privacy. It needs the true "
         "density; audits and rehearsals have another estimate in its place, and call the result the gap of two "
-        "density estimates (`density_gap`).",
+        "density estimates (`density_gap`)."
     ),
     "k\\*": Word(
         "The smallest level that serves the classifier. The first direction beyond it has at most the share `mu` "
-        "of the first direction's strength.",
+        "of the first direction's strength."
     ),
     "predicate": Word(
         "A description that is true of exactly one released row, with which an attacker picks out a person.",
@@ -217,7 +205,7 @@ EXPERTS = {
     ),
     "recipe": Word(
         "What is done to a whole row (nothing, a public map or a secret one) and the channels behind it: together "
-        "they say how a release came about. The card holds it, and the coordinator recomputes the guarantee from it.",
+        "they say how a release came about. The card holds it, and the coordinator recomputes the guarantee from it."
     ),
 }
 """Words of the experts' part of a page and of the papers' pages; owners do not meet them."""

@@ -172,9 +172,7 @@ class SurveyPlanAsked:
     )
     limit_levels: str = asked("1/4", "With `limits`: the largest level that the first two accept.", metavar="A/B")
     whole_tuple: float | None = asked(
-        None,
-        "Compare with whole-tuple response: each answer is sent with this probability.",
-        metavar="THETA",
+        None, "Compare with whole-tuple response: each answer is sent with this probability.", metavar="THETA"
     )
     progress: Progress | None = asked(
         None,
@@ -201,9 +199,7 @@ class RespondAsked:
     max_level: int = asked(REQUIRED, "The highest level you accept; it is not sent.", metavar="K")
     wait: float = asked(0.0, "Keep asking for this long if the level is higher.", metavar="SECONDS")
     max_epsilon: float | None = asked(
-        None,
-        "Send nothing if more than this could be learned; the default only requires it to be finite.",
-        metavar="E",
+        None, "Send nothing if more than this could be learned; the default only requires it to be finite.", metavar="E"
     )
     pinned: Sequence[str] = asked(
         (),

@@ -291,12 +291,7 @@ class _Trials:
 
 
 def assumed_population(
-    space: AnswerSpace,
-    classes: int = 2,
-    *,
-    informative: int = 3,
-    strength: float = 0.5,
-    rows: int = 10_000,
+    space: AnswerSpace, classes: int = 2, *, informative: int = 3, strength: float = 0.5, rows: int = 10_000
 ) -> tuple[Codes, Codes]:
     """People as an owner may imagine them who has no earlier study: answers are random but for `informative` questions.
 

@@ -319,10 +319,7 @@ class Coordinator(Speaker):
     ) -> None:
         """Write a model's file; whole, or not at all."""
         check_free(out, force=force)
-        with (
-            new_file(out) as file,
-            self._connection.answer("GET", _path(study, "models", model, "file")) as response,
-        ):
+        with new_file(out) as file, self._connection.answer("GET", _path(study, "models", model, "file")) as response:
             length = response.headers.get("Content-Length")
             total, done = int(length) if length else None, 0
             for piece in pieces_of(response, PIECE):
