@@ -353,7 +353,37 @@ class Advice:
 
     def paragraph(self) -> str:
         """The worst news first, then what is recommended, what holds, and what it will be good for."""
-        return " ".join([*self._warned(), self._recommended(), self._forecast_in_words()])
+        known, bound, tables, but = self.known, self.bound, self.forecast, cost.but_for(self.bound.delta)
+        begin = "Nothing is recommended. The rule's choice would be"
+        if self.met:
+            begin = "The rule's choice" if tables.useless or self.unprotected else "Recommended"
+        kind = (
+            "made-up rows drawn from noisy counts of the table (tree-resampling)"
+            if bound.delta
+            else f"each row blurred by itself ({self.mechanism})"
+        )
+        words = [
+            *self._warned(),
+            f"{begin}: {kind}, epsilon {rounded_up(bound.epsilon)} for anybody's values. Whatever the other rows "
+            f"teach, {cost.own_rows(known.rows_per_person)} can lift a fact from 1 chance in 10 to "
+            f"{cost.chance_at_most(cost.PRIOR, bound.loss)}, and any fact by at most "
+            f"{of_100(cost.most_gained(bound.loss))} points{but}. Two people are told apart in at most "
+            f"{of_100(bound.pairs)} of 100 pairs{but}. That holds for every attacker, not only for those that were "
+            "tried.",
+            tables.words() if known.label else tables.words_of_shares(),
+        ]
+        if not known.label and not bound.delta:
+            words.append("They were estimated as `sfumato reconstruct` does.")
+        if known.size * ALIKE < tables.rows[0]:
+            words.append(f"None of them is as small as one of {in_number(known.size, 'row')}: expect less.")
+        if known.many:
+            words.append(
+                f"None of them has a column of more than {MOST_CATEGORIES} categories; yours has "
+                f"{first_names(known.many)}: noise hides more of such columns."
+            )
+        if known.person == NOT_NAMED:
+            words.append(f"{NOT_NAMED} below is the column that says whose rows they are; it is never released.")
+        return " ".join(words)
 
     def _warned(self) -> list[str]:
         known, words = self.known, list[str]()
@@ -374,41 +404,6 @@ class Advice:
         if self.unprotected:
             words.append(worst_first(self.bound.epsilon, "Take a smaller one."))
         return words
-
-    def _recommended(self) -> str:
-        bound, rows, but = self.bound, self.known.rows_per_person, cost.but_for(self.bound.delta)
-        begin = "Nothing is recommended. The rule's choice would be"
-        if self.met:
-            begin = "The rule's choice" if self.forecast.useless or self.unprotected else "Recommended"
-        kind = (
-            "made-up rows drawn from noisy counts of the table (tree-resampling)"
-            if bound.delta
-            else f"each row blurred by itself ({self.mechanism})"
-        )
-        return (
-            f"{begin}: {kind}, epsilon {rounded_up(bound.epsilon)} for anybody's values. Whatever the other rows "
-            f"teach, {cost.own_rows(rows)} can lift a fact from 1 chance in 10 to "
-            f"{cost.chance_at_most(cost.PRIOR, bound.loss)}, and any fact by at most "
-            f"{of_100(cost.most_gained(bound.loss))} points{but}. Two people are told apart in at most "
-            f"{of_100(bound.pairs)} of 100 pairs{but}. That holds for every attacker, not only for those that were "
-            "tried."
-        )
-
-    def _forecast_in_words(self) -> str:
-        known, tables = self.known, self.forecast
-        words = [tables.words() if known.label else tables.words_of_shares()]
-        if not known.label and not self.bound.delta:
-            words.append("They were estimated as `sfumato reconstruct` does.")
-        if known.size * ALIKE < tables.rows[0]:
-            words.append(f"None of them is as small as one of {in_number(known.size, 'row')}: expect less.")
-        if known.many:
-            words.append(
-                f"None of them has a column of more than {MOST_CATEGORIES} categories; yours has "
-                f"{first_names(known.many)}: noise hides more of such columns."
-            )
-        if known.person == NOT_NAMED:
-            words.append(f"{NOT_NAMED} below is the column that says whose rows they are; it is never released.")
-        return " ".join(words)
 
     def why_not(self) -> str:
         """What stands in the way, and from where on it does not."""

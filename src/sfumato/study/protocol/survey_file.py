@@ -159,12 +159,12 @@ class Question(Record):
             raise SchemaError(f"The kind of {name!r} must be {', '.join(KINDS)}. Got {kind!r} instead.")
         text = read_text(found.get("text", name), languages, f"text of {name!r}")
         edges: tuple[float, ...] = ()
-        if kind == "number" and not found.get("edges"):
-            raise SchemaError(
-                f"The number {name!r} needs `edges`: where it is cut into intervals. Declare them from what is "
-                "publicly known, not from answers."
-            )
         if kind == "number":
+            if not found.get("edges"):
+                raise SchemaError(
+                    f"The number {name!r} needs `edges`: where it is cut into intervals. Declare them from what is "
+                    "publicly known, not from answers."
+                )
             edges = checked_edges(found["edges"], repr(name))
         choices = _choices(found.get("choices", found.get("classes")), kind, edges, name, languages)
         if not 2 <= len(choices) <= MOST_CHOICES:
@@ -203,13 +203,11 @@ def _choices(
         raise SchemaError(f"The question {name!r} needs a list of `choices`.")
     choices = []
     for choice in found:
-        if isinstance(choice, Mapping):
-            value = choice.get("value")
-            if not isinstance(value, str | int | float) or isinstance(value, bool):
-                raise SchemaError(f"Every choice of {name!r} needs a `value`.")
-            choices.append(Choice(str(value), read_text(choice.get("text", value), languages, f"choice of {name!r}")))
-        else:
-            choices.append(Choice(str(choice), read_text(str(choice), languages, f"choice of {name!r}")))
+        stated = choice if isinstance(choice, Mapping) else {"value": str(choice)}
+        value = stated.get("value")
+        if not isinstance(value, str | int | float) or isinstance(value, bool):
+            raise SchemaError(f"Every choice of {name!r} needs a `value`.")
+        choices.append(Choice(str(value), read_text(stated.get("text", value), languages, f"choice of {name!r}")))
     return tuple(choices)
 
 
