@@ -144,27 +144,25 @@ def accepted_by(kind: Any) -> Accepted:
         return Listed(accepted_by(inner[0]), origin)
     if origin in (dict, Mapping):
         return Named(accepted_by(inner[1]))
-    return Nested(getattr(kind, "from_dict", _not_read)) if hasattr(kind, "to_dict") else Anything()
+    return Nested(getattr(kind, "from_dict", None)) if hasattr(kind, "to_dict") else Anything()
 
 
 _PLAIN: dict[Any, Accepted] = {float: Number(), int: Whole(), bool: Flag(), str: Text(), type(None): Nothing()}
-
-
-def _not_read(found: Any) -> Any:  # noqa: ARG001
-    raise ValueError("is written for others, and is never read")
 
 
 @dataclass(frozen=True)
 class Nested(Accepted):
     """A record, or whatever else has `to_dict` and a function that reads it again."""
 
-    of: Callable[[Any], Any]
+    of: Callable[[Any], Any] | None
     words = "a mapping"
 
     def allows(self, value: Any) -> bool:
         return isinstance(value, Mapping)
 
     def read(self, value: Any) -> Any:
+        if self.of is None:
+            raise ValueError("is written for others, and is never read")
         return self.of(super().read(value))
 
     def write(self, value: Any) -> Any:

@@ -138,7 +138,6 @@ class Address:
     one that it must show, where the address says so: https://host#sha256:..."""
 
     base: str
-    host: str
     loopback: bool
     certificate: str | None = None
 
@@ -186,7 +185,7 @@ class Address:
             )
         shown = f"[{host}]" if ":" in host else host
         netloc = shown if port is None else f"{shown}:{port}"
-        return cls(f"{parts.scheme}://{netloc}{parts.path.rstrip('/')}", host, loopback, pinned)
+        return cls(f"{parts.scheme}://{netloc}{parts.path.rstrip('/')}", loopback, pinned)
 
 
 class PinnedContext(ssl.SSLContext):
