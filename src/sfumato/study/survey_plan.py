@@ -51,12 +51,6 @@ class Public:
     shares: tuple[float, float, float] = guided.PUBLIC
     levels: tuple[int, int] = (1, 4)
 
-    def __post_init__(self) -> None:
-        if len(self.shares) != 3 or min(self.shares) < 0 or abs(sum(self.shares) - 1) > 1e-6:
-            raise UsageError("A public needs three shares that add up to 1, or to 100%: for example 17/56/27.")
-        if len(self.levels) != 2 or min(self.levels) < 1:
-            raise UsageError("A public needs two levels of at least 1: for example 1/4.")
-
     @classmethod
     def read(cls, shares: str, levels: str = "1/4") -> Public:
         """Shares in percent as the paper has them, "17/56/27", and levels, "1/4"."""
@@ -67,7 +61,11 @@ class Public:
             raise UsageError(
                 f"Limits are numbers between slashes, such as 17/56/27 and 1/4. Got {shares!s:.40}."
             ) from None
-        return cls(parts, limits)  # type: ignore[arg-type]  # their number is checked above
+        if len(parts) != 3 or min(parts) < 0 or abs(sum(parts) - 1) > 1e-6:
+            raise UsageError("A public needs three shares that add up to 1, or to 100%: for example 17/56/27.")
+        if len(limits) != 2 or min(limits) < 1:
+            raise UsageError("A public needs two levels of at least 1: for example 1/4.")
+        return cls(parts, limits)
 
 
 @dataclass(frozen=True)

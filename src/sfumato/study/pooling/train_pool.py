@@ -49,7 +49,7 @@ from sfumato.study.pooling.gather import (
     rows_of_each,
     thinned,
 )
-from sfumato.study.pooling.trust import JudgedBy, Trust, influence_of_sites, left_out_in_turn
+from sfumato.study.pooling.trust import Trust, influence_of_sites, left_out_in_turn
 from sfumato.table import open_table
 
 # What a shuffled pool tells about one record to a reader who sees nothing else: no site, no order, no ids.
@@ -201,8 +201,8 @@ def _measured(request: Request, pool: Pool, trust: Trust, rng: np.random.Generat
         folded = {**rate.to_dict(), "commonest": commonest.to_dict()["error"], "folds": trials.FOLDS, "words": FOLDED}
     if comparing and one_less:
         count.begin("Error without each site")
-        judged = JudgedBy(queries, held, sites if released else {})
-        without = influence_of_sites(request.classifier, left, judged, rng, count)
+        own = sites if released else {}
+        without = influence_of_sites(request.classifier, left, queries, held, own, rng, count)
     if comparing:
         count.begin("Error by number of sites")
         points, alone = trials.by_number_of_sites(request.classifier, left, queries, plan, rng, count)

@@ -111,21 +111,21 @@ def left_out_in_turn(sites: Mapping[str, Sequence[Part]]) -> list[str]:
     return sorted(sites, key=lambda site: -rows_of(sites[site]))[:MOST_LEFT_OUT]
 
 
-@dataclass(frozen=True)
-class JudgedBy:
-    """What a site is judged by: the same `queries` for all, or, where rows of every site were `held` out of the
-    training, those of the others. `own`: each site's rows, where the classifier can answer to them."""
-
-    queries: Queries
-    held: Mapping[str, Queries]
-    own: Mapping[str, Sequence[Part]]
-
-
 def influence_of_sites(
-    classifier: str, sites: Mapping[str, Sequence[Part]], judged: JudgedBy, rng: np.random.Generator, step: Step
+    classifier: str,
+    sites: Mapping[str, Sequence[Part]],
+    queries: Queries,
+    held: Mapping[str, Queries],
+    own: Mapping[str, Sequence[Part]],
+    rng: np.random.Generator,
+    step: Step,
 ) -> list[dict[str, Any]]:
-    """Train without each site in turn. How often the others' model is wrong on a site's own rows says how far it is
-    from them."""
+    """Train without each site in turn. How often the others' model is wrong on a site's own rows (`own`, where the
+    classifier can answer to them) says how far it is from them.
+
+    A site is judged by the same `queries` as all, or, where rows of every site were `held` out of the training, by
+    those of the others.
+    """
     names = left_out_in_turn(sites)
     sites = thinned(sites, SWEPT_ROWS // (len(names) + 1), rng)
     together = answering(classifier, [part for parts in sites.values() for part in parts])
@@ -134,14 +134,13 @@ def influence_of_sites(
     for name in names:
         others = answering(classifier, [part for site, parts in sites.items() if site != name for part in parts])
         step()
-        others_held = [rows for site, rows in judged.held.items() if site != name]
-        queries = joined(others_held) if others_held else judged.queries
-        rate, full = (queries.error_rate(queries.wrong_of(answer(queries))).to_dict() for answer in (others, together))
+        rows = joined(those for site, those in held.items() if site != name) if held.keys() - {name} else queries
+        rate, full = (rows.error_rate(rows.wrong_of(answer(rows))).to_dict() for answer in (others, together))
         known = full["error"] is not None and rate["error"] is not None
         influence = full["error"] - rate["error"] if known else None
         entry = {"site": name, **rate, "with": full["error"], "influence": influence}
-        if judged.own:
-            mine = Queries(judged.own[name], queries.classes)
+        if own:
+            mine = Queries(own[name], queries.classes)
             entry["on_its_rows"] = mine.error_rate(mine.wrong_of(others(mine))).to_dict()["error"]
         found.append(entry)
     return sorted(found, key=lambda entry: -(entry["influence"] or 0.0))
