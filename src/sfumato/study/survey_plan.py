@@ -65,7 +65,7 @@ class Public:
             raise UsageError("A public needs three shares that add up to 1, or to 100%: for example 17/56/27.")
         if len(limits) != 2 or min(limits) < 1:
             raise UsageError("A public needs two levels of at least 1: for example 1/4.")
-        return cls(parts, limits)
+        return cls((parts[0], parts[1], parts[2]), (limits[0], limits[1]))
 
 
 @dataclass(frozen=True)

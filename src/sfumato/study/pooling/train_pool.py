@@ -324,10 +324,7 @@ def reconstruct_pool(
     wanted, _ = rows_of_each([one.site for one in releases], [card.rows for card in cards], largest_share)
     for pushed, card, rows in zip(releases, cards, wanted, strict=True):
         one = describe(card, column)
-        # releases whose values have the same law count together
-        noise = None if one.noise is None else one.noise.to_dict()
-        law = json.dumps([noise, *(str(getattr(one, name)) for name in _ALIKE)], sort_keys=True)
-        parts.setdefault(law, []).append((pushed, card, one, chosen_rows(card.rows, rows, rng)))
+        parts.setdefault(_same_noise(one), []).append((pushed, card, one, chosen_rows(card.rows, rows, rng)))
     # noise that only a few values have tells nothing of a distribution, and must not stop the others
     kept = [same for same in parts.values() if sum(len(chosen) for *_, chosen in same) >= FEWEST]
     if not kept:
@@ -341,6 +338,12 @@ def reconstruct_pool(
     found = reconstruct(values, noisy, column=column, method=make_method(method), seed=SEED, **options)
     used = [(pushed, len(chosen)) for same in kept for pushed, _, _, chosen in same]
     return found, [{"sha256": pushed.sha256, "site": pushed.site, "rows": rows} for pushed, rows in used]
+
+
+def _same_noise(one: Described) -> str:
+    """Equal for releases whose values have the same law, and so count together."""
+    noise = None if one.noise is None else one.noise.to_dict()
+    return json.dumps([noise, *(str(getattr(one, name)) for name in _ALIKE)], sort_keys=True)
 
 
 def _values(pushed: Pushed, one: Described, chosen: Codes) -> Iterator[Any]:

@@ -180,7 +180,16 @@ def rehearse(study: PoolStudy) -> None:
     if schema is not None:
         encoding, mechanism = Encoding(schema), make_mechanism(study.mechanism, tried)
         _explained(lambda: _try(mechanism, encoding))
-    _check_strength(study, parameters)
+    # Parameters that settle the strength for all sites must reach what the study asks for; columns only add up.
+    asked = study.epsilon_record
+    if asked is None or not known.columnwise or leaves_strength_open(study.parameters):
+        return
+    if "category_epsilon" in known._get_param_names():  # left open, a site may choose it as small as it likes
+        parameters = {"category_epsilon": 1e-6, **parameters}
+    settled = make_mechanism(study.mechanism, parameters)
+    reached = settled.fit_statistics(Statistics.empty(study.encoding.width), study.encoding).guarantee().record
+    if reached > asked * (1 + 1e-9):
+        raise _too_weak(study, f"{asked:.9g} for the record", reached, "the strength")
 
 
 def _check_presence(study: PoolStudy) -> None:
@@ -264,16 +273,3 @@ def _narrowed(study: PoolStudy, parameters: dict[str, Any]) -> tuple[Schema | No
     if isinstance(tried.get("epsilon_record"), int | float):  # fewer columns share it
         tried["epsilon_record"] *= Encoding(schema).width / width
     return schema, tried
-
-
-def _check_strength(study: PoolStudy, parameters: dict[str, Any]) -> None:
-    """Parameters that settle the strength for all sites must reach what the study asks for; columns only add up."""
-    asked, known = study.epsilon_record, MECHANISMS[study.mechanism]
-    if asked is None or not known.columnwise or leaves_strength_open(study.parameters):
-        return
-    if "category_epsilon" in known._get_param_names():  # left open, a site may choose it as small as it likes
-        parameters = {"category_epsilon": 1e-6, **parameters}
-    mechanism = make_mechanism(study.mechanism, parameters)
-    reached = mechanism.fit_statistics(Statistics.empty(study.encoding.width), study.encoding).guarantee().record
-    if reached > asked * (1 + 1e-9):
-        raise _too_weak(study, f"{asked:.9g} for the record", reached, "the strength")
