@@ -322,19 +322,8 @@ def choose_on(
         raise UsageError(f"No method can be tried on this table. {reasons}"[:2000])
     setting, forecast, verdict = _confirmed(best, wish, grounds, asked.progress)
     together = None if released is None or grounds.model is None else _together(released, setting, forecast)
-    return Recommendation(
-        wish,
-        setting,
-        verdict,
-        forecast,
-        best,
-        left_out,
-        grounds.looked_at,
-        grounds.rows,
-        agreed.label.name,
-        grounds.model,
-        together,
-    )
+    told = (grounds.looked_at, grounds.rows, agreed.label.name, grounds.model)
+    return Recommendation(wish, setting, verdict, forecast, best, left_out, *told, together)
 
 
 def _grounds(rows: pa.Table, agreed: Schema, wish: Wish, asked: RecommendAsked, released: Release | None) -> Grounds:

@@ -224,9 +224,8 @@ def write_back(file: IO[bytes]) -> None:
 
 def sync_folder(path: Path) -> None:
     """Flush a folder's entries, so that a rename survives a power cut; Windows has no such call."""
-    if os.name == "nt":
-        return
-    sync_file(path)
+    if os.name != "nt":
+        sync_file(path)
 
 
 @contextlib.contextmanager

@@ -113,31 +113,19 @@ def plan_push(
             f"{study.hash}. Ask its owner what changed. If you agree to the new one, push once with --study-hash and "
             "the new hash."
         )
-    return Plan(
-        parcel,
-        study_id,
-        study,
-        coordinator.address.base,
-        purpose,
-        agreed=known == study.hash,
-        objections=tuple(_against(study, parcel, purpose)),
-    )
-
-
-def _against(study: PoolStudy, parcel: Parcel, purpose: str) -> list[str]:
-    """The card first; cells are read only where the study takes the card."""
-    if found := objections(study, parcel.card):
-        return found
-    if study.plan is None:
-        wrong = wrong_rows(parcel.file, parcel.card)
-        return [wrong] if wrong else []
-    if purpose != "train":
-        return [COUNTS_TRAIN]
-    try:
-        noisy_counts(read_cells(parcel.file), study.plan, parcel.card)
-    except SfumatoError as error:
-        return [str(error)]
-    return []
+    against = objections(study, parcel.card)
+    if not against:  # rows and cells are read only where the study takes the card
+        if study.plan is None:
+            against = [wrong] if (wrong := wrong_rows(parcel.file, parcel.card)) else []
+        elif purpose != "train":
+            against = [COUNTS_TRAIN]
+        else:
+            try:
+                noisy_counts(read_cells(parcel.file), study.plan, parcel.card)
+            except SfumatoError as error:
+                against = [str(error)]
+    agreed, server = known == study.hash, coordinator.address.base
+    return Plan(parcel, study_id, study, server, purpose, agreed, tuple(against))
 
 
 def agreed_study(coordinator: Coordinator, study_id: str, study_hash: str | None) -> PoolStudy:
