@@ -316,7 +316,11 @@ class PrivateDiscriminant(GivesProbabilities, ReadsNoise):
         response = self._response([rows])
         assert rows.source is not None  # there is nothing to read otherwise
         self.n_features_in_ = rows.source.encoding.width  # plain rows are asked about, whatever was released
-        self._remember(space)
+        # The space of the features, in plain values that a model file can hold; `_space` makes it again.
+        self.columns_ = [group.column.to_dict() for group in space.groups]
+        self.starts_ = [group.start for group in space.groups]
+        self.shares_ = [np.array(one) for one in space.marginals.shares]
+        self.radius_, self.stretch_ = float(space.radius), list(space.stretch)
         if response is not None:
             shares, found = _unmixed(shares, found, response)
         self.class_prior_ = shares
@@ -384,15 +388,6 @@ class PrivateDiscriminant(GivesProbabilities, ReadsNoise):
         scores = np.tile(np.log(np.maximum(self.class_prior_, 1e-300)), (len(rows), 1))
         scores[there] += (part[there] / stretch) @ weights - 0.5 * (self.means_.T * weights).sum(axis=0)
         return softmax(scores)
-
-    # The space of the features, in plain values that a model file can hold
-
-    def _remember(self, space: FeatureSpace) -> None:
-        self.columns_ = [group.column.to_dict() for group in space.groups]
-        self.starts_ = [group.start for group in space.groups]
-        self.shares_ = [np.array(one) for one in space.marginals.shares]
-        self.radius_ = float(space.radius)
-        self.stretch_ = list(space.stretch)
 
     def _space(self) -> FeatureSpace:
         schema, groups = Schema(tuple(Column.from_dict(one) for one in self.columns_)), []
