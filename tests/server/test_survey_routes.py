@@ -190,7 +190,7 @@ def test_faults_are_told_together_and_not_when_somebody_asked(
         raise OperationalError("INSERT", {}, Exception("server closed the connection of hunter2"))
 
     client.get(path(study))
-    app.state.surveys.faults.patience = math.inf  # however slow this machine is
+    app.state.surveys.patience = math.inf  # however slow this machine is
     with caplog.at_level("INFO", logger="sfumato.study.server"):
         with monkeypatch.context() as patch:
             patch.setattr(SurveyStore, "add", away)
@@ -202,7 +202,7 @@ def test_faults_are_told_together_and_not_when_somebody_asked(
                 assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (503, "*")
                 assert client.get(path(study, "/inquiry")).status_code == 500
         assert not caplog.records
-        app.state.surveys.faults.tell(now=True)
+        app.state.surveys.tell(now=True)
         told = [(record.getMessage(), record.fields["times"], record.fields["fault"]) for record in caplog.records]
         assert sorted(told) == [
             ("database", 3, "OperationalError"),
@@ -211,7 +211,7 @@ def test_faults_are_told_together_and_not_when_somebody_asked(
         ]
         assert "hunter2" not in caplog.text
         assert not any("request" in record.fields for record in caplog.records)
-        app.state.surveys.faults.tell(now=True)
+        app.state.surveys.tell(now=True)
         assert len(caplog.records) == 3  # told once
 
 

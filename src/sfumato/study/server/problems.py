@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.exceptions import HTTPException
 
 from sfumato.study.protocol.messages import ErrorMessage
+
+Found = TypeVar("Found")
 
 
 class ApiError(HTTPException):
@@ -39,6 +41,13 @@ def unauthorized() -> ApiError:
 
 def not_found(what: str = "page") -> ApiError:
     return ApiError(404, "not-found", f"There is no such {what} here.")
+
+
+def there(found: Found | None, what: str) -> Found:
+    """What was found, or 404."""
+    if found is None:
+        raise not_found(what)
+    return found
 
 
 def wrong_method(allowed: Iterable[str]) -> ApiError:

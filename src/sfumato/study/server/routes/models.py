@@ -18,7 +18,7 @@ from sfumato.study.pooling.gather import FIRST_ROUND, Pushed, add_counts
 from sfumato.study.protocol.messages import DONE, TRAINED_ON, AddedCounts, DensityInfo, ModelInfo
 from sfumato.study.protocol.pool_study import PoolStudy, trains
 from sfumato.study.server.context import AnyCaller, Context, Ctx, Owner, Sent, seen_by
-from sfumato.study.server.problems import USUAL, ApiError, declared, not_found
+from sfumato.study.server.problems import USUAL, ApiError, declared, there
 from sfumato.study.server.store import Caller
 from sfumato.study.server.store.token_store import OWNER
 from sfumato.table.writers import write_lines
@@ -90,10 +90,7 @@ def list_models(caller: AnyCaller, context: Ctx) -> list[ModelInfo]:
 @router.get("/{model_id}")
 def read_model(model_id: ModelId, caller: AnyCaller, context: Ctx) -> ModelInfo:
     """One model: state, progress, results, card."""
-    found = context.store.models.find(caller.study, model_id)
-    if found is None:
-        raise not_found("model")
-    return seen_by(caller, found)
+    return seen_by(caller, there(context.store.models.find(caller.study, model_id), "model"))
 
 
 @router.get("/{model_id}/file", response_class=FileResponse, responses=_FILE)
@@ -157,10 +154,7 @@ def list_densities(caller: Owner, context: Ctx) -> list[DensityInfo]:
 @densities.get("/{density_id}")
 def read_density(density_id: DensityId, caller: Owner, context: Ctx) -> DensityInfo:
     """One density: state, progress, and what was found."""
-    found = context.store.models.find(caller.study, density_id, density=True)
-    if found is None:
-        raise not_found("density")
-    return DensityInfo.of(found)
+    return DensityInfo.of(there(context.store.models.find(caller.study, density_id, density=True), "density"))
 
 
 def density_table(density_id: str, caller: Caller, context: Context) -> Response:

@@ -30,7 +30,7 @@ from sfumato.study.protocol.messages import (
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.server.accept_push import Push, keep_test_table
 from sfumato.study.server.context import AnyCaller, Context, Ctx, Owner, Sent, Sha256, SiteCaller, check_signed
-from sfumato.study.server.problems import USUAL, declared, not_found, unavailable
+from sfumato.study.server.problems import USUAL, declared, not_found, there, unavailable
 from sfumato.study.server.store import TestTable
 from sfumato.study.server.store.sql_tables import CLOSED
 from sfumato.study.server.store.store import LONGEST_DAYS
@@ -70,10 +70,7 @@ class Invitation(Sent):
 @router.get("")
 def read_study(caller: AnyCaller, context: Ctx) -> StudyInfo:
     """What the study asks for; its `hash` is what sites compare with the owner by another way."""
-    found = context.store.studies.find(caller.study)
-    if found is None:
-        raise not_found("study")
-    return found
+    return there(context.store.studies.find(caller.study), "study")
 
 
 @router.post("/sites", status_code=201, responses=declared(400, 403, 413))
@@ -153,10 +150,7 @@ def list_shared_rows(caller: Owner, context: Ctx) -> list[SharedRows]:
 @releases.get("/releases/{sha256}")
 def read_release(sha256: Sha256, caller: AnyCaller, context: Ctx) -> ReleaseInfo:
     """One release with its card."""
-    found = context.store.releases.find(caller.study, sha256, caller.site)
-    if found is None:
-        raise not_found("release")
-    return found
+    return there(context.store.releases.find(caller.study, sha256, caller.site), "release")
 
 
 @releases.delete("/releases/{sha256}", status_code=204, responses=declared(403))

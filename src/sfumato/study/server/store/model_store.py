@@ -36,10 +36,10 @@ class ModelStore(StorePart):
         parameters: Mapping[str, Any] | None = None,
     ) -> ModelInfo:
         """Ask for a model, of all sites or of those that agree; or for the density of a `column`, by this method."""
-        identity = new_id()
-        self._database.change(
-            insert(models).values(
-                id=identity,
+        asked = (
+            insert(models)
+            .values(
+                id=new_id(),
                 study=study,
                 classifier=classifier,
                 state=QUEUED,
@@ -53,10 +53,10 @@ class ModelStore(StorePart):
                 reconstructs=column,
                 parameters=json.dumps(parameters, allow_nan=False) if parameters else None,
             )
+            .returning(*models.c)
         )
-        found = self.find(study, identity, density=column is not None)
-        assert found is not None
-        return found
+        with self._database.writing() as connection:
+            return _model(connection.execute(asked).one())
 
     def claim(self, worker: str, lease: float = LEASE_SECONDS) -> tuple[str, ModelInfo] | None:
         """The oldest job that waits or whose worker died, as (study, model), or None."""
@@ -92,10 +92,8 @@ class ModelStore(StorePart):
         """
         used = sorted(set(used))
         with self._database.writing() as connection:
-            row = connection.execute(
-                select(models.c.study).where(*_held(model, worker)).with_for_update()
-            ).one_or_none()
-            if row is None:
+            held = select(models.c.study).where(*_held(model, worker)).with_for_update()
+            if (row := connection.execute(held).one_or_none()) is None:
                 return False
             for sha256 in used:
                 connection.execute(insert(model_releases).values(model=model, sha256=sha256))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection, func, insert, select
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from sfumato.core.array_types import Floats
@@ -24,6 +23,7 @@ from sfumato.study.server.survey.received_answer import Answer
 
 NEW, SAME, DIFFERENT = "new", "same", "different"
 AT_ONCE = 500  # names in one statement: SQLite allows 32,766 parameters
+MOST_TRIES = 5  # for a group of which other processes keep some answers meanwhile
 
 
 @dataclass(frozen=True)
@@ -51,55 +51,44 @@ class SurveyStore(StorePart):
         super().__init__(database)
         self._log = log
         self.codes = CodeStore(database)
-        dialect, place = (postgresql, "%s") if database.engine.dialect.name == "postgresql" else (sqlite, "?")
-        self._insert = dialect.insert(survey_answers).on_conflict_do_nothing().returning(survey_answers.c.id)
+        # Of answers there are many: these statements go to the driver as they are. Left to itself SQLite looks through
+        # all answers of the study for those that wait.
+        sqlite = database.engine.dialect.name == "sqlite"
+        place, by = ("?", f" INDEXED BY {WAITING}") if sqlite else ("%s", "")
+        self._waiting = f"FROM survey_answers{by} WHERE study = {place} AND batch IS NULL"
         self._mark = (
             f"UPDATE survey_answers SET batch = {place} WHERE study = {place} AND id = {place} AND batch IS NULL"
         )
-        # Left to itself SQLite looks through all answers of the study for those that wait.
-        by = "" if dialect is postgresql else f" INDEXED BY {WAITING}"
-        self._waiting = f"FROM survey_answers{by} WHERE study = {place} AND batch IS NULL"
         places = ", ".join([place] * 5)
-        self._insert_new = f"INSERT INTO survey_answers (study, id, version, label, bits) VALUES ({places})"
-
-    # Answers
+        self._insert = f"INSERT INTO survey_answers (study, id, version, label, bits) VALUES ({places})"
 
     def add(self, study: str, answers: Sequence[Answer]) -> list[str]:
-        """Keep answers in one transaction; for each one whether it is new, the same as before, or not to be kept."""
-        if self._add_new(study, answers):
-            return [NEW] * len(answers)
-        with self._database.writing() as connection:
-            first: dict[bytes, Answer] = {}
-            for answer in answers:
-                first.setdefault(answer.id, answer)
-            # One order: no two groups wait for each other.
-            rows = [{"study": study, **asdict(first[name]), "batch": None} for name in sorted(first)]
-            kept = set(connection.execute(self._insert, rows).scalars()) if rows else set()
-            known = self._known(connection, study, [name for name in first if name not in kept])
-        outcomes = []
-        for answer in answers:
-            if answer.id in kept:
-                outcomes.append(NEW)
-                kept.remove(answer.id)  # a second one of the same group is a repetition
-            else:
-                before = known.get(answer.id) or _content(first[answer.id])
-                outcomes.append(SAME if before == _content(answer) else DIFFERENT)
-        return outcomes
+        """Keep answers in one transaction; for each one whether it is new, the same as before, or not to be kept.
 
-    def _add_new(self, study: str, answers: Sequence[Answer]) -> bool:
-        """The usual case, by the driver itself: no answer comes twice. False: not that case.
-
-        Of a group that holds a repetition nothing is kept here; the careful way does it again.
+        Usually none comes twice, so nothing is looked up before the database has refused one that it has.
         """
-        if not answers:
-            return False
-        rows = sorted((study, answer.id, answer.version, answer.label, answer.bits) for answer in answers)
-        try:
-            with self._database.writing() as connection:
-                connection.exec_driver_sql(self._insert_new, rows)
-        except IntegrityError:
-            return False
-        return True
+        known: dict[bytes, tuple[Any, ...]] = {}
+        for tries_left in reversed(range(MOST_TRIES)):
+            outcomes, new = [], dict[bytes, tuple[Any, ...]]()
+            for answer in answers:
+                content = answer.version, answer.label, answer.bits
+                before = known.get(answer.id) or new.get(answer.id)
+                if before is None:
+                    new[answer.id] = content
+                outcomes.append(NEW if before is None else SAME if before == content else DIFFERENT)
+            # One order: no two groups wait for each other.
+            rows = [(study, name, *content) for name, content in sorted(new.items())]
+            try:
+                with self._database.writing() as connection:
+                    if rows:
+                        connection.exec_driver_sql(self._insert, rows)
+                break
+            except IntegrityError:  # of the group nothing was kept
+                if not tries_left:
+                    raise
+                with self._database.reading() as connection:
+                    known |= self._known(connection, study, list(new))
+        return outcomes
 
     def _known(self, connection: Connection, study: str, names: Sequence[bytes]) -> dict[bytes, tuple[Any, ...]]:
         found: dict[bytes, tuple[Any, ...]] = {}
@@ -137,8 +126,6 @@ class SurveyStore(StorePart):
     def closed(self, study: str) -> bool:
         """Whether the owner closed the survey by hand."""
         return bool(self._database.value(select(studies.c.state).where(studies.c.id == study)) == CLOSED)
-
-    # The log of guidance
 
     def add_version(self, study: str, version: Version, counted: Sequence[bytes]) -> bool:
         """Append a version and mark the answers it counts, all or nothing; False if another process was first."""
@@ -184,7 +171,3 @@ class SurveyStore(StorePart):
     def hour(self) -> str:
         """The hour in UTC: what pages show answers by, and no finer."""
         return datetime.fromtimestamp(self._database.now(), UTC).strftime("%Y-%m-%dT%H")
-
-
-def _content(answer: Answer) -> tuple[Any, ...]:
-    return answer.version, answer.label, answer.bits

@@ -288,7 +288,9 @@ class SurveyDesks:
         self._opening = asyncio.Lock()
         self._watch: asyncio.Task[None] | None = None
         self._rates, self._secret = Buckets(rate), secrets.token_bytes(32)
-        self.faults = Faults()
+        self.patience = TELL_SECONDS
+        self._noted: Counter[tuple[str, ...]] = Counter()
+        self._told = time.monotonic()
 
     async def find(self, study: str) -> SurveyDesk | None:
         """The desk of a survey; None where there is no such survey."""
@@ -311,39 +313,12 @@ class SurveyDesks:
                 try:
                     await desk.look()
                 except Exception as error:  # the database may come back; answers are refused meanwhile, none is lost
-                    self.faults.note(error)
-            self.faults.tell()
-
-    def too_many(self, address: str) -> float:
-        """Seconds that a client must wait, 0 if none: by a keyed hash of its address that only this process can make,
-        in memory, and forgotten when it is not used."""
-        return self._rates.wait(hashlib.blake2b(address.encode(), key=self._secret, digest_size=16).hexdigest())
-
-    async def close(self) -> None:
-        """Finish what is under way."""
-        if self._watch is not None:
-            self._watch.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._watch
-        self.faults.tell(now=True)
-        for desk in self._desks.values():
-            await desk.close()
-        self._desks.clear()
-
-
-class Faults:
-    """Faults of respondents' requests, logged once a minute and all together: no line says when a respondent asked.
-
-    Requests note them, the task that keeps watch logs them. All calls come from one event loop.
-    """
-
-    def __init__(self) -> None:
-        self.patience = TELL_SECONDS
-        self._noted: Counter[tuple[str, ...]] = Counter()
-        self._told = time.monotonic()
+                    self.note(error)
+            self.tell()
 
     def note(self, error: Exception) -> ApiError:
-        """Count an error by its type and place; returns what the client is told."""
+        """Count an error by its type and place; returns what the client is told. Faults are logged once a minute and all
+        together, so that no line says when a respondent asked. All calls come from one event loop."""
         away = isinstance(error, SQLAlchemyError)  # the database went away: nothing was acknowledged
         fields = fault(error)
         self._noted["database" if away else "fault", fields["fault"], *fields["where"]] += 1
@@ -357,6 +332,22 @@ class Faults:
         noted, self._noted = self._noted, Counter()
         for (event, kind, *where), times in noted.items():
             log(event, 40, times=times, fault=kind, where=where)
+
+    def too_many(self, address: str) -> float:
+        """Seconds that a client must wait, 0 if none: by a keyed hash of its address that only this process can make,
+        in memory, and forgotten when it is not used."""
+        return self._rates.wait(hashlib.blake2b(address.encode(), key=self._secret, digest_size=16).hexdigest())
+
+    async def close(self) -> None:
+        """Finish what is under way."""
+        if self._watch is not None:
+            self._watch.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._watch
+        self.tell(now=True)
+        for desk in self._desks.values():
+            await desk.close()
+        self._desks.clear()
 
 
 Item = TypeVar("Item")

@@ -19,7 +19,7 @@ from starlette.responses import Response
 
 from sfumato.study.protocol.spelling import canonical_json
 from sfumato.study.protocol.survey_log import Head
-from sfumato.study.server.problems import ApiError, busy, not_found, too_slow, wrong_method
+from sfumato.study.server.problems import ApiError, busy, there, too_slow, wrong_method
 from sfumato.study.server.shell import DRESSED, FOR_PAGES, Receive, Scope, Send, dressed, path_of
 from sfumato.study.server.store.survey_store import DIFFERENT, NEW
 from sfumato.study.server.survey.desk import SurveyDesk, SurveyDesks, TicketAsked
@@ -244,10 +244,8 @@ class SurveyApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             asked = Asked(scope, receive)
-            route = ROUTES.get("log/{version}/inputs" if _INPUTS.fullmatch(asked.rest) else asked.rest)
-            if route is None:
-                raise not_found()
-            scope["route"] = route
+            rest = "log/{version}/inputs" if _INPUTS.fullmatch(asked.rest) else asked.rest
+            scope["route"] = route = there(ROUTES.get(rest), "page")
             allowed = ("GET", "HEAD", "OPTIONS") if route.method == "GET" else (route.method, "OPTIONS")
             if scope["method"] not in allowed:
                 raise wrong_method(allowed)
@@ -257,12 +255,10 @@ class SurveyApp:
             client = scope.get("client")
             if seconds := self._desks.too_many(client[0] if client else ""):
                 raise busy(seconds)
-            desk = await self._desks.find(asked.survey[:64])
-            if desk is None:
-                raise not_found("survey")
+            desk = there(await self._desks.find(asked.survey[:64]), "survey")
             status, body = await route.handler(desk, asked)
         except Exception as error:
-            refusal = error if isinstance(error, ApiError) else self._desks.faults.note(error)
+            refusal = error if isinstance(error, ApiError) else self._desks.note(error)
             refusal.headers = {**OPEN_TO_ALL, **(refusal.headers or {})}
             raise refusal from None
         headers = [*_JSON, (b"content-length", b"%d" % len(body))]

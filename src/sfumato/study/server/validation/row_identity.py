@@ -65,14 +65,12 @@ class RowIdentity:
             np.rint(matrix * STEPS, out=cells[:, :-1])
         cells[np.isnan(cells)] = NOT_REPORTED
         cells[:, -1] = -1.0 if codes is None else codes
-        hashes = np.frombuffer(self._hash.of_rows(cells).tobytes(), dtype="<u4").reshape(-1, 4)
-        self._rows += len(hashes)
-        self._sums += hashes.sum(axis=0, dtype=np.uint64)  # of fewer than 2^32 rows: no sum overflows
-        first = np.ascontiguousarray(hashes[:, :2]).view("<u8").ravel()
-        self._keep(*np.unique(first, return_counts=True))
-
-    def _keep(self, hashes: NDArray[np.uint64], times: Codes) -> None:
-        """Merge with what was kept before; the smallest hashes stay."""
+        parts = np.frombuffer(self._hash.of_rows(cells).tobytes(), dtype="<u4").reshape(-1, 4)
+        self._rows += len(parts)
+        self._sums += parts.sum(axis=0, dtype=np.uint64)  # of fewer than 2^32 rows: no sum overflows
+        first = np.ascontiguousarray(parts[:, :2]).view("<u8").ravel()
+        hashes, times = np.unique(first, return_counts=True)
+        # Merged with what was kept before; the smallest hashes stay.
         both = np.concatenate([self._kept["hash"], hashes])
         found, place = np.unique(both, return_inverse=True)
         counts = np.bincount(place, weights=np.concatenate([self._kept["times"], times]), minlength=len(found))

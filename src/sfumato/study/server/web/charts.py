@@ -203,13 +203,13 @@ def bars(words: str, values: Sequence[tuple[str, float]]) -> Markup | None:
         return None
     top = round_top(max(value for _, value in values))
     width = 1 / max(len(values), 12)
-    shapes = _frame(top)
+    shapes = _frame(words, top)
     for number, (name, value) in enumerate(values):
         height = HEIGHT * value / top
         place = {"x": _part(width * (number + 0.1)), "width": _part(0.8 * width)}
         told = tag("title", f"{name}: {value:g}")
         shapes.append(tag("rect", told, **place, y=HEIGHT - height, height=height, class_="count"))
-    return _drawn(words, shapes)
+    return tag("svg", *shapes, class_="curve s0", role="img", width="100%", height=HEIGHT)
 
 
 def steps(words: str, points: Sequence[tuple[float, float]], last: float) -> Markup | None:
@@ -217,25 +217,21 @@ def steps(words: str, points: Sequence[tuple[float, float]], last: float) -> Mar
     if not points:
         return None
     top, most = round_top(max(value for _, value in points)), max(last, points[-1][0], 1.0)
-    shapes, before = _frame(top), None
+    shapes, before = _frame(words, top), None
     for (place, value), end in zip(points, [*(place for place, _ in points[1:]), most], strict=True):
         first, second, y = _part(place / most), _part(end / most), HEIGHT * (1 - value / top)
         shapes.append(tag("line", x1=first, x2=second, y1=y, y2=y, class_="step"))
         if before is not None and before != y:
             shapes.append(tag("line", x1=first, x2=first, y1=before, y2=y, class_="step"))
         before = y
-    return _drawn(words, shapes)
+    return tag("svg", *shapes, class_="curve s0", role="img", width="100%", height=HEIGHT)
 
 
-def _frame(top: float) -> list[Markup]:
-    drawn = []
+def _frame(words: str, top: float) -> list[Markup]:
+    drawn = [tag("title", words)]
     for share in (0.0, 0.5, 1.0):
         y = HEIGHT * (1 - share)
         drawn.append(tag("line", x1=0, x2="100%", y1=y, y2=y, class_="grid"))
         if share * top == round(share * top) or top <= 5:
             drawn.append(tag("text", f"{share * top:,g}", x=-8, y=y + 4, class_="tick side"))
     return drawn
-
-
-def _drawn(words: str, shapes: Sequence[Markup]) -> Markup:
-    return tag("svg", tag("title", words), *shapes, class_="curve s0", role="img", width="100%", height=HEIGHT)

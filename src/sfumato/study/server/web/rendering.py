@@ -21,7 +21,7 @@ from sfumato.core.web import is_own_origin
 from sfumato.guarantee.rounding import epsilon_at_most
 from sfumato.study.protocol.messages import StudyInfo
 from sfumato.study.server.context import Context, Ctx, StudyId
-from sfumato.study.server.problems import STATUSES, ApiError, busy, forbidden, not_found
+from sfumato.study.server.problems import STATUSES, ApiError, busy, forbidden, not_found, there
 from sfumato.study.server.store import Caller
 from sfumato.study.server.store.token_store import OWNER
 from sfumato.study.server.web.charts import percent
@@ -62,10 +62,7 @@ class Visit:
 
     @cached_property
     def study(self) -> StudyInfo:
-        found = self.context.store.studies.find(self.caller.study)
-        if found is None:
-            raise not_found("study")
-        return found
+        return there(self.context.store.studies.find(self.caller.study), "study")
 
     @property
     def address(self) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sfumato.core.records import Record
 from sfumato.study.pooling.gather import Pushed, Request, with_added_counts
-from sfumato.study.protocol.messages import AGREEING_SITES, ALL_SITES, ReleaseInfo
+from sfumato.study.protocol.messages import AGREEING_SITES, ALL_SITES
 from sfumato.study.protocol.pool_study import PoolStudy
 from sfumato.study.protocol.survey_file import SurveyStudy
 
@@ -61,11 +61,11 @@ class Job(Record):
             if found.plan is not None:
                 place.mkdir(mode=0o700)
                 job = replace(job, scratch=str(place), study=found.to_dict())
-        return replace(
-            job,
-            train=_files(folder, study, [one for one in releases if one.purpose == "train"]),
-            test=_files(folder, study, [one for one in releases if one.purpose == "test"]),
-            test_table=None if table is None else str(folder.test_table(study, table.sha256, table.format)),
+        for one in releases:
+            pushed = job.train if one.purpose == "train" else job.test
+            pushed.append([str(folder.release(study, one.sha256)), one.site, one.sha256])
+        return (
+            job if table is None else replace(job, test_table=str(folder.test_table(study, table.sha256, table.format)))
         )
 
     def used(self, card: Mapping[str, Any]) -> list[str]:
@@ -98,10 +98,6 @@ class Job(Record):
         for path, _, sha256 in (*self.train, *self.test):
             message = message.replace(path, f"The release {sha256[:12]}")
         return message.replace(self.test_table or "\0", "The public test table").replace(self.out, "The model")
-
-
-def _files(folder: DataFolder, study: str, releases: Sequence[ReleaseInfo]) -> list[list[str]]:
-    return [[str(folder.release(study, one.sha256)), one.site, one.sha256] for one in releases]
 
 
 def _pushed(files: Sequence[Sequence[str]]) -> list[Pushed]:
