@@ -317,8 +317,11 @@ class SurveyDesks:
             self.tell()
 
     def note(self, error: Exception) -> ApiError:
-        """Count an error by its type and place; returns what the client is told. Faults are logged once a minute and all
-        together, so that no line says when a respondent asked. All calls come from one event loop."""
+        """Count an error by its type and place; returns what the client is told.
+
+        Faults are logged once a minute and all together: no line says when a respondent asked. All calls come from one
+        event loop.
+        """
         away = isinstance(error, SQLAlchemyError)  # the database went away: nothing was acknowledged
         fields = fault(error)
         self._noted["database" if away else "fault", fields["fault"], *fields["where"]] += 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sfumato.core.records import Record
 from sfumato.study.pooling.gather import Pushed, Request, with_added_counts
-from sfumato.study.protocol.messages import AGREEING_SITES, ALL_SITES
+from sfumato.study.protocol.messages import AGREEING_SITES, ALL_SITES, PURPOSES
 from sfumato.study.protocol.pool_study import PoolStudy
 from sfumato.study.protocol.survey_file import SurveyStudy
 
@@ -61,12 +61,11 @@ class Job(Record):
             if found.plan is not None:
                 place.mkdir(mode=0o700)
                 job = replace(job, scratch=str(place), study=found.to_dict())
+        pushed: dict[str, list[list[str]]] = {purpose: [] for purpose in PURPOSES}
         for one in releases:
-            pushed = job.train if one.purpose == "train" else job.test
-            pushed.append([str(folder.release(study, one.sha256)), one.site, one.sha256])
-        return (
-            job if table is None else replace(job, test_table=str(folder.test_table(study, table.sha256, table.format)))
-        )
+            pushed[one.purpose].append([str(folder.release(study, one.sha256)), one.site, one.sha256])
+        public = None if table is None else str(folder.test_table(study, table.sha256, table.format))
+        return replace(job, train=pushed["train"], test=pushed["test"], test_table=public)
 
     def used(self, card: Mapping[str, Any]) -> list[str]:
         """Hashes of the releases trained on, by the model's card: some sites may have been left out."""
