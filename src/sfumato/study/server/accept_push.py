@@ -42,29 +42,13 @@ BORROWED = (
 )
 
 
+@dataclass(frozen=True)
 class Received:
-    """A new private file that hashes what is written to it."""
+    """A body as a private file, complete and flushed to the disk."""
 
-    def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
-        self.path, self.size, self._hash = path, 0, hashlib.sha256()
-
-    @property
-    def sha256(self) -> str:
-        return self._hash.hexdigest()
-
-    def write(self, data: bytearray, *, last: bool) -> None:
-        """Some bytes; after the `last` ones everything is flushed to the disk."""
-        self._hash.update(data)
-        self.size += len(data)
-        left = memoryview(data)
-        while left:
-            left = left[os.write(self._descriptor, left) :]
-        if last:
-            os.fsync(self._descriptor)
-
-    def close(self) -> None:
-        os.close(self._descriptor)
+    path: Path
+    size: int
+    sha256: str
 
 
 @contextlib.asynccontextmanager
@@ -101,25 +85,31 @@ def _to_come(request: Request, context: Context) -> int:
 
 
 async def _receive(request: Request, context: Context, path: Path) -> Received:
-    file = await to_thread.run_sync(Received, path, limiter=context.disk)
+    in_thread = partial(to_thread.run_sync, limiter=context.disk)
+    descriptor = await in_thread(os.open, path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
+    hashed, size, waiting = hashlib.sha256(), 0, bytearray()
 
-    async def write(data: bytearray, *, last: bool) -> None:
-        await to_thread.run_sync(partial(file.write, data, last=last), limiter=context.disk)
+    def write(data: bytearray) -> None:
+        hashed.update(data)
         context.metrics.push_bytes.inc(len(data))
+        left = memoryview(data)
+        while left:
+            left = left[os.write(descriptor, left) :]
 
-    waiting = bytearray()
     try:
         async for part in request.stream():
+            size += len(part)
             waiting += part
             if len(waiting) >= CHUNK:
-                await write(waiting, last=False)
+                await in_thread(write, waiting)
                 waiting = bytearray()
-        await write(waiting, last=True)
+        await in_thread(write, waiting)
+        await in_thread(os.fsync, descriptor)
     except ClientDisconnect:
         raise ApiError(400, "cut-short", "The connection closed before the body was complete.") from None
     finally:
-        file.close()
-    return file
+        os.close(descriptor)
+    return Received(path, size, hashed.hexdigest())
 
 
 @contextlib.contextmanager

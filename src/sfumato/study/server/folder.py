@@ -20,7 +20,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from sfumato.core.files import PRIVATE, put_in_place, sync_folder
+from sfumato.core.files import PRIVATE, locked, put_in_place, sync_folder
 
 NAME = "in-use"
 
@@ -32,8 +32,7 @@ class DataFolder:
         self.data = data
         for part in (data, data / "incoming", data / "releases", data / "tests", data / "models"):
             part.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._incoming: Path | None = None
-        self._in_use: int | None = None
+        self._corner: tuple[Path, int] | None = None
 
     def release(self, study: str, sha256: str) -> Path:
         return self.data / "releases" / study / f"{sha256}.parquet"
@@ -55,23 +54,22 @@ class DataFolder:
                     shutil.rmtree(old, ignore_errors=True)
             corner = self.data / "incoming" / secrets.token_hex(8)
             corner.mkdir(mode=0o700)
-            self._in_use = os.open(corner / NAME, os.O_RDWR | os.O_CREAT, PRIVATE)
-            fcntl.flock(self._in_use, fcntl.LOCK_EX)
-            self._incoming = corner
+            in_use = os.open(corner / NAME, os.O_RDWR | os.O_CREAT, PRIVATE)
+            fcntl.flock(in_use, fcntl.LOCK_EX)
+            self._corner = corner, in_use
 
     def close(self) -> None:
-        if self._incoming is not None:
-            shutil.rmtree(self._incoming, ignore_errors=True)
-        if self._in_use is not None:
-            os.close(self._in_use)
-        self._incoming = self._in_use = None
+        if self._corner is not None:
+            shutil.rmtree(self._corner[0], ignore_errors=True)
+            os.close(self._corner[1])
+            self._corner = None
 
     def incoming(self) -> Path:
         """A new name to receive into."""
-        if self._incoming is None:
+        if self._corner is None:
             self.open()
-        assert self._incoming is not None
-        return self._incoming / secrets.token_hex(16)
+        assert self._corner is not None
+        return self._corner[0] / secrets.token_hex(16)
 
     @contextlib.contextmanager
     def settling(self, *, exclusive: bool = False) -> Iterator[None]:
@@ -90,26 +88,17 @@ class DataFolder:
             sync_folder(place.parent.parent)
         put_in_place(received, place)
 
-    def sweep(self, kept: set[tuple[str, str]]) -> int:
+    def sweep(self, kept: set[tuple[str, str]]) -> None:
         """Remove release files that no row speaks of: pushes that died before they were acknowledged, withdrawals."""
-        removed = 0
         for path in (self.data / "releases").glob("*/*.parquet"):
             if (path.parent.name, path.stem) not in kept:
                 path.unlink(missing_ok=True)
-                removed += 1
-        return removed
 
 
 def _is_held(lock: Path) -> bool:
     """Whether a living process holds the corner."""
     try:
-        descriptor = os.open(lock, os.O_RDWR)
+        with lock.open("r+") as file:
+            return not locked(file, wait=False)
     except OSError:
         return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False

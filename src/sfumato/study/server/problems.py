@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from starlette.exceptions import HTTPException
@@ -10,23 +10,17 @@ from starlette.exceptions import HTTPException
 from sfumato.study.protocol.messages import ErrorMessage
 
 Found = TypeVar("Found")
+Headers = dict[str, str] | None
 
 
 class ApiError(HTTPException):
     """A refusal; `objections` lists every reason where there are several."""
 
     def __init__(
-        self,
-        status: int,
-        code: str,
-        message: str,
-        *,
-        objections: list[str] | None = None,
-        headers: dict[str, str] | None = None,
+        self, status: int, code: str, message: str, *, objections: Sequence[str] = (), headers: Headers = None
     ) -> None:
         super().__init__(status, message, headers)
-        self.code = code
-        self.objections = objections or []
+        self.code, self.objections = code, list(objections)
 
 
 def unauthorized() -> ApiError:

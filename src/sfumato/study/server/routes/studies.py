@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,6 +15,7 @@ from fastapi import Path as Part
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 from sqlalchemy.exc import SQLAlchemyError
+from starlette.background import BackgroundTask
 
 from sfumato.study.protocol.messages import (
     LONGEST,
@@ -225,10 +226,5 @@ def export(caller: Owner, context: Ctx) -> StreamingResponse:
             for file in sorted(part.iterdir()):
                 archive.write(file, f"{part.name}/{file.name}")
     packed.seek(0)
-
-    def pieces() -> Iterator[bytes]:
-        with packed:
-            while piece := packed.read(PIECE):
-                yield piece
-
-    return StreamingResponse(pieces(), media_type="application/zip")
+    pieces = iter(partial(packed.read, PIECE), b"")
+    return StreamingResponse(pieces, media_type="application/zip", background=BackgroundTask(packed.close))

@@ -188,9 +188,8 @@ class ReleaseStore:
             with self._database.writing() as connection:
                 # One after the other, so that of two with the same rows the second finds the first, and quotas hold.
                 # SQLite has one writer anyway.
-                connection.execute(
-                    select(studies.c.id).where(studies.c.id == arrived.study).with_for_update(key_share=True)
-                )
+                turn = select(studies.c.id).where(studies.c.id == arrived.study).with_for_update(key_share=True)
+                connection.execute(turn)
                 if row := _same_rows(connection, arrived):
                     return self._known(row, arrived.site, SAME_ROWS)
                 if quota is not None and connection.execute(content).one_or_none() is None:
