@@ -14,6 +14,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from sfumato.auditing.report.markup import share
 from sfumato.core.svg import tag, trimmed
 from sfumato.core.wording import counted
 from sfumato.learn.classifiers.factory import CLASSIFIERS
@@ -104,7 +105,7 @@ def error_row(words: str, rate: Mapping[str, Any], scale: Scale, drawn: Markup, 
         shapes.append(_put(scale.share(commonest), MIDDLE, tag("path", d="M0-9v18", class_="commonest")))
         words += f", always answering the commonest class {percent(commonest)}"
     if rate["error"] is not None:
-        low, high = (_part(scale.share(end)) for end in rate["interval"])
+        low, high = (share(scale.share(end)) for end in rate["interval"])
         shapes.append(tag("line", x1=low, x2=high, y1=MIDDLE, y2=MIDDLE, class_="whisker"))
         for end in rate["interval"]:
             shapes.append(_put(scale.share(end), MIDDLE, tag("path", d="M0-4v8", class_="whisker")))
@@ -136,7 +137,7 @@ def curve(lines: Lines) -> Markup | None:
         shapes.append(_line("grid", 0, 1, tick, tick, scale))
         shapes.append(tag("text", percent(tick), x=-8, y=_y(tick, scale) + 4, class_="tick side"))
     for count, place in places.items():
-        shapes.append(tag("text", str(count), x=_part(place), y=CURVE_HEIGHT + 18, class_="tick middle"))
+        shapes.append(tag("text", str(count), x=share(place), y=CURVE_HEIGHT + 18, class_="tick middle"))
     if worst:
         shapes.append(_line("commonest", 0, 1, max(worst), max(worst), scale))
     for number, (name, found) in enumerate(lines):
@@ -155,11 +156,7 @@ def _y(value: float, scale: Scale) -> float:
 
 
 def _line(kind: str, x1: float, x2: float, first: float, second: float, scale: Scale) -> Markup:
-    return tag("line", x1=_part(x1), x2=_part(x2), y1=_y(first, scale), y2=_y(second, scale), class_=kind)
-
-
-def _part(share: float) -> str:
-    return f"{trimmed(100 * share)}%"
+    return tag("line", x1=share(x1), x2=share(x2), y1=_y(first, scale), y2=_y(second, scale), class_=kind)
 
 
 def _series(name: str, found: Mapping[str, Any], places: Mapping[int, float], scale: Scale) -> list[Markup]:
@@ -174,7 +171,7 @@ def _series(name: str, found: Mapping[str, Any], places: Mapping[int, float], sc
 
 
 def _put(place: float, y: float, child: Markup) -> Markup:
-    return tag("svg", child, x=_part(place), y=y, overflow="visible")
+    return tag("svg", child, x=share(place), y=y, overflow="visible")
 
 
 # Small pictures: counts as bars, and a figure that changes from version to version as steps.
@@ -202,11 +199,11 @@ def bars(words: str, values: Sequence[tuple[str, float]]) -> Markup | None:
     if not values:
         return None
     top = round_top(max(value for _, value in values))
-    width = 1 / max(len(values), 12)
+    width = 100 / max(len(values), 12)
     shapes = _frame(words, top)
     for number, (name, value) in enumerate(values):
         height = HEIGHT * value / top
-        place = {"x": _part(width * (number + 0.1)), "width": _part(0.8 * width)}
+        place = {"x": f"{trimmed(width * (number + 0.1))}%", "width": f"{trimmed(0.8 * width)}%"}
         told = tag("title", f"{name}: {value:g}")
         shapes.append(tag("rect", told, **place, y=HEIGHT - height, height=height, class_="count"))
     return tag("svg", *shapes, class_="curve s0", role="img", width="100%", height=HEIGHT)
@@ -219,7 +216,7 @@ def steps(words: str, points: Sequence[tuple[float, float]], last: float) -> Mar
     top, most = round_top(max(value for _, value in points)), max(last, points[-1][0], 1.0)
     shapes, before = _frame(words, top), None
     for (place, value), end in zip(points, [*(place for place, _ in points[1:]), most], strict=True):
-        first, second, y = _part(place / most), _part(end / most), HEIGHT * (1 - value / top)
+        first, second, y = share(place / most), share(end / most), HEIGHT * (1 - value / top)
         shapes.append(tag("line", x1=first, x2=second, y1=y, y2=y, class_="step"))
         if before is not None and before != y:
             shapes.append(tag("line", x1=first, x2=first, y1=before, y2=y, class_="step"))
@@ -229,9 +226,9 @@ def steps(words: str, points: Sequence[tuple[float, float]], last: float) -> Mar
 
 def _frame(words: str, top: float) -> list[Markup]:
     drawn = [tag("title", words)]
-    for share in (0.0, 0.5, 1.0):
-        y = HEIGHT * (1 - share)
+    for part in (0.0, 0.5, 1.0):
+        y = HEIGHT * (1 - part)
         drawn.append(tag("line", x1=0, x2="100%", y1=y, y2=y, class_="grid"))
-        if share * top == round(share * top) or top <= 5:
-            drawn.append(tag("text", f"{share * top:,g}", x=-8, y=y + 4, class_="tick side"))
+        if part * top == round(part * top) or top <= 5:
+            drawn.append(tag("text", f"{part * top:,g}", x=-8, y=y + 4, class_="tick side"))
     return drawn
