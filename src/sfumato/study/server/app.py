@@ -34,8 +34,6 @@ from sfumato.study.server.survey.survey_app import PREFIX, SurveyApp, described
 from sfumato.study.server.web.rendering import ROOT, error_page
 from sfumato.study.server.web.respondent_files import RespondentFiles
 
-# The server as one ASGI application: two applications side by side inside one shell, and refusals in one shape.
-
 
 class Api(FastAPI):
     """What owners, sites and people at a browser ask; its description tells of surveys, too."""

@@ -27,8 +27,6 @@ from sfumato.study.server.store.token_store import OWNER, SITE, Caller, token_ha
 from sfumato.study.server.validation.checker_pool import Limits, ValidationPool
 from sfumato.study.server.worker.worker import Worker
 
-# No caller takes everything: rates of requests for each caller, and turns that go round among the sites.
-
 MOST_KEYS = 100_000
 
 

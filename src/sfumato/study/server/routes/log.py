@@ -1,4 +1,5 @@
-"""The public log: read by anybody, in the form of tlog-tiles, so that monitors for such logs can follow it."""
+"""The public log: read by anybody, in the form of tlog-tiles, so that monitors for such logs can follow it; commitments
+of owners and what witnesses say are written to it."""
 
 from __future__ import annotations
 
@@ -67,8 +68,6 @@ def _part(place: str, read: Callable[[int, int], bytes | None]) -> Response:
         raise not_found("part of the log")
     return Response(found, media_type=BYTES, headers=FOR_EVER)
 
-
-# What is written to it from outside: commitments of owners, and what witnesses say.
 
 written = APIRouter(tags=["log"], responses=declared(400, 403, 413, 422, 429, 503))
 ROUTERS = (router, written)

@@ -23,8 +23,6 @@ from sfumato.study.server.store import Caller
 from sfumato.study.server.store.token_store import OWNER
 from sfumato.table.writers import write_lines
 
-# Models: requested, watched, and downloaded by those who may.
-
 router = APIRouter(prefix="/api/v1/studies/{study_id}/models", tags=["models"], responses=USUAL)
 ModelId = Annotated[str, Path(max_length=64, description="Id of a model.")]
 MOST_WAITING = 30

@@ -100,14 +100,9 @@ def show_static(name: str) -> Response:
     return Response(file, media_type=rendering.STATIC[name], headers={"Cache-Control": "no-cache"})
 
 
-# What the forms of the pages do: train, reconstruct, invite, revoke, withdraw, make codes, close a survey, save
-# the received bits.
-#
-# Nearly all of them end on a page that may be loaded again; tokens and codes are shown once.
-
-
 def _carried_out(visit: Visit, wish: Callable[[], object], done: str, part: str) -> Response:
-    """Do what a form wishes, and send the browser back to the page; where it is refused, the page says why."""
+    """Do what a form wishes, and send the browser back to the page, which may be loaded again; where it is refused, the
+    page says why."""
     try:
         wish()
     except ApiError as error:

@@ -273,9 +273,6 @@ def new_id() -> str:
     return "".join(secrets.choice(letters) for _ in range(12))
 
 
-# The keys that sign what sites ask for, by their fingerprints, and the numbers that signatures have used up.
-
-
 @dataclass(frozen=True)
 class SiteKey(Record):
     """Whose key it is, its fingerprint in words, and the day on which the operator enrolled it."""
@@ -286,7 +283,7 @@ class SiteKey(Record):
 
 
 class KeyStore(StorePart):
-    """The part of the store that knows keys of sites."""
+    """The keys that sign what sites ask for, by their fingerprints, and the numbers that signatures have used up."""
 
     def enroll(self, study: str, site: str, fingerprint: str) -> None:
         """From now on this site's requests must be signed; by this key, or by another that is enrolled too."""

@@ -174,8 +174,6 @@ def _put(place: float, y: float, child: Markup) -> Markup:
     return tag("svg", child, x=share(place), y=y, overflow="visible")
 
 
-# Small pictures: counts as bars, and a figure that changes from version to version as steps.
-
 HEIGHT = 140
 MOST_BARS = 72
 """Hours shown: three days; what lies before is in the sum."""

@@ -26,9 +26,8 @@ from sfumato.study.server.store import Caller
 from sfumato.study.server.store.token_store import OWNER
 from sfumato.study.server.web.charts import percent
 
-# Who sits at the browser: a random id in a cookie stands for a token, and forms are taken from our own pages only.
-
 COOKIE = "sfumato-session"
+"""A random id in it stands for a token."""
 MOST_FIELDS = 10
 
 

@@ -27,14 +27,13 @@ from sfumato.study.server.web.charts import MOST_BARS, bars, steps
 from sfumato.study.server.web.model_pages import asked, guarantee, overview, shown_site
 from sfumato.study.server.web.rendering import Visit
 
-# Densities on the owner's page: what waits, and the newest of each column as a picture with its band.
-
 MOST_SHOWN = 30
 STATES = {QUEUED: "waiting", RUNNING: "being reconstructed"}
 
 
 def densities_shown(context: Context, study: str) -> dict[str, list[SimpleNamespace]]:
-    """Of every column the newest that is done; what failed since is said, too."""
+    """On the owner's page: what waits, and of every column the newest that is done, as a picture with its band; what
+    failed since is said, too."""
     jobs = [DensityInfo.of(job) for job in reversed(context.store.models.all(study, density=True))]
     newest: dict[str, DensityInfo] = {}
     failed: dict[str, DensityInfo] = {}
@@ -73,8 +72,6 @@ def _shown(job: DensityInfo) -> SimpleNamespace:
     shown.picture, shown.words = Markup(found.plot(SMALL)), " ".join(words)
     return shown
 
-
-# The page of a study of kind `pool`: the owner's and a site's.
 
 MOST_MODELS = 50
 """The newest ones; a page with the models of years would be slow."""
@@ -151,10 +148,8 @@ def models_shown(visit: Visit) -> dict[str, Any]:
     return overview(models[:MOST_MODELS], owner=visit.owns)
 
 
-# The owner's page of a survey: answers by hour, the level and what the guidance allows to learn, codes, export.
-
-
 def survey_page(visit: Visit, flash: Flash | None, status: int) -> HTMLResponse:
+    """Answers by hour, the level and what the guidance allows to learn, codes, export."""
     if not visit.owns:
         raise forbidden("the owner of the survey")
     study = visit.study
