@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,26 +124,31 @@ def curve(lines: Lines) -> Markup | None:
     if not any(len(found["points"]) > 1 for _, found in lines):
         return None
     points = [point for _, found in lines for point in found["points"]]
-    worst = [found["commonest"] for _, found in lines if found.get("commonest") is not None]
+    worst = [found.get("commonest") for _, found in lines]
     scale = Scale.of([*[point["interval"][1] for point in points], *worst])
     counts = sorted({int(point["sites"]) for point in points})
     places = {count: (number + 0.5) / len(counts) for number, count in enumerate(counts)}
-    words = "; ".join(
-        f"{name}: " + ", ".join(f"{percent(one['error'])} with {counted(one['sites'], 'site')}" for one in both)
-        for name, both in ((name, (found["points"][0], found["points"][-1])) for name, found in lines)
-    )
-    shapes = [tag("title", f"Error by number of sites. {words}")]
-    for tick in scale.ticks:
-        shapes.append(_line("grid", 0, 1, tick, tick, scale))
-        shapes.append(tag("text", percent(tick), x=-8, y=_y(tick, scale) + 4, class_="tick side"))
-    for count, place in places.items():
-        shapes.append(tag("text", str(count), x=share(place), y=CURVE_HEIGHT + 18, class_="tick middle"))
-    if worst:
-        shapes.append(_line("commonest", 0, 1, max(worst), max(worst), scale))
+    shapes = [tag("title", "Error by number of sites. " + "; ".join(itertools.starmap(_ends, lines)))]
+    shapes += _axes(scale, places)
+    if known := [value for value in worst if value is not None]:
+        shapes.append(_line("commonest", 0, 1, max(known), max(known), scale))
     for number, (name, found) in enumerate(lines):
         shift = f"translate({trimmed(DODGE * (number - (len(lines) - 1) / 2))} 0)"
         shapes.append(tag("g", *_series(name, found, places, scale), class_=series(name), transform=shift))
     return tag("svg", *shapes, class_="curve", role="img", width="100%", height=CURVE_HEIGHT)
+
+
+def _ends(name: str, found: Mapping[str, Any]) -> str:
+    both = found["points"][0], found["points"][-1]
+    return f"{name}: " + ", ".join(f"{percent(one['error'])} with {counted(one['sites'], 'site')}" for one in both)
+
+
+def _axes(scale: Scale, places: Mapping[int, float]) -> Iterator[Markup]:
+    for tick in scale.ticks:
+        yield _line("grid", 0, 1, tick, tick, scale)
+        yield tag("text", percent(tick), x=-8, y=_y(tick, scale) + 4, class_="tick side")
+    for count, place in places.items():
+        yield tag("text", str(count), x=share(place), y=CURVE_HEIGHT + 18, class_="tick middle")
 
 
 def _known(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:

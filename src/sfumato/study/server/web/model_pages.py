@@ -84,22 +84,25 @@ def asked(definition: Mapping[str, Any]) -> list[tuple[str, str]]:
     label = next((str(column.get("name")) for column in columns if column.get("role") == "label"), "")
     parameters = ", ".join(f"{name} = {value}" for name, value in stated.items() if name != "plan")
     plan = PoolStudy.from_dict(definition).plan if stated.get("plan") else None
-    most, proof = definition.get("largest_site_share"), "no proof is required (empirical releases are allowed)"
-    wanted = definition.get("guarantee")
-    if isinstance(wanted, Mapping) and "delta" in wanted:
-        figures = f"epsilon at most {float(wanted['epsilon']):.9g} at delta {float(wanted['delta']):g}"
-        proof = f"proved, {figures} for a person's presence in the table"
-    elif isinstance(wanted, Mapping):
-        proof = f"proved, epsilon at most {float(wanted.get('epsilon_record', 0)):.9g} for a whole record"
+    most = definition.get("largest_site_share")
     rows = [
         ("Mechanism", " with ".join(filter(None, [str(mechanism.get("name", "")), parameters]))),
-        ("Guarantee", proof),
+        ("Guarantee", _asked_guarantee(definition.get("guarantee"))),
         ("Columns", f"{len(columns) - bool(label)} and the label {label}" if label else str(len(columns))),
         ("Plan", f"sites push noisy counts; the plan is by {plan.chosen_by}" if plan else ""),
         ("Space", str(definition.get("space") or "")),
         ("Largest site", "" if most is None else f"at most {float(most):.0%} of the rows that models are trained on"),
     ]
     return [(name, value) for name, value in rows if value]
+
+
+def _asked_guarantee(found: Any) -> str:
+    if isinstance(found, Mapping) and "delta" in found:
+        figures = f"epsilon at most {float(found['epsilon']):.9g} at delta {float(found['delta']):g}"
+        return f"proved, {figures} for a person's presence in the table"
+    if isinstance(found, Mapping):
+        return f"proved, epsilon at most {float(found.get('epsilon_record', 0)):.9g} for a whole record"
+    return "no proof is required (empirical releases are allowed)"
 
 
 def shown_trust(model: ModelInfo) -> dict[str, Any] | None:
@@ -156,25 +159,23 @@ def _between(interval: Sequence[float | None]) -> str:
     return f"{low} to {high}"
 
 
-def overview(models: Sequence[ModelInfo], *, owner: bool) -> dict[str, Any]:
-    """All models, the newest first, as the template shows them: those being trained, the newest of each classifier side
-    by side, and the list of all; `trust` is of the newest that says what each site does to it."""
+def _newest(models: Sequence[ModelInfo]) -> list[ModelInfo]:
+    """Of each classifier the newest that is trained, the fewest errors first, judged by the first rate there is."""
     first: dict[str, ModelInfo] = {}
     for model in models:
         if model.state == DONE and model.results is not None:
             first.setdefault(model.text, model)
+    errors = {name: [rate["error"] for rate in _rates(model.results or {})] for name, model in first.items()}
+    return sorted(first.values(), key=lambda model: next((e for e in errors[model.text] if e is not None), 2.0))
 
-    def fewest_errors(model: ModelInfo) -> float:
-        """Judged by the first rate that there is."""
-        return next((rate["error"] for rate in _rates(model.results or {}) if rate["error"] is not None), 2.0)
 
-    newest = sorted(first.values(), key=fewest_errors)
+def overview(models: Sequence[ModelInfo], *, owner: bool) -> dict[str, Any]:
+    """All models, the newest first, as the template shows them: those being trained, the newest of each classifier side
+    by side, and the list of all; `trust` is of the newest that says what each site does to it."""
+    newest = _newest(models)
     scale = _scale_of(newest)
     told = [shown(model, scale, owner=owner) for model in newest]
-    # Curves are drawn of those that were tested on the same rows as the newest of them.
-    compared = [model for model in newest if _sites(model)]
-    kind = _sites(min(compared, key=models.index))["tested_on"] if compared else None
-    same = [model for model in compared if _sites(model)["tested_on"] == kind][:MOST_LINES]
+    same, left_out = _compared(newest, models)
     listed = [shown(model, scale, owner=owner) for model in models]
     return {
         "busy": [one for one in reversed(listed) if one.busy],
@@ -184,10 +185,18 @@ def overview(models: Sequence[ModelInfo], *, owner: bool) -> dict[str, Any]:
         "curve": curve([(model.classifier, _sites(model)) for model in same]),
         "tested": _sites(same[0]) if same else {},
         "legend": [entry for entry in told if entry.info in same],
-        "left_out": len(compared) - len(same),
+        "left_out": left_out,
         "owner": owner,
         "trust": next((found for model in models if (found := shown_trust(model))), None),
     }
+
+
+def _compared(newest: Sequence[ModelInfo], models: Sequence[ModelInfo]) -> tuple[list[ModelInfo], int]:
+    """Those whose curves are drawn, tested on the same rows as the newest of them, and how many are not."""
+    compared = [model for model in newest if _sites(model)]
+    kind = _sites(min(compared, key=models.index))["tested_on"] if compared else None
+    same = [model for model in compared if _sites(model)["tested_on"] == kind][:MOST_LINES]
+    return same, len(compared) - len(same)
 
 
 def model_page(visit: Visit, model: ModelInfo) -> HTMLResponse:

@@ -16,7 +16,7 @@ from sfumato.core.wording import counted
 from sfumato.learn.classifiers.factory import CLASSIFIERS, choose_classifier
 from sfumato.reconstruction.density import Density, from_plain
 from sfumato.reconstruction.picture import SMALL, plain
-from sfumato.study.protocol.messages import DONE, FAILED, QUEUED, RUNNING, DensityInfo
+from sfumato.study.protocol.messages import DONE, FAILED, QUEUED, RUNNING, DensityInfo, StudyInfo
 from sfumato.study.protocol.pool_study import PoolStudy, trains
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.server.context import Context, seen_by
@@ -106,31 +106,7 @@ def pool_page(visit: Visit, flash: Flash | None, status: int) -> HTMLResponse:
         "trains": trains(study.definition),
     }
     if visit.owns:
-        sites, shared = context.store.sites.all(study.id), context.store.shared_rows.pairs(study.id)
-        wanted = list(study.definition.get("classifiers") or ())
-        return visit.page(
-            "owner",
-            status,
-            **values,
-            sites=[shown_site(site, context.store.database.today()) for site in sites],
-            totals={
-                "sites": len(sites),
-                "pushing": sum(site.releases > 0 for site in sites),
-                "rows": f"{sum(site.rows for site in sites):,}",
-                "releases": sum(site.releases for site in sites),
-                "last_push": max((site.last_push for site in sites if site.last_push), default="never"),
-            },
-            shared=shared[:MOST_PAIRS],
-            more_shared=max(0, len(shared) - MOST_PAIRS),
-            classifiers=[
-                *wanted,
-                *[name for name in CLASSIFIERS if name not in wanted and not CLASSIFIERS[name].on_bits],
-            ],
-            keeps_rows={name for name in [*wanted, *CLASSIFIERS] if choose_classifier(name).keeps_rows},
-            test_table=context.store.releases.test_table(study.id),
-            densities=densities_shown(context, study.id),
-            columns=PoolStudy.from_dict(study.definition).reconstructible(),
-        )
+        return visit.page("owner", status, **values, **_for_owner(context, study))
     releases = context.store.releases.all(study.id, visit.caller.site)
     shown = [(one, guarantee(one.epsilon, one.earlier, one.total_epsilon, one.presence)) for one in reversed(releases)]
     standing = [one for one in releases if not one.withdrawn]
@@ -140,6 +116,29 @@ def pool_page(visit: Visit, flash: Flash | None, status: int) -> HTMLResponse:
         "last_push": max((one.received for one in standing), default="never"),
     }
     return visit.page("site", status, **values, releases=shown, totals=totals)
+
+
+def _for_owner(context: Context, study: StudyInfo) -> dict[str, Any]:
+    sites, shared = context.store.sites.all(study.id), context.store.shared_rows.pairs(study.id)
+    wanted = list(study.definition.get("classifiers") or ())
+    others = [name for name in CLASSIFIERS if name not in wanted and not CLASSIFIERS[name].on_bits]
+    return {
+        "sites": [shown_site(site, context.store.database.today()) for site in sites],
+        "totals": {
+            "sites": len(sites),
+            "pushing": sum(site.releases > 0 for site in sites),
+            "rows": f"{sum(site.rows for site in sites):,}",
+            "releases": sum(site.releases for site in sites),
+            "last_push": max((site.last_push for site in sites if site.last_push), default="never"),
+        },
+        "shared": shared[:MOST_PAIRS],
+        "more_shared": max(0, len(shared) - MOST_PAIRS),
+        "classifiers": [*wanted, *others],
+        "keeps_rows": {name for name in [*wanted, *CLASSIFIERS] if choose_classifier(name).keeps_rows},
+        "test_table": context.store.releases.test_table(study.id),
+        "densities": densities_shown(context, study.id),
+        "columns": PoolStudy.from_dict(study.definition).reconstructible(),
+    }
 
 
 def models_shown(visit: Visit) -> dict[str, Any]:
