@@ -17,17 +17,8 @@ from pydantic import Field
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.background import BackgroundTask
 
-from sfumato.study.protocol.messages import (
-    LONGEST,
-    Invited,
-    Receipt,
-    ReleaseInfo,
-    SharedRows,
-    SiteInfo,
-    StudyInfo,
-    push_wish,
-    withdraw_wish,
-)
+from sfumato.study.protocol import messages
+from sfumato.study.protocol.messages import Invited, Receipt, ReleaseInfo, SharedRows, SiteInfo, StudyInfo
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.server.accept_push import Push, keep_test_table
 from sfumato.study.server.context import AnyCaller, Context, Ctx, Owner, Sent, Sha256, SiteCaller, check_signed
@@ -100,7 +91,7 @@ MOST_RELEASES = 100
 """Of one page: each brings its card."""
 PARQUET, CSV = "application/vnd.apache.parquet", "text/csv"
 Signature = Annotated[
-    str | None, Header(max_length=LONGEST, description="Where a key is enrolled for the site: its signature.")
+    str | None, Header(max_length=messages.LONGEST, description="Where a key is enrolled for the site: its signature.")
 ]
 _PUSH = declared(400, 403, 408, 409, 410, 413, 507)
 _PUSH[200] = {"model": Receipt, "description": "The release was pushed before; the receipt is the same."}
@@ -122,7 +113,7 @@ async def push_release(
     sfumato_signed: Signature = None,
 ) -> Receipt:
     """Push release.parquet, its card inside. Repeating a push is safe; the receipt means that it is durable."""
-    wish = push_wish(caller.study, sha256, purpose)
+    wish = messages.push_wish(caller.study, sha256, purpose)
     await to_thread.run_sync(check_signed, context, caller, wish, sfumato_signed)
     response.status_code, receipt = await Push(caller.study, caller.site or "", sha256, purpose).run(request, context)
     return receipt
@@ -157,7 +148,7 @@ def read_release(sha256: Sha256, caller: AnyCaller, context: Ctx) -> ReleaseInfo
 @releases.delete("/releases/{sha256}", status_code=204, responses=declared(403))
 def withdraw_release(sha256: Sha256, caller: AnyCaller, context: Ctx, sfumato_signed: Signature = None) -> None:
     """Withdraw a release: its rows are deleted, and models that used it are marked."""
-    check_signed(context, caller, withdraw_wish(caller.study, sha256), sfumato_signed)
+    check_signed(context, caller, messages.withdraw_wish(caller.study, sha256), sfumato_signed)
     if not context.store.releases.withdraw(caller.study, sha256, caller.site):
         raise not_found("release")
     context.folder.release(caller.study, sha256).unlink(missing_ok=True)

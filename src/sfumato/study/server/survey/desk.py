@@ -36,20 +36,14 @@ from sfumato.study.server.settings import Rate
 from sfumato.study.server.store import Store
 from sfumato.study.server.store.survey_store import NEW, SurveyStore, Version
 from sfumato.study.server.store.token_store import CodeStore, Exchange
-from sfumato.study.server.survey.received_answer import (
-    LONGEST_CODE,
-    UNKNOWN_VERSION,
-    Answer,
-    AnswerError,
-    read_answer,
-    unpack,
-)
+from sfumato.study.server.survey import received_answer
+from sfumato.study.server.survey.received_answer import Answer, AnswerError, read_answer, unpack
 
 
 class TicketAsked(msgspec.Struct, forbid_unknown_fields=True):
     """An invitation, and the name of a future answer behind a random factor."""
 
-    code: Annotated[str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": LONGEST_CODE})]
+    code: Annotated[str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": received_answer.LONGEST_CODE})]
     blinded: Annotated[str, msgspec.Meta(extra_json_schema={"pattern": f"^[A-Za-z0-9_-]{{{LETTERS}}}$"})]
 
 
@@ -78,7 +72,7 @@ class TicketDesk:
             code, hidden = asked.code.encode(), read_number(asked.blinded)
         except (msgspec.MsgspecError, ValueError):
             code, hidden = b"", 0
-        if not self._key.fits(hidden) or not 0 < len(code) <= LONGEST_CODE:
+        if not self._key.fits(hidden) or not 0 < len(code) <= received_answer.LONGEST_CODE:
             raise AnswerError(
                 "malformed", "Send `code`, your invitation, and `blinded`, 256 bytes that are below the key."
             )
@@ -181,7 +175,7 @@ class SurveyDesk:
         try:
             answer = self._read(body)
         except AnswerError as error:
-            if error.code != UNKNOWN_VERSION:
+            if error.code != received_answer.UNKNOWN_VERSION:
                 raise
             await self.look(LOOK_AGAIN_SECONDS)  # another process may have issued it a moment ago
             answer = self._read(body)

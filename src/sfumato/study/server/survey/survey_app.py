@@ -34,13 +34,8 @@ PREFLIGHT = OPEN_TO_ALL | {
     "Access-Control-Allow-Headers": "content-type",
     "Access-Control-Max-Age": "86400",
 }
-_JSON = dressed(
-    [
-        *((name.lower().encode(), value.encode()) for name, value in OPEN_TO_ALL.items()),
-        (b"content-type", b"application/json"),
-    ],
-    without=FOR_PAGES,
-)
+_SAID = OPEN_TO_ALL | {"Content-Type": "application/json"}
+_JSON = dressed(((name.lower().encode(), value.encode()) for name, value in _SAID.items()), without=FOR_PAGES)
 
 
 class Asked:
@@ -76,15 +71,14 @@ class ReadyMessage(msgspec.Struct, forbid_unknown_fields=True):
 _ready = msgspec.json.Decoder(ReadyMessage)
 
 
-VERSION = {"name": "version", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 0}}
-AFTER = {"name": "after", "in": "query", "schema": {"type": "integer", "minimum": 0, "maximum": 999_999_999}}
-SURVEY = {
+IN_PATH = {"in": "path", "required": True}
+SURVEY = IN_PATH | {
     "name": "survey_id",
-    "in": "path",
-    "required": True,
     "schema": {"type": "string", "maxLength": 64},
     "description": "Id of a survey.",
 }
+VERSION = IN_PATH | {"name": "version", "schema": {"type": "integer", "minimum": 0}}
+AFTER = {"name": "after", "in": "query", "schema": {"type": "integer", "minimum": 0, "maximum": 999_999_999}}
 UNLIKE = {422: "The request does not match this description."}
 BAD = {413: "The body is too large.", **UNLIKE, 408: "The client sent nothing for too long."}
 OVER = {410: "The survey is closed."}
