@@ -263,10 +263,10 @@ class Column(Record):
                 raise SchemaError(f"{where}: `categories` must be a list.")
             values["categories"] = tuple(_category_text(category) for category in categories)
         for key in ("missing", "quasi_identifier"):
-            told = str(values.get(key, False)).lower()
-            if told not in ("yes", "no", "true", "false"):
+            told = values.get(key, False)
+            values[key] = told if isinstance(told, bool) else {"yes": True, "no": False}.get(str(told).lower())
+            if values[key] is None:
                 raise SchemaError(f"{where}: `{key}` must be true or false.")
-            values[key] = told in ("yes", "true")
         values["weight"] = _number(where, "weight", values.get("weight", 1.0))
         if values.get("reason") is not None:
             values["reason"] = str(values["reason"])
