@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 from sfumato.core.wording import counted, joined, said
@@ -80,8 +80,8 @@ class Earlier:
         """What they come to for one record, with the release that follows."""
         every = [*self.entries, now]
         local = self.epsilon if is_drawn(now) else sum_up([self.epsilon, record_epsilon(now)])
-        costs = (cost_of(entry) for entry in every if is_drawn(entry))
-        return sum((Values(0.0, cost) for cost in costs), Values(local))
+        costs = [cost_of(entry) for entry in every if is_drawn(entry)]
+        return Values(local, reduce(Central.__add__, costs) if costs else None)
 
     def person(self, now: Entry) -> Values:
         """The same for a person with all of their rows.
@@ -95,8 +95,8 @@ class Earlier:
         drawn = [entry for entry in [*self.entries, now] if is_drawn(entry)]
         if any(_rows_in(entry, rows) is None for entry in drawn):
             return Values(math.inf)
-        costs = (cost_of(entry).group(_rows_in(entry, rows) or 1) for entry in drawn)
-        return sum((Values(0.0, cost) for cost in costs), Values(local))
+        costs = [cost_of(entry).group(_rows_in(entry, rows) or 1) for entry in drawn]
+        return Values(local, reduce(Central.__add__, costs) if costs else None)
 
     def people(self, now: Entry) -> PeopleTotals | None:
         """Perturbed records by person, or by row, with this release; None where rows could not be compared."""

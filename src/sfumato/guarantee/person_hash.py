@@ -188,26 +188,6 @@ _MIXERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 TILE = 1 << 15  # rows that are mixed at a time: they stay in the cache
 
 
-def mixed(
-    columns: Sequence[Words | NDArray[np.uint64]], secrets: Sequence[tuple[np.uint64, np.uint64]]
-) -> NDArray[np.uint64]:
-    """The sum of the words of every row, each mixed with the mask and the odd weight of its column: a keyed universal
-    hash, which is secret itself."""
-    rows = len(columns[0])
-    sums, room, other = np.zeros(rows, dtype=np.uint64), *np.empty((2, min(TILE, rows)), dtype=np.uint64)
-    for start in range(0, rows, TILE):
-        total = sums[start : start + TILE]
-        words, spare = room[: len(total)], other[: len(total)]
-        for column, (mask, weight) in zip(columns, secrets, strict=True):
-            np.bitwise_xor(column[start : start + TILE], mask, out=words)
-            for bits, multiplier in ((31, _MIXERS[0]), (31, _MIXERS[1]), (29, weight)):
-                np.right_shift(words, np.uint64(bits), out=spare)
-                words ^= spare
-                words *= multiplier
-            total += words
-    return sums
-
-
 class PersonHash:
     """All that is made from the ledger's key to know people again."""
 
@@ -239,7 +219,20 @@ class PersonHash:
     def sums(self, words: Sequence[Words], tags: Sequence[str]) -> Prints:
         """What fingerprints are made of: equal where these are, and of all columns the sum of that of some and of the
         others. They are never written."""
-        return mixed(words, [self.secrets(tag) for tag in tags])
+        rows = len(words[0])
+        sums, room, other = np.zeros(rows, dtype=np.uint64), *np.empty((2, min(TILE, rows)), dtype=np.uint64)
+        secrets = [self.secrets(tag) for tag in tags]
+        for start in range(0, rows, TILE):
+            total = sums[start : start + TILE]
+            mixed, spare = room[: len(total)], other[: len(total)]
+            for column, (mask, weight) in zip(words, secrets, strict=True):
+                np.bitwise_xor(column[start : start + TILE], mask, out=mixed)
+                for bits, multiplier in ((31, _MIXERS[0]), (31, _MIXERS[1]), (29, weight)):
+                    np.right_shift(mixed, np.uint64(bits), out=spare)
+                    mixed ^= spare
+                    mixed *= multiplier
+                total += mixed
+        return sums
 
     def of_people(self, hashes: Hashes) -> Prints:
         """Fingerprints of people, from keyed 128-bit hashes of their names."""

@@ -26,10 +26,11 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from sfumato.core.array_types import Floats, Hashes
 from sfumato.core.errors import CardError
 from sfumato.core.files import exclusive, explained, file_digest, sync_folder, write_whole
-from sfumato.guarantee.person_hash import mixed
 from sfumato.ledger.ledger import Ledger
 
 HASH_BYTES = 16
+_MIXERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+TILE = 1 << 15  # cells that are hashed at a time: they stay in the cache
 
 
 class RowHash:
@@ -43,13 +44,22 @@ class RowHash:
         self._key = hmac.new(key, b"row/" + series.encode(), hashlib.sha256).digest()
         seed = int.from_bytes(self._key[16:], "little")
         secret = np.random.Generator(np.random.PCG64(seed)).integers(0, 2**64, size=(2, 2, width), dtype=np.uint64)
-        masks, weights = secret[0], secret[1] | np.uint64(1)
-        self._lanes = [list(zip(masks[lane], weights[lane], strict=True)) for lane in range(2)]
+        self._masks, self._weights = secret[0], secret[1] | np.uint64(1)
 
     def of_rows(self, cells: Floats) -> Hashes:
         """Hashes of encoded rows (n, width); equal rows, and only they, have equal hashes."""
-        words = list(np.ascontiguousarray(cells.T + 0.0).view(np.uint64))  # -0 and 0 are one row
-        sums = np.column_stack([mixed(words, secrets) for secrets in self._lanes])
+        sums = np.empty((len(cells), 2), dtype=np.uint64)
+        step = max(64, TILE // max(1, cells.shape[1]))
+        for start in range(0, len(cells), step):
+            words = np.ascontiguousarray(cells[start : start + step].T + 0.0).view(np.uint64)  # -0 and 0 are one row
+            for lane in range(2):
+                mixed = words ^ self._masks[lane][:, None]
+                for multiplier in _MIXERS:
+                    mixed ^= mixed >> np.uint64(31)
+                    mixed *= multiplier
+                mixed ^= mixed >> np.uint64(29)
+                mixed *= self._weights[lane][:, None]
+                sums[start : start + step, lane] = mixed.sum(axis=0, dtype=np.uint64)
         # One block, one row: that equal rows give equal words is what is wanted of a hash here.
         encryptor = Cipher(algorithms.AES(self._key[:16]), modes.ECB()).encryptor()
         return np.frombuffer(encryptor.update(sums.tobytes()) + encryptor.finalize(), dtype=f"S{HASH_BYTES}")
