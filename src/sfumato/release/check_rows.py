@@ -9,7 +9,7 @@ Cells are told by row and column, never by what they hold.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -287,12 +287,15 @@ def check_rows(
     """Go through all rows, and raise what contradicts the card; `also` is shown every block. Returns what all rows
     together say about their noise."""
     recipe = card.made_by()
+    groups = recipe.encoding.groups if recipe.is_columnwise else ()
+    # a column whose schema has "missing", or that not every row reports
+    may_be_empty = recipe.left_out | {group.column.name for group in groups if group.column.missing}
     reach, evidence = Reach.of(recipe, card.rows), NoiseEvidence.of(card, false_alarms)
     if np.isinf(reach.low).any():
         raise TableError(OWN_OPERATOR)
     guides: OutcomeCounts | None = None
     for number, block in enumerate(blocks, start=1):
-        check_written(block, recipe, evidence.rows)
+        check_written(block, may_be_empty, evidence.rows)
         matrix, codes = matrix_of(block, card, evidence.rows)
         check_reached(matrix, reach, evidence.rows)
         recipe.check_reports(matrix)
@@ -314,11 +317,8 @@ def check_rows(
     return evidence
 
 
-def check_written(table: pa.Table, recipe: Recipe, first_row: int) -> None:
-    """Numbers are finite, and cells are empty only in a column whose schema has "missing", or that not every row
-    reports."""
-    groups = recipe.encoding.groups if recipe.is_columnwise else ()
-    may_be_empty = recipe.left_out | {group.column.name for group in groups if group.column.missing}
+def check_written(table: pa.Table, may_be_empty: Collection[str], first_row: int) -> None:
+    """Numbers are finite, and cells are empty only in columns that may be."""
     for name in table.column_names:
         cells = table[name]
         if name not in may_be_empty and cells.null_count:
