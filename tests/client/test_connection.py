@@ -1,5 +1,6 @@
 """Requests over real sockets: tried again where it helps and is safe, and never led astray."""
 
+import json
 import socket
 import time
 from email.utils import formatdate
@@ -276,3 +277,18 @@ def test_what_is_no_token_is_not_sent_nor_quoted(token):
     with pytest.raises(UsageError) as caught:
         check_token(token)
     assert not token or token not in str(caught.value)
+
+
+def test_a_server_of_0_2_is_asked_for_nothing_that_it_does_not_know():
+    asked = []
+
+    def answer(request):
+        asked.append(json.loads(request.content))
+        return httpx.Response(202, json={"id": "m1"})
+
+    with Coordinator("https://study.example", SITE, transport=httpx.MockTransport(answer)) as coordinator:
+        assert coordinator.train("k3f9", "knn") == "m1"
+        assert coordinator.train("k3f9", "svm kernel=sigmoid", "agreeing") == "m1"
+    plain, chosen = asked
+    assert plain == {"classifier": "knn", "sites": "all"}
+    assert chosen == {"classifier": "svm", "sites": "agreeing", "parameters": {"kernel": "sigmoid"}}

@@ -285,7 +285,9 @@ class Coordinator(Speaker):
                 f"Models are trained on sites that are one of: {', '.join(messages.TRAINED_ON)}. Got {sites!r}."
             )
         name, stated = read_choice(classifier)
-        wish = {"classifier": name, "sites": sites, "parameters": stated | dict(parameters or {})}
+        wish: dict[str, Any] = {"classifier": name, "sites": sites}
+        if stated := {**stated, **(parameters or {})}:
+            wish["parameters"] = stated  # which a server of 0.2 does not know
         found = self._connection.ask("POST", _path(study, "models"), json=wish, once=True)
         if not isinstance(found, dict) or not isinstance(found.get("id"), str):
             raise misshapen()
