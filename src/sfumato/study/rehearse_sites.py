@@ -292,8 +292,7 @@ def _trial(
         fits.append((members, fit))
         alone.append(_error(classifier, [Part(X[members], y[members])], held, held_y))
     released, source = np.vstack([part.Z for part in parts]), np.concatenate(sources)
-    original = _error(classifier, [Part(X, y)], held, held_y)
-    pooled = _error(classifier, parts, held, held_y)
+    original, pooled = (_error(classifier, rows, held, held_y) for rows in ([Part(X, y)], parts))
     member = Membership("distance").run(Knowledge(released, encoding, candidates=np.vstack([X, held])))
     assert isinstance(member, MembershipScores)
     return {
@@ -308,12 +307,9 @@ def _trial(
 
 
 def _error(classifier: str, parts: list[Part], X: Matrix, y: Codes) -> float:
-    made = make_classifier(classifier)
-    source = parts[0].source
-    queries = X
-    if source is not None and not answers_plain_rows(made):
-        placed = public_map(source)
-        queries = X if placed is None else np.asarray(X @ placed[0].T + placed[1])
+    made, source = make_classifier(classifier), parts[0].source
+    placed = None if source is None or answers_plain_rows(made) else public_map(source)
+    queries = X if placed is None else np.asarray(X @ placed[0].T + placed[1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return float((fit_on_parts(made, parts).predict(queries) != y).mean())

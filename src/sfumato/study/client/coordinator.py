@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from sfumato.core.errors import CardError, CoordinatorError, TableError, UsageError
 from sfumato.core.files import check_free, file_digest, new_file, new_folder
-from sfumato.core.progress import Progress
+from sfumato.core.progress import Progress, silent
 from sfumato.guarantee import Card
 from sfumato.guarantee.signer import Signer, signer_beside
 from sfumato.learn.classifiers.factory import read_choice
@@ -161,7 +161,7 @@ class Coordinator(Speaker):
         return message_of(messages.StudyInfo, self._connection.ask("GET", _path(study)))
 
     def push(
-        self, study: str, parcel: Parcel, *, purpose: str = "train", progress: Progress | None = None
+        self, study: str, parcel: Parcel, *, purpose: str = "train", progress: Progress = silent
     ) -> messages.Receipt:
         """Send a release; returns once the server has it durably. Sent before, it is not sent again."""
         if purpose not in messages.PURPOSES:
@@ -260,7 +260,7 @@ class Coordinator(Speaker):
         """Pairs of releases that share rows beyond chance; none where the server does not know."""
         return messages_of(messages.SharedRows, self._found(_path(study, "shared-rows")) or [])
 
-    def put_test(self, study: str, table: Path, *, progress: Progress | None = None) -> Any:
+    def put_test(self, study: str, table: Path, *, progress: Progress = silent) -> Any:
         """Give a PUBLIC table with the label, on which models are tested: its plain rows are sent."""
         if not table.is_file():
             raise TableError(f"There is no table {table}.")
@@ -316,9 +316,7 @@ class Coordinator(Speaker):
     def densities(self, study: str) -> list[messages.DensityInfo]:
         return messages_of(messages.DensityInfo, self._connection.ask("GET", _path(study, "densities")))
 
-    def download(
-        self, study: str, model: str, out: Path, *, force: bool = False, progress: Progress | None = None
-    ) -> None:
+    def download(self, study: str, model: str, out: Path, *, force: bool = False, progress: Progress = silent) -> None:
         """Write a model's file; whole, or not at all."""
         check_free(out, force=force)
         with new_file(out) as file, self._connection.answer("GET", _path(study, "models", model, "file")) as response:
@@ -327,8 +325,7 @@ class Coordinator(Speaker):
             for piece in pieces_of(response, PIECE):
                 file.write(piece)
                 done += len(piece)
-                if progress is not None:
-                    progress("Receiving", done, total)
+                progress("Receiving", done, total)
 
     # Surveys, for their owner
 
@@ -369,22 +366,21 @@ def _path(study: str, *parts: str) -> str:
     return "/api/v1/studies/" + "/".join(quote(part, safe="") for part in (study, *parts))
 
 
-def _content(parcel: Parcel, progress: Progress | None) -> Iterator[bytes]:
+def _content(parcel: Parcel, progress: Progress) -> Iterator[bytes]:
     """What was looked at, or nothing."""
     if file_digest(parcel.file) != parcel.sha256:
         raise CardError(f"{parcel.file} was changed after it was looked at. Nothing was sent. Push it again.")
     return _pieces(parcel.file, parcel.bytes, progress)
 
 
-def _pieces(path: Path, size: int, progress: Progress | None) -> Iterator[bytes]:
+def _pieces(path: Path, size: int, progress: Progress) -> Iterator[bytes]:
     """The file piece by piece: memory does not depend on its size."""
     done = 0
     with path.open("rb") as file:
         while piece := file.read(PIECE):
             yield piece
             done += len(piece)
-            if progress is not None:
-                progress("Sending", done, size)
+            progress("Sending", done, size)
 
 
 # Fetch a survey's received bits: a zip file of parts, unpacked with suspicion.

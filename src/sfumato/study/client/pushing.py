@@ -9,7 +9,7 @@ from typing import Any
 
 from sfumato.core.errors import CardError, CoordinatorError, SfumatoError
 from sfumato.core.files import write_whole
-from sfumato.core.progress import Progress
+from sfumato.core.progress import Progress, silent
 from sfumato.guarantee.words import card_in_words
 from sfumato.release.check_rows import wrong_rows
 from sfumato.release.counts_file import noisy_counts, read_cells
@@ -153,7 +153,7 @@ def agreed_study(coordinator: Coordinator, study_id: str, study_hash: str | None
 
 
 def carry_out(
-    plan: Plan, coordinator: Coordinator, *, agreements: Agreements | None = None, progress: Progress | None = None
+    plan: Plan, coordinator: Coordinator, *, agreements: Agreements | None = None, progress: Progress = silent
 ) -> Pushed:
     """Send what the plan shows, remember the agreement, and keep the receipt beside the release."""
     if plan.objections:

@@ -18,7 +18,7 @@ from sfumato.core.accepted import Whole
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import CardError, CoordinatorError, SfumatoError, UsageError
 from sfumato.core.files import write_whole
-from sfumato.core.progress import Progress
+from sfumato.core.progress import Progress, silent
 from sfumato.core.records import FieldError, Record
 from sfumato.study.client.connection import Address, Connection, Kind, Patience, Speaker, body_of
 from sfumato.study.client.private_notes import RememberedHeads
@@ -283,7 +283,7 @@ class Verified(NamedTuple):
 
 
 def verify_survey(
-    server: SurveyServer, *, last: int | None = None, pinned: Sequence[str] = (), progress: Progress | None = None
+    server: SurveyServer, *, last: int | None = None, pinned: Sequence[str] = (), progress: Progress = silent
 ) -> Verified:
     """Follow the log, and recompute the `last` versions (all without it); an error says what does not fit.
 
@@ -297,8 +297,7 @@ def verify_survey(
     chosen = entries if last is None else entries[-last:]
     for number, entry in enumerate(chosen, start=1):
         check_counts(server, survey, entry, server.guidance(Inquiry(entry.version, entry.k, entry.hash), survey.width))
-        if progress is not None:
-            progress("Versions", number, len(chosen))
+        progress("Versions", number, len(chosen))
     newest = entries[-1]
     told = (newest.answers, newest.version, newest.hash, survey.hash, bool(server.link.hash), said)
     return Verified(len(entries), len(chosen), *told)

@@ -233,8 +233,7 @@ def by_number_of_sites(
     The queries are the same every time, so that orders differ by the sites only; the interval is that of one
     measurement with the mean error, and so does not shrink with the number of orders.
     """
-    names = list(sites)
-    alone = {}
+    names, alone = list(sites), {}
     for name in plan.alone:
         alone[name] = wrong_answers(classifier, sites[name], queries)
         step()
@@ -254,11 +253,6 @@ def by_number_of_sites(
 
 
 def _point(count: int, wrong: list[int], queries: Queries) -> dict[str, Any]:
-    ends = [queries.error_rate(end).to_dict()["error"] for end in (min(wrong), max(wrong))]
-    return {
-        "sites": count,
-        **queries.error_rate(float(np.mean(wrong))).to_dict(),
-        "lowest": ends[0],
-        "highest": ends[1],
-        "choices": len(wrong),
-    }
+    lowest, highest = (queries.error_rate(end).to_dict()["error"] for end in (min(wrong), max(wrong)))
+    mean = queries.error_rate(float(np.mean(wrong))).to_dict()
+    return {"sites": count, **mean, "lowest": lowest, "highest": highest, "choices": len(wrong)}

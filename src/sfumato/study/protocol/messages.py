@@ -198,11 +198,8 @@ class ModelInfo(Record):
     @property
     def text(self) -> str:
         """The classifier and its changed parameters, in one line."""
-        given = (
-            f"{name}={value if isinstance(value, str) else json.dumps(value)}"
-            for name, value in self.parameters.items()
-        )
-        return " ".join([self.classifier, *given])
+        told = {name: one if isinstance(one, str) else json.dumps(one) for name, one in self.parameters.items()}
+        return " ".join([self.classifier, *(f"{name}={value}" for name, value in told.items())])
 
 
 @dataclass(frozen=True)
