@@ -37,9 +37,6 @@ from sfumato.study.pooling.trials import ErrorRate
 from sfumato.study.protocol.study_file import load_study
 from sfumato.table import Column, Encoding, Schema, write_table
 
-# Four hospitals from one table that ships with scikit-learn, and what they could reach without a coordinator.
-
-
 LABEL = "diagnosis"
 CLASSIFIER = "svm"
 MECHANISM = "kernel-resampling"
@@ -70,11 +67,6 @@ class Consortium:
         truth = encoding.encode_label(self.test)
         answers = fit_on_parts(make_classifier(CLASSIFIER), [part]).predict(encoding.encode(self.test).X)
         return ErrorRate.of(int(np.count_nonzero(answers != truth)), len(truth))
-
-    def commonest(self) -> float:
-        """Error of always answering the commonest diagnosis."""
-        counts = np.bincount(Encoding(self.schema).encode_label(self.test))
-        return 1.0 - float(counts.max() / counts.sum())
 
 
 def check_sites(count: int | None) -> None:
@@ -116,24 +108,18 @@ def make_consortium(count: int | None = None) -> Consortium:
 
 def _schema(description: str, names: list[str], classes: list[str]) -> Schema:
     """Bounds from the table of smallest and largest values that was published with the data; nothing is learned."""
-    bounds = {}
-    for what, statistic, low, high in re.findall(
-        r"^([a-z ]+) \(([a-z ]+)\):\s+([\d.]+)\s+([\d.]+)", description, re.MULTILINE
-    ):
-        bounds[STATISTICS[statistic].format(what)] = float(low), float(high)
-    numbers = [
-        Column(name, "numeric", low=bounds[name][0], high=bounds[name][1], source="public", reason=REASON)
-        for name in names
-    ]
-    label = Column(LABEL, "categorical", role="label", categories=tuple(classes), source="public", reason=REASON)
-    return Schema((*numbers, label))
+    known: dict[str, Any] = {"source": "public", "reason": REASON}
+    line = re.compile(r"^([a-z ]+) \(([a-z ]+)\):\s+([\d.]+)\s+([\d.]+)", re.MULTILINE)
+    told = line.findall(description)
+    bounds = {STATISTICS[which].format(what): (float(low), float(high)) for what, which, low, high in told}
+    numbers = [Column(name, "numeric", low=bounds[name][0], high=bounds[name][1], **known) for name in names]
+    return Schema((*numbers, Column(LABEL, "categorical", role="label", categories=tuple(classes), **known)))
 
 
 PATIENCE_SECONDS = 300.0
 LINKING = {"nearest-row": "finds a patient's own row", "pair": "says whose of two a row is"}
 """Attacks that are tried on a site's rows, and what they do."""
 COUNTS_CLASSIFIER = "auto"
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -190,7 +176,7 @@ class Place:
     owner: str
 
 
-def show_consortium(say: Say, sites: int | None = None) -> Shown:
+def show_consortium(say: Callable[[str], None], sites: int | None = None) -> Shown:
     """Run the whole of it in a temporary folder, which is removed at the end."""
     with tempfile.TemporaryDirectory(prefix="sfumato-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -227,7 +213,13 @@ def show_consortium(say: Say, sites: int | None = None) -> Shown:
         rows = {site: table.num_rows for site, table in consortium.sites.items()}
         site = next(iter(consortium.sites))
         proof = Card.load(folder / MADE_UP / site / "noisy counts").all_releases().bottom_line()
-        return Shown(original, alone, pooled, consortium.commonest(), rows, _risk(folder, consortium), counts, proof)
+        # As the first site itself can measure it of its rows: it alone has the originals and the trace.
+        risky, own = folder / MECHANISM / site / "kernel resampling", consortium.sites[site]
+        found = audit(risky, original=own, holdout=consortium.test, attacks=tuple(LINKING), out=risky)
+        risk = {"site": site, "attacks": {entry["name"]: entry for entry in found.data["attacks"]}}
+        diagnoses = np.bincount(Encoding(consortium.schema).encode_label(consortium.test))
+        commonest = 1.0 - float(diagnoses.max() / diagnoses.sum())  # error of always answering the commonest
+        return Shown(original, alone, pooled, commonest, rows, risk, counts, proof)
 
 
 def _trained(place: Place, classifier: str, test: Path) -> dict[str, Any]:
@@ -258,26 +250,14 @@ def _take_part(folder: Path, site: str, consortium: Consortium, place: Place) ->
         return int(carry_out(plan, coordinator, agreements=agreements).receipt.bytes)
 
 
-def _risk(folder: Path, consortium: Consortium) -> dict[str, Any]:
-    """Of the first site's rows, as the site itself can measure it: it alone has the originals and the trace."""
-    site = next(iter(consortium.sites))
-    release = folder / MECHANISM / site / "kernel resampling"
-    found = audit(
-        release, original=consortium.sites[site], holdout=consortium.test, attacks=tuple(LINKING), out=release
-    )
-    return {"site": site, "attacks": {entry["name"]: entry for entry in found.data["attacks"]}}
-
-
 @contextmanager
 def serving(data: Path) -> Iterator[tuple[str, Any]]:
     """The server in a thread of this process, at a free port of the loopback."""
     server_part("app")  # all that a server needs is there, or the error says what is not
     import uvicorn
 
-    settings = server_part("settings").Settings(data=data, validators=1)
-
     listening = socket.create_server(("127.0.0.1", 0), backlog=64)
-    app = server_part("app").create_app(settings)
+    app = server_part("app").create_app(server_part("settings").Settings(data=data, validators=1))
     config = uvicorn.Config(app, log_config=None, log_level="critical", access_log=False, lifespan="on")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

@@ -17,7 +17,7 @@ from sfumato.api.desk import screens
 from sfumato.api.desk.door import Door, RefusedError
 from sfumato.api.desk.heard import sentence_of
 from sfumato.api.desk.job import DONE, Job
-from sfumato.api.desk.pages import FILES, Answer, file_answer, page
+from sfumato.api.desk.pages import FILES, REPORT_POLICY, Answer, page
 from sfumato.api.desk.site import Site
 from sfumato.api.desk.upload import Part
 from sfumato.api.desk.words import ENGLISH, language_of
@@ -94,11 +94,9 @@ class Desk:
                 shutil.rmtree(folder, ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)  # Windows kept the lock, which was open
 
-    # What is asked
-
     @property
     def first_screen(self) -> str:
-        return "start" if self.work is None else self.work.first_screen
+        return "start" if self.work is None else self.work.screens[0]
 
     @property
     def busy(self) -> bool:
@@ -175,7 +173,13 @@ class Desk:
             try:
                 if wrong is not None:
                     raise wrong
-                return self._to(self._begin_dropped(stored))
+                if "outside" in stored and self.work is not None:
+                    self.work.outside = stored["outside"]
+                    self.forget_dropped()
+                    return self._to(LOOK)
+                if not ("table" in stored or {"original", "release"} <= stored.keys()):
+                    raise UsageError("No file came with the form. Choose a table first.")
+                return self._to(self.offer(stored))
             except SfumatoError as error:
                 self.notice = sentence_of(error)
                 self.forget_dropped()
@@ -202,8 +206,6 @@ class Desk:
         if work is not None and screen != "start" and (work.is_read or screen == "look"):
             values |= screens.SHOWN[screen](work, language)
         return values
-
-    # Tables
 
     def begin_work(self, table: Path, name: str) -> Work:
         """Take up a table, and read what its columns are."""
@@ -264,16 +266,6 @@ class Desk:
             raise
         return stored, wrong
 
-    def _begin_dropped(self, stored: Mapping[str, Stored]) -> str:
-        """What comes next."""
-        if "outside" in stored and self.work is not None:
-            self.work.outside = stored["outside"]
-            self.forget_dropped()
-            return LOOK
-        if not ("table" in stored or {"original", "release"} <= stored.keys()):
-            raise UsageError("No file came with the form. Choose a table first.")
-        return self.offer(stored)
-
     def offer(self, stored: Mapping[str, Stored]) -> str:
         """Take files up, unless that would give up what another table has come to: then it is asked first."""
         if self.work is not None and self.work.is_read:
@@ -298,12 +290,13 @@ class Desk:
         for folder in set(self.folder.glob("dropped-*")) - {file.parent for file in files}:
             shutil.rmtree(folder, ignore_errors=True)
 
-    # Files of the release
-
     def _file(self, name: str) -> Answer:
+        """Pages keep the policy that they were written under."""
         if self.work is None or self.work.out is None or name not in FILES or not (self.work.out / name).is_file():
             raise RefusedError(404, "There is no such file.")
-        return file_answer(self.work.out / name)
+        attached = {"Content-Disposition": f'attachment; filename="{name}"'}
+        policy = {"Content-Security-Policy": REPORT_POLICY} if name.endswith(".html") else attached
+        return Answer(self.work.out / name, 200, {"Content-Type": FILES[name], **policy})
 
 
 def _tidy() -> tuple[Work | None, str]:

@@ -14,8 +14,9 @@ from sfumato.api.desk.desk import SCREENS, Desk, Take
 from sfumato.api.desk.heard import sentence_of
 from sfumato.api.desk.pages import Answer, page
 from sfumato.api.desk.site import Site
+from sfumato.api.desk.typed import dialect_of
 from sfumato.api.desk.words import LANGUAGES
-from sfumato.api.desk.work import PUSH, Work
+from sfumato.api.desk.work import MOST_PINNED, PUSH, Work, name_of
 from sfumato.api.sanitize import certificate
 from sfumato.auditing.find_person import check_person
 from sfumato.core.errors import SfumatoError, UsageError
@@ -42,10 +43,12 @@ def _replace(desk: Desk, sent: Mapping[str, str]) -> str:
 def _written(desk: Desk, sent: Mapping[str, str]) -> str:
     """How the file is written: it is read again."""
     work = _work(desk)
-    work.take_written(sent)
+    work.written = dialect_of(sent, "")
+    if work.foreign is not None:
+        work.foreign_written = dialect_of(sent, "-theirs")
     work.schema_file.unlink(missing_ok=True)
     desk.read(work)
-    return work.first_screen
+    return work.screens[0]
 
 
 def _columns(desk: Desk, sent: Mapping[str, str]) -> str:
@@ -77,7 +80,7 @@ def _release(desk: Desk, sent: Mapping[str, str]) -> str:
     if work.stamp != work.stamp_now:
         desk.read(work, work.label, work.person)
         desk.notice = "table_changed"
-        return work.first_screen
+        return work.screens[0]
     typed = sent.get("folder", "").strip().strip('"')  # Windows copies a path with quotes
     out = Path(typed or screens.proposed_folder(work)).expanduser()
     if not (out.is_absolute() and out.name):  # a disk itself is no new folder
@@ -100,7 +103,9 @@ def _attacked(desk: Desk, sent: Mapping[str, str]) -> tuple[Work, Any, dict[str,
     work = _work(desk)
     if work.out is None and work.foreign is None:
         raise UsageError("There is no release yet. Release first.")
-    work.take_look(sent)
+    if work.foreign is not None:
+        work.label, work.match = sent.get("label") or None, sent.get("match") or None
+    work.looked = True
     return work, *screens.audit_asked(work)
 
 
@@ -145,10 +150,14 @@ def _try(desk: Desk, sent: Mapping[str, str]) -> str:  # noqa: ARG001
 
 def _choose(desk: Desk, sent: Mapping[str, str]) -> str:
     work = _work(desk)
-    if "pin" in sent:
-        work.pin(sent["pin"])
+    if "pin" in sent:  # mark a point of the picture, or take its mark away
+        kept = tuple(one for one in work.pinned if one != sent["pin"])
+        work.pinned = kept if sent["pin"] in work.pinned else (*kept, sent["pin"])[-MOST_PINNED:]
         return "try"
-    work.choose(sent.get("setting", ""))
+    tried = {name_of(one): one for one in work.tried if not one["refused"]}
+    if (found := tried.get(sent.get("setting", ""))) is None:
+        raise UsageError("Choose one of the settings that were tried.")
+    work.looked, work.chosen = True, (found["mechanism"], found["parameters"])
     return "release"
 
 

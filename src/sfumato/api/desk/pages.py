@@ -67,13 +67,3 @@ def static_file(path: str) -> Answer | None:
     if name not in STATIC:
         return None
     return Answer(files("sfumato.api.desk").joinpath(name).read_bytes(), 200, {"Content-Type": STATIC[name]})
-
-
-def file_answer(path: Path) -> Answer:
-    """A file of the release; pages keep the policy that they were written under."""
-    headers = {"Content-Type": FILES[path.name]}
-    if path.suffix == ".html":
-        headers["Content-Security-Policy"] = REPORT_POLICY
-    else:
-        headers["Content-Disposition"] = f'attachment; filename="{path.name}"'
-    return Answer(path, 200, headers)

@@ -24,7 +24,7 @@ from sfumato.api.desk.typed import (
     shown,
 )
 from sfumato.api.desk.words import figure, say
-from sfumato.api.desk.work import CHANCES, PUSH, STEPS, Work, lifted_to, name_of, said_of, strengths
+from sfumato.api.desk.work import CHANCES, PUSH, SAME, STEPS, Work, lifted_to, name_of, said_of, strengths
 from sfumato.auditing.extra import three_risks
 from sfumato.auditing.report.bottom_line import proof
 from sfumato.auditing.report.bottom_line import rows as bottom_line_rows
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 HOME = "Sfumato"
 ALL_STEPS = (*STEPS, PUSH)
+ENCODINGS = ("utf-8", "cp1252", "iso8859-15", "cp1250", "cp850", "utf-16")
 PRIVATE_FILES = ("key.json", "trace.parquet", "report.html", "audit.json", "audit.parquet")
 
 
@@ -87,16 +88,12 @@ def _bound_state(work: Work, language: str) -> str:
 
 def _said(work: Work, column: Column) -> dict[str, str]:
     """What stands in the fields of a column: what is declared, or what was typed and refused."""
-    names = ("low", "high", "words", "known", "why")
     if column.name in work.mistakes:
-        return {name: work.typed.get((column.name, name), "") for name in names}
+        return {name: work.typed.get((column.name, name), "") for name in SAME}
     public = column.source == "public"
     ends = (shown(column.low, work.dotted), shown(column.high, work.dotted)) if public else ("", "")
     source = source_of(column.reason or "") if public else ("", "")
-    return dict(zip(names, (*ends, in_words(column), *source), strict=True))
-
-
-ENCODINGS = ("utf-8", "cp1252", "iso8859-15", "cp1250", "cp850", "utf-16")
+    return dict(zip(SAME, (*ends, in_words(column), *source), strict=True))
 
 
 def written(work: Work) -> dict[str, Any]:
@@ -108,15 +105,12 @@ def written(work: Work) -> dict[str, Any]:
 
 
 def columns(work: Work, language: str) -> dict[str, Any]:
-    schema, mistakes = work.schema, work.mistakes
-    exposed = {one.column: one for one in exposure(schema)}
+    schema, exposed = work.schema, {one.column: one for one in exposure(work.schema)}
     found: list[dict[str, Any]] = []
     for place, column in enumerate(schema.columns):
-        public = column.source == "public"
-        is_number = column.kind in NUMBERS
-        read = (
-            " – ".join(shown(end, work.dotted) for end in (column.low, column.high)) if is_number else in_words(column)
-        )
+        is_number, read = column.kind in NUMBERS, in_words(column)
+        if is_number:
+            read = " – ".join(shown(end, work.dotted) for end in (column.low, column.high))
         found.append(
             {
                 "place": place,
@@ -124,11 +118,11 @@ def columns(work: Work, language: str) -> dict[str, Any]:
                 "kind": column.kind,
                 "role": column.role,
                 "is_number": is_number,
-                "read_off": "" if public else read,
+                "read_off": "" if column.source == "public" else read,
                 **_said(work, column),
                 "exposure": exposed[column.name].level,
                 "exposure_why": say(f"exposure_{exposed[column.name].why.replace(' ', '_')}", language),
-                "mistake": mistakes.get(column.name, ""),
+                "mistake": work.mistakes.get(column.name, ""),
             }
         )
     private = [row for row in found if row["role"] in ("private", "label")]
@@ -150,32 +144,28 @@ def columns(work: Work, language: str) -> dict[str, Any]:
 def strength(work: Work, language: str) -> dict[str, Any]:
     if work.site is not None:
         return _spelled(work)
-    advice = work.advice()
+    advice, ahead = work.advice(), work.ahead(work.held_by)
+    together = None if ahead.together is None else lifted_to(ahead.together)
     return {
         "advice": advice,
         "unproved": _unproved(work, language),
         "said": said_of(advice.bound),
         "tables": {trust: strengths(trust, work.rows_per_person) for trust in TRUSTS},
         "promises": {trust: _promised(work, trust, language) for trust in TRUSTS},
-        "missed": (together := _together(work, work.held_by)) is not None and together > work.chances,
+        "missed": together is not None and together > work.chances,
         "expected": _expected(advice, language),
         "useless": _is_useless(advice),
         "least": CHANCES[0],
         "most": CHANCES[-1],
-        "ahead": work.ahead(work.held_by),
+        "ahead": ahead,
         **_spelled(work),
     }
 
 
-def _together(work: Work, trust: str) -> float | None:
-    """What the release and the ledger come to, in chances of 10; None where that has no bound, or is not known."""
-    together = work.ahead(trust).together
-    return None if together is None else lifted_to(together)
-
-
 def _promised(work: Work, trust: str, language: str) -> Markup:
     """What can be promised before the click: of this release and the ledger, as its card will state it."""
-    ahead, chances = work.ahead(trust), _together(work, trust)
+    ahead = work.ahead(trust)
+    chances = None if ahead.together is None else lifted_to(ahead.together)
     if ahead.together is not None and chances is None:
         return say("promise_none", language)
     moved = Markup('<span data-shows="chances">{}</span>').format(figure(chances or work.chances, language))
@@ -281,6 +271,7 @@ def _references(work: Work, known: Mapping[str, Advice], language: str) -> list[
 def release(work: Work, language: str) -> dict[str, Any]:
     advice = work.advice()
     files = sorted(file.name for file in work.out.iterdir()) if work.out and work.out.is_dir() else []
+    model = [MODEL] if work.method.made_up else []
     return {
         "advice": advice,
         "unproved": _unproved(work, language),
@@ -290,7 +281,7 @@ def release(work: Work, language: str) -> dict[str, Any]:
         "said": said_of(advice.bound),
         "folder": str(proposed_folder(work)),
         "understood": understood(work),
-        "planned": _planned(work),
+        "planned": [f"release.{work.format_of(None)}", "card.json", "certificate.html", *model, SIGNED, SIGNATURE],
         "has_model": work.method.made_up,
         "leaves": [name for name in files if name not in PRIVATE_FILES],
         "stays": [name for name in files if name in PRIVATE_FILES],
@@ -299,12 +290,6 @@ def release(work: Work, language: str) -> dict[str, Any]:
         "gaps": work.method.leaves_cells_out,
         **_spelled(work),
     }
-
-
-def _planned(work: Work) -> list[str]:
-    """Files that a release will have, and that may leave."""
-    model = [MODEL] if work.method.made_up else []
-    return [f"release.{work.format_of(None)}", "card.json", "certificate.html", *model, SIGNED, SIGNATURE]
 
 
 def understood(work: Work) -> list[str]:
@@ -322,7 +307,7 @@ def understood(work: Work) -> list[str]:
 
 def proposed_folder(work: Work) -> Path:
     """Beside a table that was named; for a dropped one in the owner's home, where nothing is overwritten."""
-    place = Path.home() / HOME if _is_dropped(work) else work.table.parent
+    place = Path.home() / HOME if work.is_dropped else work.table.parent
     stem = Path(work.name).stem or "table"
     if work.unfinished:
         return Path(work.folder)
@@ -332,9 +317,8 @@ def proposed_folder(work: Work) -> Path:
 
 def _spelled(work: Work) -> dict[str, Any]:
     """The same release as a command and in Python."""
-    table = _named(work)
     keywords = work.keywords(proposed_folder(work), measured_only=bool(work.read_off))
-    return _both("sanitize", table, keywords, work)
+    return _both("sanitize", _named(work), keywords, work)
 
 
 def _both(job: str, first: str, keywords: Mapping[str, Any], work: Work) -> dict[str, Any]:
@@ -347,11 +331,7 @@ def _both(job: str, first: str, keywords: Mapping[str, Any], work: Work) -> dict
 
 def _named(work: Work) -> str:
     """The table as its owner knows it: a dropped one lies where the desk put it, under another name."""
-    return work.name if _is_dropped(work) else str(work.table)
-
-
-def _is_dropped(work: Work) -> bool:
-    return work.private.parent in work.table.parents
+    return work.name if work.is_dropped else str(work.table)
 
 
 ASKED = {
@@ -364,23 +344,22 @@ ASKED = {
 """How the page says what the bottom line asks."""
 
 
-def _bottom(work: Work, language: str) -> list[tuple[str, str]]:
-    """The bottom line. Its first row's left is a state, which takes a limit that is not asked for here; the last one
-    names a command, for which a button stands."""
-    if work.audit is None:
-        return []
-    (_, proof), *others, _ = bottom_line_rows(work.audit, "")
-    return [(say("look_proved", language), proof), *((say(ASKED[left], language), said) for left, said in others)]
-
-
 def look(work: Work, language: str) -> dict[str, Any]:
-    found = work.audit
+    bottom, use_known, outside_missing = list[tuple[str, str]](), False, False
+    if (found := work.audit) is not None:
+        # The first row's left is a state, which takes a limit that is not asked for here; the last one names a command,
+        # for which a button stands.
+        (_, proof), *others, _ = bottom_line_rows(found, "")
+        bottom = [(say("look_proved", language), proof), *((say(ASKED[left], language), said) for left, said in others)]
+        use_known = any(one["release"] is not None for one in found["utility"])
+        tried = use_known and all(one.points is not None for one in three_risks(found["attacks"]))
+        outside_missing = not tried and not found["settings"].get("holdout_rows")
     return {
         "person_fields": person_fields(work),
         "names": work.schema.names if work.foreign is not None and work.is_read else (),
-        "bottom": _bottom(work, language),
-        "public_use": _public_use(work, language),
-        "outside_missing": found is not None and _lacks_outside(found),
+        "bottom": bottom,
+        "public_use": "" if found is None or use_known else _public_use(work, language),
+        "outside_missing": outside_missing,
         "sides": work.sides,
         "gaps": work.released is not None and MECHANISMS[work.released["mechanism"]].leaves_cells_out,
         **_audit_spelled(work),
@@ -392,21 +371,11 @@ def _handed_out(work: Work) -> list[str]:
     return [name for name in FILES if work.out is not None and (work.out / name).is_file()]
 
 
-def _is_use_known(audit: Mapping[str, Any]) -> bool:
-    return any(one["release"] is not None for one in audit["utility"])
-
-
-def _lacks_outside(audit: Mapping[str, Any]) -> bool:
-    """Whether people outside the table would let something be tried that was not."""
-    tried = _is_use_known(audit) and all(one.points is not None for one in three_risks(audit["attacks"]))
-    return not tried and not audit["settings"].get("holdout_rows")
-
-
 def _public_use(work: Work, language: str) -> str:
     """What public tables kept at the strength of this release: what can be said of its use where that was not measured
     on people outside the table, for which the rule's method was released."""
-    made, found = work.released, work.audit
-    if found is None or not made or not made.get("chances") or _is_use_known(found):
+    made = work.released
+    if not made or not made.get("chances"):
         return ""
     advice = work.advice(made["chances"], made["trust"])
     if advice.mechanism != made["mechanism"]:

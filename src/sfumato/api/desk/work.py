@@ -17,7 +17,7 @@ from sfumato.advising.advice import Advice, Bound, Known, advise
 from sfumato.advising.wish import Wish
 from sfumato.api.desk.heard import sentence_of
 from sfumato.api.desk.site import Site
-from sfumato.api.desk.typed import COMMA, ISO, NUMBERS, bound_of, changed, dialect_of, iso, reason_of
+from sfumato.api.desk.typed import COMMA, ISO, NUMBERS, bound_of, changed, iso, reason_of
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.core.files import write_whole
 from sfumato.core.wording import Said
@@ -128,10 +128,6 @@ class Work:
         return STEPS if self.site is None else (*STEPS, PUSH)
 
     @property
-    def first_screen(self) -> str:
-        return self.screens[0]
-
-    @property
     def schema_file(self) -> Path:
         return self.private / SCHEMA
 
@@ -161,7 +157,7 @@ class Work:
         except (OSError, ValueError, TypeError, KeyError):
             return None
         work.out = None if out is None else Path(out)
-        return work if table.exists() and private.parent not in table.parents else None
+        return work if table.exists() and not work.is_dropped else None
 
     @classmethod
     def lost_name(cls, private: Path) -> str:
@@ -177,6 +173,11 @@ class Work:
             found = self.table.stat()
             return f"{found.st_mtime_ns} {found.st_size}"
         return ""
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether the table lies where the desk put it."""
+        return self.private.parent in self.table.parents
 
     @property
     def is_read(self) -> bool:
@@ -196,12 +197,6 @@ class Work:
     def as_asked(self, path: Path | str | None = None) -> dict[str, Any]:
         """The table, or another file that is written like it, as a job is asked for it."""
         return {"path": str(path or self.table), **asdict(self.written)}
-
-    def take_written(self, sent: Mapping[str, str]) -> None:
-        """How the file is written, and that of another tool's release."""
-        self.written = dialect_of(sent, "")
-        if self.foreign is not None:
-            self.foreign_written = dialect_of(sent, "-theirs")
 
     # 1: columns
 
@@ -298,7 +293,10 @@ class Work:
 
     def advice(self, chances: float | None = None, trust: str | None = None) -> Advice:
         """What the rule and public tables say of a choice, the present one if none is given; no row is read."""
-        return advise(Wish(max_posterior=(chances or self.chances) / 10, trust=trust or self.held_by), self._known)
+        return advise(self._wish(chances or self.chances, trust), self._known)
+
+    def _wish(self, chances: float, trust: str | None = None) -> Wish:
+        return Wish(max_posterior=chances / 10, trust=trust or self.held_by)
 
     def ahead(self, trust: str) -> Ahead:
         """What the release comes to with those in the ledger; no row is read."""
@@ -316,13 +314,8 @@ class Work:
 
     def experience(self) -> list[tuple[float, Advice]]:
         """The same for several chances in 10, the present ones among them, where there is a column to predict."""
-        known, trust = self._known, self.held_by
-        wishes = (
-            []
-            if known.label is None
-            else [(one, Wish(max_posterior=one / 10, trust=trust)) for one in sorted({*TRIED, self.chances})]
-        )
-        return [(one, advise(wish, known)) for one, wish in wishes]
+        known, chances = self._known, sorted({*TRIED, self.chances})
+        return [] if known.label is None else [(one, advise(self._wish(one), known)) for one in chances]
 
     # 3: try
 
@@ -336,25 +329,7 @@ class Work:
         """The settings of which at least one trial is finished; they come while others are still tried."""
         return _tried(self.trials, tuple(sorted(file.name for file in (self.trials / "cells").glob("*.json"))))
 
-    def choose(self, name: str) -> None:
-        """Take a setting that was tried on this table."""
-        found = next((one for one in self.tried if name_of(one) == name and not one["refused"]), None)
-        if found is None:
-            raise UsageError("Choose one of the settings that were tried.")
-        self.looked, self.chosen = True, (found["mechanism"], found["parameters"])
-
-    def pin(self, name: str) -> None:
-        """Mark a point of the picture, or take its mark away."""
-        kept = tuple(one for one in self.pinned if one != name)
-        self.pinned = kept if name in self.pinned else (*kept, name)[-MOST_PINNED:]
-
     # 5: look
-
-    def take_look(self, sent: Mapping[str, str]) -> None:
-        """What attackers are given; whoever sees what they find has looked at private rows."""
-        if self.foreign is not None:
-            self.label, self.match = sent.get("label") or None, sent.get("match") or None
-        self.looked = True
 
     def as_written(self, typed: Mapping[str, str]) -> dict[str, str]:
         """A person's values, typed as the table has them, as attackers take them."""
@@ -458,12 +433,9 @@ def _ledger_state() -> tuple[float, ...]:
 @lru_cache(maxsize=8)
 def strengths(trust: str, rows_per_person: int) -> tuple[Mapping[str, Any], ...]:
     """For the page's slider: every choice with what it comes to, so that moving it asks nobody."""
-    wishes, known = (
-        (Wish(max_posterior=one / 10, trust=trust) for one in CHANCES),
-        Known(rows_per_person=rows_per_person),
-    )
-    bounds = (advise(wish, known).bound for wish in wishes)
-    return tuple({"chances": one, **said_of(bound)} for one, bound in zip(CHANCES, bounds, strict=True))
+    known = Known(rows_per_person=rows_per_person)
+    bounds = {one: advise(Wish(max_posterior=one / 10, trust=trust), known).bound for one in CHANCES}
+    return tuple({"chances": one, **said_of(bound)} for one, bound in bounds.items())
 
 
 def said_of(bound: Bound) -> dict[str, Any]:
