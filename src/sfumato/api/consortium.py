@@ -90,7 +90,13 @@ def make_consortium(count: int | None = None) -> Consortium:
     columns = {str(name): pa.array(data.data[order, j]) for j, name in enumerate(data.feature_names)}
     columns[LABEL] = pa.array([str(data.target_names[code]) for code in data.target[order]])
     patients = pa.table(columns)
-    schema = _schema(data.DESCR, [str(name) for name in data.feature_names], [str(name) for name in data.target_names])
+    # Bounds from the table of smallest and largest values that was published with the data; nothing is learned.
+    known: dict[str, Any] = {"source": "public", "reason": REASON}
+    told = re.findall(r"^([a-z ]+) \(([a-z ]+)\):\s+([\d.]+)\s+([\d.]+)", data.DESCR, re.MULTILINE)
+    bounds = {STATISTICS[which].format(what): (float(low), float(high)) for what, which, low, high in told}
+    names, classes = [str(name) for name in data.feature_names], tuple(str(name) for name in data.target_names)
+    numbers = [Column(name, "numeric", low=bounds[name][0], high=bounds[name][1], **known) for name in names]
+    schema = Schema((*numbers, Column(LABEL, "categorical", role="label", categories=classes, **known)))
     cut = round(TEST_SHARE * len(order))
     ends = cut + np.round(np.cumsum(list(shares.values())) * (len(order) - cut)).astype(int)
     starts = [cut, *ends[:-1]]
@@ -104,16 +110,6 @@ def make_consortium(count: int | None = None) -> Consortium:
         "classifiers": [CLASSIFIER],
     }
     return Consortium(study, schema, sites, patients.slice(0, cut))
-
-
-def _schema(description: str, names: list[str], classes: list[str]) -> Schema:
-    """Bounds from the table of smallest and largest values that was published with the data; nothing is learned."""
-    known: dict[str, Any] = {"source": "public", "reason": REASON}
-    line = re.compile(r"^([a-z ]+) \(([a-z ]+)\):\s+([\d.]+)\s+([\d.]+)", re.MULTILINE)
-    told = line.findall(description)
-    bounds = {STATISTICS[which].format(what): (float(low), float(high)) for what, which, low, high in told}
-    numbers = [Column(name, "numeric", low=bounds[name][0], high=bounds[name][1], **known) for name in names]
-    return Schema((*numbers, Column(LABEL, "categorical", role="label", categories=tuple(classes), **known)))
 
 
 PATIENCE_SECONDS = 300.0

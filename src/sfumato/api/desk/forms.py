@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -99,14 +100,18 @@ def _release(desk: Desk, sent: Mapping[str, str]) -> str:
 
 
 def _attacked(desk: Desk, sent: Mapping[str, str]) -> tuple[Work, Any, dict[str, Any], str]:
-    """What attackers are given; from here on the table was looked at."""
+    """What attackers are given, of our own release its folder, of another tool's its rows, and where the report goes;
+    from here on the table was looked at."""
     work = _work(desk)
     if work.out is None and work.foreign is None:
         raise UsageError("There is no release yet. Release first.")
-    if work.foreign is not None:
-        work.label, work.match = sent.get("label") or None, sent.get("match") or None
     work.looked = True
-    return work, *screens.audit_asked(work)
+    outside = {} if work.outside is None else {"holdout": work.as_asked(work.outside[0])}
+    if work.foreign is None:
+        return work, str(work.out), {"original": work.as_asked()} | outside, str(work.out)
+    work.label, work.match = sent.get("label") or None, sent.get("match") or None
+    given = {"original": work.as_asked(), "label": work.label, "match": work.match} | outside
+    return work, {"path": str(work.foreign), **asdict(work.foreign_written)}, given, str(work.private)
 
 
 def _look(desk: Desk, sent: Mapping[str, str]) -> str:

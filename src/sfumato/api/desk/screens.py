@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -405,15 +404,6 @@ def person_fields(work: Work) -> list[tuple[int, str]]:
     """The released columns by their places: a person is typed in as values of these."""
     columns = enumerate(work.schema.columns) if work.is_read else ()
     return [(place, one.name) for place, one in columns if one.role in ("private", "label")]
-
-
-def audit_asked(work: Work) -> tuple[Any, dict[str, Any], str]:
-    """What `sf.audit` is asked: of our own release its folder, of another tool's its rows."""
-    outside = {} if work.outside is None else {"holdout": work.as_asked(work.outside[0])}
-    if work.foreign is not None:
-        given = {"original": work.as_asked(), "label": work.label, "match": work.match} | outside
-        return {"path": str(work.foreign), **asdict(work.foreign_written)}, given, str(work.private)
-    return str(work.out), {"original": work.as_asked()} | outside, str(work.out)
 
 
 def push(work: Work, language: str) -> dict[str, Any]:  # noqa: ARG001
