@@ -103,6 +103,7 @@ def test_words_that_yaml_takes_for_truth_values_stay_words(tmp_path):
         ({"name": "a", "kind": "categorical", "categories": ["x", "x"]}, "twice"),
         ({"name": "a", "kind": "categorical", "categories": ["(missing)"], "missing": True}, "automatically"),
         ({"name": "a", "kind": "categorical", "missing": "perhaps"}, "true or false"),
+        ({"name": "a", "kind": "categorical", "missing": "true"}, "true or false"),
         ("age", "must be a mapping"),
     ],
 )

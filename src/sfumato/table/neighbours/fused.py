@@ -19,7 +19,7 @@ COARSER = 16.0
 
 With u = 2^-24: leaving out the product of the smaller parts, and cutting these to eleven bits in two others, costs at
 most 2^-20 = 16u of |a b| each; the tensor cores add without rounding to nearest, at most 2u for each of three times as
-many terms. So (6 (d + 2) + 48) u takes the place of (d + 2) u in `frame.error_bound`, whose whole is 4 (d + 8) u.
+many terms. So (6 (d + 2) + 48) u takes the place of (d + 2) u in `tiles.error_bound`, whose whole is 4 (d + 8) u.
 """
 _QUERIES, _ROWS, _COLUMNS, _EACH = 128, 256, 32, 16
 _LOW_BITS = -(1 << 13)

@@ -31,7 +31,7 @@ def nearest(
     """Euclidean distances to the k nearest rows and their indices, both (queries x k), nearest first.
 
     Products only *screen*: a row is passed over when its product exceeds the k-th best squared distance so far by
-    more than twice the proven error bound (`frame.error_bound`, single precision first). Whatever passes is
+    more than twice the proven error bound (`tiles.error_bound`, single precision first). Whatever passes is
     measured by differences in double precision, so the answer is that of direct computation, whatever the blocks
     or threads. Of equally distant rows the one with the lowest index comes first.
 
