@@ -10,15 +10,7 @@ import numpy as np
 
 from sfumato.attacks.base import Attack, Guess, Knowledge, KnownNoise, Transform, Values, there
 from sfumato.attacks.column_beliefs import CELLS, LEAST, Beliefs, ColumnBeliefs, Likely, Placed, likely_people, made_up
-from sfumato.attacks.likelihood import (
-    EXACT_WIDTH,
-    Suspects,
-    blocks,
-    left_by_device,
-    log_likelihood,
-    normalised,
-    released,
-)
+from sfumato.attacks.likelihood import Suspects, blocks, left_by_device, log_likelihood, normalised, released
 from sfumato.attacks.support import Support, best_window, half_width
 from sfumato.channels import NotApplicableError, apart, draw
 from sfumato.core.accepted import Whole
@@ -208,7 +200,7 @@ class ListedBeliefs(Beliefs):
 
     def _beliefs(self, Z: Matrix, without: Codes | None = None) -> list[Matrix]:
         """With a person all who were made after that person are left out."""
-        log = log_likelihood(self.known, Z, self.suspects, EXACT_WIDTH, self.noise) + self.log_prior
+        log = log_likelihood(self.known, Z, self.suspects, self.noise) + self.log_prior
         if without is not None:
             log[without[:, None] == self.after] = -np.inf
         weights = normalised(log)

@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 
 from sfumato.attacks.base import Knowledge, KnownNoise, Transform
 from sfumato.attacks.support import HERE, line_log, patterns, reported_mean
-from sfumato.channels import Channel, Line, apart, draw
+from sfumato.channels import Channel, apart, draw
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.table.neighbours.arrays import Arrays
 from sfumato.table.neighbours.nearest import chosen, in_blocks
@@ -68,25 +68,15 @@ def observe(known: Knowledge, mean: Matrix, transform: Transform | None = None) 
     s = len(offset)
     noise = np.zeros((s, s)) if known.noise_covariance is None else np.array(known.noise_covariance, dtype=np.float64)
     noise = np.nan_to_num(noise, posinf=1e6)  # heavy tails without a variance: a linear estimate can do nothing
-    for slots, line in answers(known, mean):
-        matrix[slots] = line.gain @ matrix[slots]
-        offset[slots] = line.gain @ offset[slots] + line.offset
-        noise[slots, slots] = line.covariance
+    if known.noise is not None and known.columnwise:
+        for place, channel in zip(known.noise.places, known.noise.channels, strict=True):
+            first, slots = channel.numbers, slice(place.start + channel.numbers, place.stop)
+            if first < channel.width and not channel.is_exact:  # answered at random
+                gain, added, covariance = channel.line(mean[None, place])
+                matrix[slots] = gain[first:, first:] @ matrix[slots]
+                offset[slots] = gain[first:, first:] @ offset[slots] + added[first:]
+                noise[slots, slots] = covariance[first:, first:]
     return Observation(matrix, offset, noise)
-
-
-def answers(known: Knowledge, mean: Matrix) -> Iterator[tuple[slice, Line]]:
-    """The slots of a column-wise release that were answered at random, and the line of each group of them."""
-    if known.noise is None or not known.columnwise:
-        return
-    for place, channel in zip(known.noise.places, known.noise.channels, strict=True):
-        first = channel.numbers
-        if first < channel.width and not channel.is_exact:
-            gain, offset, covariance = channel.line(mean[None, place])
-            yield (
-                slice(place.start + first, place.stop),
-                Line(gain[first:, first:], offset[first:], covariance[first:, first:]),
-            )
 
 
 def own_columns(known: Knowledge) -> Transform:
@@ -186,8 +176,12 @@ class Suspects(NamedTuple):
         return cls(X, E, E if known.noise is None else known.noise.before(E))
 
 
+EXACT_WIDTH = 0.01
+"""What stands for the noise of an exact column beside noisy ones, in encoded units."""
+
+
 def log_likelihood(
-    known: Knowledge, Z: Matrix, people: Suspects, exact_width: float, noise: KnownNoise | None = None
+    known: Knowledge, Z: Matrix, people: Suspects, noise: KnownNoise | None = None, exact_width: float = EXACT_WIDTH
 ) -> Matrix:
     """log f(z_i | person j), len(Z) x people, up to a constant per row: the sum over all channels.
 
@@ -272,8 +266,6 @@ CLOSE, LEAST_SIZE = 1e-12, 1e3
 sums. Terms may cancel, so that no sum counts as smaller than a thousand."""
 FEW_VALUES = 2_000
 """Up to so many different truths a channel is asked about each once, and people share the answers."""
-EXACT_WIDTH = 0.01
-"""What stands for the noise of an exact column beside noisy ones, in encoded units."""
 BYTES_OF_A_PAIR = 48
 """Of a released row and a person: the sum, a term, and what a reduction makes of them."""
 
@@ -327,7 +319,7 @@ def visit_likelihoods(
     device = chosen()
     if device is None:
         for block in blocks(len(rows), len(prior)):
-            log = log_likelihood(known, known.release[rows[block]], people, EXACT_WIDTH, noise)
+            log = log_likelihood(known, known.release[rows[block]], people, noise)
             visit(block, log + prior, HERE)
         return
     arrays, memory = device

@@ -73,7 +73,7 @@ def _computed(known: Knowledge) -> Matrix:
             few = mine[block]
             size = len(few) * people
             some = Suspects(*(part.reshape(count, people, -1)[few].reshape(size, -1) for part in everybody))
-            log = log_likelihood(known, known.release[rows[few]], some, EXACT_WIDTH, noise)
+            log = log_likelihood(known, known.release[rows[few]], some, noise, EXACT_WIDTH)
             own = np.arange(len(few))
             found[few] = log.reshape(len(few), len(few), people)[own, own]
     return found

@@ -10,15 +10,7 @@ from numpy.typing import ArrayLike
 
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Posteriors, Property, Values, there, truths
 from sfumato.attacks.column_beliefs import likely_people
-from sfumato.attacks.likelihood import (
-    EXACT_WIDTH,
-    Suspects,
-    blocks,
-    left_by_device,
-    log_likelihood,
-    normalised,
-    reversed_release,
-)
+from sfumato.attacks.likelihood import Suspects, blocks, left_by_device, log_likelihood, normalised, reversed_release
 from sfumato.attacks.support import channel_log, nearest_reported
 from sfumato.channels import Channel, Guided
 from sfumato.core.accepted import Share, Whole
@@ -58,7 +50,7 @@ class PosteriorGuess(Attack):
             suspects = Suspects.of(known, people)
             for block in blocks(len(likely.rows), len(people)):
                 rows = likely.rows[block]
-                weights = normalised(log_likelihood(known, known.release[rows], suspects, EXACT_WIDTH) + prior)
+                weights = normalised(log_likelihood(known, known.release[rows], suspects) + prior)
                 chances = weights @ people
                 for number, group in enumerate(known.encoding.groups):
                     best = chances[:, group.slice].argmax(axis=1)
@@ -166,7 +158,7 @@ class PosteriorBreach(Attack):
         after = np.empty((len(known.release), len(properties)))
         for block in blocks(len(known.release), len(E)):
             Z = known.release[block]
-            weights = normalised(log_likelihood(known, Z, suspects, width))
+            weights = normalised(log_likelihood(known, Z, suspects, exact_width=width))
             none_fit = np.isnan(weights[:, 0])
             if none_fit.any():
                 weights[none_fit] = np.eye(len(E))[nearest_reported(Z[none_fit], E)[1][:, 0]]

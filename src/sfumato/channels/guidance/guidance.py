@@ -187,10 +187,6 @@ class Guidance:
         return int(self.V.shape[1])
 
     @property
-    def width(self) -> int:
-        return int(self.V.shape[0])
-
-    @property
     def text(self) -> str:
         """V as it travels: base64 of little-endian float64, row after row."""
         return encode_matrix(self.V)
