@@ -155,7 +155,7 @@ class SharedBeliefs(MixedBeliefs):
 
     def __init__(self, known: Knowledge, noise: KnownNoise, people: Likely, cells: int) -> None:
         self.shared, width = there(apart(noise.channels)), known.encoding.width
-        white = Transform(self.shared.matrix(width), np.zeros(width))
+        white = Transform(np.asarray(self.shared.white(np.eye(width)).T), np.zeros(width))
         own = KnownNoise.of(self.shared.channels, self.shared.white(people.X))
         super().__init__(known, own, people, cells, white)
 

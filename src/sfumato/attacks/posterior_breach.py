@@ -154,7 +154,13 @@ class PosteriorBreach(Attack):
 
     def _people(self, known: Knowledge, properties: tuple[Property, ...], people: Matrix) -> Posteriors:
         holds, suspects = truths(properties, people).astype(float), Suspects.of(known, people)
-        E, width = suspects.E, _spacing(suspects.E)
+        E, some = suspects.E, spread_out(suspects.E, 300)
+        # Typical distance to the nearest other person, per column: the finest that a finite sample can tell apart.
+        squared = np.maximum((some**2).sum(axis=1)[:, None] - 2 * some @ some.T + (some**2).sum(axis=1), 0.0)
+        np.fill_diagonal(squared, np.inf)
+        nearest = squared.min(axis=1, initial=np.inf)
+        finite = nearest[np.isfinite(nearest)]
+        width = float(np.sqrt(np.median(finite) / E.shape[1]) if len(finite) else 0.0) or 1e-3
         after = np.empty((len(known.release), len(properties)))
         for block in blocks(len(known.release), len(E)):
             Z = known.release[block]
@@ -242,13 +248,3 @@ def spread_out(sample: Matrix, most: int) -> Matrix:
     if len(sample) <= most:
         return np.asarray(sample, dtype=np.float64)
     return np.asarray(sample[np.linspace(0, len(sample) - 1, most).round().astype(int)], dtype=np.float64)
-
-
-def _spacing(E: Matrix) -> float:
-    """Typical distance to the nearest other person, per column: the finest that a finite sample can tell apart."""
-    some = spread_out(E, 300)
-    squared = np.asarray(np.maximum((some**2).sum(axis=1)[:, None] - 2 * some @ some.T + (some**2).sum(axis=1), 0.0))
-    np.fill_diagonal(squared, np.inf)
-    nearest = squared.min(axis=1, initial=np.inf)
-    finite = nearest[np.isfinite(nearest)]
-    return float(np.sqrt(np.median(finite) / E.shape[1]) if len(finite) else 0.0) or 1e-3

@@ -321,10 +321,6 @@ class Apart(NamedTuple):
         found[:, self.columns] = found[:, self.columns] @ self.root.T
         return found
 
-    def matrix(self, width: int) -> Matrix:
-        """`white` as a matrix."""
-        return np.asarray(self.white(np.eye(width)).T)
-
     def between(self, width: int) -> Matrix:
         """Covariances of the noise of different columns, in released units; 0 on the diagonal."""
         found = np.zeros((width, width))

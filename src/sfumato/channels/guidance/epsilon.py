@@ -257,23 +257,20 @@ class _Search:
         for start in range(min(STARTS, work // once)):
             t = [(start * (place + 1)) % len(part) for place, part in enumerate(self.tables)]
             u = [(start * (place + 2) + 1) % len(part) for place, part in enumerate(self.tables)]
-            best = max(best, self._climbed(t, u))
+            x = np.sum([part[choice] for part, choice in zip(self.tables, t, strict=True)], axis=0)
+            y = np.sum([part[choice] for part, choice in zip(self.tables, u, strict=True)], axis=0)
+            value = -1.0
+            while (now := float(self._apart(x, y))) > value * SAME:
+                value = now
+                for place, part in enumerate(self.tables):
+                    others = x - part[t[place]]
+                    t[place] = int(self._apart(others + part, y).argmax())
+                    x = others + part[t[place]]
+                    others = y - part[u[place]]
+                    u[place] = int(self._apart(x, others + part).argmax())
+                    y = others + part[u[place]]
+            best = max(best, value)
         return best
-
-    def _climbed(self, t: list[int], u: list[int]) -> float:
-        x = np.sum([part[choice] for part, choice in zip(self.tables, t, strict=True)], axis=0)
-        y = np.sum([part[choice] for part, choice in zip(self.tables, u, strict=True)], axis=0)
-        value = -1.0
-        while (now := float(self._apart(x, y))) > value * SAME:
-            value = now
-            for place, part in enumerate(self.tables):
-                others = x - part[t[place]]
-                t[place] = int(self._apart(others + part, y).argmax())
-                x = others + part[t[place]]
-                others = y - part[u[place]]
-                u[place] = int(self._apart(x, others + part).argmax())
-                y = others + part[u[place]]
-        return value
 
     def _apart(self, x: Matrix, y: Matrix) -> Matrix:
         q, r = floored(x, self.floor, self.link), floored(y, self.floor, self.link)
