@@ -380,7 +380,7 @@ ITEMS = frozenset(field.name for field in fields(Knowledge))
 Item = TypeVar("Item")
 
 
-def there(item: Item | None) -> Item:
+def promised(item: Item | None) -> Item:
     """What an attack cannot do without: `Attack.run` has made sure of it."""
     assert item is not None
     return item

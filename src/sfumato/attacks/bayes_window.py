@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.attacks.base import Attack, Guess, Knowledge, KnownNoise, Transform, Values, there
+from sfumato.attacks.base import Attack, Guess, Knowledge, KnownNoise, Transform, Values, promised
 from sfumato.attacks.column_beliefs import CELLS, LEAST, Beliefs, ColumnBeliefs, Likely, Placed, likely_people, made_up
 from sfumato.attacks.likelihood import Suspects, blocks, left_by_device, log_likelihood, normalised, released
 from sfumato.attacks.support import Support, best_window, half_width
@@ -46,7 +46,7 @@ class MixedBeliefs(Beliefs):
         self.encoding, self.noise, self.X, self.cells = known.encoding, noise, people.X, cells
         self.log_prior, self.has_gaps = people.log_prior, bool(np.isnan(known.release).any())
         # The map to what the channels are given, and the variance that each adds in these units.
-        matrix, offset = (np.array(part, dtype=np.float64) for part in transform or there(known.transform))
+        matrix, offset = (np.array(part, dtype=np.float64) for part in transform or promised(known.transform))
         self.variance = np.zeros(len(offset))
         for slot, (channel, line) in enumerate(zip(noise.channels, noise.lines, strict=True)):
             if line is None:
@@ -154,7 +154,7 @@ class SharedBeliefs(MixedBeliefs):
     """People of one class behind z = x + B u: B^-1 z = B^-1 x + u is a known map with independent noise."""
 
     def __init__(self, known: Knowledge, noise: KnownNoise, people: Likely, cells: int) -> None:
-        self.shared, width = there(apart(noise.channels)), known.encoding.width
+        self.shared, width = promised(apart(noise.channels)), known.encoding.width
         white = Transform(np.asarray(self.shared.white(np.eye(width)).T), np.zeros(width))
         own = KnownNoise.of(self.shared.channels, self.shared.white(people.X))
         super().__init__(known, own, people, cells, white)
@@ -179,7 +179,7 @@ class ListedBeliefs(Beliefs):
 
     def __init__(self, known: Knowledge, people: Likely, cells: int, noise: KnownNoise | None = None) -> None:
         """`noise`: that of the class, where classes differ."""
-        self.known, self.noise = known, noise or there(known.noise)
+        self.known, self.noise = known, noise or promised(known.noise)
         self.X, self.listed_prior = people.X, people.log_prior
         self.groups = known.encoding.groups
         self.supports = [Support.of_group(group, cells) for group in self.groups]
@@ -258,7 +258,7 @@ class BayesWindow(Attack):
     def _beliefs(self, known: Knowledge, people: Likely) -> Beliefs:
         if known.guided is not None:
             return ListedBeliefs(known, people, self.cells)
-        noise = there(known.noise).of_class(people.code)
+        noise = promised(known.noise).of_class(people.code)
         if known.columnwise and apart(noise.channels) is not None:
             if all(channel.width == 1 for channel in noise.channels):
                 return SharedBeliefs(known, noise, people, self.cells)

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import ndtr, ndtri
 
-from sfumato.attacks.base import Knowledge, KnownNoise, there
+from sfumato.attacks.base import Knowledge, KnownNoise, promised
 from sfumato.attacks.support import HERE, Support, best_window, half_step, half_width
 from sfumato.channels import Channel, Exact, Line, NotApplicableError, draw
 from sfumato.channels.maps import carried_groups
@@ -121,7 +121,7 @@ def likely_people(known: Knowledge, most: int) -> Iterator[Likely]:
 
     An exact label leaves people of its class; one told by randomized response weighs everybody by its likelihood.
     """
-    sample = there(known.sample)
+    sample = promised(known.sample)
     for code, rows, told in released_classes(known, known.sample_labels, len(sample)):
         possible = np.flatnonzero(np.isfinite(told))
         if len(possible) < FEWEST:
@@ -275,10 +275,12 @@ class ColumnBeliefs(Beliefs):
         self.noise, self.X = noise, people.X
         self.parts: list[tuple[Group, Channel, Line | None]] = []
         for (channel, groups), line in zip(carried_groups(noise.channels, encoding), noise.lines, strict=True):
-            if len(groups) > 1 and not channel.is_exact:
+            if len(groups) == 1:
+                self.parts.append((groups[0], channel, line))
+            elif channel.is_exact:
+                self.parts += [(group, Exact(group.width), None) for group in groups]
+            else:
                 raise NotApplicableError("some columns of the release were blurred together, not one by one")
-            alone = (channel, line) if len(groups) == 1 else None
-            self.parts += [(group, *(alone or (Exact(group.width), None))) for group in groups]
         self.groups = [group for group, _, _ in self.parts]
         self.seen = [(group.slice, channel, line) for group, channel, line in self.parts]
         self.supports = [Support.of_group(group, cells) for group in self.groups]

@@ -7,7 +7,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.attacks.base import Abstain, Attack, Bounds, Guess, Knowledge, there
+from sfumato.attacks.base import Abstain, Attack, Bounds, Guess, Knowledge, promised
 from sfumato.core.accepted import Flag, Positive, Whole
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import UsageError
@@ -91,11 +91,11 @@ class DistanceBound(Attack):
         return self._lemma(known) if self.lemma else self._distances(known)
 
     def _lemma(self, known: Knowledge) -> Guess:
-        secret, pairs = there(known.secret), there(known.known_rows)
+        secret, pairs = promised(known.secret), promised(known.known_rows)
         group = known.encoding.groups[secret]
         if group.is_onehot or group.has_indicator:
             return Abstain("the lemma applies to numbers only")
-        others = np.delete(there(known.targets), group.start, axis=1)
+        others = np.delete(promised(known.targets), group.start, axis=1)
         low = np.zeros(len(others))
         for x, row in zip(pairs.X[: self.leaked], pairs.index[: self.leaked], strict=True):
             gamma = row_norm_bound(known.release, int(row), float(np.linalg.norm(x)))[known.images]
@@ -106,7 +106,7 @@ class DistanceBound(Attack):
         return Bounds(low, np.ones_like(low), secret)
 
     def _distances(self, known: Knowledge) -> Guess:
-        secret, pairs, targets = there(known.secret), there(known.known_rows), there(known.targets)
+        secret, pairs, targets = promised(known.secret), promised(known.known_rows), promised(known.targets)
         group = known.encoding.groups[secret]
         slots, kept = np.arange(group.start, group.stop), _exact_slots(known)
         if not len(kept) and not known.columnwise:

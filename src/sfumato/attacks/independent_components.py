@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Values, there
+from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Values, promised
 from sfumato.attacks.likelihood import covariance_of, into_domain
 from sfumato.core.accepted import Flag, Whole
 from sfumato.core.array_types import Matrix
@@ -194,7 +194,7 @@ class EigenAlignment(Attack):
 
     def guess(self, known: Knowledge) -> Guess:
         """Align the axes, find the signs, turn the release back."""
-        sample, s = there(known.sample), known.release.shape[1]
+        sample, s = promised(known.sample), known.release.shape[1]
         if known.columnwise:
             return Abstain(NOTHING_MIXED)
         if len(sample) < 3 or len(known.release) < 3:
@@ -291,9 +291,9 @@ class IndependentComponents(Attack):
         """Unmix, match, sign and rescale."""
         if known.columnwise:
             return Abstain(NOTHING_MIXED)
-        mean, covariance = there(known.column_moments)
+        mean, covariance = promised(known.column_moments)
         deviation = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-        columns = column_quantiles(there(known.column_distributions), mean, deviation)
+        columns = column_quantiles(promised(known.column_distributions), mean, deviation)
         found = self.unmix(known.release, columns)
         if isinstance(found, Abstain):
             return found
@@ -330,7 +330,7 @@ class IndependentComponents(Attack):
             )
         best, fits = 0, list[float]()
         for W in settled if columns is not None else ():
-            costs, _ = matching_costs(white @ W.T, there(columns))
+            costs, _ = matching_costs(white @ W.T, promised(columns))
             fits.append(float(costs[linear_sum_assignment(costs)].sum()))
         best = int(np.argmin(fits)) if fits else 0
         return Unmixed(white @ settled[best].T, agreement[best], len(settled), self.runs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.attacks.base import Attack, ColumnMoments, Knowledge, Transform, Values, there
+from sfumato.attacks.base import Attack, ColumnMoments, Knowledge, Transform, Values, promised
 from sfumato.attacks.likelihood import Observation, into_domain, observe, own_columns
 from sfumato.attacks.linear_estimate import wiener
 from sfumato.core.accepted import Either, Nothing, Whole
@@ -52,7 +52,7 @@ class KnownRows(Attack):
 
     def guess(self, known: Knowledge) -> Values:
         """Fit the map to the known pairs and turn it back."""
-        pairs = there(known.known_rows)
+        pairs = promised(known.known_rows)
         X, index = pairs.X[: self.rows], pairs.index[: self.rows]
         Z, d, s = known.release[index], known.encoding.width, known.release.shape[1]
         moments = known.column_moments or ColumnMoments(X.mean(axis=0), np.eye(d) / 12)  # a uniform law's variance

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from sfumato.attacks.base import NEEDS_MAP, Abstain, Attack, Guess, Knowledge, Simulated, Values, there
+from sfumato.attacks.base import NEEDS_MAP, Abstain, Attack, Guess, Knowledge, Simulated, Values, promised
 from sfumato.attacks.column_beliefs import best_guess
 from sfumato.attacks.likelihood import into_domain, released
 from sfumato.attacks.metrics.privacy import learned
@@ -43,7 +43,7 @@ class Pairs:
 
 def simulated_pairs(known: Knowledge, rng: np.random.Generator) -> Pairs:
     """Release the people of the sample as often as it takes; reads `sample`, `sample_labels` and how rows are made."""
-    X, y = np.asarray(there(known.sample), dtype=np.float64), known.sample_labels
+    X, y = np.asarray(promised(known.sample), dtype=np.float64), known.sample_labels
     if len(X) > MOST_PAIRS:
         some = np.sort(rng.choice(len(X), size=MOST_PAIRS, replace=False))
         X, y = X[some], None if y is None else y[some]
@@ -94,8 +94,8 @@ class Learned:
         from sklearn.ensemble import ExtraTreesRegressor
 
         self.pairs, self.known, self.gaps = pairs, known, gaps
-        there = ~np.isnan(pairs.Z)
-        self.filled = np.where(there, pairs.Z, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+        shown = ~np.isnan(pairs.Z)
+        self.filled = np.where(shown, pairs.Z, 0.0).sum(axis=0) / np.maximum(shown.sum(axis=0), 1)
         F = self._features(pairs.Z, pairs.labels)
         scale = F.std(axis=0)
         self.centre, self.scale = F.mean(axis=0), np.where(scale > 1e-12, scale, 1.0)
@@ -117,10 +117,10 @@ class Learned:
 
     def _features(self, Z: Matrix, labels: Codes | None) -> Matrix:
         """Released cells, which of them are not reported, and the label."""
-        there, codes = ~np.isnan(Z), _codes(self.pairs.labels)
-        parts = [np.where(there, Z, self.filled)]
+        shown, codes = ~np.isnan(Z), _codes(self.pairs.labels)
+        parts = [np.where(shown, Z, self.filled)]
         if self.gaps:
-            parts.append((~there).astype(np.float64))
+            parts.append((~shown).astype(np.float64))
         if len(codes) and labels is not None:
             parts.append((labels[:, None] == codes).astype(np.float64))
         return np.hstack(parts)
@@ -209,7 +209,7 @@ class LearnedInversion(Attack):
 
     def guess(self, known: Knowledge) -> Guess:
         """Per released row and column, what the best way for the column says."""
-        if len(there(known.sample)) < FEWEST_PEOPLE:
+        if len(promised(known.sample)) < FEWEST_PEOPLE:
             return Abstain(f"needs at least {FEWEST_PEOPLE} people to learn from")
         rng = np.random.default_rng(0)  # the adversary's own draws; a guess is a function of what is known
         pairs = simulated_pairs(known, rng)
@@ -221,7 +221,7 @@ class LearnedInversion(Attack):
         for number, group in enumerate(known.encoding.groups):
             out[:, group.slice], mean[:, group.slice] = guess(number, int(ways[number]))
         details = {f"columns_{way}": float((ways == place).sum()) for place, way in enumerate(WAYS)}
-        return Values(mean, details={"simulated_people": float(len(there(known.sample))), **details}, aimed=out)
+        return Values(mean, details={"simulated_people": float(len(promised(known.sample))), **details}, aimed=out)
 
     def _learned(self, known: Knowledge, pairs: Pairs, trees: int) -> Learned:
         gaps = bool(np.isnan(known.release).any() or np.isnan(pairs.Z).any())

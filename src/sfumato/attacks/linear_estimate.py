@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sfumato.attacks.base import Abstain, Attack, Bounds, Candidates, ColumnMoments, Guess, Knowledge, Values, there
+from sfumato.attacks.base import Abstain, Attack, Bounds, Candidates, ColumnMoments, Guess, Knowledge, Values, promised
 from sfumato.attacks.likelihood import (
     Observation,
     blocks,
@@ -65,12 +65,12 @@ class HardInterval(Attack):
 
     def guess(self, known: Knowledge) -> Guess:
         """An interval for the secret of every target."""
-        secret, noise = there(known.secret), there(known.noise)
+        secret, noise = promised(known.secret), promised(known.noise)
         if not known.columnwise:
             return Abstain("the release mixes columns: a component does not confine any single column")
         for place, channel in zip(noise.places, noise.channels, strict=True):
             if place == known.encoding.groups[secret].slice:
-                low, high = channel.possible(known.release[there(known.images), place])
+                low, high = channel.possible(known.release[promised(known.images), place])
                 fits = (low <= 1.0) & (high >= 0.0)  # where nothing does the release was changed, and says nothing
                 low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
                 return Bounds(np.where(fits, low, 0.0), np.where(fits, high, 1.0), secret)
@@ -157,7 +157,7 @@ def _aimed(known: Knowledge, X: Matrix, mean: Matrix, variance: Matrix, told: Ma
     (1 - r) var(e), where r = var(e) / var(x). What is nearly exact stays as it is. `told` is by row: what is told of a
     number depends on which cells its row reports.
     """
-    found, distributions = X.copy(), there(known.column_distributions)
+    found, distributions = X.copy(), promised(known.column_distributions)
     for group in known.encoding.groups:
         slot = group.start
         if group.is_onehot:

@@ -9,7 +9,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Guess, Knowledge, Links, Picks, Secrets, Sources, there
+from sfumato.attacks.base import (
+    LINKABILITY,
+    Abstain,
+    Attack,
+    Guess,
+    Knowledge,
+    Links,
+    Picks,
+    Secrets,
+    Sources,
+    promised,
+)
 from sfumato.attacks.column_beliefs import released_classes
 from sfumato.attacks.likelihood import (
     Suspects,
@@ -50,7 +61,7 @@ class _Latest:
     def scored(self, known: Knowledge) -> Matrix:
         """Line-ups x people; reads `noise`, `labels`, `transform` and `guided`."""
         matrix = None if known.transform is None else known.transform.matrix
-        rest = [known.release, there(known.lineups).X, known.noise, known.labels, matrix, known.guided]
+        rest = [known.release, promised(known.lineups).X, known.noise, known.labels, matrix, known.guided]
         with self.lock:
             if len(self.of) != len(rest) or any(one() is not now for one, now in zip(self.of, rest, strict=True)):
                 self.scores = _computed(known)
@@ -62,13 +73,13 @@ _LATEST = _Latest()
 
 
 def _computed(known: Knowledge) -> Matrix:
-    rows, X = there(known.lineups)
+    rows, X = promised(known.lineups)
     count, people, d = X.shape
     everybody = Suspects.of(known, X.reshape(-1, d))
     found = np.empty((count, people))
     codes = np.full(count, NO_CLASS) if known.labels is None else known.labels[rows]
     for code in np.unique(codes).tolist():
-        mine, noise = np.flatnonzero(codes == code), there(known.noise).of_class(code)
+        mine, noise = np.flatnonzero(codes == code), promised(known.noise).of_class(code)
         for block in slices(len(mine), 4):  # each row's with everybody's in a few line-ups, of which its own are kept
             few = mine[block]
             size = len(few) * people
@@ -92,7 +103,7 @@ class LineUp(Attack):
     def guess(self, known: Knowledge) -> Guess:
         """How likely everybody in each line-up is."""
         found = _LATEST.scored(known)
-        return Picks(found, there(known.lineups).rows, self.people or found.shape[1])
+        return Picks(found, promised(known.lineups).rows, self.people or found.shape[1])
 
 
 class TopMatch(LineUp):
@@ -118,6 +129,7 @@ class Pair(LineUp):
 
 
 CLASSES = frozenset({"labels", "target_labels", "sample", "sample_labels"})
+"""What tells of whom, and by which law, each class is."""
 
 
 class NearestRow(Attack):
@@ -146,7 +158,7 @@ class NearestRow(Attack):
 
     def guess(self, known: Knowledge) -> Guess:
         """The likeliest, or nearest, release row of every target."""
-        targets = there(known.targets)
+        targets = promised(known.targets)
         whole = self.columns is None and not np.isnan(targets).any()
         if whole and has_law(known, len(targets), MOST_COMPARED):
             return _likeliest_rows(known, targets)
@@ -189,7 +201,7 @@ def _likeliest_rows(known: Knowledge, targets: Matrix) -> Links:
 
 def held_slots(known: Knowledge, columns: Sequence[int] | None) -> Codes:
     """Positions of the encoded columns of the targets that the adversary holds: named, and not blank."""
-    groups, blank = known.encoding.groups, np.asarray(np.isnan(there(known.targets)).any(axis=0))
+    groups, blank = known.encoding.groups, np.asarray(np.isnan(promised(known.targets)).any(axis=0))
     wanted = range(len(groups)) if columns is None else columns
     slots = [slot for number in wanted for slot in range(groups[number].start, groups[number].stop)]
     return np.array([slot for slot in slots if not blank[slot]], dtype=np.int64)
@@ -227,7 +239,7 @@ class AttributeInference(Attack):
 
     def guess(self, known: Knowledge) -> Guess:
         """The secret of every target."""
-        secret, targets = there(known.secret), there(known.targets)
+        secret, targets = promised(known.secret), promised(known.targets)
         held = held_slots(known, [number for number in range(len(known.encoding.groups)) if number != secret])
         if not len(held):
             return Abstain("needs at least one column besides the secret")
@@ -295,7 +307,7 @@ class NearestSource(Attack):
 
     def guess(self, known: Knowledge) -> Guess:
         """The likeliest or nearest person of every release row."""
-        register = there(known.register)
+        register = promised(known.register)
         lawful = has_law(known, len(register))
         if known.guided is not None and not lawful:
             return Abstain("the release has no distances, and is too large for likelihoods")
@@ -316,7 +328,7 @@ class NearestSource(Attack):
 
 def _nearest(known: Knowledge, rows: Codes, people: Codes) -> tuple[Codes, Matrix]:
     weights = noise_weights(known)
-    placed = embed(known, there(known.register)[people]) * weights
+    placed = embed(known, promised(known.register)[people]) * weights
     distance, index = nearest_reported(known.release[rows] * weights, placed)
     return people[index[:, 0]], distance[:, 0]
 
@@ -330,7 +342,7 @@ def _likeliest(known: Knowledge, code: int, rows: Codes, people: Codes, told: Ma
         share = arrays.namespace.log(arrays.namespace.exp(log - top[:, None]).sum(axis=1))
         place[block], doubt[block] = arrays.get(first), arrays.get(share)
 
-    suspects, noise = Suspects.of(known, there(known.register)[people]), there(known.noise).of_class(code)
+    suspects, noise = Suspects.of(known, promised(known.register)[people]), promised(known.noise).of_class(code)
     with np.errstate(invalid="ignore"):
         visit_likelihoods(known, rows, suspects, noise, told, visit)
     found, none_fit = people[place], ~np.isfinite(doubt)

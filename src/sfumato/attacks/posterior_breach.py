@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Posteriors, Property, Values, there, truths
+from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Posteriors, Property, Values, promised, truths
 from sfumato.attacks.column_beliefs import likely_people
 from sfumato.attacks.likelihood import Suspects, blocks, left_by_device, log_likelihood, normalised, reversed_release
 from sfumato.attacks.support import channel_log, nearest_reported
@@ -102,7 +102,7 @@ class PosteriorBreach(Attack):
         if known.columnwise:
             return self._columns(known, properties)
         matrix = None if known.transform is None else known.transform.matrix
-        exact = there(known.noise).is_exact
+        exact = promised(known.noise).is_exact
         if matrix is not None and exact and np.linalg.matrix_rank(matrix) == known.encoding.width:
             after = truths(properties, reversed_release(known)).astype(float)  # what values show is certain
             return Posteriors(self._prior(known, properties), after, properties, self.rho1, self.rho2)
@@ -112,13 +112,13 @@ class PosteriorBreach(Attack):
         return self._people(known, properties, spread_out(people, self.rows))
 
     def _prior(self, known: Knowledge, properties: tuple[Property, ...]) -> Matrix:
-        distributions = there(known.column_distributions)
+        distributions = promised(known.column_distributions)
         some = {slot: spread_out(values, self.grid) for slot, values in enumerate(distributions)}
         return np.array([item.covers(some[item.slot]).mean() for item in properties])
 
     def _columns(self, known: Knowledge, properties: tuple[Property, ...]) -> Guess:
         """Column by column, over the values of each that the adversary can think of."""
-        after, noise = np.empty((len(known.release), len(properties))), there(known.noise)
+        after, noise = np.empty((len(known.release), len(properties))), promised(known.noise)
         for place, channel in zip(noise.places, noise.channels, strict=True):
             group = next((group for group in known.encoding.groups if group.slice == place), None)
             if group is None:
@@ -140,7 +140,7 @@ class PosteriorBreach(Attack):
 
     def _possible_values(self, known: Knowledge, group: Group) -> tuple[Matrix, Matrix]:
         """Values of one source column as its population has them, and how likely each is."""
-        distributions = there(known.column_distributions)
+        distributions = promised(known.column_distributions)
         if group.is_onehot:
             shares = np.array([distributions[slot].mean() for slot in range(group.start, group.stop)])
             return np.asarray(group.vertices), shares / max(float(shares.sum()), 1e-300)
@@ -229,7 +229,7 @@ def posterior(values: ArrayLike, probabilities: ArrayLike | None, channel: Chann
 
 def properties_of(known: Knowledge, parts: int) -> tuple[Property, ...]:
     """Quantile intervals of numeric columns, categories, and "is missing", in the order of the encoded columns."""
-    found, distributions = list[Property](), there(known.column_distributions)
+    found, distributions = list[Property](), promised(known.column_distributions)
     for number, group in enumerate(known.encoding.groups):
         for slot in range(group.start, group.stop):
             if group.is_onehot or slot > group.start:

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Guess, Knowledge, MembershipScores, there
+from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Guess, Knowledge, MembershipScores, promised
 from sfumato.attacks.column_beliefs import released_classes
 from sfumato.attacks.likelihood import Suspects, Visit, embed, first_of_largest, noise_weights, visit_likelihoods
 from sfumato.attacks.support import nearest_reported
@@ -93,7 +93,7 @@ def visit_ratios(known: Knowledge, X: Matrix, labels: Codes | None, visit: Calla
         asked = possible[possible < len(X)]
         if len(asked):
             suspects = Suspects(*(part[possible] for part in everybody))
-            noise = there(known.noise).of_class(code)
+            noise = promised(known.noise).of_class(code)
             visit_likelihoods(known, rows, suspects, noise, told[possible], explained(rows, asked))
 
 
@@ -115,9 +115,6 @@ def log_sum(log: Any, axis: int, xp: Any = np) -> Any:
         return (safe + xp.log(xp.exp(log - safe).sum(axis=axis, keepdims=True))).squeeze(axis)
 
 
-SAMPLE = frozenset({"sample", "sample_labels"})
-
-
 class Membership(Attack):
     """The adversary holds the records of some people and asks of each whether they were in the table.
 
@@ -132,14 +129,16 @@ class Membership(Attack):
     risk = LINKABILITY
     reads_gaps = True
     knows = frozenset({"release", "candidates"})
-    helps = frozenset({"transform", "noise", "noise_covariance", "labels", "candidate_labels", "guided"}) | SAMPLE
+    helps = frozenset(
+        {"transform", "noise", "noise_covariance", "labels", "candidate_labels", "sample", "sample_labels", "guided"}
+    )
     statistic: Literal["best", "likelihood", "distance"] = parameter(
         Word(("best", "likelihood", "distance")), "What is compared.", default="best"
     )
 
     def guess(self, known: Knowledge) -> Guess:
         """A score per candidate, higher for people who seem to be in the table."""
-        lawful = has_law(known, len(there(known.candidates)), MOST_COMPARED)
+        lawful = has_law(known, len(promised(known.candidates)), MOST_COMPARED)
         placed = known.guided is None  # where a person would lie in the release
         if lawful and (self.statistic == "likelihood" or not placed):
             return MembershipScores(log_likelihood_ratio(known), "likelihood")
@@ -154,13 +153,13 @@ class Membership(Attack):
 def nearness(known: Knowledge) -> Matrix:
     """Per candidate minus the distance of the nearest release row, every column in units of its noise."""
     weights = noise_weights(known)
-    distance, _ = nearest_reported(embed(known, there(known.candidates)) * weights, known.release * weights)
+    distance, _ = nearest_reported(embed(known, promised(known.candidates)) * weights, known.release * weights)
     return -distance[:, 0]
 
 
 def log_likelihood_ratio(known: Knowledge) -> Matrix:
     """Per candidate the log of the mean over release rows of f(z | x) / f(z); impossible people share the lowest."""
-    candidates = there(known.candidates)
+    candidates = promised(known.candidates)
     scores = np.full(len(candidates), -np.inf)
 
     def visit(ratios: Ratios) -> None:
