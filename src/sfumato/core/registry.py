@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import pkgutil
 import re
+import sys
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from importlib.util import find_spec
@@ -28,6 +29,21 @@ def modules_of(package: str) -> Iterable[Any]:
     for found in pkgutil.iter_modules(import_module(package).__path__):
         if not found.ispkg:  # a folder in it is another subject
             yield import_module(f"{package}.{found.name}")
+
+
+def found_in(package: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a package from which everything can be imported that one of its modules defines."""
+
+    def look(name: str) -> Any:
+        if not name.startswith("_") and find_spec(f"{package}.{name}") is None:
+            for module in modules_of(package):
+                found = vars(module).get(name)
+                if found is not None and str(getattr(found, "__module__", package)).startswith(package):
+                    setattr(sys.modules[package], name, found)
+                    return found
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return look
 
 
 def names_in(package: str) -> list[str]:

@@ -1,5 +1,6 @@
 """Noise: its laws, the secure streams it is drawn from, and exact sampling on a grid."""
 
+from sfumato.core.registry import found_in
 from sfumato.noise.grid import discrete_laplace
 from sfumato.noise.law import Law
 from sfumato.noise.laws import (
@@ -30,3 +31,5 @@ __all__ = [
     "make_law",
     "make_operator",
 ]
+
+__getattr__ = found_in(__name__)

@@ -1,5 +1,6 @@
 """Tables: their schema, readers and writers, and the encoding to a matrix and back."""
 
+from sfumato.core.registry import found_in
 from sfumato.table.column import Column
 from sfumato.table.encoding import Encoding
 from sfumato.table.infer import ConstantWarning, IdentifierWarning
@@ -23,3 +24,5 @@ __all__ = [
     "table_writer",
     "write_table",
 ]
+
+__getattr__ = found_in(__name__)
