@@ -8,7 +8,18 @@ from typer.testing import CliRunner
 
 import sfumato as sf
 from sfumato.api.cli.app import app
-from sfumato.channels import Additive, Affine, Carried, Identity, RandomizedResponse, Recipe, Sampled
+from sfumato.channels import (
+    Additive,
+    Affine,
+    Carried,
+    Hybrid,
+    Identity,
+    Piecewise,
+    RandomizedResponse,
+    Recipe,
+    Sampled,
+    SquareWave,
+)
 from sfumato.core.errors import CardError, UsageError
 from sfumato.learn.mining.seen import Part
 from sfumato.learn.regress import fit_linear, unbiased
@@ -48,8 +59,33 @@ FACTOR = Carried.of(OperatorNoise(make_operator("multiplicative", {"base": 1.0})
 KINDS = {
     "added": (NOISE, NOISE, NOISE, RandomizedResponse(0.7, 3)),
     "multiplied": (FACTOR, NOISE, NOISE, RandomizedResponse(0.7, 3)),
+    "square waves": (*3 * [SquareWave.of_epsilon(6.0)], RandomizedResponse(0.7, 3)),
+    "square waves of some": (*3 * [Sampled(SquareWave.of_epsilon(6.0), 0.7)], RandomizedResponse(0.7, 3)),
+    "pieces": (
+        Piecewise.of_epsilon(6.0),
+        Hybrid.of_epsilon(6.0),
+        Piecewise.of_epsilon(6.0),
+        RandomizedResponse(0.7, 3),
+    ),
     "not all reported": (Sampled(NOISE, 0.6), NOISE, Sampled(NOISE, 0.8), RandomizedResponse(0.7, 3)),
 }
+
+
+CURVED = [SquareWave.of_epsilon(1.0), Piecewise.of_epsilon(2.0), Hybrid.of_epsilon(1.0), Hybrid.of_epsilon(4.0), NOISE]
+
+
+@pytest.mark.parametrize("channel", [*CURVED, Sampled(SquareWave.of_epsilon(2.0), 0.5)], ids=str)
+@pytest.mark.parametrize("x", [0.0, 0.2, 0.9])
+def test_the_variance_of_a_number_is_the_one_that_is_taken_off(channel, x):
+    """Measured on draws; a variance 30% off, or that of the middle of the range, is rejected."""
+    encoding = Encoding(Schema((Column("a", "numeric", low=0.0, high=1.0),)))
+    recipe, truth = Recipe(encoding, Identity(1), (channel,)), np.full((400_000, 1), x)
+    part = unbiased(Part(recipe.perturb(truth, np.random.default_rng(5)), recipe, (channel,)))
+    w, extra = (one[~np.isnan(part.W)] for one in (part.W, part.diagonal))
+    square = w**2 - extra
+    error = 5 * square.std() / np.sqrt(len(w))
+    assert square.mean() == pytest.approx(x**2, abs=error)
+    assert abs((w**2 - 0.7 * extra).mean() - x**2) > error
 
 
 @pytest.mark.parametrize("channels", KINDS.values(), ids=KINDS)

@@ -259,6 +259,11 @@ class Channel(Record, ABC):
         return 0.0, 0.0
 
     @property
+    def variance_curve(self) -> tuple[float, float, float]:
+        """(a, b, c) where Var(z | x) = a + b x + c x^2 for the number that it carries, unless there is a `factor`."""
+        return self.added_moments[0], 0.0, 0.0
+
+    @property
     def factor(self) -> Factor | None:
         """Where a number is multiplied: what is known of the factor."""
         return None
@@ -371,7 +376,7 @@ def passes_on(*questions: str) -> Callable[[type[Kind]], type[Kind]]:
 
 
 @passes_on("mean_line", "raw_noise", "reach", "sorted_by", "shown", "truths", "chances", "added_moments", "factor")
-@passes_on("kept", "numbers", "path", "is_stated", "adds", "step")
+@passes_on("variance_curve", "kept", "numbers", "path", "is_stated", "adds", "step")
 @dataclass(frozen=True)
 class Around(Channel):
     """A channel that carries a number or a category by an `inner` one, and does something more beside it."""

@@ -44,7 +44,13 @@ class InRange(Channel):
 
     @abstractmethod
     def variance(self, x: Matrix) -> Matrix:
-        """Var(z | x)."""
+        """Var(z | x), of second degree in x."""
+
+    @property
+    def variance_curve(self) -> tuple[float, float, float]:
+        first, middle, last = self.variance(np.array([0.0, 0.5, 1.0])).tolist()
+        bend = 2.0 * (first - 2.0 * middle + last)
+        return first, last - first - bend, bend
 
     def line(self, values: Matrix) -> Line:
         gain, offset = self.mean_line()

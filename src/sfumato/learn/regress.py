@@ -30,10 +30,11 @@ from sfumato.table import Group
 # Released entries made unbiased, and what noise adds to their products.
 #
 # w has E[w | x] = x in the encoding of plain rows, and `extra` is an unbiased estimate, row by row, of what noise adds
-# to the square: E[w^2 - extra | x] = x^2. It is the noise's variance where noise is added. Where (z - o) = f (x - o),
-# it is (w - o)^2 r / (1 + r) with r = Var f / (E f)^2. A one-hot entry is its own square, so extra = w^2 - w, and
-# products of two slots of one column are 0. Noise of different columns is independent and adds nothing to their
-# products, unless they share it (`channels.mixed`): then its covariance is taken off.
+# to the square: E[w^2 - extra | x] = x^2. It is the noise's variance where noise is added. Where Var(w | x) is
+# a + b x + c x^2, it is (a + b w + c w^2) / (1 + c), since E[w^2 | x] has that variance in it too. Where (z - o) =
+# f (x - o), it is (w - o)^2 r / (1 + r) with r = Var f / (E f)^2. A one-hot entry is its own square, so extra =
+# w^2 - w, and products of two slots of one column are 0. Noise of different columns is independent and adds nothing to
+# their products, unless they share it (`channels.mixed`): then its covariance is taken off.
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,12 +99,13 @@ def _numbers(piece: Piece, Z: Matrix, W: Matrix, extra: Matrix) -> None:
         slope, offset = channel.mean_line()
     except NotApplicableError as error:
         raise CardError(f"Not applicable: column {piece.name!r} was {error}.") from None
-    added, factor = channel.added_moments[0], channel.factor
-    if not math.isfinite(added) or (factor is not None and not math.isfinite(factor.variance)):
+    (base, tilt, bend), factor = channel.variance_curve, channel.factor
+    if not math.isfinite(base) or (factor is not None and not math.isfinite(factor.variance)):
         raise CardError(f"Not applicable: the noise of column {piece.name!r} has no variance that could be taken out.")
     W[:, piece.place] = (Z[:, piece.place] - offset) / slope
     if factor is None:
-        extra[:, piece.place] = added / slope**2
+        w, bend = W[:, piece.place], bend / slope**2
+        extra[:, piece.place] = (base / slope**2 + tilt / slope**2 * w + bend * w**2) / (1.0 + bend)
     else:
         relative = factor.variance / factor.mean**2
         extra[:, piece.place] = (W[:, piece.place] - factor.origin) ** 2 * relative / (1.0 + relative)
