@@ -4,6 +4,7 @@ import html
 import io
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -379,6 +380,11 @@ def dropped(visitor, action="drop", **files):
     return visitor.post(action, b"".join(parts) + b"--x--\r\n", Content_Type="multipart/form-data; boundary=x")
 
 
+def without_numbers(page: str) -> str:
+    """A page less the numbers of its forms and comments: chance may put dashes side by side."""
+    return re.sub(r'value="[\w-]{20,}"|<!--', "", page)
+
+
 def test_a_german_table_gets_through(opened, tmp_path, monkeypatch):
     """Semicolons, decimal commas, Windows letters and words for empty cells: asked on the page, not on a terminal."""
     lines = (
@@ -391,12 +397,12 @@ def test_a_german_table_gets_through(opened, tmp_path, monkeypatch):
     assert dropped(visitor, table=content) == "columns"
     page = visitor.page("columns")
     assert "table.csv is not UTF-8 text." in page
-    assert "--" not in page.replace("<!--", "")
+    assert "--" not in without_numbers(page)
     written = {"encoding": "cp1252", "delimiter": ";"}
     visitor.send("columns", "columns-written", **written)
     page = visitor.page("columns")
     assert "looks numeric, but its numbers are written with commas" in page
-    assert "--" not in page
+    assert "--" not in without_numbers(page)
     visitor.send("columns", "columns-written", decimal=",", **written)
     assert "holds text" in visitor.page("columns")
     visitor.send("columns", "columns-written", decimal=",", missing="k.A.", **written)

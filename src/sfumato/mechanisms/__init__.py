@@ -7,27 +7,37 @@ import re
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.core.errors import UsageError
-from sfumato.core.registry import discover, modules_of
+from sfumato.core.registry import discover, found_in
 from sfumato.mechanisms.base import Block, Mechanism
+
+if TYPE_CHECKING:  # what editors see; the program looks it up
+    from sfumato.mechanisms.additive_noise import AdditiveNoise
+    from sfumato.mechanisms.condensation import Condensation
+    from sfumato.mechanisms.guided_projection import GuidedProjection
+    from sfumato.mechanisms.kernel_resampling import KernelResampling
+    from sfumato.mechanisms.noisy_operator import MultiplicativeNoise, NoisyOperator
+    from sfumato.mechanisms.piecewise_noise import PiecewiseNoise, SquareWaveColumns
+    from sfumato.mechanisms.principal_laplace import PrincipalLaplace
+    from sfumato.mechanisms.random_rotation import RandomProjection, RandomRotation
+    from sfumato.mechanisms.randomized_response import RandomizedResponse
+    from sfumato.mechanisms.staged_release import StagedRelease
+    from sfumato.mechanisms.tree_resampling import TreeResampling
 
 MECHANISMS: dict[str, type[Mechanism]]
 """All methods by name, once they are asked for."""
 
 
+_defined = found_in(__name__)
+
+
 def __getattr__(name: str) -> Any:
-    found: Any = None
     if name == "MECHANISMS":
-        found = _all()
-    elif name[:1].isupper():
-        named = (vars(module)[name] for module in modules_of(__name__) if name in vars(module))
-        found = next((one for one in named if one.__module__.startswith(__name__)), None)  # a channel may be called so
-    if found is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found
-    return found
+        globals()[name] = _all()
+        return _all()
+    return _defined(name)
 
 
 @cache
@@ -61,4 +71,24 @@ def make_mechanism(name: str, parameters: dict[str, object] | None = None) -> Me
     return made(**(parameters or {}))
 
 
-__all__ = ["MECHANISMS", "Block", "Mechanism", "find_mechanism", "make_mechanism"]
+__all__ = [
+    "MECHANISMS",
+    "AdditiveNoise",
+    "Block",
+    "Condensation",
+    "GuidedProjection",
+    "KernelResampling",
+    "Mechanism",
+    "MultiplicativeNoise",
+    "NoisyOperator",
+    "PiecewiseNoise",
+    "PrincipalLaplace",
+    "RandomProjection",
+    "RandomRotation",
+    "RandomizedResponse",
+    "SquareWaveColumns",
+    "StagedRelease",
+    "TreeResampling",
+    "find_mechanism",
+    "make_mechanism",
+]

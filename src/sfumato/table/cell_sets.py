@@ -117,7 +117,7 @@ def _persons(array: pa.Array, name: str, first_row: int, key: bytes, size: int) 
     empty = np.array([not word for word in spelled], dtype=np.bool_)[places]
     if empty.any():
         row = first_row + int(np.argmax(empty)) + 1
-        raise TableError(f"The person column {name!r} is empty in row {row}. Every row must belong to somebody.")
+        raise TableError(f"The person column {name!r} is empty in row {row}. Every row must belong to a person.")
     found = []
     for some in (written, spelled):
         digests = b"".join(hashlib.blake2b(word.encode(), digest_size=size, key=key).digest() for word in some)
