@@ -70,6 +70,9 @@ def test_the_road_ends_in_a_release_that_is_proved(declared, patients):
     assert "files/certificate.html" in page
     card = json.loads((Path(folder) / "card.json").read_text())
     assert card["guarantee"]["kind"] == "central-dp"
+    page = declared.page("look")  # nobody attacked yet: the proof is known all the same
+    assert page.index("at most 3 in 10") < page.index("files/release.csv")
+    assert "Of use, on public tables like yours?" in page
     assert declared.send("look", "look") == "look"
     page = declared.page("look")
     assert "Whose row is it?" in page

@@ -348,11 +348,17 @@ def look(work: Work, language: str) -> dict[str, Any]:
     if (found := work.audit) is not None:
         # The first row's left is a state, which takes a limit that is not asked for here; the last one names a command,
         # for which a button stands.
-        (_, proof), *others, _ = bottom_line_rows(found, "")
-        bottom = [(say("look_proved", language), proof), *((say(ASKED[left], language), said) for left, said in others)]
+        (_, proved), *others, _ = bottom_line_rows(found, "")
+        bottom = [
+            (say("look_proved", language), proved),
+            *((say(ASKED[left], language), said) for left, said in others),
+        ]
         use_known = any(one["release"] is not None for one in found["utility"])
         tried = use_known and all(one.points is not None for one in three_risks(found["attacks"]))
         outside_missing = not tried and not found["settings"].get("holdout_rows")
+    elif work.released:  # what is known before anybody attacks
+        known = {"look_proved": proof(work.released["stated"]), "look_public": _public_use(work, language)}
+        bottom = [(say(left, language), said) for left, said in known.items() if said]
     return {
         "person_fields": person_fields(work),
         "names": work.schema.names if work.foreign is not None and work.is_read else (),
