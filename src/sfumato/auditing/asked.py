@@ -224,10 +224,9 @@ class AuditAsked:
             raise UsageError("--with-original is the table of the release given by --with. Give both, or neither.")
         if self.master is not None and not ENGINES[self.engine].spread:
             raise UsageError("--master says where Spark runs. Add --engine spark.")
-        self._check_values()
-        marked = self.quasi_identifiers or carded or self.schema is not None  # a schema may mark what others can know
-        if (self.sensitive or self.population is not None) and not marked:
-            raise UsageError("--sensitive and --population need --quasi-identifiers, or a schema that marks them.")
+        self._check_numbers()
+        self._check_published()
+        self._check_crowds(marked=carded or self.schema is not None)
         self.settings  # noqa: B018 (a wrong one is found before anything is read)
 
     def _check_by_card(self, carded: bool) -> None:
@@ -249,13 +248,15 @@ class AuditAsked:
         if ENGINES[self.engine].spread:
             raise UsageError("--engine spark audits a release with its card. Leave it out.")
 
-    def _check_values(self) -> None:
+    def _check_numbers(self) -> None:
         if self.clusters < 0 or self.clusters == 1:
             raise UsageError(f"--clusters must be at least 2, or 0 for none. Got {self.clusters} instead.")
         if not 0 < self.tolerance < 1:
             raise UsageError(f"--tolerance must be a share of the range between 0 and 1. Got {self.tolerance} instead.")
         if not self.device_memory > 0:
             raise UsageError(f"--device-memory must be above 0 (GB). Got {self.device_memory} instead.")
+
+    def _check_published(self) -> None:
         without = [one for one in chosen_attacks(None) if one.name in (self.attacks or ()) and not one.published]
         if self.published and without:
             have = ", ".join(one.name for one in chosen_attacks(None) if one.published)
@@ -265,8 +266,13 @@ class AuditAsked:
             )
         if self.published and not self.measured:
             raise UsageError("--public alone runs no attacker and no classifier. Leave --as-published out.")
+
+    def _check_crowds(self, *, marked: bool) -> None:
+        """`marked`: a schema may say which columns others can know."""
         if twice := set(self.sensitive or ()) & set(self.quasi_identifiers or ()):
             raise UsageError(f"A column cannot be both quasi-identifier and sensitive: {', '.join(sorted(twice))}.")
+        if (self.sensitive or self.population is not None) and not (self.quasi_identifiers or marked):
+            raise UsageError("--sensitive and --population need --quasi-identifiers, or a schema that marks them.")
 
     @property
     def settings(self) -> Mapping[str, Mapping[str, Any]]:

@@ -77,14 +77,7 @@ def _estimated(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) ->
         keep = float(same.mean())
         exact = group.width < 2 or keep >= 1.0
         return Exact(group.width) if exact else RandomizedResponse(max(keep, 1e-9), group.width)
-    after, before = present(group, Z), present(group, people if truth is None else truth)
-    if truth is not None:
-        both, variance = after & before, 0.0
-        if both.any():
-            variance = float(np.var(Z[both, group.start] - truth[both, group.start]))
-    else:
-        now, was = Z[after, group.start], people[before, group.start]
-        variance = float(max(0.0, now.var() - was.var())) if len(now) and len(was) else 0.0
+    variance = _variance(group, Z, people, truth)
     law = make_law("normal", scale=float(np.sqrt(variance))) if variance > NOTHING else None
     value: Channel = Exact() if law is None else Additive(law)
     if not group.has_indicator:
@@ -93,6 +86,16 @@ def _estimated(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) ->
         return OrMissing(value, 1.0)
     same = (Z[:, group.stop - 1] > 0.5) == (truth[:, group.stop - 1] > 0.5)
     return OrMissing(value, max(float(same.mean()), 1e-9))
+
+
+def _variance(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) -> float:
+    """Of what was added to the numbers of a column; 0 where none can be compared."""
+    released, original = present(group, Z), present(group, people if truth is None else truth)
+    if truth is not None:
+        both = released & original
+        return float(np.var(Z[both, group.start] - truth[both, group.start])) if both.any() else 0.0
+    after, before = Z[released, group.start], people[original, group.start]
+    return float(max(0.0, after.var() - before.var())) if len(after) and len(before) else 0.0
 
 
 SAME_ORDER = "No private match file: comparing the rows showed that release and original are in the same order."

@@ -234,9 +234,7 @@ def scored_apart(
 ) -> tuple[ScoredGuess | Abstain, Codes | None]:
     """The score without what cannot be a success, people whom the attacker was given and rows that are no person's,
     and the release rows (or targets) it rests on where these are not all."""
-    narrowed, truth, kept, everything = guess, case.truth, None, 0
-    lent = case.lent if "sample" in attack.knows and case.known.sample is None else case.lent[:0]
-    given = np.union1d(case.paired if "known_rows" in attack.knows else case.paired[:0], lent)
+    given, narrowed, truth, kept, everything = case.given_away(attack), guess, case.truth, None, 0
     if case.behind is not None and isinstance(guess, Values | Posteriors | Sources):
         apart = case.unowned | (np.isin(case.behind, given) if isinstance(guess, Values) else False)
         kept, everything = np.flatnonzero(~apart), len(apart)

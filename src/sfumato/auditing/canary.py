@@ -205,10 +205,7 @@ def plant(table: Any, options: CanaryAsked, confidence: float) -> CanaryAudit:
     encoding = Encoding(Schema.of(options.schema))
     mechanism.check_schema(encoding)
     copies = max(1, min(MOST_COPIES, round(WANTED_MU / math.sqrt(2 * mechanism.planned.rho))))
-    source = Source(open_table(table), encoding, keep_in_memory=True, blind=True)
-    blocks = list(source.blocks()) or [source.no_rows()]
-    y = [np.zeros(len(block.X), dtype=np.int64) if block.y is None else block.y for block in blocks]
-    X, classes = np.vstack([block.X for block in blocks]), np.concatenate(y)
+    X, classes = _read(table, encoding)
     streams = Streams() if options.seed is None else Streams.seeded(options.seed)
     auditor = Auditor(encoding, X, classes)
     more = np.vstack([X, planted(encoding, copies)]), np.append(classes, np.zeros(copies, dtype=np.int64))
@@ -232,6 +229,14 @@ def plant(table: Any, options: CanaryAsked, confidence: float) -> CanaryAudit:
     claimed = {part: copies * math.sqrt(2 * rho[part]) for part in PARTS}
     together = copies * math.sqrt(2 * max(one.rho for one in costs))
     return CanaryAudit(epsilon, delta, copies, fits, _judged(found, claimed, together, confidence))
+
+
+def _read(table: Any, encoding: Encoding) -> tuple[Matrix, Codes]:
+    """All records and their classes; without a label all are of the first."""
+    source = Source(open_table(table), encoding, keep_in_memory=True, blind=True)
+    blocks = list(source.blocks()) or [source.no_rows()]
+    y = [np.zeros(len(block.X), dtype=np.int64) if block.y is None else block.y for block in blocks]
+    return np.vstack([block.X for block in blocks]), np.concatenate(y)
 
 
 def _judged(

@@ -179,6 +179,12 @@ class Case:
             return replace(self.known, sample=lent.X, sample_labels=lent.y)
         return self.known
 
+    def given_away(self, attack: Attack) -> Codes:
+        """Positions of the people whom this attack was given, who therefore cannot count among its successes."""
+        paired = self.paired if "known_rows" in attack.knows else self.paired[:0]
+        lent = self.lent if "sample" in attack.knows and self.known.sample is None else self.lent[:0]
+        return np.union1d(paired, lent)
+
 
 def read_people(table: Table, encoding: Encoding, wanted: Codes | None = None, unknown: str = REFUSE) -> People:
     """Encode a table block by block; of the rows, keep those whose numbers are `wanted` (sorted), or all."""

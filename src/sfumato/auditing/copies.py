@@ -236,13 +236,7 @@ def uniqueness(case: Case) -> dict[str, Any] | None:
     found: dict[str, Any] = {"quasi_identifiers": list(quasi)}
     if isinstance(case.original, PicksRows):
         return {**found, "not_applicable": "crowds are not counted with --engine spark"}
-    label, sensitive = case.encoding.schema.label, tuple(case.options.sensitive or ())
-    if not sensitive and label is not None and label.name not in quasi:
-        sensitive = (label.name,)
-    elif not sensitive:
-        names = (column.name for column in case.encoding.schema.private)
-        sensitive = tuple(name for name in names if name not in quasi)[:MOST_SENSITIVE]
-    released = as_released(case)
+    sensitive, released = _sensitive(case, quasi), as_released(case)
     if released is None:
         return {**found, "not_applicable": "the release mixes columns by a secret key"}
     codes = CellCodes(quasi, sensitive)
@@ -258,9 +252,6 @@ def uniqueness(case: Case) -> dict[str, Any] | None:
             f"--population {population} is less than the {people} people of the original. "
             "Give the number of all people that they are a sample of."
         )
-    # Rows of the original that are alone there, and whose very cells stand alone in the release too.
-    both = crowd_numbers([np.concatenate([before[0][name], after[0][name]]) for name in quasi])
-    alone = [np.bincount(part, minlength=int(both.max()) + 1) == 1 for part in (both[:people], both[people:])]
     return {
         "quasi_identifiers": list(quasi),
         "left_out": left_out,
@@ -268,8 +259,27 @@ def uniqueness(case: Case) -> dict[str, Any] | None:
         "c": RECURSIVE_C,
         "release": _told(after, quasi, sensitive, population),
         "original": _told(before, quasi, sensitive, population),
-        "still_unique": float((alone[0] & alone[1]).sum() / people),
+        "still_unique": _still_unique(before, after, quasi),
     }
+
+
+def _sensitive(case: Case, quasi: tuple[str, ...]) -> tuple[str, ...]:
+    """As asked, else the label, else every column that is no quasi-identifier."""
+    if case.options.sensitive:
+        return tuple(case.options.sensitive)
+    label = case.encoding.schema.label
+    if label is not None and label.name not in quasi:
+        return (label.name,)
+    names = (column.name for column in case.encoding.schema.private)
+    return tuple(name for name in names if name not in quasi)[:MOST_SENSITIVE]
+
+
+def _still_unique(before: Cells, after: Cells, quasi: tuple[str, ...]) -> float:
+    """Share of the original's rows that are alone there, and whose very cells stand alone in the release too."""
+    people = len(before[0][quasi[0]])
+    both = crowd_numbers([np.concatenate([before[0][name], after[0][name]]) for name in quasi])
+    alone = [np.bincount(part, minlength=int(both.max()) + 1) == 1 for part in (both[:people], both[people:])]
+    return float((alone[0] & alone[1]).sum() / people)
 
 
 def as_released(case: Case) -> Iterable[pa.RecordBatch | pa.Table] | None:

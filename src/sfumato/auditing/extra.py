@@ -89,11 +89,8 @@ def three_risks(attacks: Attacks) -> list[Risk]:
 
 def _risk(risk: str, entries: Attacks) -> Risk:
     tried = [(points, entry) for entry in entries if (points := points_of(entry)) is not None]
-    if not tried:  # the commonest reason; what the owner can add comes before what cannot be known
-        ran = [entry for entry in entries if not entry.get("upper_bound")]
-        reasons = Counter(str(entry.get("not_applicable") or f"{entry['name']} failed") for entry in ran)
-        why = reasons.most_common(1)[0][0] if reasons else "no attacker of this kind was asked for"
-        return Risk(risk, why=NO_HOLDOUT if NO_HOLDOUT in reasons else why)
+    if not tried:
+        return Risk(risk, why=_why_not_tried(entries))
     best, entry = max(tried, key=lambda one: one[0].extra)
     counts = [entry.get("details") or {} for _, entry in tried]
     return Risk(
@@ -105,6 +102,15 @@ def _risk(risk: str, entries: Attacks) -> Risk:
         ways=int(sum(count.get("predicates") or 0 for count in counts)),
         found=int(sum(count.get("people_singled_out") or 0 for count in counts)),
     )
+
+
+def _why_not_tried(entries: Attacks) -> str:
+    """The commonest reason; what the owner can add comes before what cannot be known."""
+    ran = [entry for entry in entries if not entry.get("upper_bound")]
+    reasons = Counter(str(entry.get("not_applicable") or f"{entry['name']} failed") for entry in ran)
+    if NO_HOLDOUT in reasons:
+        return NO_HOLDOUT
+    return reasons.most_common(1)[0][0] if reasons else "no attacker of this kind was asked for"
 
 
 def state_of(risks: Sequence[Risk], limit: float | None) -> str:

@@ -164,11 +164,20 @@ def fidelity(case: Case) -> dict[str, Any]:
     else:
         yardstick = holdout.X[sampled(len(holdout.X), MOST_ROWS, rng)]
     against = "original" if holdout is None else "holdout"
+    found = {"against": against, "rows": len(rows), **_distances(yardstick, compared, encoding)}
+    if case.options.splits:
+        found["discriminator"] = {name: discriminator(X, yardstick, seed) for name, X in compared.items()}
+    if case.options.splits and holdout is not None:
+        labels = [None if y is None else y[some] for y, some in ((case.y, rows), (case.people.y, people))]
+        found["targets"] = told_targets(compared, holdout, labels, encoding, seed)
+    return found
+
+
+def _distances(yardstick: Matrix, compared: dict[str, Matrix], encoding: Encoding) -> dict[str, Any]:
+    """How far columns, pairs and correlations of each table are from the yardstick's."""
     columns = {name: marginals(yardstick, X, encoding) for name, X in compared.items()}
     usual = associations(yardstick, encoding)
-    found: dict[str, Any] = {
-        "against": against,
-        "rows": len(rows),
+    return {
         "columns": [
             {
                 "name": group.column.name,
@@ -181,12 +190,6 @@ def fidelity(case: Case) -> dict[str, Any]:
         "pairs": {name: pair_distance(yardstick, X, encoding) for name, X in compared.items()},
         "correlations": {name: correlation_distance(usual, associations(X, encoding)) for name, X in compared.items()},
     }
-    if case.options.splits:
-        found["discriminator"] = {name: discriminator(X, yardstick, seed) for name, X in compared.items()}
-    if case.options.splits and holdout is not None:
-        labels = [None if y is None else y[some] for y, some in ((case.y, rows), (case.people.y, people))]
-        found["targets"] = told_targets(compared, holdout, labels, encoding, seed)
-    return found
 
 
 def marginals(first: Matrix, second: Matrix, encoding: Encoding) -> list[float]:

@@ -26,7 +26,7 @@ from sfumato.auditing.case import Case, read_people, sampled
 from sfumato.auditing.extra import NO_HOLDOUT
 from sfumato.auditing.open_case import MOST_CANDIDATES, is_folder, open_case, strangers_without_twins
 from sfumato.auditing.report.bottom_line import proof, rows_html
-from sfumato.core.array_types import Codes, Flags, Floats
+from sfumato.core.array_types import Codes, Flags, Floats, Matrix
 from sfumato.core.errors import SfumatoError, TableError, UsageError
 from sfumato.core.progress import Progress, silent
 from sfumato.core.wording import counted, joined, said
@@ -243,6 +243,15 @@ def check_person(schema: Schema, person: Mapping[str, Any]) -> tuple[dict[str, A
     return cells, int(encoded(schema.label.name, Encoding(schema).encode_label)[0])
 
 
+def _alike(case: Case, x: Floats, label: int | None) -> Codes:
+    """Row numbers of all people in the table, attacked or not, whose values are those that are given."""
+    people, held = read_people(case.original, case.encoding), ~np.isnan(x)
+    same = np.all(np.abs(people.X[:, held] - x[held]) < 1e-9, axis=1)
+    if label is not None and people.y is not None:
+        same &= people.y == label
+    return people.numbers[same]
+
+
 def by_luck(mine: float, others: Floats) -> float | None:
     """How likely one more of the others does as well as `mine` or better; None where they are too few to tell.
 
@@ -276,7 +285,7 @@ class _Search:
     """
 
     def __init__(self, case: Case, person: Mapping[str, Any], rng: np.random.Generator) -> None:
-        schema, encoding, holdout, people = case.encoding.schema, case.encoding, case.holdout, case.people
+        schema, encoding = case.encoding.schema, case.encoding
         names = [*(column.name for column in schema.private), *([] if schema.label is None else [schema.label.name])]
         strange = [name for name in person if name not in names]
         if strange:
@@ -287,21 +296,21 @@ class _Search:
         self.given = [place for place, group in enumerate(encoding.groups) if group.column.name in cells]
         for group in (encoding.groups[place] for place in self.given):
             self.x[group.slice] = cells[group.column.name].X[0]
-        everybody, held = read_people(case.original, encoding), ~np.isnan(self.x)
-        same = np.all(np.abs(everybody.X[:, held] - self.x[held]) < 1e-9, axis=1)
-        if self.label is not None and everybody.y is not None:
-            same &= everybody.y == self.label
-        self.own = everybody.numbers[same]
+        self.own = _alike(case, self.x, self.label)
+        self.X, self.labels, self.strangers = self.crowd(rng)
+
+    def crowd(self, rng: np.random.Generator) -> tuple[Matrix, Codes | None, int]:
+        """The person, people not in the table and others who are in it, their classes, and how many are strangers."""
+        case, holdout, people, labels = self.case, self.case.holdout, self.case.people, None
         outside = np.empty(0, dtype=np.int64) if holdout is None else strangers_without_twins(case.register, holdout.X)
         outside = outside[sampled(len(outside), MOST_CANDIDATES, rng)]
         others = np.flatnonzero(~np.isin(people.numbers, self.own))
         others = others[sampled(len(others), MOST_CANDIDATES, rng)]
         aside = people.X[:0] if holdout is None else holdout.X[outside]
-        self.X, self.strangers = np.vstack([self.x[None, :], aside, people.X[others]]), len(outside)
-        self.labels: Codes | None = None
         if self.label is not None and people.y is not None and (holdout is None or holdout.y is not None):
             theirs = people.y[:0] if holdout is None or holdout.y is None else holdout.y[outside]
-            self.labels = np.concatenate([np.array([self.label]), theirs, people.y[others]])
+            labels = np.concatenate([np.array([self.label]), theirs, people.y[others]])
+        return np.vstack([self.x[None, :], aside, people.X[others]]), labels, len(outside)
 
     def answer(self, question: str) -> Found:
         """Who tries, and what a try says of it."""

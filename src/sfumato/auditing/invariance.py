@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato.auditing.asked import InvarianceAsked
 from sfumato.auditing.case import read_people, schema_of
-from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.asked import asks
 from sfumato.core.errors import SchemaError, SfumatoError, TableError, UsageError
 from sfumato.guarantee.cost import posterior_bound
@@ -119,18 +119,22 @@ def law(law: Any, *, width: float = 1.0, parameters: Mapping[str, Any] | None = 
     elif parameters or log:
         raise UsageError("Parameters and log are for laws by name and for expressions. Leave them out.")
     if density is not None:
-        opened = open_density(None, density, width)
-        if opened is None or not is_a_density(density, opened.centre, max(opened.scale, width)):
-            raise UsageError(
-                "The expression is no density: it is negative or not a number in some place, or its integral is not "
-                "finite. A density falls faster than 1/abs(x) on both sides: exp(-abs(x) / 0.3) and 1 / (1 + x^2) do."
-            )
+        _check_density(density, width)
     found = bounded_amplification(law, width, logpdf=density)
     reason = None
     if found.verdict != "bounded":
         wanted = "fails" if found.verdict == "unbounded" else "cannot be told"
         reason = next((line for line in found.evidence if wanted in line), found.evidence[0])
     return LawCheck(words, float(width), found.verdict, found.log_value, found.exact, found.evidence, reason)
+
+
+def _check_density(density: Callable[[Floats], Floats], width: float) -> None:
+    opened = open_density(None, density, width)
+    if opened is None or not is_a_density(density, opened.centre, max(opened.scale, width)):
+        raise UsageError(
+            "The expression is no density: it is negative or not a number in some place, or its integral is not "
+            "finite. A density falls faster than 1/abs(x) on both sides: exp(-abs(x) / 0.3) and 1 / (1 + x^2) do."
+        )
 
 
 CHOICES = (
@@ -236,7 +240,7 @@ def invariance(table: Any, options: InvarianceAsked) -> Invariance:
     rng = np.random.default_rng(options.seed)
     rows, name = _read(table, options, rng)
     numeric = options.target is not None
-    names = _names(options)
+    names = _regressions(options) if numeric else _classifiers(options)
     width = (rows.X.shape[1],)
     turns = [(haar_rotation(rows.X.shape[1], rng), rng.random(width)) for _ in range(options.rotations)]
     found, refused = [], {}
@@ -250,21 +254,25 @@ def invariance(table: Any, options: InvarianceAsked) -> Invariance:
     return Invariance(len(rows.y), rows.X.shape[1], options.rotations, name, tuple(found), refused)
 
 
-def _names(options: InvarianceAsked) -> Sequence[str]:
-    """Of the learners that were asked for, or of all that can answer."""
-    given, paper = options.learners, ("random-rotation",)
-    if options.target is not None and options.published:
-        raise UsageError("No paper has a variant of a regression. Leave --as-published out.")
-    if options.target is not None:
-        if strange := [name for name in given or () if name not in REGRESSIONS]:
-            raise UsageError(f"There is no regression {strange[0][:60]!r}. Choose among: {', '.join(REGRESSIONS)}.")
-        return list(given or REGRESSIONS)
+def _classifiers(options: InvarianceAsked) -> Sequence[str]:
+    """Of those that were asked for, or of all that can answer."""
+    paper = ("random-rotation",)
     about = [name for name, one in CLASSIFIERS.items() if paper[0] in one.published]
     usual, papers = (about, paper) if options.published else (CHOICES, None)
-    chosen = [choose_classifier(one, published=papers) for one in given or usual]
+    chosen = [choose_classifier(one, published=papers) for one in options.learners or usual]
     if bits := [one.name for one in chosen if one.on_bits]:
         raise UsageError(f"{bits[0]} is for the bits of a survey, which cannot be rotated.")
     return [one.text for one in chosen]
+
+
+def _regressions(options: InvarianceAsked) -> Sequence[str]:
+    """Of those that were asked for, or of all."""
+    given = options.learners
+    if options.published:
+        raise UsageError("No paper has a variant of a regression. Leave --as-published out.")
+    if strange := [name for name in given or () if name not in REGRESSIONS]:
+        raise UsageError(f"There is no regression {strange[0][:60]!r}. Choose among: {', '.join(REGRESSIONS)}.")
+    return list(given or REGRESSIONS)
 
 
 def _read(table: Any, options: InvarianceAsked, rng: np.random.Generator) -> tuple[_Rows, str]:

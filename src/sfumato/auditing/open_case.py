@@ -184,7 +184,7 @@ MOST_SAMPLED = 2_000
 
 def set_up(case: Case, rng: np.random.Generator) -> Case:
     """Give the attackers all they could have: the card, the strength of the noise, the ways of the population."""
-    people, holdout, width = case.people, case.holdout, case.encoding.width
+    people, holdout = case.people, case.holdout
     seen = np.arange(len(people.X)) if case.behind is None else np.unique(case.behind[~case.unowned])
     case.targets = seen[sampled(len(seen), MOST_TARGETS, rng)]
     aimed = people.take(case.targets)
@@ -193,14 +193,6 @@ def set_up(case: Case, rng: np.random.Generator) -> Case:
     pairs, images = _pairs(case, seen, rng)
     lineups, places = line_up(case, rng)
     population = people.X if holdout is None or len(holdout.X) < 2 else holdout.X
-    covariance = np.atleast_2d(np.cov(population, rowvar=False)) if len(population) > 1 else np.zeros((width, width))
-    guided = None if case.card is None else case.card.made_by().map
-    if isinstance(guided, Guided):
-        case.notes.append(
-            "The release consists of the bits of a guided survey. Its guidance is public, so posterior-guess, "
-            "posterior-breach and membership compute exact posteriors for the population they are given. The "
-            "respondents are simulated: no one knows both what real people sent and what they answered."
-        )
     case.known = Knowledge(
         release=case.Z,
         encoding=case.encoding,
@@ -209,7 +201,7 @@ def set_up(case: Case, rng: np.random.Generator) -> Case:
         transform=case.transform,
         noise=case.noise,
         noise_covariance=None if case.noise is None else case.noise.covariance(),
-        column_moments=ColumnMoments(population.mean(axis=0), covariance),
+        column_moments=moments_of(population),
         column_distributions=tuple(np.sort(population, axis=0).T),
         known_rows=pairs,
         sample=None if holdout is None else holdout.X,
@@ -221,7 +213,7 @@ def set_up(case: Case, rng: np.random.Generator) -> Case:
         targets=aimed.X,
         target_labels=aimed.y,
         images=images,
-        guided=guided if isinstance(guided, Guided | Staged) else None,
+        guided=known_guidance(case),
         lineups=lineups,
         simulator=simulator_of(case),
         label_keep=case.label_keep,
@@ -229,24 +221,48 @@ def set_up(case: Case, rng: np.random.Generator) -> Case:
     )
     if aside is not None:
         case.aside = replace(case.known, targets=aside.X, target_labels=aside.y, images=None)
-    case.truth = Truth(
+    case.truth = _truth(case, members, places)
+    return case
+
+
+def _truth(case: Case, members: Flags | None, lineup: Codes | None) -> Truth:
+    """What attackers who know so much are judged by: which candidates are members, and who is right in line-ups."""
+    known, rows_behind = case.known, case.rows_behind
+    return Truth(
         encoding=case.encoding,
-        rows=people.X if case.rows_behind is None else case.rows_behind,
-        control=case.known.sample,
-        targets=aimed.X,
-        control_targets=None if aside is None else aside.X,
+        rows=case.people.X if rows_behind is None else rows_behind,
+        control=known.sample,
+        targets=known.targets,
+        control_targets=None if case.aside is None else case.aside.targets,
         members=members,
-        register=case.known.register,
-        lineup=places,
-        labels=None if people.y is None else case.y,
-        target_labels=aimed.y,
-        register_labels=case.known.register_labels,
-        control_labels=case.known.sample_labels,
-        candidate_labels=None if case.y is None else candidate_labels,
+        register=known.register,
+        lineup=lineup,
+        labels=None if case.people.y is None else case.y,
+        target_labels=known.target_labels,
+        register_labels=known.register_labels,
+        control_labels=known.sample_labels,
+        candidate_labels=None if case.y is None else known.candidate_labels,
         label_keep=case.label_keep,
         tolerance=case.options.tolerance,
     )
-    return case
+
+
+def known_guidance(case: Case) -> Guided | Staged | None:
+    """How answers were projected, or stages guided, as the card states it; attacks then have exact posteriors."""
+    found = None if case.card is None else case.card.made_by().map
+    if isinstance(found, Guided):
+        case.notes.append(
+            "The release consists of the bits of a guided survey. Its guidance is public, so posterior-guess, "
+            "posterior-breach and membership compute exact posteriors for the population they are given. The "
+            "respondents are simulated: no one knows both what real people sent and what they answered."
+        )
+    return found if isinstance(found, Guided | Staged) else None
+
+
+def moments_of(X: Matrix) -> ColumnMoments:
+    """Mean and covariance of encoded columns."""
+    covariance = np.atleast_2d(np.cov(X, rowvar=False)) if len(X) > 1 else np.zeros((X.shape[1],) * 2)
+    return ColumnMoments(X.mean(axis=0), covariance)
 
 
 def _candidates(case: Case, rng: np.random.Generator) -> tuple[Matrix | None, Codes | None, Flags | None]:

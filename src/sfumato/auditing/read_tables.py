@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,10 @@ from sfumato.table.filling import MISSING_INSTEAD
 
 LARGE = 1_000_000
 """Rows above which a release is read as a sample, in one pass, so that memory does not grow with the table."""
+NOT_DECLARED = (
+    "No cell of that column is empty in the original, so this is no person's value. If the release blanks cells on "
+    "purpose, declare it: `missing: true` for the column in a schema, given with --schema."
+)
 HEAD = 20_000
 """Rows at the start of both tables that are compared to find out whether these are in the same order."""
 
@@ -129,33 +133,17 @@ def case_from_tables(release: Any, options: AuditAsked, rng: np.random.Generator
     check_hierarchies(hierarchies, plain_schema)
     single, cells = split_off(released, plain_schema, hierarchies, next(iter(original.blocks())))
     encoding = Encoding(_joined(plain_schema, single))
-    sets, label = sets_of(cells, encoding.groups, hierarchies), encoding.schema.label
-    if label is not None and label.name not in single.column_names:
-        notes.append(f"The release does not contain the label {label.name!r}.")
-        label = None
+    sets, y = sets_of(cells, encoding.groups, hierarchies), _classes(single, encoding, notes)
     notes.append(
         "No card: the release is taken column by column, and the attackers are given the actual strength of the "
         "change (normal noise, randomized response)."
     )
-    not_declared = (
-        "No cell of that column is empty in the original, so this is no person's value. If the release blanks cells "
-        "on purpose, declare it: `missing: true` for the column in a schema, given with --schema."
-    )
-    Z = recode(encoding, single, why=not_declared)
-    if sets:
-        similar = original if options.holdout is None else open_table(options.holdout)
-        population, _ = read_holdout(similar, encoding, MISSING_INSTEAD)
-        fill_in(Z, sets, encoding.groups, population.X)
-        notes.append(
-            f"Some cells of the release name several values ({', '.join(cells)}): the adversaries take each for the "
-            "set of these values. What stands for a set is the mean of similar people whose value it allows."
-        )
     case = Case(
         options=options,
         encoding=encoding,
         original=original,
-        Z=Z,
-        y=None if label is None else encoding.encode_label(single),
+        Z=recode(encoding, single, why=NOT_DECLARED),
+        y=y,
         source=source,
         affine=(np.eye(encoding.width), np.zeros(encoding.width)),
         columnwise=True,
@@ -164,10 +152,34 @@ def case_from_tables(release: Any, options: AuditAsked, rng: np.random.Generator
         released=lambda: [released] if wanted is None else _renamed(release, back),
         sets=sets,
     )
+    if sets:
+        _fill_in_sets(case, cells)
     if wanted is None or places is None:
         return case, None
     case.release_rows = rows
     return _of_sample(case, places, np.isin(places, wanted), rng)
+
+
+def _classes(released: pa.Table, encoding: Encoding, notes: list[str]) -> Codes | None:
+    """The released labels, where there are any."""
+    label = encoding.schema.label
+    if label is None:
+        return None
+    if label.name not in released.column_names:
+        notes.append(f"The release does not contain the label {label.name!r}.")
+        return None
+    return encoding.encode_label(released)
+
+
+def _fill_in_sets(case: Case, names: Iterable[str]) -> None:
+    """Put into cells that name several values what stands for them; `names`: of the columns that have such cells."""
+    similar = case.original if case.options.holdout is None else open_table(case.options.holdout)
+    population, _ = read_holdout(similar, case.encoding, MISSING_INSTEAD)
+    fill_in(case.Z, case.sets, case.encoding.groups, population.X)
+    case.notes.append(
+        f"Some cells of the release name several values ({', '.join(names)}): the adversaries take each for the set "
+        "of these values. What stands for a set is the mean of similar people whose value it allows."
+    )
 
 
 def _of_sample(case: Case, places: Codes, wanted: Flags, rng: np.random.Generator) -> tuple[Case, People | None]:
@@ -215,8 +227,7 @@ def original_names(released: Sequence[str], original: Sequence[str], columns: Ma
 
 
 def original_schema(original: Table, released: pa.Table, options: AuditAsked, notes: list[str]) -> Schema:
-    """Kinds, bounds and categories of the original's columns that the release has and that can be audited; the notes
-    name the others.
+    """Kinds, bounds and categories of the original's columns that the release has.
 
     Bounds are the original's alone: noise widens the range of a release, and a guess would then count as near that is
     not near on the scale of the people.
@@ -224,15 +235,19 @@ def original_schema(original: Table, released: pa.Table, options: AuditAsked, no
     schema = schema_of(original, options.schema, options.label)
     if options.match is not None:
         schema = Schema(tuple(column for column in schema.columns if column.name != options.match))
-    names = [name for name in released.column_names if name != options.match]
-    absent = [column.name for column in schema.private if column.name not in names]
+    return _shared(schema, [name for name in released.column_names if name != options.match], notes)
+
+
+def _shared(schema: Schema, released: Sequence[str], notes: list[str]) -> Schema:
+    """The columns that both tables have and that can be audited; the notes name the others."""
+    absent = [column.name for column in schema.private if column.name not in released]
     if absent:
         notes.append(
             f"Columns of the original that the release does not have were left out: {', '.join(absent[:20])}. What it "
             "tells of them through the other columns was not tried."
         )
         schema = Schema(tuple(column for column in schema.columns if column.name not in absent))
-    extra = [name for name in names if name not in schema]
+    extra = [name for name in released if name not in schema]
     if extra:
         notes.append(f"Columns of the release that the original does not have were ignored: {', '.join(extra[:20])}.")
     if schema.dropped:

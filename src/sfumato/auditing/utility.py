@@ -18,11 +18,12 @@ from sfumato.channels import Channel, NotApplicableError, Recipe
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.core.wording import than_commonest
+from sfumato.guarantee import Card
 from sfumato.learn.classifiers.factory import CLASSIFIERS as CLASSIFIERS_BY_NAME
 from sfumato.learn.classifiers.factory import make_classifier
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts, public_map
-from sfumato.mechanisms import find_mechanism, make_mechanism
+from sfumato.mechanisms import Mechanism, find_mechanism, make_mechanism
 from sfumato.release.source import in_order
 from sfumato.table import Group
 from sfumato.table.statistics import NO_CLASS
@@ -96,9 +97,7 @@ def utility(case: Case) -> list[dict[str, Any]]:
         people, rows = (sampled(len(part), MOST_PEOPLE, rng) for part in (case.people.X, case.Z))
         trials = [Trial(case, people, rows, case.holdout.X, case.holdout.y)]
     tested = {"tested_rows": len(trials[0].y), "tested_on": LEFT_OUT if splits else HOLDOUT}
-    channels = () if case.card is None or case.is_guided else case.card.made_by().channels
-    noise_is_known = any(channel.is_stated and not channel.is_exact for channel in channels)
-    names = (*CLASSIFIERS, *WITH_CARD) if noise_is_known else CLASSIFIERS
+    names = (*CLASSIFIERS, *WITH_CARD) if _noise_is_known(case) else CLASSIFIERS
     entries, refused = [], dict[str, list[str]]()
     progress("Training", 0, len(names))
     with warnings.catch_warnings():
@@ -111,6 +110,12 @@ def utility(case: Case) -> list[dict[str, Any]]:
             progress("Training", number + 1, len(names))
     case.notes.extend(f"No utility of {', '.join(those)}: {reason}" for reason, those in refused.items())
     return entries
+
+
+def _noise_is_known(case: Case) -> bool:
+    """Whether the card tells an analyst more than that the rows are noisy."""
+    channels = () if case.card is None or case.is_guided else case.card.made_by().channels
+    return any(channel.is_stated and not channel.is_exact for channel in channels)
 
 
 def _why_not(case: Case) -> str | None:
@@ -200,10 +205,8 @@ def density_gap(case: Case) -> dict[str, Any] | None:
     in both.
     """
     card, holdout = case.card, case.holdout
-    made_by = None if card is None else find_mechanism(card.mechanism["name"])
-    if card is None or holdout is None or made_by is None or not made_by.estimates_density:
+    if card is None or holdout is None or (fresh := _density_estimate(card)) is None:
         return None
-    fresh = make_mechanism(made_by.name, dict(card.mechanism["parameters"]))
     recipe = card.made_by()
     X, y = case.register, case.register_labels
     other = holdout.y if y is not None else None
@@ -230,6 +233,14 @@ def density_gap(case: Case) -> dict[str, Any] | None:
         return None
     error = float(np.sqrt(variance)) / weight
     return {"loss": total / weight, "error": error, "rows": weight, "held_apart": held_apart}
+
+
+def _density_estimate(card: Card) -> Mechanism | None:
+    """The mechanism on the card, to be fitted again; None where rows are drawn from no estimate of a density."""
+    made_by = find_mechanism(card.mechanism["name"])
+    if made_by is None or not made_by.estimates_density:
+        return None
+    return make_mechanism(made_by.name, dict(card.mechanism["parameters"]))
 
 
 MOST_COLUMNS = 200
@@ -354,13 +365,7 @@ def average_privacy(case: Case, attacks: Sequence[Mapping[str, Any]]) -> dict[st
     if not averages:
         return None
     strongest = min(averages, key=lambda name: averages[name])
-    of_mean, tail = {}, (1.0 - CONFIDENCE) / 2.0  # of a guesser who always takes the mean
-    for group in case.encoding.groups:
-        slots = case.people.X[:, group.slice]
-        values = slots[slots[:, 1] < 0.5, 0] if group.has_indicator else slots[:, 0]
-        if len(values) and not group.is_onehot:
-            low, high = np.quantile(values, [tail, 1.0 - tail])
-            of_mean[group.column.name] = float(high - low) / (float(np.ptp(values)) or 1.0)
+    of_mean = _widths_of_mean(case)
     names = [name for name in of_mean if any(name in found for found in widths.values())]
     return {
         "width": averages[strongest],
@@ -376,6 +381,18 @@ def average_privacy(case: Case, attacks: Sequence[Mapping[str, Any]]) -> dict[st
             for name in names
         ],
     }
+
+
+def _widths_of_mean(case: Case) -> dict[str, float]:
+    """The same for a guesser who always takes the mean: the width of the column's own central 95%, over its range."""
+    found, tail = {}, (1.0 - CONFIDENCE) / 2.0
+    for group in case.encoding.groups:
+        slots = case.people.X[:, group.slice]
+        values = slots[slots[:, 1] < 0.5, 0] if group.has_indicator else slots[:, 0]
+        if len(values) and not group.is_onehot:
+            low, high = np.quantile(values, [tail, 1.0 - tail])
+            found[group.column.name] = float(high - low) / (float(np.ptp(values)) or 1.0)
+    return found
 
 
 def final_guarantee(attacks: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

@@ -165,6 +165,11 @@ class Item:
         """The key of its paper."""
         return self.name.partition("/")[0]
 
+    @property
+    def at_hand(self) -> str:
+        """The first of its sets that comes with the product."""
+        return next(name for name in self.sets if name in sets.BUNDLED or name in sets.GENERATED)
+
     def in_words(self, figure: Name) -> str:
         """A figure's name with its place along the axis."""
         return figure if isinstance(figure, str) else f"{figure[0]}, {self.axis} = {figure[1]:g}"
@@ -321,8 +326,7 @@ def _rows(which: Item, table: Any, options: ItemAsked) -> DataSet:
         return DataSet(ANY, np.empty((0, 0)), np.empty(0, dtype=np.int64), "no table")
     if options.test is not None and table is None:
         raise UsageError("--test has the rows to test on. Name the table to train on too.")
-    at_hand = next(name for name in which.sets if name in sets.BUNDLED or name in sets.GENERATED)
-    name = options.set or (ANY if table is not None else at_hand)
+    name = options.set or (ANY if table is not None else which.at_hand)
     if name and name not in which.sets:
         raise UsageError(f"{which.name} is about {', '.join(which.sets)}. Got --set {name!r} instead.")
     most = options.max_rows

@@ -242,19 +242,21 @@ def coded(table: Any, name: str, label: str = "label", source: str = "your table
         return DataSet(name, X, np.zeros(len(X), dtype=np.int64), source)
     if label not in found.column_names:
         raise TableError(f"{table.where} has no column {label!r} with the class. Name it with --label.")
-    columns = []
-    for array in (found[column] for column in found.column_names if column != label):
-        if name not in CODED:
-            columns.append(np.asarray(array.to_numpy(), dtype=np.float64))
-            continue
-        values = array.to_pylist()
-        if any(isinstance(value, str) for value in values):
-            order = {value: float(code) for code, value in enumerate(sorted({value for value in values if value}))}
-            values = [order.get(value) for value in values]
-        x = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-        columns.append(np.where(np.isnan(x), (np.nanmin(x) + np.nanmax(x)) / 2, x))
-    X = np.column_stack(columns)
+    columns = [found[column] for column in found.column_names if column != label]
+    if name in CODED:
+        X = np.column_stack([_coded(column.to_pylist()) for column in columns])
+    else:
+        X = np.column_stack([np.asarray(column.to_numpy(), dtype=np.float64) for column in columns])
     return checked(DataSet(name, X, class_codes([str(one) for one in found[label].to_pylist()]), source))
+
+
+def _coded(values: list[Any]) -> Matrix:
+    """A column with categories or missing cells as numbers."""
+    if any(isinstance(value, str) for value in values):
+        order = {value: float(code) for code, value in enumerate(sorted({value for value in values if value}))}
+        values = [order.get(value) for value in values]
+    x = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    return np.where(np.isnan(x), (np.nanmin(x) + np.nanmax(x)) / 2, x)
 
 
 def encoded(table: Any, schema: Schema, source: str = "") -> DataSet:

@@ -165,22 +165,23 @@ def use(found: Mapping[str, Any]) -> str:
         default=None,
     )
     if best is None:
-        known, fidelity = [_not_predicted(found)], found.get("fidelity") or {}
-        if (marginals := (fidelity.get("marginals") or {}).get("release")) is not None:
-            known.append(said("shares of one column are off by {points} points", points=f"{100 * marginals:.0f}"))
-            if (pairs := fidelity["pairs"]["release"]) is not None:
-                pair = said("of two columns by {points}", points=f"{100 * pairs:.0f}")
-                known[-1] = joined([known[-1], pair], ", ")
+        known = [_not_predicted(found), _shares_off(found)]
         return joined([one for one in known if one] or ["not measured: there is no column to predict"], "; ")
-    than, commonest = best.get("than_commonest"), best.get("commonest")
-    warning = []  # where the release does not give more than the commonest class, or may not
-    if than in (NO_BETTER, WORSE):
-        warning = [f"{than} than always answering the commonest class: "]
-    if than == NO_BETTER and commonest is not None and float(best["release"]) > commonest:
-        warning = ["too few rows to tell that it is better than always answering the commonest class: "]
     originals = max(float(one["original"]) for one in found["utility"] if one.get("original") is not None)
-    right = right_of_100(float(best["release"]), best["classifier"], asked_about(best), commonest, originals)
-    return joined([*warning, right], "")
+    right = right_of_100(
+        float(best["release"]), best["classifier"], asked_about(best), best.get("commonest"), originals
+    )
+    return joined([*_beside_the_commonest(best), right], "")
+
+
+def _beside_the_commonest(best: Mapping[str, Any]) -> list[str]:
+    """A warning before the figure, where the release does not give more than the commonest class, or may not."""
+    than, commonest = best.get("than_commonest"), best.get("commonest")
+    if than not in (NO_BETTER, WORSE):
+        return []
+    if than == NO_BETTER and commonest is not None and float(best["release"]) > commonest:
+        return ["too few rows to tell that it is better than always answering the commonest class: "]
+    return [f"{than} than always answering the commonest class: "]
 
 
 def _not_predicted(found: Mapping[str, Any]) -> str:
@@ -197,6 +198,18 @@ def _not_predicted(found: Mapping[str, Any]) -> str:
             "how well {name} is predicted is not known: it needs people not in the table, with that column (--holdout)"
         )
     return said(why, name=name)
+
+
+def _shares_off(found: Mapping[str, Any]) -> str:
+    """How far the release's columns are from the people's; nothing where they were not compared."""
+    fidelity = found.get("fidelity") or {}
+    marginals = (fidelity.get("marginals") or {}).get("release")
+    if marginals is None:
+        return ""
+    off = [said("shares of one column are off by {points} points", points=f"{100 * marginals:.0f}")]
+    if (pairs := fidelity["pairs"]["release"]) is not None:
+        off.append(said("of two columns by {points}", points=f"{100 * pairs:.0f}"))
+    return joined(off, ", ")
 
 
 def asked_about(entry: Mapping[str, Any]) -> str:

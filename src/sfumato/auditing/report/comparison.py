@@ -53,11 +53,7 @@ def frontier(settings: Sequence[Shown], limit: float | None) -> Markup:
     shown = [i for i in in_order(settings) if settings[i]["accuracy"] is not None]
     if not shown:
         return EMPTY
-    # The axis ends where nothing that is ticked on the page can lie beyond it.
-    columns = [value for one in settings for own in one["extra_columns"].values() for value in own.values()]
-    farthest = max([limit or 0.0, *(one["extra"] or 0.0 for one in settings), *columns])
-    step = next(one for one in (1, 2, 5, 10, 20) if farthest <= 5 * one)
-    most = float(step * max(1, math.ceil(farthest / step)))
+    most, step = _across(settings, limit)
     ends: list[float] = [
         value for one in settings for value in (*one["learners"].values(), one["majority"], one["ceiling"])
     ]
@@ -69,12 +65,7 @@ def frontier(settings: Sequence[Shown], limit: float | None) -> Markup:
     def y(right: float) -> float:
         return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * (right - low) / (high - low)
 
-    drawn = _axes(x, y, range(0, int(most) + 1, step), range(low, high + 1, 10))
-    for measure, words, beside in LEVELS:
-        level = 100.0 * sum(one[measure] for one in settings) / len(settings)
-        drawn.append(tag("line", x1=LEFT, x2=RIGHT, y1=y(level), y2=y(level), class_=f"level {measure}"))
-        place = {"x": (LEFT + RIGHT) / 2, "y": y(level) + beside, "text_anchor": "middle"}
-        drawn.append(tag("text", f"{words}, {level:.0f}", class_="tick", **place))
+    drawn = [*_axes(x, y, range(0, int(most) + 1, step), range(low, high + 1, 10)), *_levels(settings, y)]
     if limit is not None:
         drawn.append(tag("line", x1=x(limit), x2=x(limit), y1=TOP, y2=HEIGHT - BOTTOM, class_="limit"))
         drawn.append(tag("text", f"your limit, {limit:g}", x=x(limit) + 6, y=TOP + 14, class_="limit-name"))
@@ -97,6 +88,25 @@ def frontier(settings: Sequence[Shown], limit: float | None) -> Markup:
 
 def _aside(one: Shown) -> bool:
     return bool(one["untried"]) or one["extra"] is None
+
+
+def _across(settings: Sequence[Shown], limit: float | None) -> tuple[float, int]:
+    """Where the axis ends, so that nothing ticked on the page can lie beyond it, and how far its marks are apart."""
+    columns = [value for one in settings for own in one["extra_columns"].values() for value in own.values()]
+    farthest = max([limit or 0.0, *(one["extra"] or 0.0 for one in settings), *columns])
+    step = next(one for one in (1, 2, 5, 10, 20) if farthest <= 5 * one)
+    return float(step * max(1, math.ceil(farthest / step))), step
+
+
+def _levels(settings: Sequence[Shown], y: Callable[[float], float]) -> list[Markup]:
+    """Lines across: what is right without the release, and what is right at most."""
+    drawn = []
+    for measure, words, beside in LEVELS:
+        level = 100.0 * sum(one[measure] for one in settings) / len(settings)
+        drawn.append(tag("line", x1=LEFT, x2=RIGHT, y1=y(level), y2=y(level), class_=f"level {measure}"))
+        place = {"x": (LEFT + RIGHT) / 2, "y": y(level) + beside, "text_anchor": "middle"}
+        drawn.append(tag("text", f"{words}, {level:.0f}", class_="tick", **place))
+    return drawn
 
 
 def _axes(
@@ -151,8 +161,7 @@ def render_comparison(data: Shown) -> str:
     """The page as text."""
     measured = [one for one in data["settings"] if one["refused"] is None]
     measured.sort(key=lambda one: (one["mechanism"], one["openness"]))
-    names = sorted({name for one in measured for name in one["extras"]})
-    believed = {risk: [name for name in names if _risk(name) == risk] for risk in RISKS}
+    believed = _by_risk(measured)
     attacks = [name for group in believed.values() for name in group]
     script = report_text("comparison.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -176,6 +185,12 @@ def render_comparison(data: Shown) -> str:
         proved=PROVED,
         not_proved=MEASURED,
     )
+
+
+def _by_risk(measured: Sequence[Shown]) -> dict[str, list[str]]:
+    """The attackers of each risk, by name."""
+    names = sorted({name for one in measured for name in one["extras"]})
+    return {risk: [name for name in names if _risk(name) == risk] for risk in RISKS}
 
 
 def _risk(attack: str) -> str:

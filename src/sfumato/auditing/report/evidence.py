@@ -434,13 +434,7 @@ def crowds_section(audit: Mapping[str, Any]) -> Section:
             lines.append(_line(f"Crowd below {size}", "share of rows", release["below"][size], was))
         words = "people of the original who are alone there and, with the same cells, in the release"
         lines.append(_line("Still alone", words, found.get("still_unique"), None))
-    for name, title in (("pitman", "Pitman's formula"), ("log_linear", "log-linear model")):
-        if told := release.get(name):
-            words = f"share of those alone who are alone among {found['population']:,} people, estimated by {title}"
-            if name == "log_linear":
-                words += f" ({told['model']}); linking one of them hits with {figure(told['hits'])}"
-            was = (original.get(name) or {}).get("uniques")
-            lines.append(_line("Alone in the population", words, told["uniques"], was))
+    lines += _population_lines(found, release, original)
     return drawn(
         "uniqueness",
         "Who stands out",
@@ -450,6 +444,19 @@ def crowds_section(audit: Mapping[str, Any]) -> Section:
         sensitive=release.get("sensitive") or (),
         before={one["name"]: one["t"] for one in original.get("sensitive", ())} if original else None,
     )
+
+
+def _population_lines(
+    found: Mapping[str, Any], release: Mapping[str, Any], original: Mapping[str, Any]
+) -> Iterator[Shown]:
+    """Who is alone among all people that the table is a sample of, as far as that was estimated."""
+    for name, title in (("pitman", "Pitman's formula"), ("log_linear", "log-linear model")):
+        if told := release.get(name):
+            words = f"share of those alone who are alone among {found['population']:,} people, estimated by {title}"
+            if name == "log_linear":
+                words += f" ({told['model']}); linking one of them hits with {figure(told['hits'])}"
+            was = (original.get(name) or {}).get("uniques")
+            yield _line("Alone in the population", words, told["uniques"], was)
 
 
 def fidelity_section(audit: Mapping[str, Any]) -> Section:

@@ -95,12 +95,7 @@ def shown_measures(found: Mapping[str, Any] | None) -> Shown:
     average, unified, channels = found.get("average_privacy"), found.get("unified"), found.get("channels") or ()
     figures = []
     if average:
-        beside = [f"{average['attack']} leaves least"]
-        if average.get("filtered") is not None and average["attack"] != "principal-filter":
-            beside.append(f"{figure(average['filtered'])} after filtering as in the paper")
-        if average.get("width_of_mean") is not None:
-            beside.append(f"{figure(average['width_of_mean'])} by the mean alone")
-        figures.append((*AVERAGE, figure(average["width"]), "; ".join(beside)))
+        figures.append((*AVERAGE, figure(average["width"]), _beside(average)))
     losses = [one["privacy_loss"] for one in channels if one.get("privacy_loss") is not None]
     if losses:
         below = f"{figure(min(losses))} to {figure(max(losses))}" if len(losses) > 1 else ""
@@ -115,6 +110,16 @@ def shown_measures(found: Mapping[str, Any] | None) -> Shown:
     for one in (*(average or {}).get("columns", ()), *channels):
         columns.setdefault(one["name"], {}).update(one)
     return Shown(figures=figures, columns=columns)
+
+
+def _beside(average: Mapping[str, Any]) -> str:
+    """What average privacy is read against."""
+    parts = [f"{average['attack']} leaves least"]
+    if average.get("filtered") is not None and average["attack"] != "principal-filter":
+        parts.append(f"{figure(average['filtered'])} after filtering as in the paper")
+    if average.get("width_of_mean") is not None:
+        parts.append(f"{figure(average['width_of_mean'])} by the mean alone")
+    return "; ".join(parts)
 
 
 CLOSED = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -160,9 +165,7 @@ def settings_section(audit: Mapping[str, Any]) -> Section:
     """How the release was made and how it was audited."""
     release, made = audit.get("release") or {}, []
     if mechanism := release.get("mechanism") or {}:
-        given = {name: value for name, value in (mechanism.get("parameters") or {}).items() if value is not None}
-        told = (f"{name} = {f'{x:.6g}' if isinstance(x, float) else x}" for name, x in given.items())
-        used, published = own_words(", ".join(told)), mechanism.get("as_published")
+        used, published = _parameters(mechanism), mechanism.get("as_published")
         parts = [str(mechanism["name"]), f"({used})" if used else "", "as published" if published else ""]
         made.append(("Method", " ".join(filter(None, parts))))
     named = {"columns": "Columns of the release", "post_processing": "Post-processing", "space": "Fits together with"}
@@ -172,6 +175,13 @@ def settings_section(audit: Mapping[str, Any]) -> Section:
     versions = [(str(name), str(value)) for name, value in (audit.get("versions") or {}).items()]
     rows = [*made, *setting_rows(audit.get("settings") or {}), *versions]
     return drawn("settings", "Settings and notes", notes=list(audit.get("notes") or ()), rows=rows)
+
+
+def _parameters(mechanism: Mapping[str, Any]) -> str:
+    """Those that have a value, as text."""
+    used = {name: value for name, value in (mechanism.get("parameters") or {}).items() if value is not None}
+    told = (f"{name} = {f'{x:.6g}' if isinstance(x, float) else x}" for name, x in used.items())
+    return own_words(", ".join(told))
 
 
 EVIDENCE = (strongest_section, use_section, guarantee_section)
