@@ -11,6 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy.exc import OperationalError
 
+from sfumato.study.server import folder
 from sfumato.study.server.app import create_app
 from sfumato.study.server.routes import models as model_routes
 
@@ -222,6 +223,21 @@ def test_what_died_before_it_was_acknowledged_is_swept_at_the_next_start(study, 
     assert context.folder.release(study.id, consortium.sha(body)).exists()
     own.unlink()
     other.folder.close()
+
+
+def test_where_locks_cannot_be_told_nothing_of_others_is_removed(tmp_path, monkeypatch):
+    first = folder.DataFolder(tmp_path)
+    coming = first.incoming()
+    coming.write_bytes(b"still coming")
+
+    def no_locks(*_, **__):
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    with monkeypatch.context() as changed:
+        changed.setattr(folder, "locked", no_locks)
+        folder.DataFolder(tmp_path).open()
+    assert coming.exists()
+    first.close()
 
 
 def test_a_test_table_is_checked_and_kept(study):

@@ -96,9 +96,13 @@ class DataFolder:
 
 
 def _is_held(lock: Path) -> bool:
-    """Whether a living process holds the corner."""
+    """Whether a living process holds the corner, or may hold it, where the file system cannot tell."""
     try:
-        with lock.open("r+") as file:
-            return not locked(file, wait=False)
+        file = lock.open("r+")
     except OSError:
         return False
+    with file:
+        try:
+            return not locked(file, wait=False)
+        except OSError:
+            return True
