@@ -6,7 +6,10 @@ import pytest
 
 import sfumato as sf
 from sfumato.attacks.base import KnownNoise
+from sfumato.attacks.bayes_window import BayesWindow
 from sfumato.attacks.column_beliefs import JointBeliefs, Likely
+from sfumato.auditing.audit import JointWindow
+from sfumato.auditing.case import Case
 from sfumato.channels import Additive
 from sfumato.core.errors import UsageError
 from sfumato.noise import Normal
@@ -48,6 +51,20 @@ def test_both_together_are_stronger_than_each_alone():
     assert abs(found["differencing"] - 0.5) < 0.2
     clear = together(0.005, holdout=None).data["together"]
     assert clear["differencing"] > 0.9
+
+
+def test_the_attacker_on_both_is_given_the_law_of_the_other_release_and_not_its_people(monkeypatch):
+    seen = []
+
+    def guess(self, known):
+        seen.append(self)
+        return BayesWindow.guess(self, known)
+
+    monkeypatch.setattr(JointWindow, "guess", guess)
+    together(0.08)
+    held = [one for attack in seen for one in vars(attack).values()]
+    assert held
+    assert not any(isinstance(one, Case) for one in held)
 
 
 def test_under_strong_noise_the_prior_is_left_and_nothing_is_lost_to_guessing():

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from scipy.special import logsumexp
 
-from sfumato.attacks.base import Knowledge, Values
+from sfumato.attacks.base import Knowledge, KnownNoise, Values
 from sfumato.attacks.bayes_window import BayesWindow
 from sfumato.attacks.column_beliefs import Beliefs, JointBeliefs, Likely
 from sfumato.attacks.metrics.privacy import auc
@@ -52,15 +52,16 @@ class JointWindow(BayesWindow):
     """The adversary holds two releases of the same people, knows which rows belong together, multiplies what the
     channels of both say, and guesses the value that most of its belief lies within the scoring window of."""
 
-    def __init__(self, two: Case, translate: Callable[[Matrix], Matrix], first_tells: bool) -> None:
+    def __init__(
+        self, other: KnownNoise, encoding: Encoding, translate: Callable[[Matrix], Matrix], first_tells: bool
+    ) -> None:
         super().__init__(people=1000)
-        self.two, self.translate, self.first_tells = two, translate, first_tells
+        self.other, self.encoding, self.translate, self.first_tells = other, encoding, translate, first_tells
 
     def _beliefs(self, known: Knowledge, people: Likely) -> Beliefs:
         assert known.noise is not None
-        assert self.two.noise is not None
-        noise = (known.noise.of_class(people.code), self.two.noise.of_class(people.code))
-        encodings = (known.encoding, self.two.encoding)
+        noise = (known.noise.of_class(people.code), self.other.of_class(people.code))
+        encodings = (known.encoding, self.encoding)
         return JointBeliefs(noise, encodings, people, self.cells, self.translate, self.first_tells)
 
 
@@ -83,6 +84,7 @@ def attack_together(one: Case, two: Case, rng: np.random.Generator) -> dict[str,
     keys = _keys(one, two)
     assert one.behind is not None
     assert two.behind is not None
+    assert two.noise is not None
     own, theirs = keys[0][one.behind], keys[1][two.behind]  # who is behind every row
     usable = np.flatnonzero(~np.isin(one.behind, one.lent))
     theirs_usable = np.flatnonzero(~np.isin(two.behind, two.lent))
@@ -99,7 +101,8 @@ def attack_together(one: Case, two: Case, rng: np.random.Generator) -> dict[str,
     translate = translation(one.encoding, two.encoding)
     alone = _score(one, known, BayesWindow().guess(aligned), first)
     theirs_alone, together = (
-        _score(one, known, JointWindow(two, translate, tells).guess(both), first) for tells in (False, True)
+        _score(one, known, JointWindow(two.noise, two.encoding, translate, tells).guess(both), first)
+        for tells in (False, True)
     )
     left = ~np.isin(own, keys[1])
     gone = int(left[usable].sum())

@@ -143,7 +143,7 @@ def simulator_of(case: Case) -> Simulator | None:
 
     None where that needs a secret, or an operator of the owner's own: the channels as far as they are known must do.
     """
-    card, affine = case.card, case.affine
+    card, affine, encoding = case.card, case.affine, case.encoding  # attackers hold what is made here, and no case
     if card is None or case.is_made_up:
         return None
     recipe, mechanism = card.made_by(), find_mechanism(card.mechanism["name"])
@@ -165,7 +165,7 @@ def simulator_of(case: Case) -> Simulator | None:
             made = make_mechanism(card.mechanism["name"], dict(card.mechanism["parameters"]))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                block = made.release(X, y, rng=rng, encoding=case.encoding)
+                block = made.release(X, y, rng=rng, encoding=encoding)
         except SfumatoError as error:
             raise NotApplicableError("the method could not be run on the attacker's own people") from error
         return Simulated(block.X, block.y, block.source)
