@@ -1,6 +1,7 @@
 """Laws of one's own: scipy's by name, tables of densities; against scipy, against integrals, and on a card."""
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -29,6 +30,16 @@ def test_a_law_of_scipy_is_that_law():
     drawn = law.sample(np.random.default_rng(0), 20_000)
     assert stats.kstest(drawn, known.cdf).pvalue > 1e-6
     assert stats.kstest(drawn, stats.gamma(2, scale=0.13).cdf).pvalue < 1e-20
+
+
+def test_a_law_of_scipy_travels_as_its_name_and_parameters():
+    law = make_law("gamma(2, scale=0.1)")
+    new = pickle.dumps(law)
+    law.cdf(0.5)  # whatever was asked of it before
+    assert pickle.dumps(law) == new
+    back = pickle.loads(new)
+    assert back == law
+    assert back.cdf(0.5) == law.cdf(0.5)
 
 
 def test_a_table_of_densities_is_joined_by_lines(tmp_path):

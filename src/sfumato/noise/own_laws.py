@@ -122,6 +122,10 @@ class ScipyLaw(OwnLaw):
 
         return getattr(stats, self.distribution)(**dict(self.parameters))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without scipy's own object, which is made anew from these two."""
+        return {"distribution": self.distribution, "parameters": self.parameters}
+
     def logpdf(self, z: ArrayLike) -> Floats:
         with np.errstate(all="ignore"):
             return floats(self._frozen.logpdf(floats(z)))
