@@ -93,8 +93,8 @@ def _written_value(number: str) -> str:
 
 def person_codes(array: pa.Array, name: str, first_row: int = 0) -> npt.NDArray[np.uint64]:
     """Keyed 64-bit hash of every cell (BLAKE2b); two different persons collide with probability 2^-64."""
-    _, hashed = _persons(array, name, first_row, _KEY, 8)
-    return hashed.view("<u8").astype(np.uint64, copy=False)
+    _, spelled, places = _persons(array, name, first_row)
+    return _hashed(spelled, places, _KEY, 8).view("<u8").astype(np.uint64, copy=False)
 
 
 def person_hashes(array: pa.Array, name: str, first_row: int, key: bytes) -> tuple[Hashes, Hashes]:
@@ -102,13 +102,13 @@ def person_hashes(array: pa.Array, name: str, first_row: int, key: bytes) -> tup
 
     The second one is of the cell as it is written, by which memories of version 0.1.0 know their people.
     """
-    written, hashed = _persons(array, name, first_row, key, 16)
-    return hashed, written
+    written, spelled, places = _persons(array, name, first_row)
+    return _hashed(spelled, places, key, 16), _hashed(written, places, key, 16)
 
 
-def _persons(array: pa.Array, name: str, first_row: int, key: bytes, size: int) -> tuple[Hashes, Hashes]:
-    """Hashes of the cells as they are written, and of the names by which people are counted; every distinct cell is
-    looked at once."""
+def _persons(array: pa.Array, name: str, first_row: int) -> tuple[list[str], list[str], npt.NDArray[np.integer[Any]]]:
+    """Distinct cells as they are written, the names by which people are counted, and the place of every row's among
+    these."""
     words = arrays.text(array, name)
     distinct = pc.unique(words)
     written = ["" if word is None else word for word in distinct.to_pylist()]
@@ -118,11 +118,12 @@ def _persons(array: pa.Array, name: str, first_row: int, key: bytes, size: int) 
     if empty.any():
         row = first_row + int(np.argmax(empty)) + 1
         raise TableError(f"The person column {name!r} is empty in row {row}. Every row must belong to a person.")
-    found = []
-    for some in (written, spelled):
-        digests = b"".join(hashlib.blake2b(word.encode(), digest_size=size, key=key).digest() for word in some)
-        found.append(np.asarray(np.frombuffer(digests, dtype=f"S{size}")[places]))
-    return found[0], found[1]
+    return written, spelled, places
+
+
+def _hashed(words: list[str], places: npt.NDArray[np.integer[Any]], key: bytes, size: int) -> Hashes:
+    digests = b"".join(hashlib.blake2b(word.encode(), digest_size=size, key=key).digest() for word in words)
+    return np.asarray(np.frombuffer(digests, dtype=f"S{size}")[places])
 
 
 # Cells as words that do not depend on how a table was written, so that the same row is known again.
