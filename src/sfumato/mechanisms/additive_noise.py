@@ -76,7 +76,7 @@ class AdditiveNoise(Mechanism):
             scale=self.scale, df=self.df, category_epsilon=self.category_epsilon, epsilon_record=self.epsilon_record
         )
         self.encoding_ = encoding
-        usual = self.scale is self.low is self.high is None and not is_own(self.law)
+        usual = not is_own(self.law) and all(one is None for one in (self.scale, self.low, self.high))
         self.law_ = self._law(0.3 if usual else self.scale)
         if self.epsilon_record is not None:
             self.law_ = self._law(self._scale_for(self.epsilon_record))

@@ -138,7 +138,7 @@ class NoisyOperator(Mechanism):
             raise UsageError(
                 f"The operator {operator.name} is a registered operator: give its name, or call your own {CUSTOM!r}."
             )
-        usual = self.scale is self.low is self.high is None and not is_own(self.law)
+        usual = not is_own(self.law) and all(one is None for one in (self.scale, self.low, self.high))
         scale = 1.0 if usual else self.scale
         return OperatorNoise(operator, make_law(self.law, scale=scale, low=self.low, high=self.high, df=self.df))
 

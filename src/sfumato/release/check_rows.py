@@ -290,9 +290,10 @@ def check_rows(
     groups = recipe.encoding.groups if recipe.is_columnwise else ()
     # a column whose schema has "missing", or that not every row reports
     may_be_empty = recipe.left_out | {group.column.name for group in groups if group.column.missing}
-    reach, evidence = Reach.of(recipe, card.rows), NoiseEvidence.of(card, false_alarms)
+    reach = Reach.of(recipe, card.rows)
     if np.isinf(reach.low).any():
         raise TableError(OWN_OPERATOR)
+    evidence = NoiseEvidence.of(card, false_alarms)
     guides: OutcomeCounts | None = None
     for number, block in enumerate(blocks, start=1):
         check_written(block, may_be_empty, evidence.rows)

@@ -390,7 +390,10 @@ def _category_text(category: Any) -> str:
 
 
 def _number(where: str, key: str, value: Any) -> float:
+    wrong = SchemaError(f"{where}: {key} must be a number.")
+    if isinstance(value, bool):
+        raise wrong
     try:
-        return float("true" if isinstance(value, bool) else value)
+        return float(value)
     except (TypeError, ValueError):
-        raise SchemaError(f"{where}: {key} must be a number.") from None
+        raise wrong from None
