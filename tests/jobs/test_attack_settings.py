@@ -11,7 +11,7 @@ import sfumato as sf
 from sfumato.api.cli.app import app
 from sfumato.api.cli.console import run_guarded
 from sfumato.attacks import ATTACKS
-from sfumato.auditing.asked import settings_of
+from sfumato.auditing.asked import AuditAsked, settings_of
 from sfumato.core.errors import UsageError
 from sfumato.guarantee.cost import posterior_bound
 
@@ -48,6 +48,21 @@ def test_every_setting_is_declared_described_and_documented(name):
 def test_what_does_not_exist_is_refused_with_what_does(given, says):
     with pytest.raises(UsageError, match=re.escape(says)):
         settings_of(given)
+
+
+def test_names_may_be_given_by_whatever_yields_them():
+    """They are read more than once: an audit in which nobody attacks would look like a safe release."""
+    asked = AuditAsked(
+        original="table.csv",
+        attacks=iter(["naive-estimate"]),
+        quasi_identifiers=(name for name in ("age", "sex")),
+        sensitive=np.array(["ill", "pay"]),
+    )
+    for _ in range(2):
+        asked.check(carded=False)
+        assert [attack.name for attack in asked.chosen] == ["naive-estimate"]
+        assert list(asked.quasi_identifiers) == ["age", "sex"]
+        assert list(asked.sensitive) == ["ill", "pay"]
 
 
 @pytest.fixture(scope="module")

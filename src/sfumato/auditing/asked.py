@@ -215,6 +215,12 @@ class AuditAsked:
     )
     progress: Progress = asked(silent, CALLED, kind="callable", typed=NOT_TYPED)
 
+    def __post_init__(self) -> None:
+        """Names may be given by anything that yields them, and are read more than once."""
+        for option in ("attacks", "quasi_identifiers", "sensitive"):
+            if (given := getattr(self, option)) is not None:
+                object.__setattr__(self, option, tuple(given))  # the only door into a frozen dataclass
+
     def check(self, *, carded: bool) -> None:
         """Refuse what cannot be meant of a release with its card, or of another tool's."""
         self._check_by_card(carded)
