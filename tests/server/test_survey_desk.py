@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
@@ -142,20 +143,24 @@ def test_only_the_newest_guidance_stays_in_memory(store: Store, study: str) -> N
     assert asyncio.run(desk.ready(1)) is not None  # an old one is read again
 
 
-def test_an_answer_that_another_process_keeps_meanwhile_is_the_same_answer(
+def test_answers_that_other_processes_keep_meanwhile_are_the_same_answers(
     store: Store, study: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     surveys, rng = store.surveys, np.random.default_rng(8)
-    answer = some_answer(rng)
-    assert surveys.add(study, [answer]) == [NEW]
-    look, seen = surveys._known, []
+    answers = sorted((some_answer(rng) for _ in range(10)), key=lambda answer: answer.id)
+    writing, left = store.database.writing, list(answers)
 
-    def late(connection: object, study: str, names: Sequence[bytes]) -> dict[bytes, tuple[object, ...]]:
-        seen.append(names)
-        return look(connection, study, names) if len(seen) > 1 else {}  # the first look came too early
+    def late() -> AbstractContextManager[object]:
+        """Before every transaction another process keeps one more of them."""
+        with monkeypatch.context() as others:
+            others.setattr(store.database, "writing", writing)
+            assert surveys.add(study, [left.pop()]) == [NEW]
+        return writing()
 
-    monkeypatch.setattr(surveys, "_known", late)
-    assert surveys.add(study, [answer]) == [SAME]
+    monkeypatch.setattr(store.database, "writing", late)
+    assert surveys.add(study, answers) == [NEW] * len(left) + [SAME] * (len(answers) - len(left))
+    assert 0 < len(left) < len(answers)
+    assert surveys.count(study) == len(answers)
 
 
 def test_another_process_learns_of_a_version_when_an_answer_names_it(store: Store, study: str) -> None:

@@ -23,7 +23,6 @@ from sfumato.study.server.survey.received_answer import Answer
 
 NEW, SAME, DIFFERENT = "new", "same", "different"
 AT_ONCE = 500  # names in one statement: SQLite allows 32,766 parameters
-MOST_TRIES = 5  # for a group of which other processes keep some answers meanwhile
 
 
 @dataclass(frozen=True)
@@ -59,36 +58,46 @@ class SurveyStore(StorePart):
         self._mark = (
             f"UPDATE survey_answers SET batch = {place} WHERE study = {place} AND id = {place} AND batch IS NULL"
         )
-        places = ", ".join([place] * 5)
-        self._insert = f"INSERT INTO survey_answers (study, id, version, label, bits) VALUES ({places})"
+        self._insert = "INSERT INTO survey_answers (study, id, version, label, bits) VALUES"
+        self._row = f"({', '.join([place] * 5)})"
 
     def add(self, study: str, answers: Sequence[Answer]) -> list[str]:
         """Keep answers in one transaction; for each one whether it is new, the same as before, or not to be kept.
 
         Usually none comes twice, so nothing is looked up before the database has refused one that it has.
         """
-        known: dict[bytes, tuple[Any, ...]] = {}
-        for tries_left in reversed(range(MOST_TRIES)):
-            outcomes, new = [], dict[bytes, tuple[Any, ...]]()
-            for answer in answers:
-                content = answer.version, answer.label, answer.bits
-                before = known.get(answer.id) or new.get(answer.id)
-                if before is None:
-                    new[answer.id] = content
-                outcomes.append(NEW if before is None else SAME if before == content else DIFFERENT)
-            # One order: no two groups wait for each other.
-            rows = [(study, name, *content) for name, content in sorted(new.items())]
-            try:
-                with self._database.writing() as connection:
-                    if rows:
-                        connection.exec_driver_sql(self._insert, rows)
-                break
-            except IntegrityError:  # of the group nothing was kept
-                if not tries_left:
-                    raise
-                with self._database.reading() as connection:
-                    known |= self._known(connection, study, list(new))
+        first: dict[bytes, tuple[Any, ...]] = {}
+        for answer in answers:
+            first.setdefault(answer.id, _content(answer))
+        # One order: no two groups wait for each other.
+        rows = [(study, name, *content) for name, content in sorted(first.items())]
+        kept, known = set(first), first
+        try:
+            with self._database.writing() as connection:
+                if rows:
+                    connection.exec_driver_sql(f"{self._insert} {self._row}", rows)
+        except IntegrityError:  # of the group nothing was kept
+            with self._database.writing() as connection:
+                kept = self._keep_others(connection, rows)
+                known = self._known(connection, study, list(first))
+        outcomes = []
+        for answer in answers:
+            if answer.id in kept:
+                outcomes.append(NEW)
+                kept.remove(answer.id)  # a second one of the same group is a repetition
+            else:
+                outcomes.append(SAME if known[answer.id] == _content(answer) else DIFFERENT)
         return outcomes
+
+    def _keep_others(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> set[bytes]:
+        """Keep what is not there; the names of what was kept. What other processes keep meanwhile is no error."""
+        kept: set[bytes] = set()
+        for start in range(0, len(rows), AT_ONCE):
+            some = rows[start : start + AT_ONCE]
+            values = f"{', '.join([self._row] * len(some))} ON CONFLICT DO NOTHING RETURNING id"
+            found = connection.exec_driver_sql(f"{self._insert} {values}", tuple(cell for row in some for cell in row))
+            kept.update(bytes(name) for name in found.scalars())
+        return kept
 
     def _known(self, connection: Connection, study: str, names: Sequence[bytes]) -> dict[bytes, tuple[Any, ...]]:
         found: dict[bytes, tuple[Any, ...]] = {}
@@ -171,3 +180,7 @@ class SurveyStore(StorePart):
     def hour(self) -> str:
         """The hour in UTC: what pages show answers by, and no finer."""
         return datetime.fromtimestamp(self._database.now(), UTC).strftime("%Y-%m-%dT%H")
+
+
+def _content(answer: Answer) -> tuple[Any, ...]:
+    return answer.version, answer.label, answer.bits
