@@ -150,16 +150,20 @@ def _levels(card: Card, together: AllReleases) -> list[str]:
         lines.append(f"Epsilon{which}: {_figures(figures)}")
         factors = "  ".join(f"{level} {amplification_at_most(value)}" for level, value in figures.items())
         lines.append(f"The largest factor on any odds{which}: {factors}")
-    # What the paper's figures are of [principal-laplace, Eqs 2 and 8]: one released component, not a person.
+    return [*lines, *_of_one_component(card)]
+
+
+def _of_one_component(card: Card) -> list[str]:
+    """What the paper's figures are of [principal-laplace, Eqs 2 and 8]: one released component, not a person."""
     used = card.mechanism["parameters"]
     b = used.get("b")
-    if card.mechanism["name"] == "principal-laplace" and used.get("law") == "laplace" and isinstance(b, int | float):
-        told = ", ".join(f"{100 * prior:g}% to at most {posterior_bound(prior, 1 / b):.2%}" for prior in PAPERS_PRIORS)
-        lines.append(
-            f"As the paper counts, for one component alone: e^(1/b) = {math.exp(min(1 / b, 700)):.5g} at b = {b:g}; by "
-            f"it a belief can grow from {told}. A column or a record is in several components."
-        )
-    return lines
+    if card.mechanism["name"] != "principal-laplace" or used.get("law") != "laplace" or not isinstance(b, int | float):
+        return []
+    told = ", ".join(f"{100 * prior:g}% to at most {posterior_bound(prior, 1 / b):.2%}" for prior in PAPERS_PRIORS)
+    return [
+        f"As the paper counts, for one component alone: e^(1/b) = {math.exp(min(1 / b, 700)):.5g} at b = {b:g}; by it "
+        f"a belief can grow from {told}. A column or a record is in several components."
+    ]
 
 
 def _figures(figures: Mapping[str, float | None]) -> str:

@@ -341,10 +341,7 @@ class _Reader:
         if isinstance(node, ast.Name):
             return self._name(node.id)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-            inner = self._value(node.operand, depth)
-            if isinstance(node.op, ast.UAdd):
-                return inner
-            return Number(-inner.value) if isinstance(inner, Number) else Call("-", (ZERO, inner))
+            return self._signed(node, depth)
         if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
             return Call(_BINARY[type(node.op)], (self._value(node.left, depth), self._value(node.right, depth)))
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARED:
@@ -357,6 +354,12 @@ class _Reader:
             f"{_listed(_called())}; comparisons (< <= > >=, one at a time) inside where. This one contains something "
             "else."
         )
+
+    def _signed(self, node: ast.UnaryOp, depth: int) -> Node:
+        inner = self._value(node.operand, depth)
+        if isinstance(node.op, ast.UAdd):
+            return inner
+        return Number(-inner.value) if isinstance(inner, Number) else Call("-", (ZERO, inner))
 
     def _name(self, name: str) -> Node:
         if name in self.variables:

@@ -60,10 +60,7 @@ def declare(
     and are not typed again, and all columns at once where any was read.
     """
     typed = typed or Typed()
-    if not reason.strip():
-        raise UsageError("--reason must say how the bounds are known without this table.")
-    if typed.given and (names is None or len(names) != 1):
-        raise UsageError("--low, --high and --categories are typed for one column at a time. Give one --column.")
+    _check_typed(names, reason, typed)
     declaring = Declaring(path, ledger)
     schema = declaring.schema
     wanted = names or [
@@ -110,6 +107,14 @@ class Declaring:
             _check_against(self.schema[name], column, path)
         domain = {key: getattr(column, key) for key in (*ENDS, "categories")}
         self.schema = self.schema.with_column(name, **domain, source="public", reason=reason.strip())
+
+
+def _check_typed(names: Sequence[str] | None, reason: str, typed: Typed) -> None:
+    """Refuse a declaration without a reason, and values that cannot be assigned to a column."""
+    if not reason.strip():
+        raise UsageError("--reason must say how the bounds are known without this table.")
+    if typed.given and (names is None or len(names) != 1):
+        raise UsageError("--low, --high and --categories are typed for one column at a time. Give one --column.")
 
 
 def in_words(column: Column) -> str:

@@ -137,9 +137,7 @@ class _Run:
             from sfumato.release.auditable import opened
 
             self.committed = opened(self.table, self.plan, self.schema, self.landing.target)
-        roll, remembered = self._roll(), None
-        if not (self.mechanism.made_up or self.options.leaves_no_mark):
-            remembered = remember(self.ledger, self.source, self.options, self.until, self.progress)
+        roll, remembered = self._roll(), self._remembered()
         kept, self.streams = self._begin(may_go_on=remembered is None)
         fingerprint = self.ledger.fingerprint(self.encoding.width)
         public: PublicRows | None = None
@@ -170,10 +168,7 @@ class _Run:
             self.landing.remembered(remembered.memory, account.note)
         told = self._told(card, ends, remembered)
         if self.key is not None:  # last: a run that fails leaves no key behind
-            to = self.options.key if isinstance(self.options.key, Path) else None
-            if to is not None and not self.key_is_given and not self.options.writes_nothing:
-                self.key.save(to)
-            self.landing.take_key(self.key, is_new=not self.key_is_given, is_kept=to is not None)
+            self._keep_key(self.key)
         if self.committed is not None:  # and no seed lies beside a release that stands
             erase(self.committed.secret)
         return told
@@ -187,6 +182,12 @@ class _Run:
             self.ledger.keep()  # the key that the fingerprints are made with must outlive this run
         self.source.roll = self.ledger.new_roll(self.source.known_by, people=self.schema.person is not None)
         return self.source.roll
+
+    def _remembered(self) -> Remembered | None:
+        """Which rows are new, where an option asks or the ledger remembers rows of this schema."""
+        if self.mechanism.made_up or self.options.leaves_no_mark:
+            return None
+        return remember(self.ledger, self.source, self.options, self.until, self.progress)
 
     def _begin(self, *, may_go_on: bool) -> tuple[Unfinished | None, Streams]:
         """The run's streams, and where it keeps what it needs to go on if it is killed; None where it cannot."""
@@ -235,6 +236,13 @@ class _Run:
             return kept.secret(lambda: self.mechanism.draw_key(self.encoding))
         # A trial repeats, so that advice does; its key is never kept, as one from a seed that others know might be.
         return self.mechanism.draw_key(self.encoding, None if self.options.trial is None else self.streams)
+
+    def _keep_key(self, key: Key) -> None:
+        """A new key goes to --key if a place is named there, else beside the release."""
+        to = self.options.key if isinstance(self.options.key, Path) else None
+        if to is not None and not self.key_is_given and not self.options.writes_nothing:
+            key.save(to)
+        self.landing.take_key(key, is_new=not self.key_is_given, is_kept=to is not None)
 
     def _ends_read(self) -> Mapping[str, Column]:
         """Where the table's numbers end. That is remembered, so that it is known again if it is called public."""

@@ -67,16 +67,7 @@ def check_table(plan: Plan, encoding: Encoding, names: Sequence[str]) -> None:
         raise UsageError(
             "--max-rows-per-person needs a column that says whose row each one is. Give one the role person."
         )
-    # Rows that are to be classified have no label, and are released into the space of rows that have one.
-    if options.unlabelled and options.private_label:
-        raise UsageError(
-            "--unlabelled leaves the column to predict out, so there is none to keep private. Leave out one of the two."
-        )
-    if schema.label is not None and schema.label.name not in names and not options.unlabelled:
-        raise TableError(
-            f"The table has no column {schema.label.name!r}, which the schema names as the one to predict. "
-            "If these are rows to be classified, add --unlabelled."
-        )
+    check_label(schema, names, options)
     check_target(schema, names, mechanism, options)
     if options.engine_can.spread and schema.person is not None:
         raise UsageError("--engine spark cannot count the rows of one person yet. Use --engine stream.")
@@ -138,6 +129,20 @@ def read_off(schema: Schema) -> list[str]:
     """Columns whose ranges or categories were read off the table: no proof can rest on them."""
     released = (*schema.private, *([schema.label] if schema.label else []))
     return [column.name for column in released if column.source == "learned"]
+
+
+def check_label(schema: Schema, names: Sequence[str], options: Options) -> None:
+    """Rows that are to be classified have no label, and are released into the space of rows that have one."""
+    label = schema.label
+    if options.unlabelled and options.private_label:
+        raise UsageError(
+            "--unlabelled leaves the column to predict out, so there is none to keep private. Leave out one of the two."
+        )
+    if label is not None and label.name not in names and not options.unlabelled:
+        raise TableError(
+            f"The table has no column {label.name!r}, which the schema names as the one to predict. "
+            "If these are rows to be classified, add --unlabelled."
+        )
 
 
 def check_target(schema: Schema, names: Sequence[str], mechanism: Mechanism, options: Options) -> None:

@@ -175,10 +175,7 @@ ROWS_OF_A_CELL = 4
 def _counted(wanted: tuple[Columns, ...], sizes: tuple[tuple[int, int], ...], most: int) -> dict[Columns, Columns]:
     """For each of these sets of columns the set that is counted for it: itself, or with one more column where that
     serves others too and has at most so many cells."""
-    size, beside = dict(sizes), defaultdict[frozenset[int], set[int]](set)
-    for key in wanted:
-        for one in key:
-            beside[frozenset(key) - {one}].add(one)
+    size, beside = dict(sizes), _beside(wanted)
     found: dict[frozenset[int], Columns] = {}
     for key in wanted:
         if frozenset(key) in found or len(key) < 2:
@@ -193,6 +190,15 @@ def _counted(wanted: tuple[Columns, ...], sizes: tuple[tuple[int, int], ...], mo
                 for one in some:
                     beside[frozenset(some) - {one}].discard(one)
     return {key: found.get(frozenset(key), key) for key in wanted}
+
+
+def _beside(wanted: tuple[Columns, ...]) -> defaultdict[frozenset[int], set[int]]:
+    """By set of columns those of which any one makes it a wanted set."""
+    found = defaultdict[frozenset[int], set[int]](set)
+    for key in wanted:
+        for one in key:
+            found[frozenset(key) - {one}].add(one)
+    return found
 
 
 def _among(table: Codes, whole: Columns, key: Columns) -> Codes:
