@@ -54,12 +54,19 @@ def recommend(table: Any, options: RecommendAsked) -> Recommendation | Advice:
     >>> answer.mechanism, answer.parameters
     ('square-wave', {'epsilon_record': 2.0})
     """
+    found = _answer(table, options)
+    if options.out is not None and found.met:
+        found.config.save(options.out)
+    return found
+
+
+def _answer(table: Any, options: RecommendAsked) -> Recommendation | Advice:
+    """By trials where rows may be looked at, else by rule."""
     wish = Wish.of(options)
     wish.check()
     released = _released(table, options)
     rows = open_table(table if released is None else released.arrow)
     options.progress("Reading", 0, None)
-    found: Recommendation | Advice
     if released is None:
         agreed = schema_for(rows, options.schema, options.label, options.person)
     else:
@@ -69,18 +76,12 @@ def recommend(table: Any, options: RecommendAsked) -> Recommendation | Advice:
             raise UsageError("--max-rows-per-person is for an answer by rule. Leave it or --use-table out.")
         from sfumato.advising.recommendation import choose_on
 
-        found = choose_on(rows.read(), agreed, wish, options, released)
-    else:
-        if options.tries is not None or options.workers is not None:
-            raise UsageError(
-                "--tries and --workers are for trials on your own rows: add --use-table, or leave them out."
-            )
-        check_rows_per_person(agreed, options.max_rows_per_person)
-        counted = None if options.rows is not None else rows.read().num_rows
-        found = advise(wish, Known.of(agreed, options, counted))
-    if options.out is not None and found.met:
-        found.config.save(options.out)
-    return found
+        return choose_on(rows.read(), agreed, wish, options, released)
+    if options.tries is not None or options.workers is not None:
+        raise UsageError("--tries and --workers are for trials on your own rows: add --use-table, or leave them out.")
+    check_rows_per_person(agreed, options.max_rows_per_person)
+    counted = None if options.rows is not None else rows.read().num_rows
+    return advise(wish, Known.of(agreed, options, counted))
 
 
 def _released(table: Any, options: RecommendAsked) -> Release | None:

@@ -384,7 +384,6 @@ def averaged(outcomes: Sequence[Outcome]) -> Outcome:
         )
         return Points(right, without, low, high, first.extras[name].pairs)
 
-    latest = outcomes[::-1]  # so that of several reasons the first is told
     return replace(
         first,
         extras={name: mean(name) for name in attackers},
@@ -393,8 +392,8 @@ def averaged(outcomes: Sequence[Outcome]) -> Outcome:
         exposed={name: _most_often([one.exposed[name] for one in outcomes]) for name in attackers},
         tested=sum(one.tested for one in outcomes),
         **_means([{"ceiling": one.ceiling, "majority": one.majority} for one in outcomes]),
-        not_applicable={name: why for one in latest for name, why in one.not_applicable.items()},
-        untrained={name: why for one in latest for name, why in one.untrained.items()},
+        not_applicable=_reasons([one.not_applicable for one in outcomes]),
+        untrained=_reasons([one.untrained for one in outcomes]),
     )
 
 
@@ -402,6 +401,11 @@ def _means(several: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     """Of the figures that all of them have."""
     names = [name for name in several[0] if all(name in one for one in several)]
     return {name: float(np.mean([one[name] for one in several])) for name in names}
+
+
+def _reasons(several: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Of several reasons for the same the first."""
+    return {name: why for found in reversed(several) for name, why in found.items()}
 
 
 def _most_often(several: Sequence[Sequence[int]]) -> list[int]:

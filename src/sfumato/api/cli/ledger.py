@@ -143,16 +143,9 @@ def publish(
     from sfumato.guarantee.signer import Signer, signer_beside
     from sfumato.ledger.commitment import Commitment
     from sfumato.ledger.ledger import default_ledger
-    from sfumato.release.auditable import NoiseCommitment, spoken
 
     if folder.is_file():
-        noise = NoiseCommitment.load(folder)
-        with at.connected(console) as connected:
-            logged, given = connected.commit_noise(noise)
-        answer = spoken(noise.commitment, given)
-        console.recite(answer)
-        console.say(f"Entry {logged.check():,} of the log at {at.to}. Release with --answer and this value.")
-        console.result({"answer": answer, "receipt": logged.to_dict()})
+        _publish_noise(folder, at, console)
         return
     if population is None:
         raise UsageError("Say who these people are: --population NAME.")
@@ -166,6 +159,19 @@ def publish(
         f"Entry {receipt.check():,} of the log at {at.to}: {commitment.population!r}, {person}. Receipt: {kept}"
     )
     console.result({"commitment": commitment.to_dict(), "signed_by": signer.fingerprint, "receipt": receipt.to_dict()})
+
+
+def _publish_noise(file: Path, at: AtCoordinator, console: Console) -> None:
+    """Log a commitment before there is a release, and print the log's answer."""
+    from sfumato.release.auditable import NoiseCommitment, spoken
+
+    noise = NoiseCommitment.load(file)
+    with at.connected(console) as connected:
+        logged, given = connected.commit_noise(noise)
+    answer = spoken(noise.commitment, given)
+    console.recite(answer)
+    console.say(f"Entry {logged.check():,} of the log at {at.to}. Release with --answer and this value.")
+    console.result({"answer": answer, "receipt": logged.to_dict()})
 
 
 @app.command()

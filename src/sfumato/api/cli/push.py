@@ -21,10 +21,8 @@ from sfumato.core.wording import counted
 from sfumato.study.asked import CountsAsked, RehearseAsked
 
 if TYPE_CHECKING:
+    from sfumato.study.client import Plan, Pushed
     from sfumato.study.protocol.messages import DensityInfo
-
-if TYPE_CHECKING:
-    pass
 
 
 def push(
@@ -51,19 +49,13 @@ def push(
       sfumato study push release --to https://study.example --study k3f9abcd2345 --token-file site.token
     """
     from sfumato.study.client import carry_out, plan_push
-    from sfumato.study.client.connection import plain
-    from sfumato.study.client.coordinator import site_signer
 
     if study_hash is not None and not re.fullmatch(r"sha256:[0-9a-f]{64}", study_hash):
         raise UsageError("--study-hash must be sha256: and 64 hexadecimal digits, as `sfumato study new` printed them.")
     with at.connected(console) as connected:
         plan = plan_push(connected, folder, study, purpose=purpose, study_hash=study_hash)
         if dry_run:
-            console.say(f"{plan.in_words()}\n")
-            console.say(f"The study would {'not accept it:' if plan.objections else 'accept it. Nothing was sent.'}")
-            for line in plan.objections:
-                console.say(f"  - {line}")
-            console.result({**plan.to_dict(), "receipt": None})
+            _show_dry(console, plan)
             return
         if not plan.objections and not plan.agreed and not yes:
             console.confirm(
@@ -74,6 +66,23 @@ def push(
             )
         with console.listening() as progress:
             done = carry_out(plan, connected, progress=progress)
+    _show_pushed(console, plan, study, done)
+
+
+def _show_dry(console: Console, plan: Plan) -> None:
+    """What would leave, and whether the study would accept it."""
+    console.say(f"{plan.in_words()}\n")
+    console.say(f"The study would {'not accept it:' if plan.objections else 'accept it. Nothing was sent.'}")
+    for line in plan.objections:
+        console.say(f"  - {line}")
+    console.result({**plan.to_dict(), "receipt": None})
+
+
+def _show_pushed(console: Console, plan: Plan, study: str, done: Pushed) -> None:
+    """What left, where its receipt is, and by whom it is signed."""
+    from sfumato.study.client.connection import plain
+    from sfumato.study.client.coordinator import site_signer
+
     receipt = done.receipt
     rows = counted(receipt.rows, "row")
     what = f"{rows if plan.study.plan is None else f'noisy counts of about {rows}'} ({receipt.bytes:,} bytes)"

@@ -108,12 +108,8 @@ class Desk:
         with self._lock:
             self.last_asked = time.monotonic()
             language = self.spoken = self.language or language_of(languages)
-            if screen.startswith("files/"):
-                return self._file(screen.removeprefix("files/"))
-            if screen not in SCREENS:
-                raise RefusedError(404, "There is no such page.")
-            if screen != "start" and (self.work is None or screen not in self.work.screens):
-                return self._to(self.first_screen)
+            if (other := self._instead_of(screen)) is not None:
+                return other
             while True:
                 if self.goes_on and not self.busy and not watching:
                     self.goes_on = False
@@ -126,6 +122,16 @@ class Desk:
             if over and not watching:
                 self.notice, self.person_found = "", None
             return answer
+
+    def _instead_of(self, screen: str) -> Answer | None:
+        """A file, or the way to the first screen where the work has no such one; None where it has."""
+        if screen.startswith("files/"):
+            return self._file(screen.removeprefix("files/"))
+        if screen not in SCREENS:
+            raise RefusedError(404, "There is no such page.")
+        if screen != "start" and (self.work is None or screen not in self.work.screens):
+            return self._to(self.first_screen)
+        return None
 
     def answer(self, screen: str, told: str, **more: Any) -> Answer:
         """A form is answered with its page: why it was not taken, and what stood in it, which is kept nowhere."""

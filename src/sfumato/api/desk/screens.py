@@ -190,39 +190,53 @@ def _unproved(work: Work, language: str) -> str:
 def trials(work: Work, language: str) -> dict[str, Any]:
     if work.site is not None:
         return {}
-    present = f"{work.chances:g}" if work.chosen is None else ""
-    letters = {name: chr(ord("A") + place) for place, name in enumerate(work.pinned)}
     settings = {name_of(one): one for one in work.tried}
     tried = {name: one for name, one in sorted(settings.items(), key=_best_first) if not one["refused"]}
-    if work.chosen is not None:
-        present = next(
-            (name for name, one in tried.items() if (one["mechanism"], one["parameters"]) == tuple(work.chosen)), ""
-        )
-    # What was not tried against a whole risk stands outside the axes, never at 0.
+    known = {f"{chances:g}": one for chances, one in work.experience()}
+    first = [name for name in work.pinned if name in tried]
+    return {
+        "expected": _expected(work.advice(), language),
+        "useless": _is_useless(work.advice()),
+        "unproved": _unproved(work, language),
+        "letters": _letters(work),
+        "present": _present(work, tried),
+        "experience": {name: (one, said_of(one.bound)) for name, one in known.items()},
+        "settings": {name: tried[name] for name in (*first, *(one for one in tried if one not in first))},
+        "refused": [one for one in settings.values() if one["refused"]],
+        "picture": _picture(work, tried, known, language),
+        **_both("compare", _named(work), {"out": "compare", "schema": str(work.schema_file)}, work),
+    }
+
+
+def _letters(work: Work) -> dict[str, str]:
+    """The mark of each setting that is pinned, by its name."""
+    return {name: chr(ord("A") + place) for place, name in enumerate(work.pinned)}
+
+
+def _present(work: Work, tried: Mapping[str, Mapping[str, Any]]) -> str:
+    """The name of the setting that is chosen now."""
+    if work.chosen is None:
+        return f"{work.chances:g}"
+    chosen = tuple(work.chosen)
+    return next((name for name, one in tried.items() if (one["mechanism"], one["parameters"]) == chosen), "")
+
+
+def _picture(
+    work: Work, tried: Mapping[str, Mapping[str, Any]], known: Mapping[str, Advice], language: str
+) -> Markup | str:
+    """Settings by use and extra; what was not tried against a whole risk stands outside the axes, never at 0."""
+    letters, present = _letters(work), _present(work, tried)
     placed = {
         name: one for name, one in tried.items() if not one["untried"] and None not in (one["extra"], one["accuracy"])
     }
     measured = [
         Spot(one["accuracy"], one["extra"], letters.get(name, ""), name == present) for name, one in placed.items()
     ]
-    known = {f"{chances:g}": one for chances, one in work.experience()}
     public = [
         Spot(one.forecast.accuracy, said_of(one.bound)["points"], letters.get(name, ""), name == present)
         for name, one in known.items()
     ]
-    first = [name for name in work.pinned if name in tried]
-    return {
-        "expected": _expected(work.advice(), language),
-        "useless": _is_useless(work.advice()),
-        "unproved": _unproved(work, language),
-        "letters": letters,
-        "present": present,
-        "experience": {name: (one, said_of(one.bound)) for name, one in known.items()},
-        "settings": {name: tried[name] for name in (*first, *(one for one in tried if one not in first))},
-        "refused": [one for one in settings.values() if one["refused"]],
-        "picture": scatter(public, measured, _references(work, known, language), language) if public or placed else "",
-        **_both("compare", _named(work), {"out": "compare", "schema": str(work.schema_file)}, work),
-    }
+    return scatter(public, measured, _references(work, known, language), language) if public or placed else ""
 
 
 def _best_first(setting: tuple[str, Mapping[str, Any]]) -> tuple[bool, float]:

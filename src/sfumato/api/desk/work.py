@@ -227,14 +227,8 @@ class Work:
         self.schema_file.chmod(0o600)
 
     def _take_column(self, declaring: Declaring, column: Column, given: Mapping[str, str]) -> None:
-        if given["use"]:
-            self.decided = tuple(dict.fromkeys((*self.decided, column.name)))
-        elif column.role == "identifier":
-            raise UsageError(UNDECIDED)
-        role = "identifier" if given["use"] == LEAVE else "private"
-        if given["use"] and column.role in ("private", "identifier") and role != column.role:
-            declaring.schema = declaring.schema.with_column(column.name, role=role)
-        if role == "identifier":
+        self._take_use(declaring, column, given["use"])
+        if given["use"] == LEAVE:
             return
         self.typed |= {(column.name, name): value for name, value in given.items()}
         if given["use"] == KEEP and column.kind not in NUMBERS and not (column.categories or given["words"]):
@@ -250,6 +244,16 @@ class Work:
         if column.source == "public" and not changed(column, given) and column.reason == reason:
             return
         self._declare(declaring, column, given, reason)
+
+    def _take_use(self, declaring: Declaring, column: Column, use: str) -> None:
+        """Whether the column is released or left out, as far as the form says."""
+        if use:
+            self.decided = tuple(dict.fromkeys((*self.decided, column.name)))
+        elif column.role == "identifier":
+            raise UsageError(UNDECIDED)
+        role = "identifier" if use == LEAVE else "private"
+        if use and column.role in ("private", "identifier") and role != column.role:
+            declaring.schema = declaring.schema.with_column(column.name, role=role)
 
     def _declare(self, declaring: Declaring, column: Column, given: Mapping[str, str], reason: str) -> None:
         """Make the range public, as the form says it."""
