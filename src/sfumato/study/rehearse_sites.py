@@ -195,16 +195,10 @@ def rehearse(table: Any, sites: Sequence[int] = (1, 2, 4, 8), options: RehearseA
     dealing = Dealing()
     if options.site is not None:
         dealing, rows = _as_named(rows, options, max(sites))
-    schema = Schema.load(Path(options.schema)) if isinstance(options.schema, str | Path) else options.schema
-    found = schema or Schema.infer(rows, label=options.label)
-    if found.label is None:
-        raise UsageError("A rehearsal needs classes to predict: give --label COL, or a schema with such a column.")
-    encoding = Encoding(found)
+    encoding = Encoding(_schema(rows, options))
     X, y = encoding.encode(rows).X, encoding.encode_label(rows)
     if options.skew is not None:
-        by_class = options.skew == found.label.name
-        order = y.astype(np.float64) if by_class else _values(X, options.skew, encoding)
-        dealing = Dealing(order=order, share=options.skew_share, by_class=by_class)
+        dealing = _skewed(X, y, encoding, options.skew, options.skew_share)
     if options.site is None:
         _check_size(y, max(sites), encoding, dealing)
     trials: dict[int, list[dict[str, float | None]]] = {count: [] for count in sites}
@@ -230,6 +224,23 @@ def _chosen(options: RehearseAsked) -> tuple[Mechanism, str]:
         parameters = as_published(known.name, known.published, parameters)
     made = make_mechanism(options.mechanism, parameters)
     return made, choose_classifier(options.classifier, published=made.papers if options.published else None).text
+
+
+def _schema(rows: pa.Table, options: RehearseAsked) -> Schema:
+    """As it is given, else as the rows show it; with a label."""
+    given = Schema.load(Path(options.schema)) if isinstance(options.schema, str | Path) else options.schema
+    schema = given or Schema.infer(rows, label=options.label)
+    if schema.label is None:
+        raise UsageError("A rehearsal needs classes to predict: give --label COL, or a schema with such a column.")
+    return schema
+
+
+def _skewed(X: Matrix, y: Codes, encoding: Encoding, name: str, share: float) -> Dealing:
+    """Sites that differ by this column, or in their shares of the classes where it is the label."""
+    label = encoding.schema.label
+    if label is not None and name == label.name:
+        return Dealing(order=y.astype(np.float64), share=share, by_class=True)
+    return Dealing(order=_values(X, name, encoding), share=share)
 
 
 def _as_named(rows: pa.Table, options: RehearseAsked, most: int) -> tuple[Dealing, pa.Table]:

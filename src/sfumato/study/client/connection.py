@@ -164,19 +164,9 @@ class Address:
                 "The coordinator's address must be https://host[:port][/path] alone. A token goes into "
                 f"{TOKEN_VARIABLE} or --token-file, never into an address."
             )
-        if pinned is not None and not PINNED.fullmatch(pinned):
-            raise UsageError(
-                "After # an address has the fingerprint of the server's certificate, sha256: and 64 letters, as the "
-                "invitation has it. This one is not whole: copy it again."
-            )
-        if pinned is not None and parts.scheme == "http":
-            raise UsageError(
-                f"The address names a certificate, and http://{host} shows none: nothing was sent. Write https://, as "
-                "the invitation has it."
-            )
-        loopback = host == "localhost"
-        with suppress(ValueError):  # a name, and no number
-            loopback = loopback or ipaddress.ip_address(host).is_loopback
+        if pinned is not None:
+            _check_pinned(pinned, parts.scheme, host)
+        loopback = _is_loopback(host)
         if parts.scheme == "http" and not loopback and not insecure_http:
             raise UsageError(
                 f"http://{host} is not encrypted: everybody along the way could read the token and the release. "
@@ -186,6 +176,27 @@ class Address:
         shown = f"[{host}]" if ":" in host else host
         netloc = shown if port is None else f"{shown}:{port}"
         return cls(f"{parts.scheme}://{netloc}{parts.path.rstrip('/')}", loopback, pinned)
+
+
+def _check_pinned(pinned: str, scheme: str, host: str) -> None:
+    """Refuse a fingerprint that is not whole, and one of a server that shows no certificate."""
+    if not PINNED.fullmatch(pinned):
+        raise UsageError(
+            "After # an address has the fingerprint of the server's certificate, sha256: and 64 letters, as the "
+            "invitation has it. This one is not whole: copy it again."
+        )
+    if scheme == "http":
+        raise UsageError(
+            f"The address names a certificate, and http://{host} shows none: nothing was sent. Write https://, as the "
+            "invitation has it."
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether it is this machine."""
+    with suppress(ValueError):  # a name, and no number
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
 
 
 class PinnedContext(ssl.SSLContext):

@@ -319,14 +319,7 @@ def reconstruct_pool(
         raise TableError("There is nothing to reconstruct from yet: no site has pushed a release.")
     cards = [embedded_card(one) for one in releases]
     check_one_space(cards, [one.name for one in releases])
-    rng = np.random.default_rng(SEED)
-    parts: dict[str, list[tuple[Pushed, Card, Described, Codes]]] = {}
-    wanted, _ = rows_of_each([one.site for one in releases], [card.rows for card in cards], largest_share)
-    for pushed, card, rows in zip(releases, cards, wanted, strict=True):
-        one = describe(card, column)
-        parts.setdefault(_same_noise(one), []).append((pushed, card, one, chosen_rows(card.rows, rows, rng)))
-    # noise that only a few values have tells nothing of a distribution, and must not stop the others
-    kept = [same for same in parts.values() if sum(len(chosen) for *_, chosen in same) >= FEWEST]
+    kept = _by_noise(releases, cards, column, largest_share)
     if not kept:
         raise TableError(f"The releases hold fewer than {FEWEST} values: too few to tell a distribution.")
     values = []
@@ -338,6 +331,20 @@ def reconstruct_pool(
     found = reconstruct(values, noisy, column=column, method=make_method(method), seed=SEED, **options)
     used = [(pushed, len(chosen)) for same in kept for pushed, _, _, chosen in same]
     return found, [{"sha256": pushed.sha256, "site": pushed.site, "rows": rows} for pushed, rows in used]
+
+
+def _by_noise(
+    releases: Sequence[Pushed], cards: Sequence[Card], column: str, largest_share: float | None
+) -> list[list[tuple[Pushed, Card, Described, Codes]]]:
+    """Releases whose values have the same noise, with the rows that count; noise that only a few values have tells
+    nothing of a distribution, and must not stop the others."""
+    rng = np.random.default_rng(SEED)
+    parts: dict[str, list[tuple[Pushed, Card, Described, Codes]]] = {}
+    wanted, _ = rows_of_each([one.site for one in releases], [card.rows for card in cards], largest_share)
+    for pushed, card, rows in zip(releases, cards, wanted, strict=True):
+        one = describe(card, column)
+        parts.setdefault(_same_noise(one), []).append((pushed, card, one, chosen_rows(card.rows, rows, rng)))
+    return [same for same in parts.values() if sum(len(chosen) for *_, chosen in same) >= FEWEST]
 
 
 def _same_noise(one: Described) -> str:

@@ -52,10 +52,9 @@ def objections(study: PoolStudy, card: Card) -> list[str]:
 def _schema(study: PoolStudy, card: Card) -> Iterator[str]:
     expected, found = _travelling(study.schema), _travelling(Schema.from_dict(card.source_schema))
     if [(column.name, column.role) for column in found] != [(column.name, column.role) for column in expected]:
-        wanted_names, names = (first_names([repr(one.name[:40]) for one in all_of], 20) for all_of in (expected, found))
         yield (
-            f"The release's columns are not the study's: expected {wanted_names}, found {names or 'none'}. Sanitize "
-            "with the study's schema."
+            f"The release's columns are not the study's: expected {_names(expected)}, found {_names(found) or 'none'}. "
+            "Sanitize with the study's schema."
         )
         return
     for column, wanted in zip(found, expected, strict=True):
@@ -78,6 +77,10 @@ def _schema(study: PoolStudy, card: Card) -> Iterator[str]:
 def _travelling(schema: Schema) -> list[Column]:
     """The columns that a card speaks of: the private ones, and the label last."""
     return [*schema.private, *([schema.label] if schema.label else [])]
+
+
+def _names(columns: Sequence[Column]) -> str:
+    return first_names([repr(column.name[:40]) for column in columns], 20)
 
 
 def _made(study: PoolStudy, card: Card) -> Iterator[str]:

@@ -63,10 +63,7 @@ _LOOKS = {double: letter for letter, doubles in _DOUBLES.items() for double in d
 def check_name(name: object, what: str) -> str:
     """The name in its one spelling, or a `UsageError`: no slashes, markup, control characters or spaces at the end."""
     plain = spelled(name) if isinstance(name, str) and len(name) <= LONGEST else ""
-    kinds = [unicodedata.category(character)[0] for character in plain]  # L letter, M mark on a letter, N digit
-    named = all(kind in "LMN" or character in " .-_" for kind, character in zip(kinds, plain, strict=True))
-    begins = kinds[:1] in (["L"], ["N"])
-    if not begins or not named or plain.endswith(" ") or len(plain) > LONGEST or _INVISIBLE & set(plain):
+    if not _follows_the_rule(plain):
         raise UsageError(
             f"The name of a {what} must have 1 to {LONGEST} letters, digits, spaces, dots, hyphens or underscores, and "
             "begin with a letter or digit."
@@ -78,6 +75,13 @@ def check_name(name: object, what: str) -> str:
             "whose letters can look the same."
         )
     return plain
+
+
+def _follows_the_rule(plain: str) -> bool:
+    kinds = [unicodedata.category(character)[0] for character in plain]  # L letter, M mark on a letter, N digit
+    named = all(kind in "LMN" or character in " .-_" for kind, character in zip(kinds, plain, strict=True))
+    begins = kinds[:1] in (["L"], ["N"])
+    return begins and named and not plain.endswith(" ") and len(plain) <= LONGEST and not _INVISIBLE & set(plain)
 
 
 def _script(character: str) -> str | None:

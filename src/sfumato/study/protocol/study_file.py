@@ -36,20 +36,25 @@ def published_study(found: Mapping[str, Any]) -> dict[str, Any]:
         if study.get("kind") == SurveyStudy.kind:
             as_published("a survey", SURVEY, study)  # refuses what contradicts it
             return {**study, **SURVEY}
-        mechanism, named = study.get("mechanism"), study.get("classifiers")
-        if isinstance(mechanism, Mapping) and isinstance(mechanism.get("name"), str):
-            known = find_mechanism(mechanism["name"])
-            paper, given = known.published if known else {}, mechanism.get("parameters") or {}
-            if isinstance(given, Mapping):
-                study["mechanism"] = {**mechanism, "parameters": as_published(mechanism["name"], paper, given)}
-        if named is None and trains(study):
-            named = list(DEFAULT_CLASSIFIERS)
-        if isinstance(named, list):
-            papers = papers_of(study)
-            study["classifiers"] = [_classifier(one, papers) for one in named]
-        return study
+        return _pool(study)
     except UsageError as error:
         raise SchemaError(str(error).replace("--as-published", "`as_published`")) from None
+
+
+def _pool(study: dict[str, Any]) -> dict[str, Any]:
+    """A study of releases, its method and its classifiers as published."""
+    mechanism, named = study.get("mechanism"), study.get("classifiers")
+    if isinstance(mechanism, Mapping) and isinstance(mechanism.get("name"), str):
+        known = find_mechanism(mechanism["name"])
+        paper, given = known.published if known else {}, mechanism.get("parameters") or {}
+        if isinstance(given, Mapping):
+            study["mechanism"] = {**mechanism, "parameters": as_published(mechanism["name"], paper, given)}
+    if named is None and trains(study):
+        named = list(DEFAULT_CLASSIFIERS)
+    if isinstance(named, list):
+        papers = papers_of(study)
+        study["classifiers"] = [_classifier(one, papers) for one in named]
+    return study
 
 
 def papers_of(study: Mapping[str, Any]) -> tuple[str, ...]:

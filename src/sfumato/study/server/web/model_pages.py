@@ -82,11 +82,10 @@ def asked(definition: Mapping[str, Any]) -> list[tuple[str, str]]:
     stated = mechanism.get("parameters") or {}
     columns = (definition.get("schema") or {}).get("columns") or []
     label = next((str(column.get("name")) for column in columns if column.get("role") == "label"), "")
-    parameters = ", ".join(f"{name} = {value}" for name, value in stated.items() if name != "plan")
     plan = PoolStudy.from_dict(definition).plan if stated.get("plan") else None
     most = definition.get("largest_site_share")
     rows = [
-        ("Mechanism", " with ".join(filter(None, [str(mechanism.get("name", "")), parameters]))),
+        ("Mechanism", _asked_mechanism(str(mechanism.get("name", "")), stated)),
         ("Guarantee", _asked_guarantee(definition.get("guarantee"))),
         ("Columns", f"{len(columns) - bool(label)} and the label {label}" if label else str(len(columns))),
         ("Plan", f"sites push noisy counts; the plan is by {plan.chosen_by}" if plan else ""),
@@ -94,6 +93,12 @@ def asked(definition: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Largest site", "" if most is None else f"at most {float(most):.0%} of the rows that models are trained on"),
     ]
     return [(name, value) for name, value in rows if value]
+
+
+def _asked_mechanism(name: str, stated: Mapping[str, Any]) -> str:
+    """With its parameters; a plan has a row of its own."""
+    parameters = ", ".join(f"{key} = {value}" for key, value in stated.items() if key != "plan")
+    return " with ".join(filter(None, [name, parameters]))
 
 
 def _asked_guarantee(found: Any) -> str:
