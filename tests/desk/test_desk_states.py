@@ -48,6 +48,24 @@ def test_classes_that_were_read_off_count_too(opened, patients):  # noqa: F811
     assert 'name="measured"' in visitor.page("release")
 
 
+def test_the_column_that_says_whose_row_it_is_has_no_range_to_declare(opened, patients):  # noqa: F811
+    visitor = opened(patients)
+    visitor.enter()
+    visitor.send("columns", "columns", save="1", **DECLARED)
+    visitor.page("columns")
+    visitor.send("columns", "columns", label="ill", person="ward", save="1")
+    page = visitor.page("columns")
+    assert page.count("<td>to predict</td>") == page.count("<td>says whose row it is</td>") == 1
+    fields = visitor.form("columns", "columns")
+    assert {"words-1", "known-1"}.isdisjoint(fields)
+    assert "known-2" in fields
+    assert visitor.send("columns", "columns", next="1") == "strength"
+    visitor.send("columns", "columns", person="", save="1")
+    page = visitor.page("columns")
+    assert "<td>says whose row it is</td>" not in page
+    assert "known-1" in visitor.form("columns", "columns")
+
+
 def test_no_bound_is_shown_without_saying_that_it_is_not_proved(opened, patients):  # noqa: F811
     visitor = opened(patients)
     visitor.enter()

@@ -180,5 +180,6 @@ START: dict[str, tuple[str, str]] = {
     "exposure_place_or_time": ("place or time", "Ort oder Zeit"),
     "exposure_ordinary": ("hardly known to others", "anderen kaum bekannt"),
     "predicted": ("to predict", "vorherzusagen"),
+    "says_whose": ("says whose row it is", "sagt, wessen Zeile es ist"),
     "notes": ("What was noticed while reading", "Was beim Lesen auffiel"),
 }

@@ -227,6 +227,8 @@ class Work:
         self.schema_file.chmod(0o600)
 
     def _take_column(self, declaring: Declaring, column: Column, given: Mapping[str, str]) -> None:
+        if column.role == "person":  # never released: it has no range to declare
+            return
         self._take_use(declaring, column, given["use"])
         if given["use"] == LEAVE:
             return
