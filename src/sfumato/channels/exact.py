@@ -85,8 +85,8 @@ class Exact(WholeColumns):
 
 
 NOT_STATED = (
-    "the card does not say how its cells were changed; if they were rounded and clipped, sanitize without "
-    "--like-original"
+    "the card states no noise of its cells: made-up rows have none and are counted as they are; for rows that were "
+    "rounded and clipped, sanitize without --like-original"
 )
 
 
