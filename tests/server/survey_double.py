@@ -172,7 +172,7 @@ class SurveyDouble:
         if path == "/ready":
             version = json.loads(body)["version"]
             chosen = self.guidance[version]
-            sent = {"width": chosen.width, "v": chosen.text, "sha256": chosen.sha256, "head": head.hash}
+            sent = {"width": len(chosen.V), "v": chosen.text, "sha256": chosen.sha256, "head": head.hash}
             return 200, {"version": version, "k": chosen.k, **sent}
         if path == "/log":
             after = int(query.removeprefix("after=") or 0)

@@ -74,18 +74,21 @@ def certified_bound(scaled: Matrix, groups: Sequence[Group]) -> float:
         return 0.0
     rows = (B * B).sum(axis=1)
     plain = rows, np.ones(B.shape[1])  # for orthonormal rows: sqrt(d sum 1 / t_i^2)
-    found = []
-    for u, v in (plain, _weights(B, moving)):
-        # The certificate of any weights u, v: everything is rounded up. They are *defined* as ``1 / left^2`` and
-        # ``1 / right^2`` of doubles left and right: no root is inexact.
-        with np.errstate(all="ignore"):
-            left, right = 1 / np.sqrt(_positive(u)), 1 / np.sqrt(_positive(v))
-            u, v = 1 / (left * left), 1 / (right * right)
-            M = moving.centred(B, v) * left[:, None] * right
-            bound = math.sqrt(float(u.sum())) * math.sqrt(moving.spread(v)) * norm_at_most(M)
-        rounded = bound * (1 + (sum(B.shape) + 16) * UNIT)
-        found.append(rounded if math.isfinite(rounded) else math.inf)
-    return min(found)
+    return min(_bound(B, u, v, moving) for u, v in (plain, _weights(B, moving)))
+
+
+def _bound(B: Matrix, u: Matrix, v: Matrix, moving: _Moving) -> float:
+    """The certificate of weights u, v, whatever they are: everything is rounded up.
+
+    The weights are *defined* as ``1 / left^2`` and ``1 / right^2`` of doubles left and right: no root is inexact.
+    """
+    with np.errstate(all="ignore"):
+        left, right = 1 / np.sqrt(_positive(u)), 1 / np.sqrt(_positive(v))
+        u, v = 1 / (left * left), 1 / (right * right)
+        M = moving.centred(B, v) * left[:, None] * right
+        bound = math.sqrt(float(u.sum())) * math.sqrt(moving.spread(v)) * norm_at_most(M)
+    rounded = bound * (1 + (sum(B.shape) + 16) * UNIT)
+    return rounded if math.isfinite(rounded) else math.inf
 
 
 def norm_at_most(M: Matrix) -> float:
