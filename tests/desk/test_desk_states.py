@@ -364,6 +364,21 @@ def test_what_is_promised_before_the_click_is_what_the_release_says(opened, pati
     assert "Of other people by your word, and not counted: 1." in visitor.page("strength")
 
 
+def test_with_several_rows_per_person_all_of_them_are_promised(opened, tmp_path):
+    table = tmp_path / "visits.csv"
+    table.write_text("who,age,ill\n" + "".join(f"p{i // 3},{20 + i * 7 % 60},{'yn'[i % 2]}\n" for i in range(300)))
+    visitor = opened(table)
+    visitor.enter()
+    visitor.page("columns")
+    visitor.send("columns", "columns", label="ill", person="who", save="1")
+    visitor.page("columns")
+    fields = {**visitor.form("strength", "strength"), "chances": "3", "rows_per_person": "3"}
+    visitor.post("strength", urllib.parse.urlencode(fields).encode())
+    page = html.unescape(visitor.page("strength"))
+    assert "a person's 3 rows together can lift a fact" in page
+    assert "a person's own row can" not in page
+
+
 def test_of_blurred_rows_this_release_alone_is_promised(opened, patients, tmp_path):  # noqa: F811
     visitor = opened(patients)
     visitor.enter()

@@ -193,6 +193,8 @@ class Card:
         try:
             data = from_json(path.read_bytes() if path.stat().st_size <= MOST_BYTES else b"")
         except ValueError as error:
+            if path.suffix != ".json":
+                raise CardError(f"{path} is no card. Give the folder that `sfumato sanitize` wrote.") from None
             raise CardError(f"The card {path} is not valid JSON: it is damaged or cut short.") from error
         return cls.from_dict(data, where=str(path))
 

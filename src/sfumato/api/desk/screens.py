@@ -171,11 +171,12 @@ def _promised(work: Work, trust: str, language: str) -> Markup:
     values, but = ahead.together or ahead.alone, Markup()
     if values.delta:
         but = Markup(" ") + say("promise_but", language, count=round(1 / values.delta))
+    own = say("own_rows" if work.rows_per_person > 1 else "own_row", language, count=work.rows_per_person)
     if not ahead.earlier:
-        return say("promise", language, chances=moved) + but
+        return say("promise", language, own=own, chances=moved) + but
     if ahead.together is None:
         after = Markup(" ") + say("promise_after", language, count=ahead.earlier)
-        return say("promise_alone", language, chances=moved) + but + after
+        return say("promise_alone", language, own=own, chances=moved) + but + after
     return say("promise_together", language, chances=moved, count=ahead.earlier) + but
 
 

@@ -107,10 +107,12 @@ WORDS: dict[str, tuple[str, str]] = START | {
     "method_owner": ("made-up rows, drawn from noisy counts", "ausgedachte Zeilen, aus verrauschten Zählungen gezogen"),
     "method_nobody": ("each row blurred by itself", "jede Zeile für sich verwischt"),
     "promise": (
-        "Whatever other rows teach, a person's own row can lift a fact from 1 chance in 10 to at most {chances} in 10.",
-        "Was auch immer die anderen Zeilen lehren: Die eigene Zeile einer Person kann eine Tatsache von 1 Chance von "
-        "10 auf höchstens {chances} von 10 heben.",
+        "Whatever other rows teach, {own} can lift a fact from 1 chance in 10 to at most {chances} in 10.",
+        "Was auch immer die anderen Zeilen lehren: {own} eine Tatsache von 1 Chance von 10 auf höchstens {chances} "
+        "von 10 heben.",
     ),
+    "own_row": ("a person's own row", "Die eigene Zeile einer Person kann"),
+    "own_rows": ("a person's {count} rows together", "Die {count} Zeilen einer Person zusammen können"),
     "promise_together": (
         "With the earlier releases in your ledger ({count}): whatever other rows teach, a person's own rows can lift a "
         "fact from 1 chance in 10 to at most {chances} in 10.",
@@ -118,10 +120,10 @@ WORDS: dict[str, tuple[str, str]] = START | {
         "Zeilen einer Person können eine Tatsache von 1 Chance von 10 auf höchstens {chances} von 10 heben.",
     ),
     "promise_alone": (
-        "This release alone: whatever other rows teach, a person's own row can lift a fact from 1 chance in 10 to at "
-        "most {chances} in 10.",
-        "Diese Freigabe allein: Was auch immer andere Zeilen lehren, die eigene Zeile einer Person kann eine Tatsache "
-        "von 1 Chance von 10 auf höchstens {chances} von 10 heben.",
+        "This release alone: whatever other rows teach, {own} can lift a fact from 1 chance in 10 to at most {chances} "
+        "in 10.",
+        "Diese Freigabe allein, was auch immer andere Zeilen lehren: {own} eine Tatsache von 1 Chance von 10 auf "
+        "höchstens {chances} von 10 heben.",
     ),
     "promise_after": (
         "For people who were in earlier releases too ({count} are in your ledger) it is more: how much, only their "
