@@ -97,7 +97,7 @@ def test_wrong_options(tell, place, arguments, says):
     ("folders", "says"),
     [
         (["nowhere"], "There is no card"),
-        (["ok.csv"], "not valid JSON"),
+        (["ok.csv"], "is no card"),
         (["ok", "ok"], "each of them once"),
         (["ok", "./ok/"], "each of them once"),
         (["."], "There is no card"),
