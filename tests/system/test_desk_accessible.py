@@ -112,7 +112,7 @@ def test_the_road_of_a_table(steward, patients, language):
     page.click("main a.button")
     page.wait_for_load_state()
     page.click("form[action$='/look'] button")
-    page.wait_for_selector("dl.bottom")
+    page.wait_for_selector("dl.bottom > div:nth-child(3)")  # attackers are done
     one.look("attacked")
     page.fill("#value-0", "27")
     page.click("form[action$='/look-person'] button")
@@ -149,5 +149,5 @@ def test_a_table_that_cannot_be_read_and_another_tools_release(steward, patients
     one.page.wait_for_load_state()
     one.look("look, with people outside")
     one.page.click("form[action$='/look'] button")
-    one.page.wait_for_selector("dl.bottom")
+    one.page.wait_for_selector("dl.bottom > div:nth-child(3)")  # attackers are done
     one.look("attacked, another tool's")

@@ -95,7 +95,7 @@ def test_from_a_dropped_file_to_the_certificate(opened, visit, patients, tmp_pat
     assert "Proved" in page.inner_text("main .lead >> nth=0")
     page.click("main a.button")
     page.click("text=Attack the release")
-    page.wait_for_selector("dl.bottom")
+    page.wait_for_selector("dl.bottom > div:nth-child(3)")  # attackers are done
     assert "Whose row is it?" in page.inner_text("dl.bottom")
     with page.expect_popup() as opened_page:
         page.click("text=Certificate to print")
@@ -224,7 +224,7 @@ def test_a_planted_cell_is_nowhere_in_the_browser(opened, browser, patients, tmp
         page.wait_for_selector("main a.button")
         screen(page, "look")
         page.click("form[action$='/look'] button")
-        page.wait_for_selector("dl.bottom")
+        page.wait_for_selector("dl.bottom > div:nth-child(3)")  # attackers are done
         assert PLANTED in page.content()  # the table before, which the owner asked to see
         page.fill("#value-1", PLANTED)
         page.click("form[action$='/look-person'] button")
