@@ -17,7 +17,7 @@ from sfumato.advising.asked import CompareAsked, RecommendAsked
 from sfumato.api.cli import app
 from sfumato.api.cli.blocks import GroupedCommand, keywords, typed_again, with_blocks
 from sfumato.auditing.asked import AuditAsked, CanaryAsked, InvarianceAsked
-from sfumato.core.asked import NOT_TYPED, Read, asked, asked_fields, asks, check_asked, flag_of
+from sfumato.core.asked import NOT_TYPED, Read, asked, asked_fields, asks, check_asked
 from sfumato.core.errors import UsageError
 from sfumato.core.registry import names_in
 from sfumato.learn.asked import ClusterAsked, PredictAsked, RegressAsked, RulesAsked, TrainAsked
@@ -174,7 +174,7 @@ def test_command_and_function_offer_what_the_job_declares(job):
     for word in COMMANDS.get(job, job).split():
         command = command.commands[word]
     offered = {flag for one in command.params for flag in one.opts}
-    flags = {flag_of(one, says).partition("/")[0] for one, says in declared.items() if says.typed is not NOT_TYPED}
+    flags = {says.flag.partition("/")[0] for says in declared.values() if says.typed is not NOT_TYPED}
     assert flags <= offered
 
 
@@ -183,7 +183,7 @@ def test_the_first_screen_is_short_and_names_the_rest(job):
     help_text = CliRunner().invoke(app, [job, "--help"]).output
     shown = re.findall(r"^ {2}(?:-\w, )?(--[a-z-]+)", help_text, re.MULTILINE)
     typed = [(one, says) for one, says in asked_fields(DECLARED[job]) if says.typed is not NOT_TYPED]
-    own = {flag_of(one, says).partition("/")[0] for one, says in typed if not says.parameter}
+    own = {says.flag.partition("/")[0] for _, says in typed if not says.parameter}
     assert len(own & set(shown)) <= 20
     assert len(set(shown) - {"--help", "--param", "--column-param"}) <= 25
     assert help_text.strip().splitlines()[-1].endswith(f"{job} --help-all")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.core.asked import NOT_TYPED, asked
+from sfumato.core.asked import asked, optional
 from sfumato.core.errors import UsageError
 from sfumato.core.progress import Progress, silent
 
@@ -35,41 +35,35 @@ class WishAsked:
     trust: str = asked(
         TRUST[0],
         "Whom people trust with rows: 'owner', 'nobody', or 'people' (a survey).",
-        more='"key-holders", with `use_table`: whoever shares a secret key too.',
+        '"key-holders", with `use_table`: whoever shares a secret key too.',
         group=WISH,
         choices=TRUST,
         metavar="WHOM",
     )
-    max_posterior: float | None = asked(
-        None,
+    max_posterior: float | None = optional(
         "How sure an attacker may become of a fact, between `prior` and 1.",
-        more="0.2 where nothing is wished for.",
+        "0.2 where nothing is wished for.",
         group=WISH,
         metavar="P",
     )
-    prior: float | None = asked(
-        None, "How sure they were before.", more="Only with `max_posterior`.", unset="0.1", group=WISH
-    )
-    max_risk: float | None = asked(
-        None,
+    prior: float | None = optional("How sure they were before.", "Only with `max_posterior`.", unset="0.1", group=WISH)
+    max_risk: float | None = optional(
         "The most that any belief may rise by a person's row, 0 to 1.",
-        more="In trials: what the strongest attacker that was tried may get extra, with its whole interval.",
+        "In trials: what the strongest attacker that was tried may get extra, with its whole interval.",
         at_least=0,
         at_most=1,
         group=WISH,
         metavar="R",
     )
-    epsilon: float | None = asked(
-        None,
+    epsilon: float | None = optional(
         "A bound for anybody's values.",
-        more="Above 0. Give one of epsilon, max_risk and max_posterior.",
+        "Above 0. Give one of epsilon, max_risk and max_posterior.",
         group=WISH,
         metavar="E",
     )
-    max_loss: float | None = asked(
-        None,
+    max_loss: float | None = optional(
         "Accuracy that may be lost, 0 to 1; needs `rows`.",
-        more="Against training on the original. In trials it needs no `rows`.",
+        "Against training on the original. In trials it needs no `rows`.",
         at_least=0,
         at_most=1,
         group=WISH,
@@ -81,110 +75,65 @@ class WishAsked:
 class RecommendAsked(WishAsked):
     """The options of `recommend`."""
 
-    label: str | None = asked(
-        None, "The column to predict.", more="Or a `schema` that has one.", group=TABLE, metavar="COL"
+    label: str | None = optional("The column to predict.", "Or a `schema` that has one.", group=TABLE)
+    person: str | None = optional("The column that says whose rows they are; needs `max_rows_per_person`.", group=TABLE)
+    schema: Schema | Path | str | None = optional(
+        "Ranges and categories; otherwise they are read off the table, and nothing is proved.", group=TABLE
     )
-    person: str | None = asked(
-        None, "The column that says whose rows they are; needs `max_rows_per_person`.", group=TABLE, metavar="COL"
-    )
-    schema: Schema | Path | str | None = asked(
-        None,
-        "Ranges and categories; otherwise they are read off the table, and nothing is proved.",
-        group=TABLE,
-        kind="Schema or path",
-        typed=Path,
-        metavar="FILE",
-    )
-    rows: int | None = asked(
-        None,
+    rows: int | None = optional(
         "About how many rows there are: a number that is public.",
-        more="The forecast is then for tables of this size.",
+        "The forecast is then for tables of this size.",
         at_least=1,
         group=TABLE,
     )
-    max_rows_per_person: int | None = asked(
-        None, "The most rows that one person has; the bound is for all of them.", at_least=1, group=TABLE, metavar="N"
+    max_rows_per_person: int | None = optional(
+        "The most rows that one person has; the bound is for all of them.", at_least=1, group=TABLE, metavar="N"
     )
-    use_table: bool = asked(
-        False, "Choose by trials on your own rows: measured, and nothing is proved.", group=TRIALS, flag="--use-table"
-    )
-    tries: int | None = asked(
-        None, "In trials: how many methods; all by default.", at_least=1, group=TRIALS, metavar="N"
-    )
+    use_table: bool = asked(False, "Choose by trials on your own rows: measured, and nothing is proved.", group=TRIALS)
+    tries: int | None = optional("In trials: how many methods; all by default.", at_least=1, group=TRIALS, metavar="N")
     seed: int = asked(0, "In trials: of splits and of the noise that is tried.", at_least=0, group=TRIALS)
-    workers: int | None = asked(
-        None,
-        "In trials: processes at a time; as many as there are cores, one for a small table.",
-        at_least=1,
-        group=TRIALS,
+    workers: int | None = optional(
+        "In trials: processes at a time; as many as there are cores, one for a small table.", at_least=1, group=TRIALS
     )
-    ledger: Path | str | None = asked(
-        None,
+    ledger: Path | str | None = optional(
         "Private ledger that charged the release TABLE, if not the usual one.",
-        more="It is read to know a release again, and never written.",
+        "It is read to know a release again, and never written.",
         group=WHERE,
-        typed=Path,
     )
-    out: Path | str | None = asked(
-        None,
+    out: Path | str | None = optional(
         "Config file to write, for `sanitize --config`.",
-        more="Not written where nothing keeps the wish.",
+        "Not written where nothing keeps the wish.",
         group=WHERE,
-        typed=Path,
         metavar="CONFIG",
     )
-    progress: Progress = asked(silent, "Called as `progress(step, done, total)`.", kind="callable", typed=NOT_TYPED)
+    progress: Progress = asked(silent, "Called as `progress(step, done, total)`.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompareAsked:
     """The options of `compare`. Nothing named means all that apply."""
 
-    label: str | None = asked(None, "The column to predict.", more="Or a `schema` that has one.", metavar="COL")
-    schema: Schema | Path | str | None = asked(
-        None,
-        "Ranges and categories; otherwise they are read off the table.",
-        kind="Schema or path",
-        typed=Path,
-        metavar="FILE",
-    )
-    mechanisms: Sequence[str] | None = asked(
-        None,
-        "Compare this one; repeatable.",
-        more="All that have a strength by default.",
-        kind="sequence of str",
-        flag="--mechanism",
-    )
-    attacks: Sequence[str] | None = asked(
-        None, "An attacker to try; repeatable.", more="All by default.", kind="sequence of str", flag="--attack"
-    )
-    learners: Sequence[str] | None = asked(
-        None,
-        "A classifier to train; repeatable.",
-        more="By default the quick ones of those that `auto` would choose from.",
-        kind="sequence of str",
-        flag="--learner",
+    label: str | None = optional("The column to predict.", "Or a `schema` that has one.")
+    schema: Schema | Path | str | None = optional("Ranges and categories; otherwise they are read off the table.")
+    mechanisms: Sequence[str] | None = optional("Compare this one; repeatable.", "All that have a strength by default.")
+    attacks: Sequence[str] | None = optional("An attacker to try; repeatable.", "All by default.")
+    learners: Sequence[str] | None = optional(
+        "A classifier to train; repeatable.", "By default the quick ones of those that `auto` would choose from."
     )
     strengths: Sequence[float] = asked(
-        LADDER,
-        "On each method's own scale, from 0 (protects most) to 1 (tells most).",
-        kind="sequence of float",
-        typed=str,
-        read=ladder,
-        metavar="U,U,...",
+        LADDER, "On each method's own scale, from 0 (protects most) to 1 (tells most).", read=ladder, metavar="U,U,..."
     )
     splits: int = asked(3, "Random splits into released rows and people not in the table.", at_least=1)
-    workers: int | None = asked(None, "Processes at a time; as many as there are cores.", at_least=1)
+    workers: int | None = optional("Processes at a time; as many as there are cores.", at_least=1)
     seed: int = asked(0, "Of splits and of the noise that is tried.", at_least=0)
-    max_extra: float | None = asked(
-        None,
+    max_extra: float | None = optional(
         "Your limit: so many more of 100 an attacker may get right.",
-        more="It is drawn.",
+        "It is drawn.",
         at_least=0,
         at_most=100,
         metavar="N",
     )
-    progress: Progress = asked(silent, "Called as `progress(step, done, total)`.", kind="callable", typed=NOT_TYPED)
+    progress: Progress = asked(silent, "Called as `progress(step, done, total)`.")
 
     @property
     def named(self) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sfumato.core.asked import Read, asked
+from sfumato.core.asked import Read, asked, optional
 
 DEMO_FOLDER = Path("demo-out")
 
@@ -16,10 +16,10 @@ class DemoAsked:
     """The options of `demo`: where it goes, and a table of one's own."""
 
     out: Path = asked(DEMO_FOLDER, "Folder to write.", metavar="DIR")
-    table: Any = asked(None, "A table of your own instead.", read=Read.TABLE, metavar="TABLE")
-    label: str | None = asked(None, "The column that classifiers are to predict.", metavar="COL")
-    schema: Path | None = asked(None, "With --table: its schema; otherwise one is inferred.", metavar="FILE")
-    max_rows_per_person: int | None = asked(
-        None, "With --table: the most rows that one person has.", at_least=1, metavar="N"
+    table: Any = optional("A table of your own instead.", read=Read.TABLE)
+    label: str | None = optional("The column that classifiers are to predict.")
+    schema: Path | None = optional("With --table: its schema; otherwise one is inferred.")
+    max_rows_per_person: int | None = optional(
+        "With --table: the most rows that one person has.", at_least=1, metavar="N"
     )
     force: bool = asked(False, "Replace what is at --out.")

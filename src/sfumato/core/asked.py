@@ -11,8 +11,9 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from enum import Enum
+from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 from sfumato.core.errors import UsageError
@@ -53,34 +54,76 @@ class Asked:
     kind: str = ""
     """The type in words, where neither the annotation nor the way of reading says what a person calls it."""
     unset: str = ""
-    """What leaving it out stands for, where the default does not say it; of a mapping it is an empty one."""
+    """What leaving it out stands for, where the default does not say it."""
     choices: tuple[str, ...] = ()
     at_least: float | None = None
     at_most: float | None = None
     typed: Any = None
-    """The type on the command line, where Python takes objects too; `NOT_TYPED` where only Python can give it."""
+    """The type on the command line, where the annotation does not say it; `NOT_TYPED` where only Python can give it."""
     read: Read | Callable[[Any], Any] | None = None
     """How what was typed becomes what Python takes."""
     flag: str = ""
     """The option's name, where it is not that of the field."""
+    opposite: bool = False
+    """Whether there is a `--no-` option too."""
     metavar: str | None = None
-    """What stands for the value in help, where the choices or the way of reading do not say it."""
+    """What stands for the value in help, where neither the name nor the choices nor the way of reading say it."""
     parameter: bool = False
     """Whether it is one of the method's parameters; its own option is an old spelling, which help leaves out."""
 
 
 NOT_TYPED = object()
+TYPED = {
+    "Progress": NOT_TYPED,
+    "Path": Path,
+    "str": str,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "list[str]": list[str],
+    "Sequence[str]": list[str],
+    "Sequence[int]": list[int],
+    "Sequence[float]": list[float],
+}
+"""What is typed for an annotation, the first of these that it names: a path where a path will do."""
+FLAGS = {"parameters": "--param", "published": "--as-published"}
+VALUES = {
+    **dict.fromkeys(("label", "person", "target"), "COL"),
+    **{"schema": "FILE", "config": "FILE", "key": "PATH", "master": "URL"},
+}
+"""Flags, and what stands for values in help, of options that many jobs have."""
 
 
-def asked(default: Any, help: str, **words: Any) -> Any:
+def asked(default: Any, help: str, more: str = "", **words: Any) -> Any:
     """A field with its default (a class stands for a new one of it, `REQUIRED` for none) and what `Asked` says."""
     given: dict[str, Any] = {"default_factory": default} if isinstance(default, type) else {"default": default}
-    return field(**given, metadata={"asked": Asked(help, **words)})
+    return field(**given, metadata={"asked": Asked(help, more, **words)})
+
+
+def optional(help: str, more: str = "", **words: Any) -> Any:
+    """The same for what may be left out, which is None."""
+    return asked(None, help, more, **words)
 
 
 def asked_fields(options: Any) -> Iterator[tuple[Field[Any], Asked]]:
     """The fields that can be asked for, in the order of the declaration."""
-    return ((one, one.metadata["asked"]) for one in fields(options) if "asked" in one.metadata)
+    return ((one, said_of(one)) for one in fields(options) if "asked" in one.metadata)
+
+
+def said_of(one: Field[Any]) -> Asked:
+    """What a field says, with what its name, its annotation and the way of reading say without words."""
+    says: Asked = one.metadata["asked"]
+    annotation, flag, typed = str(one.type), says.flag, says.typed
+    if typed is None and says.read is not None:
+        typed = list[str] if isinstance(says.read, Read) and says.read is not Read.TABLE else str
+    elif typed is None:
+        named = annotation.split(" | ")
+        typed = next((kind for name, kind in TYPED.items() if name in named), str)
+    if not flag:
+        once = annotation.startswith("Sequence[") and typed is not str  # one value each time that it is typed
+        name = (one.name.removesuffix("s") if once else one.name).replace("_", "-")
+        flag = FLAGS.get(one.name, f"--{name}/--no-{name}" if says.opposite else f"--{name}")
+    return replace(says, typed=typed, flag=flag, metavar=says.metavar or VALUES.get(one.name))
 
 
 def default_of(one: Field[Any]) -> Any:
@@ -90,37 +133,32 @@ def default_of(one: Field[Any]) -> Any:
     return None if one.default is MISSING else one.default
 
 
-def flag_of(one: Field[Any], says: Asked) -> str:
-    """The option's name on the command line."""
-    return says.flag or f"--{one.name.replace('_', '-')}"
-
-
 def check_asked(options: Any) -> None:
     """Refuse what is none of the choices, too small or too large."""
     for one, says in asked_fields(options):
-        check_given(one, says, getattr(options, one.name))
+        check_given(says, getattr(options, one.name))
 
 
-def check_given(one: Field[Any], says: Asked, given: Any) -> None:
+def check_given(says: Asked, given: Any) -> None:
     """The same of a single option."""
     if given is None:
         return
     if says.choices and given not in says.choices:
         *others, last = says.choices
         known = f"{', '.join(others)} or {last}"
-        raise UsageError(f"{flag_of(one, says)} must be {known}. Got {str(given)[:60]!r} instead.")
+        raise UsageError(f"{says.flag} must be {known}. Got {str(given)[:60]!r} instead.")
     least, most = says.at_least, says.at_most
     if least is most is None:
         return
     number = isinstance(given, int | float) and not isinstance(given, bool)
     if not number or (least is not None and not given >= least) or (most is not None and not given <= most):
         bounds = [f"at {word} {limit:g}" for word, limit in (("least", least), ("most", most)) if limit is not None]
-        raise UsageError(f"{flag_of(one, says)} must be {' and '.join(bounds)}. Got {given!r} instead.")
+        raise UsageError(f"{says.flag} must be {' and '.join(bounds)}. Got {given!r} instead.")
 
 
 def short_help(options: Any, says: Asked) -> str:
     """The help of the command line: other options by the names they have there."""
-    flags = {one.name: flag_of(one, other).partition("/")[0] for one, other in asked_fields(options)}
+    flags = {one.name: other.flag.partition("/")[0] for one, other in asked_fields(options)}
     return re.sub(r"`(\w+)`", lambda found: flags.get(found[1], found[0]), says.help)
 
 
@@ -152,6 +190,8 @@ def _type_in_words(annotation: str, says: Asked) -> str:
         return "DataFrame, Arrow table or path"
     if annotation.startswith("Mapping["):
         return "mapping"
+    if annotation.startswith("Progress"):
+        return "callable"
     first, *others = [name for name in annotation.split(" | ") if name != "None"]
     if first.startswith("Sequence["):
         return f"sequence of {first.removeprefix('Sequence[').removesuffix(']')}"

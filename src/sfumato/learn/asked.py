@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.core.asked import NOT_TYPED, Read, asked
+from sfumato.core.asked import NOT_TYPED, Read, asked, optional
 from sfumato.core.errors import UsageError
 from sfumato.core.registry import names_in
 
@@ -42,25 +42,22 @@ class TrainAsked:
         AUTO,
         f"One of {', '.join(names_in('sfumato.learn.classifiers.named'))}; auto chooses by the release, and "
         "`sfumato list classifiers` says what each does.",
-        more='One with parameters is written "knn k=5 weights=1/d^2".',
+        'One with parameters is written "knn k=5 weights=1/d^2".',
         kind="str",
         typed=str,
     )
-    parameters: Mapping[str, Any] | None = asked(
-        None,
+    parameters: Mapping[str, Any] | None = optional(
         "Parameter of the classifier; repeatable. See docs/classifiers.md.",
-        more='For example `{"k": "cross-validation"}`.',
+        'For example `{"k": "cross-validation"}`.',
         read=Read.PARAMETERS,
-        flag="--param",
     )
-    reconstruction: str | None = asked(
-        None, "Train on reconstructed values instead of noisy ones: by-class or global.", kind='{"by-class", "global"}'
+    reconstruction: str | None = optional(
+        "Train on reconstructed values instead of noisy ones: by-class or global.", kind='{"by-class", "global"}'
     )
     published: bool = asked(
         False,
         "The paper's own variant wherever our default differs.",
-        more="The model says so. Refused for classifiers that have none.",
-        flag="--as-published",
+        "The model says so. Refused for classifiers that have none.",
     )
 
 
@@ -68,12 +65,8 @@ class TrainAsked:
 class PredictAsked:
     """The options of `predict` and `evaluate`."""
 
-    key: Key | Path | str | None = asked(
-        None,
-        "Key of the releases, if they have one.",
-        more="Where their mechanism has one and the rows are plain.",
-        typed=Path,
-        metavar="PATH",
+    key: Key | Path | str | None = optional(
+        "Key of the releases, if they have one.", "Where their mechanism has one and the rows are plain."
     )
     unknown: str = asked(
         "missing",
@@ -89,24 +82,22 @@ class ClusterAsked:
     clusters: int | str = asked(
         AUTO,
         "How many; auto: as many as the release shows.",
-        more="That is the fewest, of up to 8, that held-out released rows are not clearly less likely under.",
+        "That is the fewest, of up to 8, that held-out released rows are not clearly less likely under.",
         kind='int or "auto"',
-        typed=str,
         read=_or_auto("--clusters", int, "a whole number"),
         metavar="K",
     )
     model: str = asked(
         AUTO,
         "spherical (k-means' own), diagonal, or auto.",
-        more='"diagonal" gives every cluster and column a variance; "auto" tries both.',
+        '"diagonal" gives every cluster and column a variance; "auto" tries both.',
         choices=(AUTO, *MIXTURES),
     )
     resamples: int = asked(10, "Bootstrap samples for the stability, from 0 to 1000.", at_least=0, at_most=1000)
     seed: int = asked(0, "Of starts, folds and resamples.", at_least=0)
-    original: Any = asked(
-        None,
+    original: Any = optional(
         "Owner only: tell what was lost against this table.",
-        more="For the owner of one release with its trace.",
+        "For the owner of one release with its trace.",
         read=Read.TABLE,
     )
 
@@ -115,7 +106,7 @@ class ClusterAsked:
 class RulesAsked:
     """The options of `rules`."""
 
-    columns: Sequence[str] = asked((), "Only this one; may be repeated.", flag="--column", metavar="COL")
+    columns: Sequence[str] = asked((), "Only this one; may be repeated.", metavar="COL")
     min_support: float = asked(0.05, "Least share of people, as estimated.")
     min_confidence: float = asked(0.5, "Least confidence of a rule, as estimated.")
     longest: int = asked(2, "Most answers in a rule, from 2 to 5.", at_least=2, at_most=5)
@@ -126,9 +117,7 @@ class RulesAsked:
 class RegressAsked:
     """The options of `regress`."""
 
-    columns: Sequence[str] = asked(
-        (), "What explains it; may be repeated; default: all others.", flag="--column", metavar="COL"
-    )
+    columns: Sequence[str] = asked((), "What explains it; may be repeated; default: all others.", metavar="COL")
     confidence: float = asked(0.95, "Of each interval by itself.")
     seed: int = asked(0, "Of the groups of rows that intervals are made of.", at_least=0)
 
@@ -137,52 +126,42 @@ class RegressAsked:
 class ReconstructAsked:
     """The options of `reconstruct`."""
 
-    joint: tuple[str, ...] | None = asked(
-        None,
+    joint: tuple[str, ...] | None = optional(
         "Two columns, to learn how they are spread together; more with `independent`.",
         kind="tuple of str",
         typed=NOT_TYPED,
     )
-    along: str | None = asked(
-        None, 'A weighted sum of columns with additive noise, such as "income - 2 * rent".', typed=NOT_TYPED
+    along: str | None = optional(
+        'A weighted sum of columns with additive noise, such as "income - 2 * rent".', typed=NOT_TYPED
     )
-    independent: bool = asked(
-        False, "Of --joint: the product of the columns, as published.", flag="--independent/--no-independent"
-    )
-    method: str = asked(
-        "parzen-program", "parzen-program or expectation-maximization.", kind="str", more="How to undo the noise."
-    )
-    parameters: Mapping[str, Any] | None = asked(
-        None,
+    independent: bool = asked(False, "Of --joint: the product of the columns, as published.", opposite=True)
+    method: str = asked("parzen-program", "parzen-program or expectation-maximization.", "How to undo the noise.")
+    parameters: Mapping[str, Any] | None = optional(
         "Parameter of the method; repeatable. See docs/reconstruction.md.",
-        more='For example `{"width": 2.5}`, or `{"rounds": 50}` of expectation-maximization.',
+        'For example `{"width": 2.5}`, or `{"rounds": 50}` of expectation-maximization.',
         read=Read.PARAMETERS,
-        flag="--param",
     )
-    penalty: float | str | None = asked(
-        None,
+    penalty: float | str | None = optional(
         "For parzen-program: auto or a number; 0 for no penalty.",
         kind='float or "auto"',
-        typed=str,
         read=_or_auto("--penalty", float, "a number"),
     )
-    rounds: int | None = asked(
-        None, "For expectation-maximization: how often, from 1 to 10000, in place of our stopping rule."
+    rounds: int | None = optional(
+        "For expectation-maximization: how often, from 1 to 10000, in place of our stopping rule."
     )
-    bins: int | None = asked(
-        None, "Cells of the density, from 2 to 1000; 75 if not given, and 25 of each of two columns together."
+    bins: int | None = optional(
+        "Cells of the density, from 2 to 1000; 75 if not given, and 25 of each of two columns together."
     )
     confidence: float = asked(0.9, "Of the band, between 0 and 1.")
     resamples: int = asked(400, "Number of draws for the band, to 10000; 0 for no band.")
     seed: int = asked(0, "Seed of these draws.", typed=NOT_TYPED)
-    atoms: bool = asked(True, "Look for values that many people share before smoothing.", flag="--atoms/--no-atoms")
+    atoms: bool = asked(True, "Look for values that many people share before smoothing.", opposite=True)
     published: bool = asked(
         False,
         "The paper's own variant wherever our default differs.",
-        more="No penalty and the rectangle rule; expectation-maximization only with its `rounds`, since the paper does "
-        "not say where it stopped; no search for point masses; two columns as the product of both. Categories are "
-        "refused: no paper reconstructs them.",
-        flag="--as-published",
+        "No penalty and the rectangle rule; expectation-maximization only with its `rounds`, since the paper does not "
+        "say where it stopped; no search for point masses; two columns as the product of both. Categories are refused: "
+        "no paper reconstructs them.",
     )
 
     @property
@@ -206,7 +185,6 @@ class TradeOffAsked:
     published: bool = asked(
         False,
         "The paper's own programme: no penalty and the rectangle rule.",
-        more="Expectation-maximization is then shown only with its `rounds`, since the paper does not say where it "
-        "stopped.",
+        "Expectation-maximization is then shown only with its `rounds`, since the paper does not say where it stopped.",
     )
-    rounds: int | None = asked(None, "Rounds of expectation-maximization, in place of our stopping rule.")
+    rounds: int | None = optional("Rounds of expectation-maximization, in place of our stopping rule.")

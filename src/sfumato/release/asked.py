@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sfumato.core.asked import NOT_TYPED, Read, asked
+from sfumato.core.asked import Read, asked, optional
 from sfumato.core.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -61,170 +61,120 @@ class Terms:
 class SanitizeAsked:
     """The options of `sanitize`, in the order in which `sfumato.sanitize` shows them."""
 
-    label: str | None = asked(
-        None,
-        "The column that classifiers are to predict.",
-        more="It is released as it is, unless `private_label`.",
-        group=WHAT,
-        metavar="COL",
+    label: str | None = optional(
+        "The column that classifiers are to predict.", "It is released as it is, unless `private_label`.", group=WHAT
     )
-    person: str | None = asked(
-        None,
+    person: str | None = optional(
         "The column that says whose rows they are; never released.",
-        more="The ledger adds up by it. Give `max_rows_per_person` with it: a cap that is counted in the table is not "
+        "The ledger adds up by it. Give `max_rows_per_person` with it: a cap that is counted in the table is not "
         "public.",
         group=WHAT,
-        metavar="COL",
     )
-    target: str | None = asked(
-        None,
+    target: str | None = optional(
         "A number that regressions are to predict: released exactly as it is.",
-        more="It stands beside the perturbed columns and is never mixed with them, so that no formal guarantee is left "
-        "for the record.",
-        metavar="COL",
+        "It stands beside the perturbed columns and is never mixed with them, so that no formal guarantee is left for "
+        "the record.",
     )
-    schema: Schema | Path | str | None = asked(
-        None,
+    schema: Schema | Path | str | None = optional(
         "Columns with their bounds, categories and roles; otherwise inferred.",
-        more="Inferring one warns with a `PrivacyLeakWarning`: what was learned from the data cannot carry a formal "
+        "Inferring one warns with a `PrivacyLeakWarning`: what was learned from the data cannot carry a formal "
         "guarantee.",
         group=WHAT,
-        kind="Schema or path",
-        typed=Path,
-        metavar="FILE",
     )
-    study: Terms | Path | str | None = asked(
-        None,
+    study: Terms | Path | str | None = optional(
         "Study file of a consortium: its schema, method and guarantee apply.",
-        more="Or what was read from one.",
+        "Or what was read from one.",
         group=WHAT,
         kind="path or Terms",
-        typed=Path,
         metavar="FILE",
     )
-    mechanism: str | None = asked(
-        None,
+    mechanism: str | None = optional(
         "The method (`sfumato list mechanisms`); without it the study's, or what `epsilon` chooses.",
-        more="Where only `epsilon` or `max_posterior` is given, the one that `trust` asks for; else principal-laplace.",
+        "Where only `epsilon` or `max_posterior` is given, the one that `trust` asks for; else principal-laplace.",
         group=WHAT,
     )
     parameters: Mapping[str, Any] = asked(
         dict,
         "Parameter of the method; repeatable.",
-        more='For example `{"law": "normal", "scale": 0.25}`.',
+        'For example `{"law": "normal", "scale": 0.25}`.',
         group=WHAT,
-        kind="mapping",
-        unset="{}",
         read=Read.PARAMETERS,
-        flag="--param",
-        metavar="NAME=VALUE",
     )
     columns: Mapping[str, Mapping[str, Any]] = asked(
         dict,
         "What a single column chooses instead; repeatable.",
-        more='For example `{"income": {"scale": 0.5}}`; as `noise` in the schema.',
+        'For example `{"income": {"scale": 0.5}}`; as `noise` in the schema.',
         group=WHAT,
-        kind="mapping",
-        unset="{}",
         read=Read.COLUMN_PARAMETERS,
         flag="--column-param",
         metavar="COL.NAME=VALUE",
     )
-    epsilon_record: float | None = asked(None, "The same number as `epsilon`; alone it never changes the method.")
-    epsilon: float | None = asked(
-        None,
+    epsilon_record: float | None = optional("The same number as `epsilon`; alone it never changes the method.")
+    epsilon: float | None = optional(
         "Bound for anybody's values, above 0; alone it chooses the method too (see `trust`).",
-        more="One record, or all rows of a person, replaced by any other. Where it chooses the method, ranges must be "
+        "One record, or all rows of a person, replaced by any other. Where it chooses the method, ranges must be "
         "public.",
         group=HOW_MUCH,
     )
-    epsilon_presence: float | None = asked(
-        None,
+    epsilon_presence: float | None = optional(
         "Of made-up rows: the bound for the presence of one record instead.",
-        more="For `tree-resampling`, as the literature states it.",
+        "For `tree-resampling`, as the literature states it.",
     )
-    delta: float | None = asked(
-        None,
-        "Of made-up rows: how rarely the bound may fail, between 0 and 1; 0 never (more noise).",
-        more="1e-6 by default.",
+    delta: float | None = optional(
+        "Of made-up rows: how rarely the bound may fail, between 0 and 1; 0 never (more noise).", "1e-6 by default."
     )
     trust: str = asked(
         OWNER,
         "Who may hold the rows: 'owner' (made-up rows), or 'nobody' (blurred rows).",
-        more='"owner": made-up rows are drawn from noisy counts of the table. "nobody": each row is blurred by itself, '
-        "by square-wave below epsilon 3 and by piecewise-noise from 3 on.",
+        '"owner": made-up rows are drawn from noisy counts of the table. "nobody": each row is blurred by itself, by '
+        "square-wave below epsilon 3 and by piecewise-noise from 3 on.",
         group=HOW_MUCH,
         choices=TRUSTS,
     )
     measured_only: bool = asked(
-        False,
-        "Release though ranges were read off the table: nothing is proved.",
-        more="Each row is blurred by itself.",
+        False, "Release though ranges were read off the table: nothing is proved.", "Each row is blurred by itself."
     )
-    privacy_loss: float | None = asked(
-        None,
+    privacy_loss: float | None = optional(
         "Fit the noise of each number to this privacy loss, 1 - 2^-I (measured, not proved).",
-        more="Between 0 (tells nothing) and 1. It is learned from the values, so there is no formal guarantee. For "
+        "Between 0 (tells nothing) and 1. It is learned from the values, so there is no formal guarantee. For "
         "additive-noise, multiplicative-noise and noisy-operator.",
     )
-    max_posterior: float | None = asked(
-        None,
+    max_posterior: float | None = optional(
         "Instead of `epsilon`: how sure an attacker may become of a fact, between `prior` and 1.",
-        more="It bounds all rows of a person, and alone chooses the method as `epsilon` does.",
+        "It bounds all rows of a person, and alone chooses the method as `epsilon` does.",
     )
-    prior: float | None = asked(
-        None, "How sure that attacker was before, between 0 and 1.", more="Only with `max_posterior`.", unset="0.1"
+    prior: float | None = optional(
+        "How sure that attacker was before, between 0 and 1.", "Only with `max_posterior`.", unset="0.1"
     )
-    private_label: bool = asked(
-        False,
-        "Blur the column to predict too; learners correct for it.",
-        flag="--private-label/--no-private-label",
+    private_label: bool = asked(False, "Blur the column to predict too; learners correct for it.", opposite=True)
+    label_epsilon: float | None = optional(
+        "The share of epsilon of the column to predict, above 0. Only with `private_label`.", unset="1"
     )
-    label_epsilon: float | None = asked(
-        None, "The share of epsilon of the column to predict, above 0. Only with `private_label`.", unset="1"
-    )
-    basis_from: Any = asked(
-        None,
+    basis_from: Any = optional(
         "principal-laplace: public rows with the same columns, to take the basis from.",
-        more="The basis is that of their principal components.",
+        "The basis is that of their principal components.",
         kind="DataFrame, Arrow table, path or SqlQuery",
         read=Read.TABLE,
-        metavar="TABLE",
     )
-    reason: str | None = asked(
-        None,
-        "Why the rows of `basis_from` are public, in one sentence.",
-        more="Needed with it; it appears on the card.",
+    reason: str | None = optional(
+        "Why the rows of `basis_from` are public, in one sentence.", "Needed with it; it appears on the card."
     )
     conditional: bool = asked(
         False,
         "Go on, unproved, though rows of `basis_from` are private ones.",
-        more="Nothing is proved then, whatever was found.",
+        "Nothing is proved then, whatever was found.",
     )
-    unlabelled: bool = asked(
-        False,
-        "Release rows to be classified, without the column to predict.",
-        flag="--unlabelled/--no-unlabelled",
-    )
-    max_rows_per_person: int | None = asked(
-        None,
+    unlabelled: bool = asked(False, "Release rows to be classified, without the column to predict.", opposite=True)
+    max_rows_per_person: int | None = optional(
         "Use at most this many rows per person.",
-        more="At least 1. Needs a column with the role person.",
+        "At least 1. Needs a column with the role person.",
         group=HOW_MUCH,
         at_least=1,
     )
     out_of_bounds: str = asked("clip", "What to do with values outside declared bounds.", choices=("clip", "refuse"))
-    like_original: bool = asked(
-        False, "Round and clip back to the kinds of the source's columns.", flag="--like-original/--no-like-original"
-    )
-    key: Key | Path | str | None = asked(
-        None,
-        "For methods with a secret: the key to use, or where to write a new one.",
-        kind="Key or path",
-        typed=Path,
-        metavar="PATH",
-    )
-    search: int | None = asked(None, "random-rotation: the best of this many rotations.", at_least=1, parameter=True)
+    like_original: bool = asked(False, "Round and clip back to the kinds of the source's columns.", opposite=True)
+    key: Key | Path | str | None = optional("For methods with a secret: the key to use, or where to write a new one.")
+    search: int | None = optional("random-rotation: the best of this many rotations.", at_least=1, parameter=True)
     search_goal: str = asked(
         "minimum", "Which guarantee `search` raises.", choices=("minimum", "average"), parameter=True
     )
@@ -235,187 +185,139 @@ class SanitizeAsked:
         parameter=True,
     )
     published: bool = asked(
-        False,
-        "The paper's own variant wherever our default differs.",
-        more="See docs/as-published.md. The card says so.",
-        flag="--as-published",
+        False, "The paper's own variant wherever our default differs.", "See docs/as-published.md. The card says so."
     )
     only_new: bool = asked(
         False,
         "Leave out rows (or people) that were released before.",
-        more="In whatever way: those that the ledger knows.",
+        "In whatever way: those that the ledger knows.",
         group=WHERE,
-        flag="--only-new/--no-only-new",
+        opposite=True,
     )
     again: bool = asked(
-        False,
-        "With `only_new`: release also those again, which counts.",
-        more="The ledger remembers the new ones.",
+        False, "With `only_new`: release also those again, which counts.", "The ledger remembers the new ones."
     )
-    ledger: Path | str | None = asked(
-        None,
+    ledger: Path | str | None = optional(
         "Private ledger of releases, if not the usual one.",
-        more="The usual one can also be named by the variable SFUMATO_LEDGER.",
-        typed=Path,
+        "The usual one can also be named by the variable SFUMATO_LEDGER.",
         metavar="PATH",
     )
-    cohort: str | None = asked(
-        None,
+    cohort: str | None = optional(
         "Your name for these people; releases of other cohorts are not added up.",
-        more="At most 100 characters. Rows that belong to nobody add up with every release of the ledger, because "
-        "nothing of them may be compared, unless both name a cohort and nobody is in two.",
+        "At most 100 characters. Rows that belong to nobody add up with every release of the ledger, because nothing "
+        "of them may be compared, unless both name a cohort and nobody is in two.",
         metavar="NAME",
     )
-    seed: int | None = asked(
-        None,
-        "Repeatable noise, for tests only: not for release.",
-        more="The card says so.",
-    )
+    seed: int | None = optional("Repeatable noise, for tests only: not for release.", "The card says so.")
     experiment: bool = asked(
         False,
         "Count it in no ledger, for repeats in a laboratory: not for release.",
-        more="No ledger is read or made. The card says so, nothing is proved of it, and it is neither certified nor "
-        "pushed.",
+        "No ledger is read or made. The card says so, nothing is proved of it, and it is neither certified nor pushed.",
     )
-    out: Path | str | None = asked(
-        None,
+    out: Path | str | None = optional(
         "Folder to write.",
-        more="Rows are written as they are perturbed. Without it the release stays in memory until `Release.save`.",
+        "Rows are written as they are perturbed. Without it the release stays in memory until `Release.save`.",
         group=WHERE,
-        typed=Path,
         metavar="DIR",
     )
     engine: str = asked(
         "memory",
         "What goes through the rows: stream is for tables larger than memory.",
-        more='"spark" is for tables larger than a machine. Both need `out`.',
+        '"spark" is for tables larger than a machine. Both need `out`.',
         choices=tuple(ENGINES),
     )
-    master: str | None = asked(
-        None,
-        "Where Spark runs; the default is here.",
-        more='The cluster\'s address, for "spark"; here is local[*].',
-        metavar="URL",
+    master: str | None = optional(
+        "Where Spark runs; the default is here.", 'The cluster\'s address, for "spark"; here is local[*].'
     )
-    format: str = asked(
-        RELEASE_FORMATS[0],
-        "Format of the released rows in `out`.",
-        choices=RELEASE_FORMATS,
-    )
+    format: str = asked(RELEASE_FORMATS[0], "Format of the released rows in `out`.", choices=RELEASE_FORMATS)
     force: bool = asked(False, "Replace an earlier release in `out`.", group=WHERE)
     resume: bool = asked(
         False,
         "`engine` stream: go on with a run into `out` that was stopped.",
-        more="What is finished is kept if this one stops too.",
+        "What is finished is kept if this one stops too.",
     )
-    config: Path | str | None = asked(
-        None,
-        "What `recommend` chose; `study` outranks it, and what is given here outranks both.",
-        group=WHAT,
-        kind="path",
-        typed=Path,
-        metavar="FILE",
+    config: Path | str | None = optional(
+        "What `recommend` chose; `study` outranks it, and what is given here outranks both.", group=WHAT
     )
     dry_run: bool = asked(
         False,
         "Say what would be released; write nothing, also not in the ledger.",
-        more="It goes all the way: the answer has the card and no rows.",
+        "It goes all the way: the answer has the card and no rows.",
         group=WHERE,
     )
     unprotected: bool = asked(
         False,
         "Release though the usual strength comes to an epsilon above 30 here.",
-        more="As with many columns, where nobody named a strength.",
+        "As with many columns, where nobody named a strength.",
     )
-    auditable: Path | str | None = asked(
-        None,
+    auditable: Path | str | None = optional(
         "Noise that the auditor with this public key can recompute; without `answer`, only commit to it.",
-        more="Seed and release together are the table. See docs/auditable.md. Needs `out`.",
-        kind="path",
-        typed=Path,
+        "Seed and release together are the table. See docs/auditable.md. Needs `out`.",
         metavar="FILE",
     )
-    answer: str | None = asked(
-        None,
+    answer: str | None = optional(
         "With `auditable`: release what was committed to, with what the auditor or a log answered.",
-        more="As `sfumato auditor answer` or `sfumato ledger publish` printed it.",
+        "As `sfumato auditor answer` or `sfumato ledger publish` printed it.",
         metavar="VALUE",
     )
-    progress: Progress = asked(silent, "Called as `progress(step, done, total)`.", kind="callable", typed=NOT_TYPED)
+    progress: Progress = asked(silent, "Called as `progress(step, done, total)`.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RedrawAsked:
     """The options of `redraw`, in the order in which `sfumato.redraw` shows them."""
 
-    rows: int | None = asked(
-        None, "Rows to draw; as many as the noisy count of the table says, if not given.", group=WHAT, metavar="N"
+    rows: int | None = optional(
+        "Rows to draw; as many as the noisy count of the table says, if not given.", group=WHAT, metavar="N"
     )
-    out: Path | str | None = asked(
-        None,
-        "Folder to write.",
-        more="Without it the release stays in memory until `Release.save`.",
-        group=WHERE,
-        typed=Path,
-        metavar="DIR",
+    out: Path | str | None = optional(
+        "Folder to write.", "Without it the release stays in memory until `Release.save`.", group=WHERE, metavar="DIR"
     )
     format: str = asked(RELEASE_FORMATS[0], "Format of the rows in `out`.", group=WHERE, choices=RELEASE_FORMATS)
-    seed: int | None = asked(
-        None,
-        "The same rows every time. It weakens nothing: the noise was drawn at the fit.",
-        group=WHAT,
+    seed: int | None = optional(
+        "The same rows every time. It weakens nothing: the noise was drawn at the fit.", group=WHAT
     )
-    ledger: Path | str | None = asked(
-        None,
+    ledger: Path | str | None = optional(
         "The owner's ledger, where the redraw is noted if it knows the model; if not the usual one.",
         group=WHERE,
-        typed=Path,
         metavar="PATH",
     )
     force: bool = asked(False, "Replace an earlier release in `out`.", group=WHERE)
-    progress: Progress = asked(silent, "Called as `progress(step, done, total)`.", kind="callable", typed=NOT_TYPED)
+    progress: Progress = asked(silent, "Called as `progress(step, done, total)`.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyAsked:
     """The options of `verify`."""
 
-    owner: str | None = asked(
-        None,
+    owner: str | None = optional(
         "Refuse what the key with this fingerprint did not sign.",
-        more="As `sfumato signer show` writes it. A release that is unsigned is then refused too.",
+        "As `sfumato signer show` writes it. A release that is unsigned is then refused too.",
         flag="--from",
         metavar="FINGERPRINT",
     )
-    statements: Path | str | None = asked(
-        None,
+    statements: Path | str | None = optional(
         "What the owner's keys said of each other, if not in the folder.",
-        more="As `sfumato signer rotate` and `revoke` write it.",
-        typed=Path,
+        "As `sfumato signer rotate` and `revoke` write it.",
         metavar="FILE",
     )
-    log: Path | str | None = asked(
-        None,
+    log: Path | str | None = optional(
         "Add up what this public log has of the same people.",
-        more="A coordinator's address, or a folder that `sfumato study log` keeps. What was not logged is not in the "
-        "sum.",
+        "A coordinator's address, or a folder that `sfumato study log` keeps. What was not logged is not in the sum.",
         typed=str,
         metavar="WHERE",
     )
-    log_key: str | None = asked(
-        None, "Key that the log must be signed by.", more="Without one, the key that it shows.", metavar="KEY"
+    log_key: str | None = optional(
+        "Key that the log must be signed by.", "Without one, the key that it shows.", metavar="KEY"
     )
-    with_seed: Path | str | None = asked(
-        None,
+    with_seed: Path | str | None = optional(
         "Recompute the noise from this sealed seed, bit for bit.",
-        more="For the auditor of a release whose noise can be recomputed. It is made again in a private folder, which "
-        "is then removed.",
-        typed=Path,
+        "For the auditor of a release whose noise can be recomputed. It is made again in a private folder, which is "
+        "then removed.",
         metavar="FILE",
     )
-    auditor_key: Path | str | None = asked(None, "The key that opens the seed.", typed=Path, metavar="FILE")
-    table: Any = asked(
-        None,
+    auditor_key: Path | str | None = optional("The key that opens the seed.", metavar="FILE")
+    table: Any = optional(
         "The original table, to recompute the release from.",
         kind="DataFrame, Arrow table or path",
         typed=str,

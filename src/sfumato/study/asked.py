@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from sfumato.core.asked import NOT_TYPED, REQUIRED, Read, asked
+from sfumato.core.asked import NOT_TYPED, REQUIRED, Read, asked, optional
 from sfumato.core.errors import UsageError
 from sfumato.core.progress import Progress
 
@@ -32,42 +32,34 @@ class CountsAsked:
     """The options of `plan_counts`."""
 
     sites: int = asked(
-        1,
-        "With --release: how many such sites will take part.",
-        more="More of them can measure finer tables.",
-        metavar="S",
+        1, "With --release: how many such sites will take part.", "More of them can measure finer tables.", metavar="S"
     )
     pairs: Sequence[tuple[str, str]] = asked(
         (),
         "Without --release: columns that belong together.",
-        more="By what is known of the subject.",
+        "By what is known of the subject.",
         kind="sequence of (str, str)",
         typed=list[str],
         read=pairs_of,
-        flag="--pair",
         metavar="A,B",
     )
-    reason: str | None = asked(
-        None,
-        "With `pairs`: how you know that without looking at the table.",
-        more="It stands in the plan and on every card.",
+    reason: str | None = optional(
+        "With `pairs`: how you know that without looking at the table.", "It stands in the plan and on every card."
     )
     scores: bool = asked(
         False,
         "Write the study of a first round, in which sites measure pairs of columns.",
-        more="Scores of all pairs, with 30% of the study's budget.",
-        flag="--scores",
+        "Scores of all pairs, with 30% of the study's budget.",
     )
-    scored: Any = asked(
-        None,
+    scored: Any = optional(
         "A site's release of that round; once for every site.",
-        more="Or the sum that the coordinator made of them: quantiles and forest of the plan come from the sum. The "
-        "study gets the other 70% of the budget.",
+        "Or the sum that the coordinator made of them: quantiles and forest of the plan come from the sum. The study "
+        "gets the other 70% of the budget.",
         kind="sequence of releases or paths, or AddedCounts",
         typed=list[Path],
         metavar="DIR",
     )
-    out: Path | str | None = asked(None, "Study file to write, as JSON.", typed=NOT_TYPED)
+    out: Path | str | None = optional("Study file to write, as JSON.", typed=NOT_TYPED)
     force: bool = asked(False, "Replace `out`.", typed=NOT_TYPED)
 
 
@@ -75,40 +67,30 @@ class CountsAsked:
 class RehearseAsked:
     """The options of `rehearse`."""
 
-    label: str | None = asked(None, "The column to predict.", more="Or a `schema` that has one.", metavar="COL")
-    schema: Any = asked(
-        None,
+    label: str | None = optional("The column to predict.", "Or a `schema` that has one.")
+    schema: Any = optional(
         "Schema file; otherwise one is inferred.",
-        more="Its bounds and categories are then learned from the table.",
+        "Its bounds and categories are then learned from the table.",
         kind="Schema or path",
         typed=Path,
-        metavar="FILE",
     )
-    mechanism: str = asked("kernel-resampling", "How every site blurs its rows.", more="It keeps the table's columns.")
-    parameters: Mapping[str, Any] | None = asked(
-        None,
-        "Parameter of the method; repeatable.",
-        more='For example `{"bandwidth": "scaled"}`.',
-        kind="mapping",
-        read=Read.PARAMETERS,
-        flag="--param",
-        metavar="NAME=VALUE",
+    mechanism: str = asked("kernel-resampling", "How every site blurs its rows.", "It keeps the table's columns.")
+    parameters: Mapping[str, Any] | None = optional(
+        "Parameter of the method; repeatable.", 'For example `{"bandwidth": "scaled"}`.', read=Read.PARAMETERS
     )
     classifier: str = asked(
         "knn",
         "What learns from the pooled rows.",
-        more="One of those that `sfumato list classifiers` lists, with parameters where wanted.",
+        "One of those that `sfumato list classifiers` lists, with parameters where wanted.",
     )
-    site: str | None = asked(
-        None,
+    site: str | None = optional(
         "The column that says whose site a row is from.",
-        more="It is left out. L sites are then the L largest.",
+        "It is left out. L sites are then the L largest.",
         metavar="COL",
     )
-    skew: str | None = asked(
-        None,
+    skew: str | None = optional(
         "Deal by this column's order: sites differ in it.",
-        more="The column to predict makes sites differ in their classes.",
+        "The column to predict makes sites differ in their classes.",
         metavar="COL",
     )
     skew_share: float = asked(
@@ -120,36 +102,25 @@ class RehearseAsked:
     published: bool = asked(
         False,
         "The paper's own variant wherever our default differs.",
-        more="Of method and classifier. Refused where no paper has one.",
-        flag="--as-published",
+        "Of method and classifier. Refused where no paper has one.",
     )
     repeats: int = asked(10, "Random splits of the table.", at_least=1)
     seed: int = asked(0, "For splits, dealing and noise.", at_least=0)
-    progress: Progress | None = asked(
-        None, "Called as `progress(step, done, total)`.", kind="callable", typed=NOT_TYPED
-    )
+    progress: Progress | None = optional("Called as `progress(step, done, total)`.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SurveyPlanAsked:
     """The options of `plan_survey`."""
 
-    population: Any = asked(
-        None,
+    population: Any = optional(
         "Plain answers of an earlier study, with their classes.",
-        more="Without one people are assumed.",
+        "Without one people are assumed.",
         kind="DataFrame, Arrow table or path",
         typed=Path,
         metavar="TABLE",
     )
-    floors: Sequence[float] | None = asked(
-        None,
-        "Floors to try; repeatable.",
-        kind="sequence of float",
-        unset="(0.1, 0.25, 0.35)",
-        typed=list[float],
-        flag="--floor",
-    )
+    floors: Sequence[float] | None = optional("Floors to try; repeatable.", unset="(0.1, 0.25, 0.35)")
     strength: float = asked(0.5, "Without a population: how typical of its class an informative answer is.")
     informative: int = asked(3, "Without a population: how many questions separate the classes.")
     classifier: Any = asked(
@@ -161,25 +132,18 @@ class SurveyPlanAsked:
     published: bool = asked(
         False,
         "The paper's own variant wherever our default differs.",
-        more="Of a survey file: order by value, no balance and no floor.",
-        flag="--as-published",
+        "Of a survey file: order by value, no balance and no floor.",
     )
-    limits: str | None = asked(
-        None,
+    limits: str | None = optional(
         "Percent of fundamentalists, pragmatists and people who hardly mind: 17/56/27.",
-        more="Each case then says who waited for how long, and who never sent.",
+        "Each case then says who waited for how long, and who never sent.",
         metavar="A/B/C",
     )
     limit_levels: str = asked("1/4", "With `limits`: the largest level that the first two accept.", metavar="A/B")
-    whole_tuple: float | None = asked(
-        None, "Compare with whole-tuple response: each answer is sent with this probability.", metavar="THETA"
+    whole_tuple: float | None = optional(
+        "Compare with whole-tuple response: each answer is sent with this probability.", metavar="THETA"
     )
-    progress: Progress | None = asked(
-        None,
-        "Is told what is being done, how much of it is done, and how much there is.",
-        kind="callable",
-        typed=NOT_TYPED,
-    )
+    progress: Progress | None = optional("Is told what is being done, how much of it is done, and how much there is.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +151,7 @@ class EdgesAsked:
     """The options of `survey_edges`."""
 
     by: str = asked("quantiles", "Equally many in each, or where classes change.", choices=WAYS)
-    label: str | None = asked(None, "Column of the classes, for --by class.")
+    label: str | None = optional("Column of the classes, for --by class.", metavar="<str>")
     parts: int = asked(4, "At most so many intervals of a column.")
     digits: int = asked(3, "Digits that edges are rounded to: they are made of people's values.")
 
@@ -198,8 +162,8 @@ class RespondAsked:
 
     max_level: int = asked(REQUIRED, "The highest level you accept; it is not sent.", metavar="K")
     wait: float = asked(0.0, "Keep asking for this long if the level is higher.", metavar="SECONDS")
-    max_epsilon: float | None = asked(
-        None, "Send nothing if more than this could be learned; the default only requires it to be finite.", metavar="E"
+    max_epsilon: float | None = optional(
+        "Send nothing if more than this could be learned; the default only requires it to be finite.", metavar="E"
     )
     pinned: Sequence[str] = asked(
         (),

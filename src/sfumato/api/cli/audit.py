@@ -15,7 +15,7 @@ from sfumato.api.cli.blocks import keywords
 from sfumato.api.cli.console import Console, Force
 from sfumato.api.cli.tables import Tables
 from sfumato.auditing.asked import WHAT, AuditAsked
-from sfumato.core.asked import RARE, REQUIRED, asked
+from sfumato.core.asked import RARE, REQUIRED, asked, optional
 from sfumato.core.errors import OutputError, UsageError
 from sfumato.core.files import check_free
 from sfumato.core.wording import NO_BETTER, WORSE, counted
@@ -168,9 +168,9 @@ TOGETHER = ("Two releases, attacked together", "Differencing", "Everybody audite
 class OfAnyTool:
     """A release without a card."""
 
-    release: str | None = asked(None, "A release made by any tool, instead of DIR.", metavar="TABLE", group=WHAT)
-    release_encoding: str | None = asked(
-        None, "Encoding of the release, where it is not that of the others.", metavar="NAME", group=RARE
+    release: str | None = optional("A release made by any tool, instead of DIR.", metavar="TABLE", group=WHAT)
+    release_encoding: str | None = optional(
+        "Encoding of the release, where it is not that of the others.", metavar="NAME", group=RARE
     )
 
 
@@ -226,8 +226,8 @@ def find_person(
     tables: Tables,
     console: Console,
     original: str = asked(REQUIRED, "The private table.", metavar="TABLE"),
-    holdout: str | None = asked(None, "Similar people who are not in the table.", metavar="TABLE"),
-    label: str | None = asked(None, "The column to predict, for a release without a card.", metavar="COL"),
+    holdout: str | None = optional("Similar people who are not in the table.", metavar="TABLE"),
+    label: str | None = optional("The column to predict, for a release without a card."),
 ) -> None:
     """Let attackers look for one person, whose values are read from standard input as JSON. Nothing is written.
 

@@ -10,15 +10,14 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable
-from dataclasses import Field, fields, is_dataclass
-from pathlib import Path
+from dataclasses import Field, fields, is_dataclass, replace
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from sfumato.api.cli.console import parse_column_parameters, parse_pairs, parse_parameters
-from sfumato.core.asked import NOT_TYPED, RARE, Asked, Read, asked_fields, check_given, default_of, flag_of, short_help
+from sfumato.core.asked import NOT_TYPED, RARE, Asked, Read, asked_fields, check_given, default_of, said_of, short_help
 
 SHOW_ALL = "help_all"
 """Whether `--help-all` was typed, among what a context knows."""
@@ -95,20 +94,10 @@ class GroupedCommand(TyperCommand):
             formatter.write_text(f"{len(rare)} more options, rarely needed: {ctx.command_path} --help-all")
 
 
-TYPED = {
-    "str": str,
-    "int": int,
-    "float": float,
-    "bool": bool,
-    "Path": Path,
-    "Sequence[str]": list[str],
-    "list[str]": list[str],
-}
-"""What is typed for an annotation, unless the field says otherwise; a path where a path will do."""
-READ: dict[Any, tuple[Any, Callable[[Any], Any]]] = {
-    Read.PARAMETERS: (list[str], parse_parameters),
-    Read.COLUMN_PARAMETERS: (list[str], parse_column_parameters),
-    Read.PAIRS: (list[str], parse_pairs),
+READ: dict[Any, Callable[[Any], Any]] = {
+    Read.PARAMETERS: parse_parameters,
+    Read.COLUMN_PARAMETERS: parse_column_parameters,
+    Read.PAIRS: parse_pairs,
 }
 READ_AS: dict[Any, str] = {Read.TABLE: "TABLE", Read.PARAMETERS: "NAME=VALUE"}
 """What stands for the value in help."""
@@ -134,7 +123,7 @@ def with_blocks(command: Callable[..., None]) -> Callable[..., None]:
         if not any(getattr(block, "quiet", False) for block in whole.values()):
             for typed, one, says in ((block, *asked) for block in whole.values() for asked in asked_fields(block)):
                 if says.parameter and getattr(typed, one.name) != default_of(one):  # of one method: its parameter now
-                    say_old(flag_of(one, says), f"--param {one.name.replace('_', '-')}=...")
+                    say_old(says.flag, f"--param {one.name.replace('_', '-')}=...")
         command(**words, **whole)
 
     run.__signature__ = inspect.Signature(shared)  # type: ignore[attr-defined]
@@ -144,52 +133,45 @@ def with_blocks(command: Callable[..., None]) -> Callable[..., None]:
 def _own(parameter: inspect.Parameter) -> inspect.Parameter:
     """A parameter of the command itself."""
     if isinstance(one := parameter.default, Field):
-        one.name, typed = parameter.name, parameter.annotation
-        return _option(one, typed, one.metadata["asked"].help)
+        one.name, one.type = parameter.name, parameter.annotation
+        return _option(one, replace(said_of(one), typed=parameter.annotation))
     return parameter.replace(kind=KEYWORD)
 
 
 def _options(block: Any) -> list[inspect.Parameter]:
-    says: dict[str, Any] = {one.name: one.metadata.get("asked") for one in fields(block)}
-    hints = {} if all(says.values()) else get_type_hints(block, include_extras=True)
-    rare = RARE if any(one is not None and one.group not in ("", RARE) for one in says.values()) else None
+    asked = {one.name: says for one, says in asked_fields(block)}
+    hints = {} if len(asked) == len(fields(block)) else get_type_hints(block, include_extras=True)
+    rare = RARE if any(says.group not in ("", RARE) for says in asked.values()) else ""
     found = []
     for one in fields(block):
-        if says[one.name] is not None:
-            if says[one.name].typed is not NOT_TYPED:
-                found.append(_option(one, _typed(one, says[one.name]), short_help(block, says[one.name]), rare))
-        elif one.init:
-            found.append(inspect.Parameter(one.name, KEYWORD, default=default_of(one), annotation=hints[one.name]))
+        if (says := asked.get(one.name)) is None:
+            if one.init:
+                found.append(inspect.Parameter(one.name, KEYWORD, default=default_of(one), annotation=hints[one.name]))
+        elif says.typed is not NOT_TYPED:
+            typed = says.typed if default_of(one) is not None else says.typed | None
+            help = short_help(block, says)
+            found.append(_option(one, replace(says, help=help, group=says.group or rare, typed=typed)))
     return found
 
 
-def _typed(one: Field[Any], says: Asked) -> Any:
-    """The type on the command line, as the annotation or the way of reading has it."""
-    named = [TYPED[name] for name in str(one.type).split(" | ") if name in TYPED]
-    typed = says.typed or (Path if Path in named else named[0] if named else str)
-    if isinstance(says.read, Read):
-        typed = says.typed or (READ[says.read][0] if says.read in READ else str)
-    return typed if default_of(one) is not None else typed | None
-
-
-def _option(one: Field[Any], typed: Any, help: str, group: str | None = None) -> inspect.Parameter:
+def _option(one: Field[Any], says: Asked) -> inspect.Parameter:
     """The option that a field declares. What it does not allow is refused before the command begins."""
-    says: Asked = one.metadata["asked"]
 
     def check(value: Any) -> Any:
-        check_given(one, says, value)
+        check_given(says, value)
         return value
 
     option = typer.Option(
-        flag_of(one, says),
-        help=help,
+        says.flag,
+        help=says.help,
         metavar=says.metavar or "|".join(says.choices) or READ_AS.get(says.read),
-        show_default=bool not in (typed, *get_args(typed)),
+        show_default=bool not in (says.typed, *get_args(says.typed)),
         hidden=says.parameter,
         callback=check if says.choices or not says.at_least is says.at_most is None else None,
-        rich_help_panel=says.group or group,
+        rich_help_panel=says.group or None,
     )
-    return inspect.Parameter(one.name, KEYWORD, default=_default_typed(one, says), annotation=Annotated[typed, option])
+    default, annotation = _default_typed(one, says), Annotated[says.typed, option]
+    return inspect.Parameter(one.name, KEYWORD, default=default, annotation=annotation)
 
 
 def _default_typed(one: Field[Any], says: Asked) -> Any:
@@ -208,7 +190,7 @@ def keywords(options: Any, tables: Any = None) -> dict[str, Any]:
             continue
         if says.read is Read.TABLE:
             value = tables.open(value)
-        elif (read := READ[says.read][1] if isinstance(says.read, Read) else says.read) is not None:
+        elif (read := READ[says.read] if isinstance(says.read, Read) else says.read) is not None:
             value = read(value)
         given[one.name] = value
     return given
@@ -220,7 +202,7 @@ def typed_again(options: Any) -> dict[str, Any]:
     for one, says in asked_fields(options):
         value = getattr(options, one.name)
         if says.typed is not NOT_TYPED and value is not None and value != default_of(one):
-            given[flag_of(one, says).partition("/")[0].removeprefix("--")] = value
+            given[says.flag.partition("/")[0].removeprefix("--")] = value
     return given
 
 

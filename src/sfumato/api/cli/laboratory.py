@@ -13,7 +13,7 @@ from sfumato.api.cli.blocks import keywords
 from sfumato.api.cli.console import Console, Force, parse_parameters
 from sfumato.api.cli.tables import Query, TableArgument, Tables
 from sfumato.auditing.asked import CanaryAsked, CondensationAsked, FilteringAsked, InvarianceAsked, ItemAsked
-from sfumato.core.asked import asked
+from sfumato.core.asked import asked, optional
 from sfumato.core.errors import UsageError
 from sfumato.core.files import check_free, write_whole
 from sfumato.core.wording import counted
@@ -29,9 +29,9 @@ def law(
     ],
     console: Console,
     width: float = asked(1.0, "Range of what is hidden: how far two values can lie apart."),
-    param: list[str] | None = asked(None, "Parameter of a law by name; repeatable.", metavar="NAME=VALUE"),
-    log: bool = asked(False, "The expression is the logarithm of a density.", flag="--log"),
-    prior: list[float] | None = asked(None, "How likely a fact was before; repeatable.", metavar="P"),
+    param: list[str] | None = optional("Parameter of a law by name; repeatable.", metavar="NAME=VALUE"),
+    log: bool = asked(False, "The expression is the logarithm of a density."),
+    prior: list[float] | None = optional("How likely a fact was before; repeatable.", metavar="P"),
 ) -> None:
     """Say whether additive noise of a law bounds what an attacker can learn, with the bound, or why there is none.
 
@@ -147,7 +147,7 @@ def one_item(
     ] = None,
     table: Annotated[str | None, typer.Argument(metavar="TABLE", help="A table of your own.")] = None,
     listed: bool = asked(False, "List all items with what each shows.", flag="--list"),
-    out: Path | None = asked(None, "Write the picture, an SVG, too.", metavar="FILE"),
+    out: Path | None = optional("Write the picture, an SVG, too.", metavar="FILE"),
     force: Force = False,
 ) -> None:
     """Compute a numbered table or figure of a paper, on a table of yours or on one of the paper's.

@@ -12,7 +12,7 @@ import typer
 from sfumato.api.cli.blocks import keywords
 from sfumato.api.cli.console import Console, Force
 from sfumato.api.cli.tables import Folders, Tables
-from sfumato.core.asked import REQUIRED, asked
+from sfumato.core.asked import REQUIRED, asked, optional
 from sfumato.core.errors import UsageError
 from sfumato.core.files import check_free
 from sfumato.core.wording import commonest_words, counted, right_of_100
@@ -101,7 +101,7 @@ def regress(
     into: Into,
     options: RegressAsked,
     console: Console,
-    target: str = asked(REQUIRED, "A released number, or the one that `sanitize --target` kept.", metavar="COL"),
+    target: str = asked(REQUIRED, "A released number, or the one that `sanitize --target` kept."),
 ) -> None:
     """Fit a linear model between plain columns, with the noise on the cards taken out of both sides.
 
@@ -251,7 +251,7 @@ def evaluate(
     tables: Tables,
     console: Console,
     survey: OfSurvey = None,
-    out: Path | None = asked(None, "JSON file to write, readable by you alone.", metavar="FILE"),
+    out: Path | None = optional("JSON file to write, readable by you alone.", metavar="FILE"),
     force: Force = False,
 ) -> None:
     """Say how often MODEL errs on rows whose answer is known. Nothing is sent, and nothing is written without --out.
@@ -286,12 +286,12 @@ def evaluate(
 class Wished:
     """Which distributions, and what else is to be said of them."""
 
-    column: list[str] | None = asked(None, "A column of the release; may be repeated.", metavar="COL")
-    joint: list[str] | None = asked(
-        None, "Two columns together (more with --independent); may be repeated.", metavar="A,B"
+    column: list[str] | None = optional("A column of the release; may be repeated.", metavar="COL")
+    joint: list[str] | None = optional(
+        "Two columns together (more with --independent); may be repeated.", metavar="A,B"
     )
-    along: list[str] | None = asked(None, 'A weighted sum, such as "a - 2 * b"; may be repeated.', metavar="SUM")
-    original: str | None = asked(None, "Owner only: measure how far the density is from this table.", metavar="TABLE")
+    along: list[str] | None = optional('A weighted sum, such as "a - 2 * b"; may be repeated.', metavar="SUM")
+    original: str | None = optional("Owner only: measure how far the density is from this table.", metavar="TABLE")
     trade_off: Annotated[
         bool, typer.Option(help="Owner only, with --original: what privacy costs, for noise of several strengths.")
     ] = False

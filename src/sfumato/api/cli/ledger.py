@@ -9,7 +9,7 @@ import typer
 
 from sfumato.api.cli.console import Console, Force, LedgerPath, Yes
 from sfumato.api.cli.tables import AtCoordinator
-from sfumato.core.asked import REQUIRED, asked
+from sfumato.core.asked import REQUIRED, asked, optional
 from sfumato.core.errors import UsageError
 from sfumato.core.wording import counted
 
@@ -23,7 +23,7 @@ app = typer.Typer(no_args_is_help=True, help="The private ledger: what was relea
 def show(
     console: Console,
     ledger: LedgerPath = None,
-    people: bool = asked(False, "Also what all releases come to for the people in each.", flag="--people"),
+    people: bool = asked(False, "Also what all releases come to for the people in each."),
 ) -> None:
     """List the releases that were made, oldest first. For their owner alone.
 
@@ -46,9 +46,9 @@ def show(
 @app.command()
 def budget(
     console: Console,
-    epsilon: float | None = asked(None, "What all releases may come to for anybody; beyond it none is made."),
-    delta: float | None = asked(None, "Largest delta of made-up rows."),
-    none: bool = asked(False, "Remove the budget.", flag="--none"),
+    epsilon: float | None = optional("What all releases may come to for anybody; beyond it none is made."),
+    delta: float | None = optional("Largest delta of made-up rows."),
+    none: bool = asked(False, "Remove the budget."),
     ledger: LedgerPath = None,
 ) -> None:
     """Set a budget that `sfumato sanitize` keeps: a release that would exceed it is refused with exit code 10.
@@ -76,8 +76,8 @@ def budget(
 @app.command()
 def keep(
     console: Console,
-    days: int | None = asked(None, "Days that fingerprints of people are kept.", metavar="N"),
-    always: bool = asked(False, "Keep them for good, as is usual.", flag="--always"),
+    days: int | None = optional("Days that fingerprints of people are kept.", metavar="N"),
+    always: bool = asked(False, "Keep them for good, as is usual."),
     ledger: LedgerPath = None,
 ) -> None:
     """Choose how long fingerprints of people are kept. Older ones are deleted now, and with every release.
@@ -121,8 +121,8 @@ def publish(
     ],
     at: AtCoordinator,
     console: Console,
-    population: str | None = asked(
-        None, "Who these people are, in the same words for each of their releases.", metavar="NAME"
+    population: str | None = optional(
+        "Who these people are, in the same words for each of their releases.", metavar="NAME"
     ),
     ledger: LedgerPath = None,
 ) -> None:

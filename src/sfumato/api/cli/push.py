@@ -14,7 +14,7 @@ from sfumato.api.cli.blocks import keywords
 from sfumato.api.cli.console import Console, Force, Yes
 from sfumato.api.cli.study import StudyId, app
 from sfumato.api.cli.tables import AtCoordinator, InsecureHttp, IntoFolder, TableArgument, Tables, TokenFile
-from sfumato.core.asked import REQUIRED, asked
+from sfumato.core.asked import REQUIRED, asked, optional
 from sfumato.core.errors import CoordinatorError, UsageError
 from sfumato.core.files import check_free, new_folder, write_whole
 from sfumato.core.wording import counted
@@ -35,7 +35,7 @@ def push(
         bool, typer.Option(help="Show what would leave, and whether the study would accept it.")
     ] = False,
     yes: Yes = False,
-    study_hash: str | None = asked(None, "The study's hash, agreed by other means: sha256:...", metavar="HASH"),
+    study_hash: str | None = optional("The study's hash, agreed by other means: sha256:...", metavar="HASH"),
 ) -> None:
     """Send a release to a study: one file, DIR/release.parquet, with its card inside. Nothing else leaves. Of a study
     with a plan it is DIR/counts.parquet: noisy counts, and no row.
@@ -133,7 +133,7 @@ def reconstruct(
     console: Console,
     column: list[str] = asked(REQUIRED, "A column of the releases; may be repeated.", metavar="COL"),
     method: str = asked("parzen-program", "parzen-program or expectation-maximization."),
-    out: Path | None = asked(None, "Folder to write the densities into.", metavar="OUT"),
+    out: Path | None = optional("Folder to write the densities into.", metavar="OUT"),
     wait: Annotated[bool, typer.Option(help="Wait for the densities; else they appear on the owner's page.")] = True,
     force: Force = False,
 ) -> None:
@@ -181,8 +181,8 @@ def _density_line(one: DensityInfo) -> str:
 class Figures:
     """Where the figures of a rehearsal go."""
 
-    out: Path | None = asked(None, "Also write the figures: .csv or .parquet.", metavar="FILE")
-    plot: Path | None = asked(None, "Also draw them: .svg.", metavar="FILE")
+    out: Path | None = optional("Also write the figures: .csv or .parquet.", metavar="FILE")
+    plot: Path | None = optional("Also draw them: .svg.", metavar="FILE")
     force: Force = False
 
 
@@ -241,8 +241,8 @@ def rehearse(
 class FirstRound:
     """Where the sum of a first round is asked for, where a coordinator made it."""
 
-    scored_in: str | None = asked(None, "Id of the first round's study at the coordinator.", metavar="ID")
-    to: str | None = asked(None, "With --scored-in: the coordinator's address.", metavar="URL")
+    scored_in: str | None = optional("Id of the first round's study at the coordinator.", metavar="ID")
+    to: str | None = optional("With --scored-in: the coordinator's address.", metavar="URL")
     token_file: TokenFile = None
     insecure_http: InsecureHttp = False
 
@@ -261,7 +261,7 @@ def plan(
     options: CountsAsked,
     first: FirstRound,
     console: Console,
-    release: Path | None = asked(None, "One site's release: its noisy model becomes the plan.", metavar="DIR"),
+    release: Path | None = optional("One site's release: its noisy model becomes the plan.", metavar="DIR"),
     out: Path = asked(REQUIRED, "Study file to write, with the plan, as JSON.", metavar="FILE"),
     force: Force = False,
 ) -> None:
@@ -305,7 +305,7 @@ def draw(
     into: IntoFolder,
     at: AtCoordinator,
     console: Console,
-    rows: int | None = asked(None, "Rows to draw; the noisy count if not given.", metavar="N"),
+    rows: int | None = optional("Rows to draw; the noisy count if not given.", metavar="N"),
     format: str = asked("parquet", "parquet or csv."),
 ) -> None:
     """Draw rows from the sum of all sites' noisy counts; for the owner of a study with a plan.

@@ -18,7 +18,7 @@ from sfumato.api.asked import DEMO_FOLDER, DemoAsked
 from sfumato.api.cli.blocks import keywords, typed_again
 from sfumato.api.cli.console import Console, Force, Json
 from sfumato.api.cli.tables import Query, TableArgument, Tables
-from sfumato.core.asked import REQUIRED, asked
+from sfumato.core.asked import REQUIRED, asked, optional
 from sfumato.core.errors import UnmetWishError, UsageError
 from sfumato.core.files import check_free
 from sfumato.core.wording import MEASURED, PROVED, counted, first_names, right_of_100, to_type
@@ -196,7 +196,7 @@ def demo(
     tables: Tables,
     console: Console,
     consortium: Annotated[bool, typer.Option(help="Four sites and a coordinator instead; writes nothing.")] = False,
-    sites: int | None = asked(None, "With --consortium: L sites of equal size.", metavar="L"),
+    sites: int | None = optional("With --consortium: L sites of equal size.", metavar="L"),
 ) -> None:
     """Release and audit a table that ships with scikit-learn, show it before and after, and write the report.
 

@@ -14,7 +14,7 @@ import typer
 from sfumato.api.cli.blocks import keywords, say_old
 from sfumato.api.cli.console import Console, Force, LedgerPath, Quiet
 from sfumato.api.cli.tables import Query, Tables, TablesArgument
-from sfumato.core.asked import RARE, REQUIRED, asked
+from sfumato.core.asked import RARE, REQUIRED, asked, optional
 from sfumato.core.errors import UsageError
 from sfumato.core.files import check_free
 from sfumato.core.wording import counted
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class IntoSchema:
     """What is read off a table, and where that goes."""
 
-    label: str | None = asked(None, "The column that classifiers are to predict.", metavar="COL")
-    out: Path | None = asked(None, "File to write; the default is standard output.")
+    label: str | None = optional("The column that classifiers are to predict.")
+    out: Path | None = optional("File to write; the default is standard output.")
     ledger: LedgerPath = None
     force: Force = False
 
@@ -39,9 +39,7 @@ class IntoSchema:
 class Beside:
     """What `sanitize` takes on the command line alone."""
 
-    stdout: bool = asked(
-        False, "When done, write the released rows to standard output too, as Arrow.", group=RARE, flag="--stdout"
-    )
+    stdout: bool = asked(False, "When done, write the released rows to standard output too, as Arrow.", group=RARE)
     rows: Annotated[int | None, typer.Option(metavar="N", help="The same as --param rows=N.", hidden=True)] = None
 
 
@@ -263,7 +261,7 @@ def show(
 def certificate(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a release.")],
     console: Console,
-    out: Path | None = asked(None, "File to write, if not in the folder.", metavar="FILE"),
+    out: Path | None = optional("File to write, if not in the folder.", metavar="FILE"),
     with_audit: Annotated[bool, typer.Option(help="Show what the audit in DIR measured, too.")] = False,
     force: Force = False,
 ) -> None:
@@ -290,13 +288,13 @@ def declare(
     schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file that `sfumato schema` wrote.")],
     console: Console,
     ledger: LedgerPath = None,
-    out: Path | None = asked(None, "File to write; the default is SCHEMA itself.", metavar="FILE"),
-    column: list[str] | None = asked(None, "Column to declare; repeatable.", metavar="COL"),
+    out: Path | None = optional("File to write; the default is SCHEMA itself.", metavar="FILE"),
+    column: list[str] | None = optional("Column to declare; repeatable.", metavar="COL"),
     all_columns: bool = asked(False, "Every column of a schema of which nothing was read off a table.", flag="--all"),
     reason: str = asked(REQUIRED, "How you know them without looking at this table."),
-    low: str | None = asked(None, "The column's lower bound, as you know it.", metavar="VALUE"),
-    high: str | None = asked(None, "The column's upper bound, as you know it.", metavar="VALUE"),
-    categories: str | None = asked(None, "The column's categories, as your source lists them.", metavar="A,B,..."),
+    low: str | None = optional("The column's lower bound, as you know it.", metavar="VALUE"),
+    high: str | None = optional("The column's upper bound, as you know it.", metavar="VALUE"),
+    categories: str | None = optional("The column's categories, as your source lists them.", metavar="A,B,..."),
 ) -> None:
     """Declare that ranges in SCHEMA are public: known from a form, a law or a code book.
 

@@ -11,7 +11,7 @@ import typer
 
 from sfumato.api.cli.console import Console, Quiet
 from sfumato.api.cli.tables import AtServer, InsecureHttp, TokenFile
-from sfumato.core.asked import asked
+from sfumato.core.asked import asked, optional
 from sfumato.core.errors import OutputError, UsageError
 from sfumato.study import server_part
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class Encryption:
     """How the server speaks TLS, where no proxy does it."""
 
-    certificate: Path | None = asked(None, "Speak TLS with this certificate (PEM).", metavar="FILE")
-    certificate_key: Path | None = asked(None, "The certificate's key (PEM).", metavar="FILE")
+    certificate: Path | None = optional("Speak TLS with this certificate (PEM).", metavar="FILE")
+    certificate_key: Path | None = optional("The certificate's key (PEM).", metavar="FILE")
     self_made: bool = asked(
         False,
         "Speak TLS with a certificate of its own; its fingerprint is in the address.",
@@ -89,11 +89,9 @@ def serve(
 class OfSite:
     """For a site of a consortium: what its release is made for, and where it is pushed to in a sixth step."""
 
-    study: str | None = asked(None, "For a consortium's site: id of the study.", metavar="ID")
-    study_file: Path | None = asked(
-        None, "The site's own copy of the study file, which settles the rest.", metavar="FILE"
-    )
-    to: str | None = asked(None, "The coordinator's address, https://...", metavar="URL")
+    study: str | None = optional("For a consortium's site: id of the study.", metavar="ID")
+    study_file: Path | None = optional("The site's own copy of the study file, which settles the rest.", metavar="FILE")
+    to: str | None = optional("The coordinator's address, https://...", metavar="URL")
     token_file: TokenFile = None
     insecure_http: InsecureHttp = False
 

@@ -11,7 +11,7 @@ import typer
 
 from sfumato.api.cli.console import AsPublished, Console, Force, Yes, parse_parameters
 from sfumato.api.cli.tables import AtCoordinator, AtServer, InsecureHttp, To
-from sfumato.core.asked import REQUIRED, asked
+from sfumato.core.asked import REQUIRED, asked, optional
 from sfumato.core.errors import CoordinatorError, OutputError, UsageError
 from sfumato.core.files import check_free, write_whole
 from sfumato.core.wording import counted, to_type
@@ -118,7 +118,7 @@ def invite(
     console: Console,
     site: str = asked(REQUIRED, "Name of the site.", metavar="NAME"),
     days: int = asked(365, "How long the token is valid."),
-    out: Path | None = asked(None, "Write the token to this file; otherwise it is printed.", metavar="FILE"),
+    out: Path | None = optional("Write the token to this file; otherwise it is printed.", metavar="FILE"),
     force: Force = False,
 ) -> None:
     """Invite a site. Its token is shown only once; inviting the site again replaces its token.
@@ -148,9 +148,9 @@ def keys(
     study: StudyId,
     server: AtServer,
     console: Console,
-    site: str | None = asked(None, "Name of the site.", metavar="NAME"),
-    enroll: str | None = asked(None, "Take what this key signs, and nothing unsigned any more.", metavar="FINGERPRINT"),
-    remove: str | None = asked(None, "Take what this key signs no longer.", metavar="FINGERPRINT"),
+    site: str | None = optional("Name of the site.", metavar="NAME"),
+    enroll: str | None = optional("Take what this key signs, and nothing unsigned any more.", metavar="FINGERPRINT"),
+    remove: str | None = optional("Take what this key signs no longer.", metavar="FINGERPRINT"),
 ) -> None:
     """List, enroll or remove the keys that sign a site's pushes. Run it on the server.
 
@@ -264,12 +264,10 @@ def train(
     at: AtCoordinator,
     console: Console,
     wait: Annotated[bool, typer.Option(help="Wait until all are trained, and show their errors.")] = False,
-    classifier: list[str] | None = asked(
-        None,
-        "Repeatable, with optional parameters ('knn k=5'); the default is those that the study names.",
-        metavar="NAME",
+    classifier: list[str] | None = optional(
+        "Repeatable, with optional parameters ('knn k=5'); the default is those that the study names.", metavar="NAME"
     ),
-    param: list[str] | None = asked(None, "Parameter of every classifier named; repeatable.", metavar="NAME=VALUE"),
+    param: list[str] | None = optional("Parameter of every classifier named; repeatable.", metavar="NAME=VALUE"),
     sites: str = asked("all", "all, or agreeing: the sites that agree with most others."),
     as_published: AsPublished = False,
 ) -> None:
@@ -308,8 +306,8 @@ def follow_log(
     console: Console,
     out: Path = asked(REQUIRED, "Folder of the copy; one that is there is continued.", metavar="DIR"),
     insecure_http: InsecureHttp = False,
-    key: str | None = asked(None, "Key that the log must be signed by.", metavar="KEY"),
-    cosign: Path | None = asked(None, "As a witness, sign what was seen; the key is made in FILE.", metavar="FILE"),
+    key: str | None = optional("Key that the log must be signed by.", metavar="KEY"),
+    cosign: Path | None = optional("As a witness, sign what was seen; the key is made in FILE.", metavar="FILE"),
 ) -> None:
     """Follow a coordinator's public log: read what is new, and refuse a log that does not continue the copy.
 

@@ -17,7 +17,7 @@ import typer
 from sfumato.api.cli.console import AsPublished, Console, Force, Quiet, Yes
 from sfumato.api.cli.study import PublicStartUp, StudyId, make_study, respondents_link
 from sfumato.api.cli.tables import AtCoordinator, AtServer, InsecureHttp, IntoFolder
-from sfumato.core.asked import REQUIRED, asked
+from sfumato.core.asked import REQUIRED, asked, optional
 from sfumato.core.errors import NothingNewError, UsageError
 from sfumato.core.files import check_free, write_whole
 from sfumato.core.wording import counted
@@ -191,8 +191,7 @@ def verify(
     at: AtSurvey,
     console: Console,
     last: int = asked(0, "Recompute this many of the newest versions; 0 for all."),
-    witnesses: list[str] | None = asked(
-        None,
+    witnesses: list[str] | None = optional(
         "A witness of your own choice, an address or a file; it must agree. Repeatable.",
         flag="--witness",
         metavar="WHERE",
@@ -241,7 +240,7 @@ def witness(
 @app.command()
 def page(
     console: Console,
-    out: Path | None = asked(None, "Folder to write, for anybody to serve.", metavar="DIR"),
+    out: Path | None = optional("Folder to write, for anybody to serve.", metavar="DIR"),
     show_hash: bool = asked(False, "Only print the hash of the page's files.", flag="--hash"),
     force: Force = False,
 ) -> None:
@@ -291,7 +290,7 @@ def respond(
     sending: Sending,
     console: Console,
     answers: Path = asked(REQUIRED, "Your answers, name: answer, as YAML or JSON.", metavar="FILE"),
-    code_file: Path | None = asked(None, f"Your invitation; otherwise the variable {CODE_VARIABLE}.", metavar="FILE"),
+    code_file: Path | None = optional(f"Your invitation; otherwise the variable {CODE_VARIABLE}.", metavar="FILE"),
 ) -> None:
     """Answer a survey: ask for the level, recompute the guidance, blur the answers here, show the bits, send them.
 

@@ -13,7 +13,7 @@ from sfumato.api.cli.blocks import keywords
 from sfumato.api.cli.console import Console, Force
 from sfumato.api.cli.survey import SurveyFile, app
 from sfumato.auditing.asked import SurveyAuditAsked
-from sfumato.core.asked import REQUIRED, asked
+from sfumato.core.asked import REQUIRED, asked, optional
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.core.files import check_free, write_whole
 from sfumato.study.asked import EdgesAsked, SurveyPlanAsked
@@ -87,7 +87,7 @@ def audit_survey(
     options: SurveyAuditAsked,
     console: Console,
     population: Path = asked(REQUIRED, "Plain answers of people who play respondents.", metavar="TABLE"),
-    part: Path | None = asked(None, "A part that `survey export` wrote: its guidance is audited.", metavar="DIR"),
+    part: Path | None = optional("A part that `survey export` wrote: its guidance is audited.", metavar="DIR"),
 ) -> None:
     """Try every attacker on simulated answers, and let malicious collectors make up the guidance.
 
@@ -140,10 +140,10 @@ def audit_survey(
 class CutInto:
     """The survey file or schema that gets the edges."""
 
-    survey: Path | None = asked(None, "Survey file whose numbers are cut.", metavar="FILE")
-    schema: Path | None = asked(None, "Schema whose columns are cut.", metavar="FILE")
-    reason: str | None = asked(None, "With --schema: why everybody may know these edges. Without one they are learned.")
-    out: Path | None = asked(None, "File to write, with --survey or --schema.", metavar="FILE")
+    survey: Path | None = optional("Survey file whose numbers are cut.", metavar="FILE")
+    schema: Path | None = optional("Schema whose columns are cut.")
+    reason: str | None = optional("With --schema: why everybody may know these edges. Without one they are learned.")
+    out: Path | None = optional("File to write, with --survey or --schema.", metavar="FILE")
     force: Force = False
 
     def read_survey(self) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def edges(
     options: EdgesAsked,
     into: CutInto,
     console: Console,
-    column: list[str] | None = asked(None, "Column to cut; repeatable. All numbers, if none."),
+    column: list[str] | None = optional("Column to cut; repeatable. All numbers, if none."),
 ) -> None:
     """Find where numbers are cut into intervals, and write it into a survey file or a schema.
 

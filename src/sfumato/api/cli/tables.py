@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.api.cli.console import Console, Force
-from sfumato.core.asked import REQUIRED, asked
+from sfumato.core.asked import REQUIRED, asked, optional
 from sfumato.core.errors import UsageError
 from sfumato.study import server_part
 
@@ -25,9 +25,7 @@ class AtServer:
     """Commands that work on this machine's server itself."""
 
     data: Path = asked(REQUIRED, "The server's data folder.", metavar="DIR")
-    database: str | None = asked(
-        None, "PostgreSQL URL; otherwise SQLite in --data (or SFUMATO_DATABASE).", metavar="URL"
-    )
+    database: str | None = optional("PostgreSQL URL; otherwise SQLite in --data (or SFUMATO_DATABASE).", metavar="URL")
 
     def settings(self, **given: Any) -> Any:
         """The server's settings; the folder is made."""

@@ -8,11 +8,10 @@ import io
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 from sfumato.api.desk.heard import SOURCES
-from sfumato.core.asked import flag_of
+from sfumato.core.asked import asked_fields
 from sfumato.core.errors import UsageError
 from sfumato.release.asked import SanitizeAsked
 from sfumato.table import Column, Schema
@@ -76,7 +75,7 @@ def in_words(column: Column) -> str:
 
 def as_command(job: str, first: str | None, keywords: Mapping[str, Any], written: Dialect = PLAIN) -> str:
     """One line for a terminal; `written` is how the owner's files are."""
-    said = {one.name: flag_of(one, one.metadata["asked"]) for one in fields(SanitizeAsked) if "asked" in one.metadata}
+    said = {one.name: says.flag for one, says in asked_fields(SanitizeAsked)}
     parts = ["sfumato", *job.split(), *([] if first is None else [first])]
     for name, value in keywords.items():
         flag = said.get(name, f"--{name.replace('_', '-')}").partition("/")[0]
