@@ -9,10 +9,8 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import Annotated, Any
 
-import typer
-
 from sfumato.api.cli.blocks import keywords
-from sfumato.api.cli.console import Console, Force
+from sfumato.api.cli.console import Console, Force, argument
 from sfumato.api.cli.tables import Tables
 from sfumato.auditing.asked import WHAT, AuditAsked
 from sfumato.core.asked import RARE, REQUIRED, asked, optional
@@ -179,9 +177,7 @@ def audit(
     theirs: OfAnyTool,
     options: AuditAsked,
     console: Console,
-    folder: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="Folder that `sfumato sanitize` wrote.")
-    ] = None,
+    folder: Annotated[Path | None, argument("[DIR]", "Folder that `sfumato sanitize` wrote.")] = None,
     force: Force = False,
 ) -> None:
     """Try attackers on a release, and write what they find out: audit.json, audit.parquet and report.html.
@@ -220,9 +216,7 @@ def audit(
 
 
 def find_person(
-    release: Annotated[
-        str, typer.Argument(metavar="RELEASE", help="Folder that `sfumato sanitize` wrote, or a table of any tool.")
-    ],
+    release: Annotated[str, argument("RELEASE", "Folder that `sfumato sanitize` wrote, or a table of any tool.")],
     tables: Tables,
     console: Console,
     original: str = asked(REQUIRED, "The private table.", metavar="TABLE"),

@@ -57,6 +57,12 @@ INTERRUPTED = 130
 EASILY_READ = 100
 """Characters of a line."""
 
+
+def argument(metavar: str, help: str) -> Any:
+    """What is typed without the name of an option."""
+    return typer.Argument(metavar=metavar, help=help)
+
+
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 AsPublished = Annotated[

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from sfumato.api.cli.blocks import keywords
-from sfumato.api.cli.console import Console, Force, parse_parameters
+from sfumato.api.cli.console import Console, Force, argument, parse_parameters
 from sfumato.api.cli.tables import Query, TableArgument, Tables
 from sfumato.auditing.asked import CanaryAsked, CondensationAsked, FilteringAsked, InvarianceAsked, ItemAsked
 from sfumato.core.asked import asked, optional
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 
 def law(
-    text: Annotated[
-        str, typer.Argument(metavar="NAME|EXPRESSION", help="A law, a distribution of scipy.stats, or a density in x.")
-    ],
+    text: Annotated[str, argument("NAME|EXPRESSION", "A law, a distribution of scipy.stats, or a density in x.")],
     console: Console,
     width: float = asked(1.0, "Range of what is hidden: how far two values can lie apart."),
     param: list[str] | None = optional("Parameter of a law by name; repeatable.", metavar="NAME=VALUE"),
@@ -94,7 +92,7 @@ def invariance(table: TableArgument, tables: Tables, options: InvarianceAsked, c
 
 
 def redraw(
-    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="Folder of a release with model.json.")],
+    release: Annotated[Path, argument("RELEASE", "Folder of a release with model.json.")],
     options: RedrawAsked,
     console: Console,
 ) -> None:
@@ -121,13 +119,9 @@ def redraw(
 class ItemOrCommand(TyperGroup):
     """What is no command is the name of an item; nothing at all lists them."""
 
-    def otherwise(self, args: list[str]) -> list[str]:
-        """The command that was meant."""
-        known = {*self.commands, "--help", "--help-all", "-h"}
-        return args if args and args[0] in known else ["item", *args]
-
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, self.otherwise(args))
+        known = {*self.commands, "--help", "--help-all", "-h"}
+        return super().parse_args(ctx, args if args and args[0] in known else ["item", *args])
 
 
 app = typer.Typer(
@@ -142,10 +136,8 @@ def one_item(
     tables: Tables,
     options: ItemAsked,
     console: Console,
-    name: Annotated[
-        str | None, typer.Argument(metavar="PAPER/ITEM", help="As the paper numbers it; without one, all are listed.")
-    ] = None,
-    table: Annotated[str | None, typer.Argument(metavar="TABLE", help="A table of your own.")] = None,
+    name: Annotated[str | None, argument("PAPER/ITEM", "As the paper numbers it; without one, all are listed.")] = None,
+    table: Annotated[str | None, argument("TABLE", "A table of your own.")] = None,
     listed: bool = asked(False, "List all items with what each shows.", flag="--list"),
     out: Path | None = optional("Write the picture, an SVG, too.", metavar="FILE"),
     force: Force = False,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.api.cli.blocks import keywords
-from sfumato.api.cli.console import Console, Force
+from sfumato.api.cli.console import Console, Force, argument
 from sfumato.api.cli.tables import Folders, Tables
 from sfumato.core.asked import REQUIRED, asked, optional
 from sfumato.core.errors import UsageError
@@ -135,7 +135,7 @@ def regress(
     )
 
 
-Source = Annotated[str, typer.Argument(metavar="TABLE_OR_DIR", help="Plain rows, or the folder of a release of them.")]
+Source = Annotated[str, argument("TABLE_OR_DIR", "Plain rows, or the folder of a release of them.")]
 OfSurvey = Annotated[
     Path | None,
     typer.Option("--survey", metavar="SURVEY_FILE", help="For a survey's model: TABLE contains plain answers."),
@@ -203,7 +203,7 @@ def train(
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file that `sfumato train` wrote.")],
+    model: Annotated[Path, argument("MODEL", "Model file that `sfumato train` wrote.")],
     source: Source,
     options: PredictAsked,
     tables: Tables,
@@ -245,7 +245,7 @@ def predict(
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, trained here or by a coordinator.")],
+    model: Annotated[Path, argument("MODEL", "Model file, trained here or by a coordinator.")],
     source: Source,
     options: PredictAsked,
     tables: Tables,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.api.cli.console import Console, Force, LedgerPath, Yes
+from sfumato.api.cli.console import Console, Force, LedgerPath, Yes, argument
 from sfumato.api.cli.tables import AtCoordinator
 from sfumato.core.asked import REQUIRED, asked, optional
 from sfumato.core.errors import UsageError
@@ -115,10 +115,7 @@ def export(
 
 @app.command()
 def publish(
-    folder: Annotated[
-        Path,
-        typer.Argument(metavar="DIR", help="Folder that `sfumato sanitize` wrote; or a commitment to noise (.json)."),
-    ],
+    folder: Annotated[Path, argument("DIR", "Folder that `sfumato sanitize` wrote; or a commitment to noise (.json).")],
     at: AtCoordinator,
     console: Console,
     population: str | None = optional(
@@ -176,7 +173,7 @@ def _publish_noise(file: Path, at: AtCoordinator, console: Console) -> None:
 
 @app.command()
 def forget(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Release that was made with --only-new.")],
+    folder: Annotated[Path, argument("DIR", "Release that was made with --only-new.")],
     console: Console,
     ledger: LedgerPath = None,
     yes: Yes = False,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.api.cli.blocks import keywords
-from sfumato.api.cli.console import Console, Force, Yes
+from sfumato.api.cli.console import Console, Force, Yes, argument
 from sfumato.api.cli.study import StudyId, app
 from sfumato.api.cli.tables import AtCoordinator, InsecureHttp, IntoFolder, TableArgument, Tables, TokenFile
 from sfumato.core.asked import REQUIRED, asked, optional
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def push(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that `sfumato sanitize` wrote.")],
+    folder: Annotated[Path, argument("DIR", "Folder that `sfumato sanitize` wrote.")],
     at: AtCoordinator,
     console: Console,
     study: str = asked(REQUIRED, "Id of the study.", metavar="ID"),
@@ -95,9 +95,7 @@ def _show_pushed(console: Console, plan: Plan, study: str, done: Pushed) -> None
 
 
 def withdraw(
-    release: Annotated[
-        str, typer.Argument(metavar="DIR_OR_SHA256", help="Folder that was pushed, or the sha256 on its receipt.")
-    ],
+    release: Annotated[str, argument("DIR_OR_SHA256", "Folder that was pushed, or the sha256 on its receipt.")],
     at: AtCoordinator,
     console: Console,
     study: str = asked(REQUIRED, "Id of the study.", metavar="ID"),
@@ -257,7 +255,7 @@ class FirstRound:
 
 
 def plan(
-    study: Annotated[Path, typer.Argument(metavar="STUDY_FILE", help="Study that names no method.")],
+    study: Annotated[Path, argument("STUDY_FILE", "Study that names no method.")],
     options: CountsAsked,
     first: FirstRound,
     console: Console,

@@ -16,7 +16,7 @@ import typer
 from sfumato.advising.asked import CompareAsked, RecommendAsked
 from sfumato.api.asked import DEMO_FOLDER, DemoAsked
 from sfumato.api.cli.blocks import keywords, typed_again
-from sfumato.api.cli.console import Console, Force, Json
+from sfumato.api.cli.console import Console, Force, Json, argument
 from sfumato.api.cli.tables import Query, TableArgument, Tables
 from sfumato.core.asked import REQUIRED, asked, optional
 from sfumato.core.errors import UnmetWishError, UsageError
@@ -335,8 +335,7 @@ def _consortium(console: Console, sites: int | None) -> None:
 
 def list_entries(
     what: Annotated[
-        Literal["mechanisms", "attacks", "classifiers"],
-        typer.Argument(metavar="mechanisms|attacks|classifiers", help="What to list."),
+        Literal["mechanisms", "attacks", "classifiers"], argument("mechanisms|attacks|classifiers", "What to list.")
     ],
     as_json: Json = False,
 ) -> None:

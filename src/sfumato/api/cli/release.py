@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.api.cli.blocks import keywords, say_old
-from sfumato.api.cli.console import Console, Force, LedgerPath, Quiet
+from sfumato.api.cli.console import Console, Force, LedgerPath, Quiet, argument
 from sfumato.api.cli.tables import Query, Tables, TablesArgument
 from sfumato.core.asked import RARE, REQUIRED, asked, optional
 from sfumato.core.errors import UsageError
@@ -239,7 +239,7 @@ def _found(release: Release, done: Sanitized, options: SanitizeAsked) -> Iterato
 
 
 def show(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a release, or its card.json.")],
+    folder: Annotated[Path, argument("DIR", "Folder of a release, or its card.json.")],
     console: Console,
     ledger: LedgerPath = None,
 ) -> None:
@@ -259,7 +259,7 @@ def show(
 
 
 def certificate(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a release.")],
+    folder: Annotated[Path, argument("DIR", "Folder of a release.")],
     console: Console,
     out: Path | None = optional("File to write, if not in the folder.", metavar="FILE"),
     with_audit: Annotated[bool, typer.Option(help="Show what the audit in DIR measured, too.")] = False,
@@ -285,7 +285,7 @@ MOST_SHOWN = 20
 
 
 def declare(
-    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file that `sfumato schema` wrote.")],
+    schema: Annotated[Path, argument("SCHEMA", "Schema file that `sfumato schema` wrote.")],
     console: Console,
     ledger: LedgerPath = None,
     out: Path | None = optional("File to write; the default is SCHEMA itself.", metavar="FILE"),

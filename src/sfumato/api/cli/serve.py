@@ -5,18 +5,15 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from sfumato.api.cli.console import Console, Quiet
+from sfumato.api.cli.console import Console, Quiet, argument
 from sfumato.api.cli.tables import AtServer, InsecureHttp, TokenFile
 from sfumato.core.asked import asked, optional
 from sfumato.core.errors import OutputError, UsageError
 from sfumato.study import server_part
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
@@ -99,7 +96,7 @@ class OfSite:
 def open_desk(
     console: Console,
     of_site: OfSite,
-    table: Annotated[Path | None, typer.Argument(metavar="[TABLE]", help="Table to begin with.")] = None,
+    table: Annotated[Path | None, argument("[TABLE]", "Table to begin with.")] = None,
     browser: Annotated[bool, typer.Option(help="Show the desk in a browser; without, only print its address.")] = True,
     port: int = asked(0, "Port on this computer; 0 takes a free one.", metavar="N"),
 ) -> None:

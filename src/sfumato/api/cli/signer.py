@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sfumato.api.cli.blocks import keywords
-from sfumato.api.cli.console import Console, Force, LedgerPath
+from sfumato.api.cli.console import Console, Force, LedgerPath, argument
 from sfumato.core.asked import REQUIRED, asked, optional
 from sfumato.core.errors import CardError, SfumatoError, UsageError
 from sfumato.core.files import check_free, write_whole
@@ -60,7 +60,7 @@ def revoke(
     console: Console,
     out: Path = asked(REQUIRED, "File for the statement, to be handed on.", metavar="FILE"),
     fingerprint: Annotated[
-        str | None, typer.Argument(metavar="[FINGERPRINT]", help="Of a key that was replaced; else the present one.")
+        str | None, argument("[FINGERPRINT]", "Of a key that was replaced; else the present one.")
     ] = None,
     ledger: LedgerPath = None,
     force: Force = False,
@@ -112,7 +112,7 @@ def _tell(signer: Signer, console: Console, out: Path | None) -> None:
 
 
 def verify(
-    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="Folder of a release.")],
+    release: Annotated[Path, argument("RELEASE", "Folder of a release.")],
     console: Console,
     options: VerifyAsked,
     page: Path | None = optional("Write what was found as one page, too.", metavar="FILE"),
@@ -159,9 +159,7 @@ auditors = typer.Typer(no_args_is_help=True, help="Recompute the noise of a rele
 
 
 @auditors.command()
-def key(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write, for you alone.")], console: Console
-) -> None:
+def key(file: Annotated[Path, argument("FILE", "File to write, for you alone.")], console: Console) -> None:
     """Make a key that owners can seal their seeds to; the public half is FILE.pub, to be sent to them.
 
     It is a key of age: `age-keygen` makes such keys too, and `age --decrypt` opens what was sealed to it.
@@ -177,7 +175,7 @@ def key(
 
 @auditors.command()
 def answer(
-    commitment: Annotated[Path, typer.Argument(metavar="FILE", help="Commitment that an owner sent you.")],
+    commitment: Annotated[Path, argument("FILE", "Commitment that an owner sent you.")],
     console: Console,
     key: Path = asked(REQUIRED, "Your key.", metavar="FILE"),
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from sfumato.api.cli.console import AsPublished, Console, Force, Yes, parse_parameters
+from sfumato.api.cli.console import AsPublished, Console, Force, Yes, argument, parse_parameters
 from sfumato.api.cli.tables import AtCoordinator, AtServer, InsecureHttp, To
 from sfumato.core.asked import REQUIRED, asked, optional
 from sfumato.core.errors import CoordinatorError, OutputError, UsageError
@@ -28,12 +28,12 @@ def respondents_link(study: str, digest: str) -> str:
 
 app = typer.Typer(no_args_is_help=True, help="Studies: create them, invite sites, train, download.")
 
-StudyId = Annotated[str, typer.Argument(metavar="ID", help="Id of the study.")]
+StudyId = Annotated[str, argument("ID", "Id of the study.")]
 
 
 @app.command()
 def new(
-    file: Annotated[Path, typer.Argument(metavar="STUDY_FILE", help="What the study requires, as YAML.")],
+    file: Annotated[Path, argument("STUDY_FILE", "What the study requires, as YAML.")],
     server: AtServer,
     console: Console,
     public_start_up: PublicStartUp = False,
@@ -233,9 +233,7 @@ def status(study: StudyId, at: AtCoordinator, console: Console) -> None:
 @app.command("test")
 def give_test_table(
     study: StudyId,
-    table: Annotated[
-        Path, typer.Argument(metavar="TABLE", help="PUBLIC rows with the column to predict: CSV or Parquet.")
-    ],
+    table: Annotated[Path, argument("TABLE", "PUBLIC rows with the column to predict: CSV or Parquet.")],
     at: AtCoordinator,
     console: Console,
     yes: Yes = False,
@@ -354,7 +352,7 @@ def models(study: StudyId, at: AtCoordinator, console: Console) -> None:
 @app.command()
 def download(
     study: StudyId,
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Id of the model, from `study models`.")],
+    model: Annotated[str, argument("MODEL", "Id of the model, from `study models`.")],
     at: AtCoordinator,
     console: Console,
     out: Path = asked(REQUIRED, "Model file to write, for example model.skops.", metavar="FILE"),

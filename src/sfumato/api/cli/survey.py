@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.api.cli.console import AsPublished, Console, Force, Quiet, Yes
+from sfumato.api.cli.console import AsPublished, Console, Force, Quiet, Yes, argument
 from sfumato.api.cli.study import PublicStartUp, StudyId, make_study, respondents_link
 from sfumato.api.cli.tables import AtCoordinator, AtServer, InsecureHttp, IntoFolder
 from sfumato.core.asked import REQUIRED, asked, optional
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Surveys whose respondents blur their own answers.")
 
-SurveyFile = Annotated[Path, typer.Argument(metavar="SURVEY_FILE", help="The survey, as YAML.")]
+SurveyFile = Annotated[Path, argument("SURVEY_FILE", "The survey, as YAML.")]
 
 
 @app.command()
@@ -174,9 +174,7 @@ def export(study: StudyId, into: IntoFolder, at: AtCoordinator, console: Console
 class AtSurvey:
     """The survey behind a link."""
 
-    link: Annotated[
-        str, typer.Argument(metavar="URL", help="The survey's link: https://host/survey/#survey=ID&hash=HASH.")
-    ]
+    link: Annotated[str, argument("URL", "The survey's link: https://host/survey/#survey=ID&hash=HASH.")]
     insecure_http: InsecureHttp = False
 
     def server(self) -> SurveyServer:

@@ -7,10 +7,8 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from sfumato.api.cli.blocks import keywords
-from sfumato.api.cli.console import Console, Force
+from sfumato.api.cli.console import Console, Force, argument
 from sfumato.api.cli.survey import SurveyFile, app
 from sfumato.auditing.asked import SurveyAuditAsked
 from sfumato.core.asked import REQUIRED, asked, optional
@@ -172,7 +170,7 @@ class CutInto:
 
 @app.command()
 def edges(
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help="Rows of other people: an earlier or public table.")],
+    table: Annotated[Path, argument("TABLE", "Rows of other people: an earlier or public table.")],
     options: EdgesAsked,
     into: CutInto,
     console: Console,

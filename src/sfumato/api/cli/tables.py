@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.api.cli.console import Console, Force
+from sfumato.api.cli.console import Console, Force, argument
 from sfumato.core.asked import REQUIRED, asked, optional
 from sfumato.core.errors import UsageError
 from sfumato.study import server_part
@@ -74,39 +74,28 @@ class IntoFolder:
 
 
 TableArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="TABLE", help="CSV, Parquet or Arrow file, - for standard input; or a database URL with --query."
-    ),
+    str, argument("TABLE", "CSV, Parquet or Arrow file, - for standard input; or a database URL with --query.")
 ]
 TablesArgument = Annotated[
     list[str],
-    typer.Argument(
-        metavar="TABLE",
-        help="CSV, Parquet or Arrow files, a folder or a quoted glob of them, - for standard input; or a database URL "
+    argument(
+        "TABLE",
+        "CSV, Parquet or Arrow files, a folder or a quoted glob of them, - for standard input; or a database URL "
         "with --query.",
     ),
 ]
-Folders = Annotated[list[Path], typer.Argument(metavar="DIR", help="Folders that `sfumato sanitize` wrote.")]
+Folders = Annotated[list[Path], argument("DIR", "Folders that `sfumato sanitize` wrote.")]
 Query = Annotated[str | None, typer.Option(metavar="SQL", help="Read this query; TABLE is then a database URL.")]
-Decimal = Annotated[str, typer.Option(metavar="MARK", help="Decimal mark in CSV files: . or a comma.")]
-Encoding = Annotated[str, typer.Option(metavar="NAME", help="Encoding of CSV files, for example cp1252 or utf-16.")]
-Delimiter = Annotated[
-    str, typer.Option(metavar="MARK", help="Between cells of CSV files: a comma, ; or a tab, as the header tells.")
-]
-Missing = Annotated[
-    str | None, typer.Option(metavar="WORD,WORD", help='Words in files that mean an empty cell, for example "n/a,-".')
-]
 
 
 @dataclass
 class Tables:
     """The tables of one command; standard input can be only one of them."""
 
-    decimal: Decimal = "."
-    encoding: Encoding = "utf-8"
-    missing: Missing = None
-    delimiter: Delimiter = ""
+    decimal: str = asked(".", "Decimal mark in CSV files: . or a comma.", metavar="MARK")
+    encoding: str = asked("utf-8", "Encoding of CSV files, for example cp1252 or utf-16.", metavar="NAME")
+    missing: str | None = optional('Words in files that mean an empty cell, for example "n/a,-".', metavar="WORD,WORD")
+    delimiter: str = asked("", "Between cells of CSV files: a comma, ; or a tab, as the header tells.", metavar="MARK")
     _piped: bool = field(default=False, init=False, repr=False)
 
     def open(self, given: str, query: str | None = None, *, encoding: str | None = None) -> Any:
