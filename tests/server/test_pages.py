@@ -8,7 +8,7 @@ import pytest
 from consortium import Study
 from fastapi.testclient import TestClient
 
-from sfumato.api.cli.study_lines import _error
+from sfumato.api.cli.study import _error
 from sfumato.learn.classifiers.factory import CLASSIFIERS
 from sfumato.study.server.app import create_app
 from sfumato.study.server.settings import Rate

@@ -371,6 +371,12 @@ def own_words(text: str, most: int = LONGEST) -> str:
     return shown if len(shown) <= most and len(text) <= 4 * most else shown[: most - 1] + "…"
 
 
+def plain(text: str, most: int = 500) -> str:
+    """Text from elsewhere as it may be printed: no control characters, which a terminal would obey; not endless."""
+    shown = "".join(character if character.isprintable() else " " for character in text)
+    return shown if len(shown) <= most else shown[: most - 3] + "..."
+
+
 def quoted(text: str, most: int = LONGEST) -> str:
     """The same in quotes that its own text cannot close."""
     return f'"{own_words(text, most).replace(chr(34), chr(39))}"'

@@ -17,7 +17,7 @@ from sfumato.api.cli.tables import AtCoordinator, InsecureHttp, IntoFolder, Tabl
 from sfumato.core.asked import REQUIRED, asked, optional
 from sfumato.core.errors import CoordinatorError, UsageError
 from sfumato.core.files import check_free, new_folder, write_whole
-from sfumato.core.wording import counted
+from sfumato.core.wording import counted, plain
 from sfumato.study.asked import CountsAsked, RehearseAsked
 
 if TYPE_CHECKING:
@@ -80,7 +80,6 @@ def _show_dry(console: Console, plan: Plan) -> None:
 
 def _show_pushed(console: Console, plan: Plan, study: str, done: Pushed) -> None:
     """What left, where its receipt is, and by whom it is signed."""
-    from sfumato.study.client.connection import plain
     from sfumato.study.client.coordinator import site_signer
 
     receipt = done.receipt
@@ -168,8 +167,6 @@ def reconstruct(
 
 
 def _density_line(one: DensityInfo) -> str:
-    from sfumato.study.client.connection import plain
-
     rows = int((one.found or {}).get("rows") or 0)
     of = f" from {counted(rows, 'released row')} of {counted(len(one.sites), 'site')}" if rows else ""
     return f"{plain(one.id)}  {plain(one.column)}  {plain(one.failure or one.state)}{of}"

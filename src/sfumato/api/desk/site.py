@@ -58,8 +58,9 @@ class Site:
 
 def push(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     """What would leave, in words; sent only where what is `sent` is just what was shown."""
+    from sfumato.core.wording import plain
     from sfumato.study.client import carry_out, plan_push
-    from sfumato.study.client.connection import plain, read_token
+    from sfumato.study.client.connection import read_token
 
     said = asked["site"]
     token_file = None if said["token_file"] is None else Path(said["token_file"])

@@ -29,6 +29,7 @@ from sfumato import __version__
 from sfumato.core.errors import CoordinatorError, PrivacyLeakWarning, UsageError
 from sfumato.core.files import is_private
 from sfumato.core.records import FieldError, Record
+from sfumato.core.wording import plain
 
 MOST_BYTES = 32 << 20
 """No answer in JSON is longer."""
@@ -116,12 +117,6 @@ def refusal(status: int, body: bytes) -> RefusedError:
     if not all(line in message for line in objections):
         message = "\n".join([message, *(f"  - {line}" for line in objections)])
     return RefusedError(message, status, plain(code), objections)
-
-
-def plain(text: str, most: int = 500) -> str:
-    """Text from elsewhere as it may be printed: no control characters, which a terminal would obey; not endless."""
-    shown = "".join(character if character.isprintable() else " " for character in text)
-    return shown if len(shown) <= most else shown[: most - 3] + "..."
 
 
 # Where a coordinator is, and whether a token may be sent there.

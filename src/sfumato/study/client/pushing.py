@@ -10,12 +10,12 @@ from typing import Any
 from sfumato.core.errors import CardError, CoordinatorError, SfumatoError
 from sfumato.core.files import write_whole
 from sfumato.core.progress import Progress, silent
+from sfumato.core.wording import plain
 from sfumato.guarantee.words import card_in_words
 from sfumato.release.check_rows import wrong_rows
 from sfumato.release.counts_file import noisy_counts, read_cells
 from sfumato.release.release import release_file
 from sfumato.release.signature import signer_of
-from sfumato.study.client.connection import plain
 from sfumato.study.client.coordinator import Coordinator, Parcel
 from sfumato.study.client.private_notes import Agreements
 from sfumato.study.protocol.acceptance import COUNTS_TRAIN, objections
