@@ -13,7 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
-from sfumato.mechanisms.central.drawing import MOST_CELLS
+from sfumato.mechanisms.central.column_codes import MOST_CELLS
 from sfumato.mechanisms.tree_resampling import TreeResampling
 from sfumato.noise import Streams
 from sfumato.table import Encoding

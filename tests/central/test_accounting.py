@@ -6,13 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_second_parents import fitted
+from test_second_parents import THREES, fitted, twisted
 
 import sfumato.mechanisms.central
 from sfumato.guarantee.cost import Central
 from sfumato.mechanisms.central import budget, model
-from sfumato.mechanisms.central import drawing as passes
+from sfumato.mechanisms.central import column_codes as passes
 from sfumato.mechanisms.central.budget import Budget, Chooser
+from sfumato.mechanisms.central.model import TreeModel
 from sfumato.noise import Streams
 
 ROOM = Path(sfumato.mechanisms.central.__file__).parent
@@ -116,13 +117,18 @@ def test_a_model_that_travels_to_the_rows_takes_no_secret_along():
 def test_a_model_keeps_nothing_exact(rho):
     """After the fit no attribute holds counts of the table."""
     found = fit(rho)
-    assert found._passes is None
-    assert found._expected is None
-    assert not found._pairs
-    assert not found._exact_columns
-    of_the_fit = {"_passes", "_expected", "_pairs", "_shares", "_rough", "_choices", "_spread", "_noisy", "_margins"}
-    of_the_fit |= {"_exact_columns", "_noisy_columns"}
-    assert set(vars(found)) - of_the_fit == {
+    assert found._steps.gi_frame is None  # which held the exact counts
+    assert set(vars(found)) - {"_steps", "_next"} == {
         "encoding", "budget", "classes", "parents", "rows", "spread", "columns", "nodes", "tables", "fine", "sizes",
         "chosen", "threes",
     }  # fmt: skip
+
+
+def test_a_model_that_travels_half_way_through_takes_no_exact_counts_along():
+    X, y = twisted(1_000)
+    found = TreeModel(THREES, Budget(5.0, PURE, np.random.default_rng(1)), 2)
+    found.measure(found.count(X, y))
+    copy = pickle.loads(pickle.dumps(found))
+    assert copy._steps is None
+    for key, table in found.count(X, y).tables.items():
+        np.testing.assert_array_equal(copy.count(X, y).tables[key], table)

@@ -113,9 +113,8 @@ def neighbours(X, y, encoding):
 
 
 def fitted(model, X, y):
-    model.measure_columns(model.count_columns(X, y))
-    while model.needs_tables:
-        model.measure_tables(model.count_tables(X, y))
+    while model.needs_counts:
+        model.measure(model.count(X, y))
     return model
 
 

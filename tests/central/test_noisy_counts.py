@@ -23,13 +23,13 @@ PLAN = public_plan(MIXED, [("age", "weight"), ("weight", "town")])
 
 def measured(X, y, rho, seed, plan=PLAN):
     model = PlannedModel(MIXED, Budget(rho, 1.0, np.random.default_rng(seed)), 2, plan)
-    model.measure_columns(model.count_columns(X, y))
+    model.measure(model.count(X, y))
     return model
 
 
 def exact(X, y):
     model = PlannedModel(MIXED, Budget(RHO, 1.0, np.random.default_rng(0)), 2, PLAN)
-    counts = model.count_columns(X, y).tables
+    counts = model.count(X, y).tables
     keys = [(place,) for place in range(len(PLAN.columns))] + [(*n.parents, n.column) for n in PLAN.joined]
     return np.concatenate([[len(X)], *(counts[key].ravel() for key in keys)])
 
@@ -68,7 +68,8 @@ def test_a_plan_is_measured_within_the_budget_and_by_what_the_card_must_state():
         assert (spent.rho or spent.pure) == pytest.approx(rho or 1.0, rel=1e-6)
     alone = measured(X, y, RHO, 0, public_plan(MIXED))
     assert Central.of(alone.budget.measured, 1e-6).rho == pytest.approx(RHO, rel=1e-6)
-    whole, less = (model.count_columns(X[first:], y[first:]) for first in (0, 1))
+    again = PlannedModel(MIXED, model.budget, 2, PLAN)
+    whole, less = (again.count(X[first:], y[first:]) for first in (0, 1))
     for key, table in whole.tables.items():  # one record changes one count of each table by one
         assert np.abs(table - less.tables[key]).sum() == 1
 

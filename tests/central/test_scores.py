@@ -22,9 +22,8 @@ RHO = 0.3 * rho_for(1.0, 1e-6)
 
 def scored(X, y, rho=RHO, seed=0):
     model = ScoringModel(MIXED, Budget(rho, 0.3, np.random.default_rng(seed)), 2, PLAN)
-    model.measure_columns(model.count_columns(X, y))
-    while model.needs_tables:
-        model.measure_tables(model.count_tables(X, y))
+    while model.needs_counts:
+        model.measure(model.count(X, y))
     return model
 
 
@@ -71,7 +70,7 @@ def test_what_is_spent_is_what_the_card_must_state():
         spent = Central.of(model.budget.measured, delta)
         assert (spent.rho or spent.pure) == pytest.approx(rho or 0.3, rel=1e-6)
         assert len(model.noisy.cells) == PLAN.cells(2)
-        assert model._passes is None  # which held the exact scores
+        assert model._steps.gi_frame is None  # which held the exact scores
         assert model.noisy.likely(8.0 if rho else 30.0)
         shuffled = np.concatenate([model.noisy.cells[:1], model.noisy.cells[:0:-1]])
         assert not NoisyScores(PLAN, 2, shuffled, model.noisy.variances).likely(8.0)

@@ -38,9 +38,8 @@ def twisted(n=4_000, seed=0):
 def fitted(rho, n=4_000, parents=2, epsilon=1.0):
     X, y = twisted(n)
     model = TreeModel(THREES, Budget(rho, epsilon, np.random.default_rng(1)), 2, parents)
-    model.measure_columns(model.count_columns(X, y))
-    while model.needs_tables:
-        model.measure_tables(model.count_tables(X, y))
+    while model.needs_counts:
+        model.measure(model.count(X, y))
     return model
 
 
@@ -66,7 +65,7 @@ def test_nobody_looks_for_a_second_parent_where_the_crowd_is_small():
     """The rule knows the noisy number of rows, the classes, the columns and the budget, and nothing else."""
     small = fitted(0.02, n=500)
     assert not small.threes
-    assert "triples" not in small._shares
+    assert not {one.what for one in small.budget.measured} & {"second", "triples"}
     large = fitted(5.0)
     assert large.threes
     assert {one.what for one in large.budget.measured} >= {"second", "triples"}
@@ -84,7 +83,6 @@ def test_what_second_parents_are_not_worth_goes_to_the_pairs(monkeypatch):
     assert Central.of(model.budget.measured, 1e-6).rho == pytest.approx(5.0, rel=1e-9)
     whole = len(model.chosen) / (2 * 5.0 * (0.22 + 0.15))  # the variance if both shares had been one
     assert spreads[-1] ** 2 == pytest.approx(whole)
-    assert not model._pairs
 
 
 def test_what_a_forest_without_edges_did_not_need_goes_to_the_columns(monkeypatch):
@@ -95,20 +93,20 @@ def test_what_a_forest_without_edges_did_not_need_goes_to_the_columns(monkeypatc
     shares = sum(one.rho for one in model.budget.measured if one.what.startswith("columns")) / 0.5
     assert shares == pytest.approx(0.38 + 0.42)
     assert model.spread**2 == pytest.approx(4 / (2 * 0.5 * shares))  # the variance if both shares had been one
-    assert not model._exact_columns
 
 
 def test_one_record_changes_one_count_and_every_score_by_one_at_most():
     X, y = twisted()
     model = TreeModel(THREES, Budget(5.0, 1.0, np.random.default_rng(1)), 2)
-    model.measure_columns(model.count_columns(X, y))
-    while model._expected is None:
-        model.measure_tables(model.count_tables(X, y))
-    whole, less = model.count_tables(X, y), model.count_tables(X[1:], y[1:])
+    model.measure(model.count(X, y))
+    while all(len(key) < 3 for key in model.count(X[:9], y[:9]).tables):
+        model.measure(model.count(X, y))
+    whole, less = model.count(X, y), model.count(X[1:], y[1:])
     assert all(len(key) == 3 for key in whole.tables)
+    forest = Expected(model.columns, model.nodes, model.tables, model.sizes)
     for key, table in whole.tables.items():
         assert np.abs(table - less.tables[key]).sum() == 1
-        expected = model._expected.counts(key)
+        expected = forest.counts(key)
         assert abs(score_of_three(table, expected, 3.0) - score_of_three(less.tables[key], expected, 3.0)) <= 1
 
 

@@ -46,9 +46,8 @@ def people(n=4_000, seed=0):
 
 def fitted(X, y, rho, seed=1, epsilon=1.0):
     model = TreeModel(MIXED, Budget(rho, epsilon, np.random.default_rng(seed)), 2)
-    model.measure_columns(model.count_columns(X, y))
-    while model.needs_tables:
-        model.measure_tables(model.count_tables(X, y))
+    while model.needs_counts:
+        model.measure(model.count(X, y))
     return model
 
 
@@ -83,11 +82,11 @@ def test_no_more_is_spent_than_there_is(rho, delta):
 def test_one_record_changes_one_count_of_every_table_by_one():
     X, y = people(300)
     model = TreeModel(MIXED, Budget(5.0, 1.0, np.random.default_rng(0)), 2)
-    whole, less = model.count_columns(X, y), model.count_columns(X[1:], y[1:])
+    whole, less = model.count(X, y), model.count(X[1:], y[1:])
     for key, table in whole.tables.items():
         assert np.abs(table - less.tables[key]).sum() == 1
-    model.measure_columns(whole)
-    whole, less = model.count_tables(X, y), model.count_tables(X[1:], y[1:])
+    model.measure(whole)
+    whole, less = model.count(X, y), model.count(X[1:], y[1:])
     for key, table in whole.tables.items():
         assert np.abs(table - less.tables[key]).sum() == 1
 
@@ -112,8 +111,8 @@ def test_counts_add_up_over_blocks():
     X, y = people(1_000)
     model = TreeModel(MIXED, Budget(5.0, 1.0, np.random.default_rng(0)), 2)
     whole, parts = (
-        model.count_columns(X, y),
-        [model.count_columns(X[s : s + 300], y[s : s + 300]) for s in range(0, 1_000, 300)],
+        model.count(X, y),
+        [model.count(X[s : s + 300], y[s : s + 300]) for s in range(0, 1_000, 300)],
     )
     total = sum(parts[1:], parts[0])
     assert isinstance(total, Counts)
@@ -143,7 +142,7 @@ def test_the_forest_joins_what_depends_and_stops_where_nothing_does():
 
 
 def test_pairs_come_in_several_passes_where_memory_is_short(monkeypatch):
-    monkeypatch.setattr("sfumato.mechanisms.central.drawing.MOST_CELLS", 100)
+    monkeypatch.setattr("sfumato.mechanisms.central.column_codes.MOST_CELLS", 100)
     X, y = people(3_000)
     model = fitted(X, y, rho=20.0)
     assert any(node.parents for node in model.nodes)

@@ -219,26 +219,21 @@ class TreeResampling(Mechanism):
             if plan is None
             else plan.model(budget, classes)
         )
-        self.plan_, self.measured_columns_ = plan, False
+        self.plan_ = plan
 
     def count(self, X: Matrix, y: Codes | None) -> Counts:
         """What the present pass adds up over blocks."""
-        model = self.model_
-        return (model.count_tables if self.measured_columns_ else model.count_columns)(X, y if self.labelled_ else None)
+        return self.model_.count(X, y if self.labelled_ else None)
 
     def measure(self, counts: Counts) -> None:
         """Take the sum of a pass, with noise."""
-        if self.measured_columns_:
-            self.model_.measure_tables(counts)
-        else:
-            self.model_.measure_columns(counts)
-            self.measured_columns_ = True
-            if self.delta > USUAL_DELTA and self.delta * self.model_.rows >= 1:
-                raise UsageError(
-                    f"A delta of {self.delta:g} allows that a record of a table of this size is released as it is: "
-                    "delta must be well below one over the number of rows. Choose a smaller --delta. The noise that "
-                    "told so was drawn, so the ledger has counted it."
-                )
+        self.model_.measure(counts)
+        if self.delta > USUAL_DELTA and self.delta * self.model_.rows >= 1:
+            raise UsageError(
+                f"A delta of {self.delta:g} allows that a record of a table of this size is released as it is: "
+                "delta must be well below one over the number of rows. Choose a smaller --delta. The noise that "
+                "told so was drawn, so the ledger has counted it."
+            )
         drawn = None
         if not self.needs_counts:
             self.drawn_ = self.model_.drawn()
@@ -252,7 +247,7 @@ class TreeResampling(Mechanism):
     @property
     def needs_counts(self) -> bool:
         """Whether one more pass is needed."""
-        return not self.measured_columns_ or self.model_.needs_tables
+        return self.model_.needs_counts
 
     def released(self, rows: int) -> int:  # noqa: ARG002 (the true number is private)
         return self.drawn_.rows if self.rows is None else int(self.rows)

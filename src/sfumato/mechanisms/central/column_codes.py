@@ -7,9 +7,11 @@ where they are at most so many. A cell that can be missing has one more code, th
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 from sfumato.core.array_types import Codes, Flags, Floats, Matrix
 from sfumato.mechanisms.central.budget import Chooser
 from sfumato.table import Group
+from sfumato.table.statistics import Columns, Counts
 
 # Edges of a number's bins, found by halving: each step splits every interval near its median, privately.
 #
@@ -180,3 +183,100 @@ def merged(weights: Floats, most: int, *, ordered: bool, missing: bool) -> Bins:
     if missing:
         of = np.append(of, of.max() + 1)
     return Bins(of.astype(np.int64), int(of.max()) + 1)
+
+
+# A fit in passes over the table: each says what it counts, and goes on with the sum over all blocks. Who adds it up
+# (blocks, sites, a cluster) does not matter.
+
+
+MOST_CELLS = 1 << 24
+"""Counts that are kept in memory at a time: 128 MB."""
+Count: TypeAlias = Callable[[Matrix, Codes | None], Counts]
+"""What a pass counts of a block; it travels to where the rows are."""
+Steps: TypeAlias = Generator[Count, Counts, None]
+Exact: TypeAlias = dict[Columns, Codes]
+
+
+class Passes(ABC):
+    """A model that is fitted in passes; whatever is left of it afterwards is noisy, or public."""
+
+    def __post_init__(self) -> None:
+        self._steps = self.fitting()
+        self._next: Count | None = next(self._steps)
+
+    @abstractmethod
+    def fitting(self) -> Steps:
+        """Yields what a pass counts, and is sent the sum."""
+
+    @property
+    def needs_counts(self) -> bool:
+        """Whether one more pass over the table is needed."""
+        return self._next is not None
+
+    def count(self, X: Matrix, y: Codes | None) -> Counts:
+        """What the present pass adds up over blocks."""
+        if self._next is None:
+            raise RuntimeError("No pass over the table is needed.")
+        return self._next(X, y)
+
+    def measure(self, counts: Counts) -> None:
+        """Take the sum of a pass: measure it with noise, and say what is to be counted next."""
+        self._next = None
+        try:
+            self._next = self._steps.send(counts)
+        except StopIteration:
+            return
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what was counted so far: what travels to where the rows are counts them, and measures nothing."""
+        return {**vars(self), "_steps": None}
+
+
+def tables_of(
+    fine: Sequence[FineColumn],
+    bins: Mapping[int, Bins],
+    classes: int,
+    wanted: list[Columns],
+    X: Matrix,
+    y: Codes | None,
+) -> Counts:
+    """The wanted sets of columns by class: in these bins, or in fine codes where a column has none."""
+    places = {place for one in wanted for place in one}
+    codes = {place: fine[place].codes(X) for place in places}
+    codes |= {place: bins[place].of[codes[place]] for place in places & bins.keys()}
+    sizes = {place: bins[place].count if place in bins else fine[place].size for place in places}
+    return Counts.of(codes, sizes, np.zeros(len(X), dtype=np.int64) if y is None else y, classes, wanted)
+
+
+def scored(
+    wanted: Iterable[Columns],
+    cells: Callable[[Columns], int],
+    count: Callable[[list[Columns]], Count],
+    score: Callable[[Columns, Codes], int],
+) -> Generator[Count, Counts, tuple[dict[Columns, int], Exact]]:
+    """Scores of tables, as many of them counted at a time as memory allows; and the counts, where that is all."""
+    batches: list[list[Columns]] = [[]]
+    scores: dict[Columns, int] = {}
+    exact: Exact = {}
+    filled = 0
+    for one in wanted:
+        if filled and filled + cells(one) > MOST_CELLS:
+            batches.append([])
+            filled = 0
+        batches[-1].append(one)
+        filled += cells(one)
+    for batch in batches:
+        exact = dict((yield count(batch)).tables)
+        scores.update((one, score(one, exact[one])) for one in batch)
+        if len(batches) > 1:
+            exact.clear()
+    return scores, exact
+
+
+def kept(
+    chosen: Sequence[Columns], exact: Exact, count: Callable[[list[Columns]], Count]
+) -> Generator[Count, Counts, Exact]:
+    """The counts of the chosen tables, by one more pass where they were not kept."""
+    if chosen and not exact:
+        exact = dict((yield count(list(chosen))).tables)
+    return {one: exact[one] for one in chosen}

@@ -8,23 +8,32 @@ where columns may have two parents, tables of three. Pairs and threes take as ma
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
-from typing import cast
 
 import numpy as np
 
-from sfumato.core.array_types import Codes, Floats, Matrix
+from sfumato.core.array_types import Codes, Floats
 from sfumato.core.wording import counted
 from sfumato.mechanisms.central.budget import SHARES, WITH_SECOND, Budget
-from sfumato.mechanisms.central.column_codes import Bins, FineColumn, halved
+from sfumato.mechanisms.central.column_codes import (
+    Bins,
+    Count,
+    FineColumn,
+    Passes,
+    Steps,
+    halved,
+    kept,
+    scored,
+    tables_of,
+)
 from sfumato.mechanisms.central.drawing import (
     DrawnModel,
     ModelColumn,
     Node,
     Pair,
-    Passes,
     class_sizes,
     column_shares,
     in_drawing_order,
@@ -51,14 +60,12 @@ from sfumato.table.statistics import Columns, Counts
 
 
 MOST_CANDIDATES = 8
-Triple = tuple[int, int, int]
-"""Parent, second parent, column."""
 
 
-def candidates(nodes: Sequence[Node]) -> list[list[Triple]]:
-    """For every column with a parent: the columns that are drawn before it, nearest in the forest first."""
+def candidates(nodes: Sequence[Node]) -> list[list[Columns]]:
+    """For every column with a parent: that, a column that is drawn before it (nearest in the forest first), and it."""
     near: dict[int, list[int]] = {node.column: [] for node in nodes}
-    found: list[list[Triple]] = []
+    found: list[list[Columns]] = []
     for node in nodes:
         if not node.parents:
             continue
@@ -103,7 +110,7 @@ class Expected:
             self._given[column, other] = self.given(step, other) @ self._given[column, step]
         return self._given[column, other]
 
-    def counts(self, triple: Triple) -> Floats:
+    def counts(self, triple: Columns) -> Floats:
         """Rows by class and rough bins of parent, second parent and column."""
         parent, second, column = triple
         of_parent = self.columns[parent]
@@ -146,7 +153,7 @@ CROWD_OF_THREE = 27.0
 
 
 @dataclass
-class TreeModel:
+class TreeModel(Passes):
     """A class-conditional spanning forest over the columns of an encoding."""
 
     encoding: Encoding
@@ -163,40 +170,29 @@ class TreeModel:
         self.fine = [FineColumn.of(group) for group in self.encoding.groups]
         self.chosen: list[Pair] = []
         self.threes: list[Columns] = []
-        self._shares = dict(SHARES)
-        self._passes: Passes | None = None
-        self._expected: Expected | None = None
-        self._exact_columns: list[Codes] = []
-        self._pairs: dict[Columns, Codes] = {}
-        """Exact counts of columns and pairs, until it is known whether their noise is to be lowered."""
+        super().__post_init__()
 
-    # Passes over the table
-
-    def count_columns(self, X: Matrix, y: Codes | None) -> Counts:
-        """What the first pass adds up: fine codes of every column by class."""
-        return fine_counts(self.fine, X, y, self.classes)
-
-    def measure_columns(self, counts: Counts) -> None:
-        """The number of rows, edges, and the columns by class; then which pairs to count, if a tree can pay."""
-        d, found = len(self.fine), [counts.tables[(place,)] for place in range(len(self.fine))]
-        (noisy,) = self.budget.count("rows", SHARES["rows"], [found[0].sum(keepdims=True)])
+    def fitting(self) -> Steps:
+        """The number of rows, edges, and the columns by class; then pairs, if a tree can pay."""
+        d, budget = len(self.fine), self.budget
+        counts = yield partial(tables_of, self.fine, {}, self.classes, [(place,) for place in range(d)])
+        found = [counts.tables[(place,)] for place in range(d)]
+        (noisy,) = budget.count("rows", SHARES["rows"], [found[0].sum(keepdims=True)])
         self.rows = max(1, int(noisy.ravel()[0]))
         crowd = self.rows / (4.0 * self.classes)
         numbers = [place for place, one in enumerate(self.fine) if one.is_ordered and one.cells > FEWEST_BINS]
         share = SHARES["columns"] + (0.0 if numbers else SHARES["edges"])
-        plants = self.parents > 0 and d > 1 and crowd >= 4.0 * self.budget.spread(SHARES["pairs"], d - 1)
+        plants = self.parents > 0 and d > 1 and crowd >= 4.0 * budget.spread(SHARES["pairs"], d - 1)
         if not plants:
             share += SHARES["forest"] + SHARES["pairs"]
-        spread = self.spread = self.budget.spread(share, d)
-        depth = depth_for(crowd / spread)
-        bins = self._bins(found, numbers, depth)
+        self.spread = budget.spread(share, d)
+        bins = self._bins(found, numbers, depth_for(crowd / self.spread))
         exact = [one.sums(table, axis=1) for one, table in zip(bins, found, strict=True)]
-        measured = [table.astype(np.float64) for table in self.budget.count("columns", share, exact)]
+        measured = [table.astype(np.float64) for table in budget.count("columns", share, exact)]
         self._fill_columns(bins, measured)
         self.nodes = in_drawing_order([], d)
         if plants:
-            self._exact_columns, self._noisy_columns = exact, measured
-            self._plan_pairs(crowd)
+            yield from self._fit_pairs(crowd, exact, measured)
 
     def _bins(self, found: list[Codes], numbers: list[int], depth: int) -> list[Bins]:
         """Runs of cells between private medians, or each cell by itself where there are few."""
@@ -216,43 +212,104 @@ class TreeModel:
             for place, one in enumerate(self.fine)
         ]
 
-    def _measure_columns_again(self) -> None:
-        """What a forest without edges did not need goes to the columns: both answers, each by its precision."""
-        share = sum(self._shares.get(name, 0.0) for name in ("pairs", "second", "triples"))
-        bins, first = [one.bins for one in self.columns], 1.0 / self.spread**2
-        second = 1.0 / self.budget.spread(share, len(bins)) ** 2
-        again = self.budget.count("columns again", share, self._exact_columns)
-        self.spread = math.sqrt(1.0 / (first + second))
-        both = zip(self._noisy_columns, again, strict=True)
-        self._fill_columns(bins, [(first * old + second * new) / (first + second) for old, new in both])
-
-    def _plan_pairs(self, crowd: float) -> None:
-        d = len(self.columns)
-        if self.parents > 1 and d > 2:
-            of_three = crowd / self.budget.spread(WITH_SECOND["triples"], d - 2)
-            if of_three >= CROWD_OF_THREE:
-                self._shares.update(WITH_SECOND)
-                self._rough = int(min(MOST_ROUGH_BINS, max(FEWEST_ROUGH_BINS, of_three ** (1 / 3))))
-        self._spread = self.budget.spread(self._shares["pairs"], d - 1)
-        most = int(min(MOST_PAIR_BINS, max(FEWEST_PAIR_BINS, math.sqrt(crowd / self._spread))))
+    def _fit_pairs(self, crowd: float, exact: list[Codes], measured: list[Floats]) -> Steps:
+        """The forest and its pairs, then second parents, if these can pay. Without an edge, the columns once more."""
+        d, budget, shares = len(self.fine), self.budget, dict(SHARES)
+        of_three = crowd / budget.spread(WITH_SECOND["triples"], d - 2) if self.parents > 1 and d > 2 else 0.0
+        if of_three >= CROWD_OF_THREE:
+            shares.update(WITH_SECOND)
+        spread = budget.spread(shares["pairs"], d - 1)
+        most = int(min(MOST_PAIR_BINS, max(FEWEST_PAIR_BINS, math.sqrt(crowd / spread))))
         self.columns = [one._replace(coarse=one.fine.merged(self.sizes @ one.shares, most)) for one in self.columns]
-        self._margins = [self.sizes[:, None] * one.joint_shares for one in self.columns]
-        pairs: list[Columns] = list(combinations(range(d), 2))
-        self._passes = Passes(pairs, self._cells)
+        margins = [self.sizes[:, None] * one.joint_shares for one in self.columns]
 
-    def _plan_threes(self, exact: dict[Columns, Codes]) -> None:
-        """Which second parents to try, after the forest was measured."""
-        self._choices = candidates(self.nodes)
-        if not self._choices:
-            self._measure_pairs_again(exact, self._shares["second"] + self._shares["triples"])
+        def worth(pair: Columns, table: Codes) -> int:
+            return score(table, margins[pair[0]], margins[pair[1]], spread)
+
+        count = partial(self._counted, [one.joint for one in self.columns])
+        cells = partial(self._cells, [one.joint for one in self.columns])
+        scores, tables = yield from scored(combinations(range(d), 2), cells, count, worth)
+        self.chosen = spanning_forest(scores, d, budget.chooser("forest", shares["forest"], d - 1))
+        if not self.chosen:
+            again = sum(shares.get(name, 0.0) for name in ("pairs", "second", "triples"))
+            measured, self.spread = self._again("columns", again, exact, measured, self.spread)
+            self._fill_columns([one.bins for one in self.columns], measured)
             return
-        self._pairs = exact
-        self._expected = Expected(self.columns, self.nodes, self.tables, self.sizes)
-        self.columns = self._expected.columns = [
-            one._replace(rough=one.fine.merged(self.sizes @ one.joint_shares, self._rough)) for one in self.columns
+        exact.clear()
+        tables = yield from kept(self.chosen, tables, count)
+        self.nodes = in_drawing_order(self.chosen, d)
+        spread = budget.spread(shares["pairs"], len(tables))
+        pairs = [table.astype(np.float64) for table in budget.count("pairs", shares["pairs"], list(tables.values()))]
+        self._fill_tables(pairs, spread)
+        if "triples" not in shares:
+            return
+        left = yield from self._fit_threes(
+            shares, int(min(MOST_ROUGH_BINS, max(FEWEST_ROUGH_BINS, of_three ** (1 / 3))))
+        )
+        if left:
+            self._fill_tables(*self._again("pairs", left, list(tables.values()), pairs, spread))
+
+    def _fit_threes(self, shares: Mapping[str, float], rough: int) -> Generator[Count, Counts, float]:
+        """Second parents; returns what they were not worth of the budget."""
+        choices = candidates(self.nodes)
+        if not choices:
+            return shares["second"] + shares["triples"]
+        self.columns = [
+            one._replace(rough=one.fine.merged(self.sizes @ one.joint_shares, rough)) for one in self.columns
         ]
-        self._spread = self.budget.spread(self._shares["triples"], len(self._choices))
-        self._passes = Passes([triple for some in self._choices for triple in some], self._cells)
+        expected = Expected(self.columns, self.nodes, self.tables, self.sizes)
+        spread = self.budget.spread(shares["triples"], len(choices))
+
+        def worth(three: Columns, table: Codes) -> int:
+            return score_of_three(table, expected.counts(three), spread)
+
+        bins = [one.as_parent(1) for one in self.columns]
+        count, cells = partial(self._counted, bins), partial(self._cells, bins)
+        scores, tables = yield from scored((three for some in choices for three in some), cells, count, worth)
+        chooser = self.budget.chooser("second", shares["second"], len(choices))
+        for some in choices:
+            pick = chooser.choose(np.array([*(scores[three] for three in some), 0], dtype=np.int64))
+            self.threes += some[pick : pick + 1]
+        tables = yield from kept(self.threes, tables, count)
+        if not tables:
+            return shares["triples"]
+        spread = self.budget.spread(shares["triples"], len(tables))
+        measured = self.budget.count("triples", shares["triples"], list(tables.values()))
+        second = {}
+        for (parent, other, column), noisy in zip(tables, measured, strict=True):
+            second[column] = Node(column, (parent, other))
+            three = [self.columns[place] for place in (parent, other, column)]
+            awaited = expected.counts((parent, other, column))
+            self.tables[column] = corrected(self.tables[column], noisy.astype(np.float64), awaited, three, spread)
+        self.nodes = [second.get(node.column, node) for node in self.nodes]
+        return 0.0
+
+    def _again(
+        self, what: str, share: float, exact: list[Codes], noisy: list[Floats], spread: float
+    ) -> tuple[list[Floats], float]:
+        """What is left goes to what was measured: both answers, each by its precision, and their noise."""
+        first, second = (1.0 / one**2 for one in (spread, self.budget.spread(share, len(exact))))
+        pairs = zip(noisy, self.budget.count(f"{what} again", share, exact), strict=True)
+        both = [(first * old + second * new) / (first + second) for old, new in pairs]
+        return both, math.sqrt(1.0 / (first + second))
+
+    def _fill_tables(self, noisy: list[Floats], spread: float) -> None:
+        tables = dict(zip(self.chosen, noisy, strict=True))
+        for node in self.nodes:
+            for parent in node.parents:
+                table = tables[min(node.column, parent), max(node.column, parent)]
+                if parent > node.column:
+                    table = table.transpose(0, 2, 1)
+                first, second = self.columns[parent].joint_shares, self.columns[node.column].joint_shares
+                self.tables[node.column] = pair_shares(table, first, second, self.sizes, spread)
+
+    def _counted(self, joined: list[Bins], wanted: list[Columns]) -> Count:
+        """Counts pairs or threes of columns by class, in these bins of bins."""
+        bins = {place: one.bins.then(of) for place, (one, of) in enumerate(zip(self.columns, joined, strict=True))}
+        return partial(tables_of, self.fine, bins, self.classes, wanted)
+
+    def _cells(self, joined: list[Bins], columns: Columns) -> int:
+        return self.classes * math.prod(joined[place].count for place in columns)
 
     def notes(self) -> dict[str, str]:
         """For whoever wonders what the budget was enough for; computed from noisy figures alone."""
@@ -274,131 +331,9 @@ class TreeModel:
             told["categories_that_noise_hides_and_no_row_has"] = ", ".join(rare)
         return told
 
-    @property
-    def needs_tables(self) -> bool:
-        """Whether one more pass over the table is needed."""
-        return self._passes is not None
-
-    def count_tables(self, X: Matrix, y: Codes | None) -> Counts:
-        """What the next pass adds up: bins of some pairs or threes of columns by class."""
-        wanted = self._waiting.next
-        places = {place for one in wanted for place in one}
-        bins = {place: self.columns[place].bins.then(self._joined(place)) for place in places}
-        codes = {place: bins[place].of[self.fine[place].codes(X)] for place in places}
-        sizes = {place: bins[place].count for place in places}
-        return Counts.of(codes, sizes, class_codes(X, y), self.classes, wanted)
-
-    def measure_tables(self, counts: Counts) -> None:
-        """Score what was counted; after the last of it choose, and measure what was chosen."""
-        passes = self._waiting
-        passes.take(counts.tables, self._score)
-        if passes.waiting:
-            return
-        if passes.chosen is None:
-            passes.choose(self._chosen(passes.scores))
-            if passes.waiting:
-                return
-        self._passes = None
-        if self._expected is None:
-            if self.chosen:
-                self._measure_pairs(passes.exact)
-            else:
-                self._measure_columns_again()
-            self._exact_columns = []
-            if self.chosen and "triples" in self._shares:
-                self._plan_threes(passes.exact)
-            return
-        if passes.exact:
-            self._measure_threes(passes.exact, self._expected)
-        else:
-            self._measure_pairs_again(self._pairs, self._shares["triples"])
-        self._expected, self._pairs = None, {}
-
-    def _score(self, columns: Columns, table: Codes) -> int:
-        if self._expected is not None:
-            return score_of_three(table, self._expected.counts(cast(Triple, columns)), self._spread)
-        first, second = (self._margins[place] for place in columns)
-        return score(table, first, second, self._spread)
-
-    def _chosen(self, scores: dict[Columns, int]) -> list[Columns]:
-        if self._expected is None:
-            chooser = self.budget.chooser("forest", self._shares["forest"], len(self.columns) - 1)
-            self.chosen = spanning_forest(
-                {cast(Pair, one): value for one, value in scores.items()}, len(self.columns), chooser
-            )
-            return list(self.chosen)
-        chooser = self.budget.chooser("second", self._shares["second"], len(self._choices))
-        for some in self._choices:
-            pick = chooser.choose(np.array([*(scores[triple] for triple in some), 0], dtype=np.int64))
-            self.threes += some[pick : pick + 1]
-        return self.threes
-
-    def _measure_pairs(self, exact: dict[Columns, Codes]) -> None:
-        spread = self.budget.spread(self._shares["pairs"], len(exact))
-        measured = self.budget.count("pairs", self._shares["pairs"], list(exact.values()))
-        self.nodes = in_drawing_order(self.chosen, len(self.columns))
-        self._noisy = {one: table.astype(np.float64) for one, table in zip(exact, measured, strict=True)}
-        self._fill_tables(spread)
-
-    def _measure_pairs_again(self, exact: dict[Columns, Codes], share: float) -> None:
-        """What second parents were not worth goes to the pairs: both answers, each by its precision."""
-        spreads = [self.budget.spread(one, len(exact)) for one in (self._shares["pairs"], share)]
-        first, second = (1.0 / spread**2 for spread in spreads)
-        measured = self.budget.count("pairs again", share, list(exact.values()))
-        for one, table in zip(exact, measured, strict=True):
-            self._noisy[one] = (first * self._noisy[one] + second * table) / (first + second)
-        self._fill_tables(math.sqrt(1.0 / (first + second)))
-
-    def _fill_tables(self, spread: float) -> None:
-        for node in self.nodes:
-            for parent in node.parents:
-                table = self._noisy[min(node.column, parent), max(node.column, parent)]
-                if parent > node.column:
-                    table = table.transpose(0, 2, 1)
-                first, second = self.columns[parent].joint_shares, self.columns[node.column].joint_shares
-                self.tables[node.column] = pair_shares(table, first, second, self.sizes, spread)
-
-    def _measure_threes(self, exact: dict[Columns, Codes], expected: Expected) -> None:
-        spread = self.budget.spread(self._shares["triples"], len(exact))
-        measured = self.budget.count("triples", self._shares["triples"], list(exact.values()))
-        second = {}
-        for (parent, other, column), noisy in zip(exact, measured, strict=True):
-            second[column] = Node(column, (parent, other))
-            three = [self.columns[place] for place in (parent, other, column)]
-            awaited = expected.counts((parent, other, column))
-            self.tables[column] = corrected(self.tables[column], noisy.astype(np.float64), awaited, three, spread)
-        self.nodes = [second.get(node.column, node) for node in self.nodes]
-
     def drawn(self) -> DrawnModel:
         """What rows are drawn from, without whatever the fit needed."""
         return DrawnModel(self.encoding, self.classes, self.rows, self.sizes, self.columns, self.nodes, self.tables)
-
-    # Small readings
-
-    @property
-    def _waiting(self) -> Passes:
-        if self._passes is None:
-            raise RuntimeError("No pass over the table is needed.")
-        return self._passes
-
-    def _joined(self, place: int) -> Bins:
-        """The bins of bins that the present passes count."""
-        return self.columns[place].as_parent(0 if self._expected is None else 1)
-
-    def _cells(self, columns: Columns) -> int:
-        return self.classes * math.prod(self._joined(place).count for place in columns)
-
-
-def fine_counts(fine: list[FineColumn], X: Matrix, y: Codes | None, classes: int) -> Counts:
-    """Fine codes of every column by class."""
-    codes = {place: one.codes(X) for place, one in enumerate(fine)}
-    sizes = {place: one.size for place, one in enumerate(fine)}
-    return Counts.of(codes, sizes, class_codes(X, y), classes, [(place,) for place in codes])
-
-
-def class_codes(X: Matrix, y: Codes | None) -> Codes:
-    """One class for all, where there are none."""
-    return np.zeros(len(X), dtype=np.int64) if y is None else y
 
 
 def depth_for(crowd_per_noise: float) -> int:

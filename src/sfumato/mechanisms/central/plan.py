@@ -22,7 +22,7 @@ from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.core.wording import counted
 from sfumato.mechanisms.central.budget import SHARES, Budget
-from sfumato.mechanisms.central.column_codes import Bins, FineColumn
+from sfumato.mechanisms.central.column_codes import Bins, FineColumn, Passes, Steps
 from sfumato.mechanisms.central.drawing import (
     DrawnModel,
     ModelColumn,
@@ -33,7 +33,7 @@ from sfumato.mechanisms.central.drawing import (
     pair_shares,
     read_bins,
 )
-from sfumato.mechanisms.central.model import MOST_BINS, class_codes
+from sfumato.mechanisms.central.model import MOST_BINS
 from sfumato.mechanisms.central.scoring import FORMAT as SCORING
 from sfumato.mechanisms.central.scoring import AgreedPlan, NoisyFigures, ScoringPlan
 from sfumato.table import Encoding
@@ -321,7 +321,7 @@ class NoisyCounts(NoisyFigures):
 
 
 @dataclass
-class PlannedModel:
+class PlannedModel(Passes):
     """Fits as `TreeModel` does, in one pass: everything that it chooses is in the plan already."""
 
     encoding: Encoding
@@ -329,40 +329,32 @@ class PlannedModel:
     classes: int
     plan: Plan
     rows: int = 0
-    needs_tables = False
 
-    def count_columns(self, X: Matrix, y: Codes | None) -> Counts:
-        """All tables of the plan."""
-        classes = class_codes(X, y)
-        bins = {place: one.bins.of[one.fine.codes(X)] for place, one in enumerate(self.plan.columns)}
-        sizes = {place: one.bins.count for place, one in enumerate(self.plan.columns)}
-        wanted: list[Columns] = [(place,) for place in bins]
-        tables = dict(Counts.of(bins, sizes, classes, self.classes, wanted).tables)
-        pairs: list[Columns] = [(*node.parents, node.column) for node in self.plan.joined]
-        places = {place for pair in pairs for place in pair}
-        coarse = {place: self.plan.columns[place].joint.of[bins[place]] for place in places}
-        sizes = {place: self.plan.columns[place].joint.count for place in places}
-        return Counts({**tables, **Counts.of(coarse, sizes, classes, self.classes, pairs).tables})
-
-    def measure_columns(self, counts: Counts) -> None:
-        """All counts with their noise; the number of rows is one of them."""
+    def fitting(self) -> Steps:
+        """All tables with their noise; the number of rows is one of them."""
+        counts = yield self._counted
         columns = [counts.tables[(place,)] for place in range(len(self.plan.columns))]
         pairs = [counts.tables[(*node.parents, node.column)] for node in self.plan.joined]
         found: list[Codes] = []
-        for (kind, share, _), tables in zip(
-            self.plan.spent(), ([columns[0].sum(keepdims=True)], columns, pairs), strict=False
-        ):
+        kinds = zip(self.plan.spent(), ([columns[0].sum(keepdims=True)], columns, pairs), strict=False)
+        for (kind, share, _), tables in kinds:
             found += self.budget.count(kind, share, tables)
         cells = np.concatenate([table.ravel() for table in found])
         self.noisy = self.plan.figures(self.classes, cells, self.budget.measured)
         self.rows = self.noisy.rows
         self.model = self.noisy.drawn()
 
-    def count_tables(self, X: Matrix, y: Codes | None) -> Counts:  # noqa: ARG002 - one pass counts all there is
-        raise TypeError("A plan is counted in one pass.")
-
-    def measure_tables(self, counts: Counts) -> None:  # noqa: ARG002
-        raise TypeError("A plan is counted in one pass.")
+    def _counted(self, X: Matrix, y: Codes | None) -> Counts:
+        """All tables of the plan."""
+        classes = np.zeros(len(X), dtype=np.int64) if y is None else y
+        bins = {place: one.bins.of[one.fine.codes(X)] for place, one in enumerate(self.plan.columns)}
+        sizes = {place: one.bins.count for place, one in enumerate(self.plan.columns)}
+        columns = Counts.of(bins, sizes, classes, self.classes, [(place,) for place in bins])
+        pairs: list[Columns] = [(*node.parents, node.column) for node in self.plan.joined]
+        joint = {place: self.plan.columns[place].joint for pair in pairs for place in pair}
+        coarse = {place: one.of[bins[place]] for place, one in joint.items()}
+        sizes = {place: one.count for place, one in joint.items()}
+        return Counts({**columns.tables, **Counts.of(coarse, sizes, classes, self.classes, pairs).tables})
 
     @property
     def columns(self) -> list[ModelColumn]:

@@ -12,21 +12,19 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from sfumato.channels.recipe import Measurement
-from sfumato.core.array_types import Codes, Floats, Matrix
+from sfumato.core.array_types import Codes, Floats
 from sfumato.core.wording import counted
 from sfumato.mechanisms.central.budget import Budget
-from sfumato.mechanisms.central.column_codes import Bins, FineColumn, quantiles
-from sfumato.mechanisms.central.drawing import DrawnModel, ModelColumn, Pair, Passes, in_drawing_order
-from sfumato.mechanisms.central.model import class_codes, fine_counts
+from sfumato.mechanisms.central.column_codes import Bins, FineColumn, Passes, Steps, quantiles, scored, tables_of
+from sfumato.mechanisms.central.drawing import DrawnModel, ModelColumn, Pair, in_drawing_order
 from sfumato.table import Encoding
-from sfumato.table.statistics import Columns, Counts
 
 FORMAT, VERSION = "sfumato-scoring-plan", 1
 ROWS, EDGES, COLUMNS, SCORES = "rows", "edges", "columns", "scores"
@@ -279,7 +277,7 @@ class NoisyScores(NoisyFigures):
 
 
 @dataclass
-class ScoringModel:
+class ScoringModel(Passes):
     """Fits as `TreeModel` does: a pass over the columns, and as many as memory needs over the pairs."""
 
     encoding: Encoding
@@ -288,64 +286,41 @@ class ScoringModel:
     plan: ScoringPlan
     rows: int = 0
 
-    def __post_init__(self) -> None:
-        self._passes: Passes | None = None
-        self._shares = {kind: share for kind, share, _ in self.plan.spent()}
-
-    def count_columns(self, X: Matrix, y: Codes | None) -> Counts:
-        return fine_counts(self.plan.fine, X, y, self.classes)
-
-    def measure_columns(self, counts: Counts) -> None:
-        """Rows, quantiles and categories; then which pairs to count."""
-        plan, d = self.plan, len(self.plan.fine)
+    def fitting(self) -> Steps:
+        """Rows, quantiles and categories; then scores with their noise, once all pairs are scored."""
+        plan, budget, fine = self.plan, self.budget, self.plan.fine
+        d, shares = len(fine), {kind: share for kind, share, _ in plan.spent()}
+        counts = yield partial(tables_of, fine, {}, self.classes, [(place,) for place in range(d)])
         found = [counts.tables[(place,)].sum(axis=0) for place in range(d)]
-        (noisy,) = self.budget.count(ROWS, self._shares[ROWS], [found[0].sum(keepdims=True)])
+        (noisy,) = budget.count(ROWS, shares[ROWS], [found[0].sum(keepdims=True)])
         self.rows = max(1, int(noisy[0]))
         parts: dict[int, Codes] = {}
         if plan.numbers:
-            chooser = self.budget.chooser(EDGES, self._shares[EDGES], len(plan.numbers) * DEPTH)
+            chooser = budget.chooser(EDGES, shares[EDGES], len(plan.numbers) * DEPTH)
             for place in plan.numbers:
-                ends = quantiles(found[place][: plan.fine[place].cells], DEPTH, chooser)
+                ends = quantiles(found[place][: fine[place].cells], DEPTH, chooser)
                 parts[place] = self.rows * np.array(ends, dtype=np.int64)
         if others := [place for place in range(d) if place not in parts]:
-            measured = self.budget.count(COLUMNS, self._shares[COLUMNS], [found[place] for place in others])
-            parts.update(zip(others, measured, strict=True))
-        self._parts = [np.array([self.rows], dtype=np.int64), *(parts[place] for place in range(d))]
-        self._finish(np.zeros(d * (d - 1) // 2, dtype=np.int64))
-        self._bins = [
-            one.bins.then(one.fine.merged(one.shares[0], SCORED_BINS + one.fine.group.has_indicator))
-            for one in self.noisy.columns(2)
-        ]
-        if d > 1:
-            pairs: list[Columns] = list(combinations(range(d), 2))
-            self._passes = Passes(pairs, lambda pair: self.classes * math.prod(self._bins[at].count for at in pair))
-
-    @property
-    def needs_tables(self) -> bool:
-        return self._passes is not None
-
-    def count_tables(self, X: Matrix, y: Codes | None) -> Counts:
-        """Some of the pairs."""
-        assert self._passes is not None
-        wanted = self._passes.next
-        places = {place for pair in wanted for place in pair}
-        codes = {place: self._bins[place].of[self.plan.fine[place].codes(X)] for place in places}
-        sizes = {place: self._bins[place].count for place in places}
-        return Counts.of(codes, sizes, class_codes(X, y), self.classes, wanted)
-
-    def measure_tables(self, counts: Counts) -> None:
-        """Scores with their noise, once all pairs are scored."""
-        assert self._passes is not None
-        self._passes.take(counts.tables, lambda _, table: distance(table))
-        if self._passes.waiting:
+            parts.update(zip(others, budget.count(COLUMNS, shares[COLUMNS], [found[at] for at in others]), strict=True))
+        known = [np.array([self.rows], dtype=np.int64), *(parts[place] for place in range(d))]
+        self._fill([*known, np.zeros(d * (d - 1) // 2, dtype=np.int64)])
+        if d < 2:
             return
-        exact = [np.array([score], dtype=np.int64) for score in self._passes.scores.values()]
-        self._finish(np.concatenate(self.budget.count(SCORES, self._shares[SCORES], exact)))
-        self._passes = None
+        bins = {
+            place: one.bins.then(one.fine.merged(one.shares[0], SCORED_BINS + one.fine.group.has_indicator))
+            for place, one in enumerate(self.noisy.columns(2))
+        }
+        scores, _ = yield from scored(
+            combinations(range(d), 2),
+            lambda pair: self.classes * math.prod(bins[place].count for place in pair),
+            lambda wanted: partial(tables_of, fine, bins, self.classes, wanted),
+            lambda _, table: distance(table),
+        )
+        exact = [np.array([score], dtype=np.int64) for score in scores.values()]
+        self._fill([*known, *budget.count(SCORES, shares[SCORES], exact)])
 
-    def _finish(self, scores: Codes) -> None:
-        cells = np.concatenate([*self._parts, scores])
-        self.noisy = self.plan.figures(self.classes, cells, self.budget.measured)
+    def _fill(self, figures: list[Codes]) -> None:
+        self.noisy = self.plan.figures(self.classes, np.concatenate(figures), self.budget.measured)
 
     @property
     def columns(self) -> list[ModelColumn]:
