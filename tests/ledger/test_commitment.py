@@ -12,18 +12,17 @@ from sfumato import sanitize
 from sfumato.core.errors import CardError, UsageError
 from sfumato.guarantee.cost import Central, Values, epsilon_of
 from sfumato.guarantee.signer import Signer
-from sfumato.ledger.commitment import (
+from sfumato.ledger.notes import Checkpoint, NoteSigner, leaf_hash, nodes_of, root_of
+from sfumato.ledger.public_log import (
     AtLeast,
     Commitment,
+    LogCopy,
     Logged,
     commitment_entry,
     commitments,
     in_log,
     read_commitment,
 )
-from sfumato.ledger.merkle import leaf_hash, nodes_of, root_of
-from sfumato.ledger.notes import Checkpoint, NoteSigner
-from sfumato.ledger.public_log import LogCopy
 from sfumato.table import Column, Schema
 
 KNOWN = {"source": "public", "reason": "the form"}

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from sfumato.ledger.merkle import (
+from sfumato.ledger.notes import (
     EMPTY,
     TILE,
     ProofError,

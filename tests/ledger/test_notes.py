@@ -8,16 +8,21 @@ import random
 import pytest
 
 from sfumato.core.errors import CardError
-from sfumato.ledger.merkle import EMPTY, ProofError, inclusion, leaf_hash, nodes_of, root_of
 from sfumato.ledger.notes import (
     COSIGNATURE,
+    EMPTY,
     Checkpoint,
     LogProof,
     NoteError,
     NoteKey,
     NoteSigner,
+    ProofError,
+    inclusion,
     kept_signer,
+    leaf_hash,
+    nodes_of,
     opened,
+    root_of,
     split_note,
     time_signed,
 )

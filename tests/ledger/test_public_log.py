@@ -7,8 +7,17 @@ import random
 import pytest
 
 from sfumato.core.errors import CardError
-from sfumato.ledger.merkle import TILE, leaf_hash, nodes_of, root_of, tile_path
-from sfumato.ledger.notes import COSIGNATURE, Checkpoint, NoteSigner, split_note
+from sfumato.ledger.notes import (
+    COSIGNATURE,
+    TILE,
+    Checkpoint,
+    NoteSigner,
+    leaf_hash,
+    nodes_of,
+    root_of,
+    split_note,
+    tile_path,
+)
 from sfumato.ledger.public_log import LogCopy, entry_of, packed, unpacked
 
 SIGNER = NoteSigner.new("study.example/log")

@@ -12,8 +12,7 @@ from fastapi.testclient import TestClient
 from survey_examples import example_survey
 
 from sfumato.core.errors import CardError, UsageError
-from sfumato.ledger.merkle import TILE, leaf_hash, nodes_of, root_of, tile_path
-from sfumato.ledger.notes import LogProof, NoteKey, opened
+from sfumato.ledger.notes import TILE, LogProof, NoteKey, leaf_hash, nodes_of, opened, root_of, tile_path
 from sfumato.ledger.public_log import LogCopy, entry_of
 from sfumato.study.protocol.messages import Receipt
 from sfumato.study.server.app import create_app

@@ -7,8 +7,7 @@ import sys
 
 import consortium
 
-from sfumato.ledger.merkle import leaf_hash, nodes_of, root_of
-from sfumato.ledger.notes import opened
+from sfumato.ledger.notes import leaf_hash, nodes_of, opened, root_of
 from sfumato.ledger.public_log import unpacked
 from sfumato.study.server.store import Store
 

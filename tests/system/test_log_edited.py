@@ -6,8 +6,7 @@ import pytest
 import test_notes
 import test_public_log
 
-from sfumato.ledger.merkle import inclusion
-from sfumato.ledger.notes import LogProof, NoteSigner
+from sfumato.ledger.notes import LogProof, NoteSigner, inclusion
 
 pytestmark = pytest.mark.system
 

@@ -13,7 +13,7 @@ from sfumato.core.errors import CardError, SfumatoError, UsageError
 from sfumato.core.wording import counted
 from sfumato.guarantee.finding import Finding, wrong
 from sfumato.guarantee.signer import Stated, from_words, stated_in
-from sfumato.ledger.commitment import in_log
+from sfumato.ledger.public_log import in_log
 from sfumato.release.asked import VerifyAsked
 from sfumato.release.presented import CHECKS, UNSEEN, Presented, presented, run
 from sfumato.release.signature import signature as signature_of

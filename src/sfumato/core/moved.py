@@ -7,6 +7,7 @@ MOVED = {
     "sfumato.jobs.engines": "sfumato.release.engines",
     "sfumato.release.engines.fit": "sfumato.release.source",
     "sfumato.mechanisms.row_drawing": "sfumato.mechanisms.kernel_resampling",
+    "sfumato.noise.own_laws": "sfumato.noise.law",
     "sfumato.statistics": "sfumato.table.statistics",
     "sfumato.table.statistics.by_class": "sfumato.table.statistics",
     "sfumato.table.statistics.counts": "sfumato.table.statistics",

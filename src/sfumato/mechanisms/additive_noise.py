@@ -14,7 +14,7 @@ from sfumato.guarantee import Key
 from sfumato.mechanisms.base import STRENGTHS, Mechanism, searched_strength
 from sfumato.mechanisms.columnwise import columnwise_channel, epsilon_shares
 from sfumato.noise import LAWS, Laplace, Law, make_law
-from sfumato.noise.own_laws import is_own
+from sfumato.noise.law import is_own
 from sfumato.table import Column, Encoding
 from sfumato.table.statistics import Statistics
 

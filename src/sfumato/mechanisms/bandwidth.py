@@ -27,8 +27,8 @@ from scipy.special import logsumexp
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import UsageError
 from sfumato.noise import Law, Normal, Uniform
+from sfumato.noise.law import is_own, own_law
 from sfumato.noise.laws import Biweight, Epanechnikov, Triangular
-from sfumato.noise.own_laws import is_own, own_law
 from sfumato.table import Column
 from sfumato.table.statistics import Statistics
 

@@ -25,7 +25,7 @@ from sfumato.mechanisms.columnwise import check_choices
 from sfumato.mechanisms.parameters import Parameters
 from sfumato.mechanisms.phases import FIT, Given, Phase, Rows, Whole
 from sfumato.noise import LAWS, Streams
-from sfumato.noise.own_laws import is_own
+from sfumato.noise.law import is_own
 from sfumato.table import Encoding
 from sfumato.table.statistics import Statistics
 

@@ -46,7 +46,7 @@ from sfumato.mechanisms.bandwidth import (
 from sfumato.mechanisms.base import Block, Knob, Mechanism, is_number
 from sfumato.mechanisms.phases import FIT, MEASURE, Given, Phase, Rows
 from sfumato.noise import Streams
-from sfumato.noise.own_laws import is_own, own_law
+from sfumato.noise.law import is_own, own_law
 from sfumato.table import Encoding, Group
 from sfumato.table.statistics import NO_CLASS, Moments, Statistics
 

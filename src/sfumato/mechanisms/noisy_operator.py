@@ -16,7 +16,7 @@ from sfumato.guarantee import Key
 from sfumato.mechanisms.base import Knob, Mechanism, as_matrix
 from sfumato.mechanisms.columnwise import columnwise_channel, epsilon_shares
 from sfumato.noise import CUSTOM, Operator, OperatorNoise, make_law, make_operator
-from sfumato.noise.own_laws import is_own
+from sfumato.noise.law import is_own
 from sfumato.table import Column, Encoding, Group
 from sfumato.table.statistics import Statistics
 

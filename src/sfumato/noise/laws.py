@@ -20,8 +20,7 @@ from sfumato.core.array_types import Floats
 from sfumato.core.errors import UsageError
 from sfumato.core.records import Nested
 from sfumato.noise.grid import Shape, random_words
-from sfumato.noise.law import Law, ScaleLaw, check_finite, check_width, floats, settle
-from sfumato.noise.own_laws import is_file, is_own, own_law
+from sfumato.noise.law import Law, ScaleLaw, check_finite, check_width, floats, is_file, is_own, own_law, settle
 
 # Laplace variables in floating point, by inversion: one random word each, and steps that run through whole arrays.
 

@@ -12,9 +12,8 @@ import numpy as np
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import UsageError
 from sfumato.noise.expression import Expression, parse_expression
-from sfumato.noise.law import Law, floats
+from sfumato.noise.law import Law, floats, scipy_distribution
 from sfumato.noise.laws import LAWS, make_law
-from sfumato.noise.own_laws import scipy_distribution
 
 VARIABLE = "x"
 FAR, FALL = 20, 1.0

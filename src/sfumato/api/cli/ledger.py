@@ -138,8 +138,8 @@ def publish(
 
     from sfumato.core.files import write_whole
     from sfumato.guarantee.signer import Signer, signer_beside
-    from sfumato.ledger.commitment import Commitment
     from sfumato.ledger.ledger import default_ledger
+    from sfumato.ledger.public_log import Commitment
 
     if folder.is_file():
         _publish_noise(folder, at, console)

@@ -316,7 +316,7 @@ def follow_log(
 
     Example: sfumato study log --to https://study.example --out study-log
     """
-    from sfumato.ledger.commitment import AtLeast, commitments
+    from sfumato.ledger.public_log import AtLeast, commitments
     from sfumato.study.client.coordinator import follow, witness
 
     found = follow(to, out, key=key, insecure_http=insecure_http)

@@ -22,10 +22,9 @@ from sfumato.core.progress import Progress, silent
 from sfumato.guarantee import Card
 from sfumato.guarantee.signer import Signer, signer_beside
 from sfumato.learn.classifiers.factory import read_choice
-from sfumato.ledger.commitment import commitment_entry
 from sfumato.ledger.ledger import default_ledger
 from sfumato.ledger.notes import COSIGNATURE, NoteKey, kept_signer, signatures, split_note
-from sfumato.ledger.public_log import CHECKPOINT, KEY, LOG, LogCopy
+from sfumato.ledger.public_log import CHECKPOINT, KEY, LOG, LogCopy, commitment_entry
 from sfumato.release.auditable import NoiseCommitment, noise_entry
 from sfumato.release.counts_file import read_cells
 from sfumato.release.release import card_inside, carries_more

@@ -18,8 +18,7 @@ from typing import Annotated, Any
 from sfumato.core.errors import CardError
 from sfumato.core.records import BRIEF, Record
 from sfumato.guarantee.signer import PublicKey, Signer, checked
-from sfumato.ledger.merkle import leaf_hash
-from sfumato.ledger.notes import LogProof, NoteKey
+from sfumato.ledger.notes import LogProof, NoteKey, leaf_hash
 from sfumato.ledger.public_log import Entry, entry_of
 
 SITE_ASSERTED = "site-asserted"

@@ -18,8 +18,8 @@ from sfumato.mechanisms.base import count_of
 from sfumato.mechanisms.basis import NAMES
 from sfumato.mechanisms.central.plan import agreed_plan
 from sfumato.mechanisms.central.scoring import AgreedPlan
+from sfumato.noise.law import is_own, own_law
 from sfumato.noise.operators import operator_name
-from sfumato.noise.own_laws import is_own, own_law
 from sfumato.release.asked import Presence
 from sfumato.study.protocol.spelling import canonical_json, check_line, hash_of
 from sfumato.table import Encoding, Schema

@@ -10,10 +10,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import Field
 
-from sfumato.ledger.commitment import commitment_entry, read_commitment
-from sfumato.ledger.merkle import TILE, read_tile_path
-from sfumato.ledger.notes import LONGEST_NOTE, opened, signatures, split_note, time_signed
-from sfumato.ledger.public_log import CHECKPOINT, KEY, LOG
+from sfumato.ledger.notes import LONGEST_NOTE, TILE, opened, read_tile_path, signatures, split_note, time_signed
+from sfumato.ledger.public_log import CHECKPOINT, KEY, LOG, commitment_entry, read_commitment
 from sfumato.release.auditable import answer_of, noise_entry
 from sfumato.study.protocol.messages import LogReceipt
 from sfumato.study.server.context import Ctx, Sent, TokenHolder

@@ -13,8 +13,20 @@ from typing import Any
 from sqlalchemy import Connection, Select, delete, func, insert, select, text
 
 from sfumato.core.errors import CardError, UsageError
-from sfumato.ledger.merkle import TILE, TILE_LEVELS, Nodes, grown, inclusion, leaf_hash, root_of, tile_width
-from sfumato.ledger.notes import Checkpoint, LogProof, NoteSigner, kept_signer
+from sfumato.ledger.notes import (
+    TILE,
+    TILE_LEVELS,
+    Checkpoint,
+    LogProof,
+    Nodes,
+    NoteSigner,
+    grown,
+    inclusion,
+    kept_signer,
+    leaf_hash,
+    root_of,
+    tile_width,
+)
 from sfumato.ledger.public_log import LONGEST_ENTRY, packed
 from sfumato.study.protocol.messages import LogReceipt
 from sfumato.study.server.settings import Settings
