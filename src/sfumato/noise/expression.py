@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,30 +22,18 @@ from sfumato.core.errors import UsageError
 # The trees that expressions are made of: how they are computed, differentiated and written.
 
 
-@dataclass(frozen=True)
-class Number:
-    value: float
-
-
-@dataclass(frozen=True)
-class Name:
-    name: str
-
-
-@dataclass(frozen=True)
-class Call:
-    """A function or an operator of other nodes."""
+class Call(NamedTuple):
+    """A function or an operator of other nodes, which are numbers, names and calls."""
 
     function: str
     arguments: tuple[Node, ...]
 
 
-Node = Number | Name | Call
+Node = float | str | Call
 Rule = Callable[[tuple[Node, ...], tuple[Node, ...]], Node]
 
 
-@dataclass(frozen=True)
-class Function:
+class Function(NamedTuple):
     """`rule(arguments, their derivatives)` is the derivative of the whole: the chain rule is in it."""
 
     arity: int
@@ -53,29 +41,26 @@ class Function:
     rule: Rule
 
 
-ZERO, ONE, TWO = Number(0.0), Number(1.0), Number(2.0)
-
-
 def plus(a: Node, b: Node) -> Node:
-    return b if a == ZERO else a if b == ZERO else Call("+", (a, b))
+    return b if a == 0.0 else a if b == 0.0 else Call("+", (a, b))
 
 
 def minus(a: Node, b: Node) -> Node:
-    return a if b == ZERO else Call("-", (a, b))
+    return a if b == 0.0 else Call("-", (a, b))
 
 
 def times(a: Node, b: Node) -> Node:
-    if ZERO in (a, b):
-        return ZERO
-    return b if a == ONE else a if b == ONE else Call("*", (a, b))
+    if 0.0 in (a, b):
+        return 0.0
+    return b if a == 1.0 else a if b == 1.0 else Call("*", (a, b))
 
 
 def over(a: Node, b: Node) -> Node:
-    return ZERO if a == ZERO else a if b == ONE else Call("/", (a, b))
+    return 0.0 if a == 0.0 else a if b == 1.0 else Call("/", (a, b))
 
 
 def power(a: Node, b: Node) -> Node:
-    return a if b == ONE else ONE if b == ZERO else Call("^", (a, b))
+    return a if b == 1.0 else 1.0 if b == 0.0 else Call("^", (a, b))
 
 
 def apply(function: str, *arguments: Node) -> Node:
@@ -83,32 +68,32 @@ def apply(function: str, *arguments: Node) -> Node:
 
 
 def choose(condition: Node, then: Node, otherwise: Node) -> Node:
-    return then if then == otherwise else Call("where", (condition, then, otherwise))
+    return then if then == otherwise else apply("where", condition, then, otherwise)
 
 
 def _power_rule(a: tuple[Node, ...], d: tuple[Node, ...]) -> Node:
     """u^v: v u^(v-1) u' where v does not vary, else u^v (v' log u + v u' / u)."""
     base, exponent = a
-    if d[1] == ZERO:
-        less = Number(exponent.value - 1.0) if isinstance(exponent, Number) else minus(exponent, ONE)
+    if d[1] == 0.0:
+        less = exponent - 1.0 if isinstance(exponent, float) else minus(exponent, 1.0)
         return times(times(exponent, power(base, less)), d[0])
     rate = plus(times(d[1], apply("log", base)), over(times(exponent, d[0]), base))
     return times(power(base, exponent), rate)
 
 
 def _quotient_rule(a: tuple[Node, ...], d: tuple[Node, ...]) -> Node:
-    if d[1] == ZERO:
+    if d[1] == 0.0:
         return over(d[0], a[1])
-    return over(minus(times(d[0], a[1]), times(a[0], d[1])), power(a[1], TWO))
+    return over(minus(times(d[0], a[1]), times(a[0], d[1])), power(a[1], 2.0))
 
 
 def _of_one(slope: Callable[[Node], Node]) -> Rule:
     """The chain rule of a function of one value whose derivative is `slope`."""
-    return lambda a, d: ZERO if d[0] == ZERO else times(slope(a[0]), d[0])
+    return lambda a, d: 0.0 if d[0] == 0.0 else times(slope(a[0]), d[0])
 
 
 def _flat(*_: tuple[Node, ...]) -> Node:
-    return ZERO
+    return 0.0
 
 
 FUNCTIONS: Mapping[str, Function] = {
@@ -122,19 +107,19 @@ FUNCTIONS: Mapping[str, Function] = {
     ">": Function(2, np.greater, _flat),
     ">=": Function(2, np.greater_equal, _flat),
     "exp": Function(1, np.exp, _of_one(lambda u: apply("exp", u))),
-    "log": Function(1, np.log, _of_one(lambda u: over(ONE, u))),
-    "log1p": Function(1, np.log1p, _of_one(lambda u: over(ONE, plus(ONE, u)))),
-    "sqrt": Function(1, np.sqrt, _of_one(lambda u: over(Number(0.5), apply("sqrt", u)))),
-    "cbrt": Function(1, np.cbrt, _of_one(lambda u: over(ONE, times(Number(3.0), power(apply("cbrt", u), TWO))))),
+    "log": Function(1, np.log, _of_one(lambda u: over(1.0, u))),
+    "log1p": Function(1, np.log1p, _of_one(lambda u: over(1.0, plus(1.0, u)))),
+    "sqrt": Function(1, np.sqrt, _of_one(lambda u: over(0.5, apply("sqrt", u)))),
+    "cbrt": Function(1, np.cbrt, _of_one(lambda u: over(1.0, times(3.0, power(apply("cbrt", u), 2.0))))),
     "abs": Function(1, np.abs, _of_one(lambda u: apply("sign", u))),
     "sign": Function(1, np.sign, _flat),
     "sin": Function(1, np.sin, _of_one(lambda u: apply("cos", u))),
-    "cos": Function(1, np.cos, _of_one(lambda u: times(Number(-1.0), apply("sin", u)))),
-    "tan": Function(1, np.tan, _of_one(lambda u: over(ONE, power(apply("cos", u), TWO)))),
-    "atan": Function(1, np.arctan, _of_one(lambda u: over(ONE, plus(ONE, power(u, TWO))))),
+    "cos": Function(1, np.cos, _of_one(lambda u: times(-1.0, apply("sin", u)))),
+    "tan": Function(1, np.tan, _of_one(lambda u: over(1.0, power(apply("cos", u), 2.0)))),
+    "atan": Function(1, np.arctan, _of_one(lambda u: over(1.0, plus(1.0, power(u, 2.0))))),
     "sinh": Function(1, np.sinh, _of_one(lambda u: apply("cosh", u))),
     "cosh": Function(1, np.cosh, _of_one(lambda u: apply("sinh", u))),
-    "tanh": Function(1, np.tanh, _of_one(lambda u: minus(ONE, power(apply("tanh", u), TWO)))),
+    "tanh": Function(1, np.tanh, _of_one(lambda u: minus(1.0, power(apply("tanh", u), 2.0)))),
     "min": Function(2, np.minimum, lambda a, d: choose(apply("<=", *a), *d)),
     "max": Function(2, np.maximum, lambda a, d: choose(apply(">=", *a), *d)),
     "where": Function(3, np.where, lambda a, d: choose(a[0], d[1], d[2])),
@@ -143,52 +128,43 @@ FUNCTIONS: Mapping[str, Function] = {
 
 def evaluate(node: Node, values: Mapping[str, Floats]) -> Any:
     """The value of a node, for arrays that stand for its names."""
-    if isinstance(node, Number):
-        return np.float64(node.value)
-    if isinstance(node, Name):
-        return values[node.name]
-    return FUNCTIONS[node.function].compute(*(evaluate(one, values) for one in node.arguments))
+    if isinstance(node, Call):
+        return FUNCTIONS[node.function].compute(*(evaluate(one, values) for one in node.arguments))
+    return values[node] if isinstance(node, str) else np.float64(node)
 
 
 def derive(node: Node, name: str) -> Node:
     """The derivative of a node by one name."""
-    if isinstance(node, Number):
-        return ZERO
-    if isinstance(node, Name):
-        return ONE if node.name == name else ZERO
-    return FUNCTIONS[node.function].rule(node.arguments, tuple(derive(one, name) for one in node.arguments))
+    if isinstance(node, Call):
+        return FUNCTIONS[node.function].rule(node.arguments, tuple(derive(one, name) for one in node.arguments))
+    return 1.0 if node == name else 0.0
 
 
 def logarithm(node: Node) -> Node:
     """log of a node, taken apart as far as rules go: log(exp(u)) is u also where exp(u) is too small for a double."""
-    if isinstance(node, Number):
-        return Number(math.log(node.value)) if node.value > 0 else apply("log", node)
-    if isinstance(node, Name):
-        return apply("log", node)
-    match node.function, node.arguments:
-        case "exp", (u,):
+    match node:
+        case float() if node > 0:
+            return math.log(node)
+        case Call("exp", (u,)):
             return u
-        case "*", (u, v):
+        case Call("*", (u, v)):
             return plus(logarithm(u), logarithm(v))
-        case "/", (u, v):
+        case Call("/", (u, v)):
             return minus(logarithm(u), logarithm(v))
-        case "sqrt", (u,):
-            return times(Number(0.5), logarithm(u))
-        case "^", (u, v):
+        case Call("sqrt", (u,)):
+            return times(0.5, logarithm(u))
+        case Call("^", (u, v)):
             return times(v, logarithm(u))
-        case "where", (condition, u, v):
-            return Call("where", (condition, logarithm(u), logarithm(v)))
+        case Call("where", (condition, u, v)):
+            return apply("where", condition, logarithm(u), logarithm(v))
     return apply("log", node)
 
 
-def uses(node: Node, name: str) -> bool:
-    """Whether the name occurs in it."""
-    return any(uses(one, name) for one in node.arguments) if isinstance(node, Call) else node == Name(name)
-
-
-def size(node: Node) -> int:
-    """How many nodes there are to compute."""
-    return 1 + sum(size(one) for one in node.arguments) if isinstance(node, Call) else 1
+def parts(node: Node) -> Iterator[Node]:
+    """A node and all that it is made of."""
+    yield node
+    for one in node.arguments if isinstance(node, Call) else ():
+        yield from parts(one)
 
 
 _BINDING = {"<": 0, "<=": 0, ">": 0, ">=": 0, "+": 1, "-": 1, "*": 2, "/": 2, "^": 4}
@@ -196,16 +172,16 @@ _BINDING = {"<": 0, "<=": 0, ">": 0, ">=": 0, "+": 1, "-": 1, "*": 2, "/": 2, "^
 
 def write(node: Node) -> str:
     """A text that reads as the same tree, with no more brackets than it needs."""
-    if isinstance(node, Number):
-        whole = float(node.value).is_integer() and abs(node.value) < 1e15 and math.copysign(1.0, node.value) > 0
-        return str(int(node.value)) if whole else repr(node.value)
-    if isinstance(node, Name):
-        return node.name
+    if isinstance(node, float):
+        whole = node.is_integer() and abs(node) < 1e15 and math.copysign(1.0, node) > 0
+        return str(int(node)) if whole else repr(node)
+    if isinstance(node, str):
+        return node
     if node.function not in _BINDING:
         return f"{node.function}({', '.join(map(write, node.arguments))})"
     binding = _BINDING[node.function]
     left, right = node.arguments
-    if node.function == "-" and left == ZERO:
+    if node.function == "-" and left == 0.0:
         return f"-{_bracketed(right, binding + 1)}"
     # Equal binding: only the left side may go without brackets, and no side of a power (it groups from the right).
     first = _bracketed(left, binding + (node.function == "^"))
@@ -216,11 +192,9 @@ def write(node: Node) -> str:
 
 def _bracketed(node: Node, at_least: int) -> str:
     text = write(node)
-    if isinstance(node, Number):
-        return f"({text})" if node.value < 0 or text.startswith("-") else text
-    if isinstance(node, Call) and _BINDING.get(node.function, 9) < at_least:
-        return f"({text})"
-    return text
+    negative = isinstance(node, float) and text.startswith("-")
+    binds_less = isinstance(node, Call) and _BINDING.get(node.function, 9) < at_least
+    return f"({text})" if negative or binds_less else text
 
 
 LONGEST = 1_000
@@ -234,7 +208,6 @@ CONSTANTS: Mapping[str, float] = {"pi": math.pi}
 
 _BINARY: Mapping[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "^"}
 _COMPARED: Mapping[type[ast.cmpop], str] = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
-_CONDITIONS = frozenset(_COMPARED.values())
 
 
 @dataclass(frozen=True)
@@ -271,7 +244,7 @@ class Expression:
         if variable not in self.variables:
             raise UsageError(f"The expression has no variable {variable!r}. It has {_listed(self.variables)}.")
         tree = derive(self.tree, variable)
-        if size(tree) > MOST_DERIVED:
+        if sum(1 for _ in parts(tree)) > MOST_DERIVED:
             raise UsageError("The derivative of the expression is too large to work with. Simplify the expression.")
         return Expression(tree, self.variables)
 
@@ -284,7 +257,7 @@ class Expression:
 
     def uses(self, variable: str) -> bool:
         """Whether the variable occurs in it."""
-        return uses(self.tree, variable)
+        return variable in parts(self.tree)
 
     def __str__(self) -> str:
         """A text that reads as the same expression."""
@@ -319,10 +292,7 @@ def parse_expression(text: str, variables: Sequence[str]) -> Expression:
             f"{_shown(text)} cannot be read as an expression in {_listed(variables)}. "
             "Look at its brackets, commas and signs, for example: 2 * x + 1."
         ) from None
-    tree = _Reader(tuple(variables)).read(body)
-    if isinstance(tree, Call) and tree.function in _CONDITIONS:
-        raise UsageError("A comparison is not a number. Use it inside where(condition, then, otherwise).")
-    return Expression(tree, tuple(variables))
+    return Expression(_Reader(tuple(variables)).value(body, 0), tuple(variables))
 
 
 class _Reader:
@@ -332,40 +302,44 @@ class _Reader:
         self.variables = variables
         self.nodes = 0
 
-    def read(self, node: ast.expr, depth: int = 0) -> Node:
+    def value(self, node: ast.expr, depth: int) -> Node:
+        """What is not a comparison."""
+        found = self._read(node, depth)
+        if _compares(found):
+            raise UsageError("A comparison is not a number. Use it inside where(condition, then, otherwise).")
+        return found
+
+    def _read(self, node: ast.expr, depth: int) -> Node:
         self.nodes += 1
         if self.nodes > MOST_NODES or depth > DEEPEST:
             raise UsageError(f"The expression is too large: {MOST_NODES} parts, {DEEPEST} inside each other, at most.")
-        if isinstance(node, ast.Constant):
-            return _number(node.value)
-        if isinstance(node, ast.Name):
-            return self._name(node.id)
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-            return self._signed(node, depth)
-        if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-            return Call(_BINARY[type(node.op)], (self._value(node.left, depth), self._value(node.right, depth)))
-        if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARED:
-            sides = (self._value(node.left, depth), self._value(node.comparators[0], depth))
-            return Call(_COMPARED[type(node.ops[0])], sides)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-            return self._call(node.func.id, node.args, depth)
+        match node:
+            case ast.Constant(value=value):
+                return _number(value)
+            case ast.Name(id=name):
+                return self._name(name)
+            case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+                return self.value(operand, depth + 1)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                inner = self.value(operand, depth + 1)
+                return -inner if isinstance(inner, float) else apply("-", 0.0, inner)
+            case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _BINARY:
+                return apply(_BINARY[type(sign)], self.value(left, depth + 1), self.value(right, depth + 1))
+            case ast.Compare(left=left, ops=[way], comparators=[right]) if type(way) in _COMPARED:
+                return apply(_COMPARED[type(way)], self.value(left, depth + 1), self.value(right, depth + 1))
+            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
+                return self._call(name, arguments, depth)
         raise UsageError(
             f"An expression may contain numbers, {_listed(self.variables)}, + - * / ^, brackets and the functions "
             f"{_listed(_called())}; comparisons (< <= > >=, one at a time) inside where. This one contains something "
             "else."
         )
 
-    def _signed(self, node: ast.UnaryOp, depth: int) -> Node:
-        inner = self._value(node.operand, depth)
-        if isinstance(node.op, ast.UAdd):
-            return inner
-        return Number(-inner.value) if isinstance(inner, Number) else Call("-", (ZERO, inner))
-
     def _name(self, name: str) -> Node:
         if name in self.variables:
-            return Name(name)
+            return name
         if name in CONSTANTS:
-            return Number(CONSTANTS[name])
+            return CONSTANTS[name]
         if name in FUNCTIONS:
             raise UsageError(f"{name} is a function: write {name}(...).")
         known = _listed([*self.variables, *CONSTANTS])
@@ -378,20 +352,18 @@ class _Reader:
         if len(arguments) != arity:
             raise UsageError(f"{name} takes {arity} value{'s' if arity > 1 else ''}, and was given {len(arguments)}.")
         if name != "where":
-            return Call(name, tuple(self._value(one, depth) for one in arguments))
-        condition = self.read(arguments[0], depth + 1)
-        if not (isinstance(condition, Call) and condition.function in _CONDITIONS):
+            return Call(name, tuple(self.value(one, depth + 1) for one in arguments))
+        condition = self._read(arguments[0], depth + 1)
+        if not _compares(condition):
             raise UsageError("The first value of where must be a comparison, for example where(x < 0, -x, x).")
-        return Call("where", (condition, *(self._value(one, depth) for one in arguments[1:])))
-
-    def _value(self, node: ast.expr, depth: int) -> Node:
-        found = self.read(node, depth + 1)
-        if isinstance(found, Call) and found.function in _CONDITIONS:
-            raise UsageError("A comparison is not a number. Use it inside where(condition, then, otherwise).")
-        return found
+        return apply("where", condition, *(self.value(one, depth + 1) for one in arguments[1:]))
 
 
-def _number(value: Any) -> Number:
+def _compares(node: Node) -> bool:
+    return isinstance(node, Call) and node.function in _COMPARED.values()
+
+
+def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise UsageError("An expression may contain plain numbers only, such as 2, 0.5 or 1e-3.")
     try:
@@ -400,7 +372,7 @@ def _number(value: Any) -> Number:
         number = math.inf
     if not math.isfinite(number):
         raise UsageError("A number in the expression is too large for a double.")
-    return Number(number)
+    return number
 
 
 def _called() -> list[str]:
