@@ -21,7 +21,7 @@ from sfumato.core.errors import TableError
 from sfumato.guarantee.cost import epsilon_of, rho_for
 from sfumato.learn.classifiers.auto import AutoClassifier
 from sfumato.learn.reconstruct import reconstruct_from
-from sfumato.mechanisms.central.budget import replacing_costs
+from sfumato.mechanisms.central.column_codes import replacing_costs
 from sfumato.reconstruction.reconstruct import make_method
 from sfumato.table import Encoding, Schema
 

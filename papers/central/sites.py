@@ -30,7 +30,7 @@ from sklearn.model_selection import train_test_split  # noqa: E402
 from tasks import _encoded, scores  # noqa: E402
 
 from sfumato.guarantee.cost import epsilon_of, rho_for  # noqa: E402
-from sfumato.mechanisms.central.planning import plan_from_model, plan_from_scores, public_plan  # noqa: E402
+from sfumato.mechanisms.central.plan import plan_from_model, plan_from_scores, public_plan  # noqa: E402
 from sfumato.mechanisms.central.scoring import ScoringPlan  # noqa: E402
 from sfumato.mechanisms.tree_resampling import TreeResampling  # noqa: E402
 from sfumato.study.plan_counts import FOR_SCORES  # noqa: E402

@@ -10,9 +10,8 @@ from test_second_parents import THREES, fitted, twisted
 
 import sfumato.mechanisms.central
 from sfumato.guarantee.cost import Central
-from sfumato.mechanisms.central import budget, model
-from sfumato.mechanisms.central import column_codes as passes
-from sfumato.mechanisms.central.budget import Budget, Chooser
+from sfumato.mechanisms.central import column_codes, model
+from sfumato.mechanisms.central.column_codes import Budget, Chooser
 from sfumato.mechanisms.central.model import TreeModel
 from sfumato.noise import Streams
 
@@ -37,16 +36,16 @@ def fit(rho):
 @pytest.mark.parametrize("memory", [1 << 24, 100])
 def test_every_table_that_gets_noise_is_paid_for_once(monkeypatch, rho, memory):
     """All noise goes through two functions; what they were asked for is what stands on the card."""
-    monkeypatch.setattr(passes, "MOST_CELLS", memory)
+    monkeypatch.setattr(column_codes, "MOST_CELLS", memory)
     drawn = []
     for name in ("discrete_gaussian", "discrete_laplace_of"):
-        honest = getattr(budget, name)
+        honest = getattr(column_codes, name)
 
         def noted(rng, strength, shape, honest=honest):
             drawn.append((strength, shape))
             return honest(rng, strength, shape)
 
-        monkeypatch.setattr(budget, name, noted)
+        monkeypatch.setattr(column_codes, name, noted)
     fitted = fit(rho)
     counted = [one for one in fitted.budget.measured if one.way != "choice"]
     assert [one.what for one in counted] == ["rows", "columns", "pairs", "triples"]
@@ -97,9 +96,9 @@ def calls(path):
 def test_no_noise_is_drawn_from_floats_and_only_the_budget_draws_any():
     for path in ROOM.glob("*.py"):
         assert not calls(path) & FLOAT_NOISE, path.name
-        if path.name != "budget.py":
+        if path.name != "column_codes.py":
             assert not {"discrete_gaussian", "discrete_laplace_of", "exponential_choice"} & calls(path), path.name
-    assert {"exponential_choice"} <= calls(ROOM / "budget.py")
+    assert {"exponential_choice"} <= calls(ROOM / "column_codes.py")
     for name in ("model.py", "scoring.py", "plan.py"):
         assert "random" not in calls(ROOM / name)  # a fit draws nothing else
 

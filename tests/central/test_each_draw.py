@@ -14,10 +14,9 @@ from test_scores import PLAN as SCORED
 from test_second_parents import THREES, twisted
 from test_tree_model import MIXED, people
 
-from sfumato.mechanisms.central import budget as budget_room
+from sfumato.mechanisms.central import column_codes as budget_room
 from sfumato.mechanisms.central import model as model_room
-from sfumato.mechanisms.central.budget import Budget, Chooser
-from sfumato.mechanisms.central.column_codes import quantiles
+from sfumato.mechanisms.central.column_codes import Budget, Chooser, quantiles
 from sfumato.mechanisms.central.model import TreeModel
 from sfumato.mechanisms.central.plan import PlannedModel
 from sfumato.mechanisms.central.scoring import ScoringModel

@@ -11,9 +11,17 @@ from test_tree_model import MIXED, people
 
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee.cost import Central, rho_for
-from sfumato.mechanisms.central.budget import Budget
-from sfumato.mechanisms.central.plan import COLUMNS, PAIRS, ROWS, Plan, PlannedModel, read_plan
-from sfumato.mechanisms.central.planning import plan_from_model, public_plan
+from sfumato.mechanisms.central.column_codes import Budget
+from sfumato.mechanisms.central.plan import (
+    COLUMNS,
+    PAIRS,
+    ROWS,
+    Plan,
+    PlannedModel,
+    plan_from_model,
+    public_plan,
+    read_plan,
+)
 from sfumato.mechanisms.tree_resampling import TreeResampling
 
 SITES = 4

@@ -7,7 +7,7 @@ from sfumato.channels.recipe import Measurement
 from sfumato.guarantee.cost import Central, epsilon_of, rho_for
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.mechanisms import make_mechanism
-from sfumato.mechanisms.central.budget import replacing_costs
+from sfumato.mechanisms.central.column_codes import replacing_costs
 from sfumato.table import Column, Encoding, Schema
 
 KNOWN = {"source": "public", "reason": "the form"}

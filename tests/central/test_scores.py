@@ -9,10 +9,8 @@ from test_tree_model import MIXED, people
 
 from sfumato.core.errors import SchemaError
 from sfumato.guarantee.cost import Central, rho_for
-from sfumato.mechanisms.central.budget import Budget, Chooser
-from sfumato.mechanisms.central.column_codes import halved, quantiles
-from sfumato.mechanisms.central.plan import agreed_plan
-from sfumato.mechanisms.central.planning import plan_from_scores
+from sfumato.mechanisms.central.column_codes import Budget, Chooser, halved, quantiles
+from sfumato.mechanisms.central.plan import agreed_plan, plan_from_scores
 from sfumato.mechanisms.central.scoring import NoisyScores, ScoringModel, ScoringPlan, distance
 from sfumato.mechanisms.tree_resampling import TreeResampling
 

@@ -8,7 +8,7 @@ import pytest
 from sfumato.core.errors import CardError
 from sfumato.guarantee.cost import Central
 from sfumato.mechanisms.central import model as model_room
-from sfumato.mechanisms.central.budget import Budget
+from sfumato.mechanisms.central.column_codes import Budget
 from sfumato.mechanisms.central.drawing import ModelColumn, Node, model_as_dict, model_from_dict
 from sfumato.mechanisms.central.model import Expected, TreeModel, candidates, corrected, score_of_three
 from sfumato.table import Column, Encoding, Schema

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.guarantee.cost import Central
-from sfumato.mechanisms.central.budget import Budget, Chooser
-from sfumato.mechanisms.central.column_codes import Bins, FineColumn, halved, merged
+from sfumato.mechanisms.central.column_codes import Bins, Budget, Chooser, FineColumn, halved, merged
 from sfumato.mechanisms.central.drawing import Alias, in_drawing_order, on_simplex, pair_shares, score, spanning_forest
 from sfumato.mechanisms.central.model import TreeModel
 from sfumato.table import Column, Encoding, Schema

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.core.errors import CardError
-from sfumato.ledger.read_off import ReadOff, shared_ends, table_ends
+from sfumato.ledger.memories import ReadOff, shared_ends, table_ends
 from sfumato.table import Column, Schema
 
 

@@ -12,7 +12,7 @@ import sfumato as sf
 from sfumato.auditing.canary import _part
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.ledger import Ledger
-from sfumato.mechanisms.central import budget, model
+from sfumato.mechanisms.central import column_codes, model
 from sfumato.mechanisms.tree_resampling import TreeResampling
 from sfumato.noise import grid as exact_choice
 from sfumato.table import Column, Schema
@@ -62,7 +62,9 @@ def test_the_program_stays_within_its_claim_and_close_to_it():
 
 def test_noise_that_is_30_percent_low_is_found(monkeypatch):
     honest = exact_choice.discrete_gaussian
-    monkeypatch.setattr(budget, "discrete_gaussian", lambda rng, variance, shape: honest(rng, 0.49 * variance, shape))
+    monkeypatch.setattr(
+        column_codes, "discrete_gaussian", lambda rng, variance, shape: honest(rng, 0.49 * variance, shape)
+    )
     found = audited(fits=400)
     assert found.above
     assert found.in_words().startswith("MORE IS TOLD THAN IS CLAIMED")
@@ -70,7 +72,7 @@ def test_noise_that_is_30_percent_low_is_found(monkeypatch):
 
 
 def test_an_exact_number_of_rows_is_found(monkeypatch):
-    honest = budget.Budget.count
+    honest = column_codes.Budget.count
 
     def leaky(self, what, share, tables):
         noisy = honest(self, what, share, tables)
@@ -78,7 +80,7 @@ def test_an_exact_number_of_rows_is_found(monkeypatch):
             self.answers["rows"] = noisy = [tables[0]]
         return noisy
 
-    monkeypatch.setattr(budget.Budget, "count", leaky)
+    monkeypatch.setattr(column_codes.Budget, "count", leaky)
     assert parts_of(audited(fits=30))["rows"].above
 
 

@@ -16,7 +16,7 @@ from sfumato.guarantee.card import recomputed as recomputed_guarantee
 from sfumato.guarantee.guarantee import CENTRAL_DP
 from sfumato.ledger import Ledger
 from sfumato.mechanisms import MECHANISMS
-from sfumato.mechanisms.central.planning import public_plan
+from sfumato.mechanisms.central.plan import public_plan
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import Column, Encoding, Schema
 

@@ -21,7 +21,7 @@ from sfumato.guarantee.person_hash import Tally
 from sfumato.ledger import Ledger
 from sfumato.ledger.ledger import Budget
 from sfumato.ledger.roll import Roll
-from sfumato.mechanisms.central.budget import replacing_costs
+from sfumato.mechanisms.central.column_codes import replacing_costs
 from sfumato.table import Column, Schema
 
 PUBLIC = {"source": "public", "reason": "the form"}

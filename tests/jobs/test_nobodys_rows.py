@@ -20,7 +20,7 @@ from sfumato.guarantee.rounding import rounded_up
 from sfumato.guarantee.words import card_in_words
 from sfumato.ledger import Ledger
 from sfumato.mechanisms import tree_resampling
-from sfumato.mechanisms.central.budget import replacing_costs
+from sfumato.mechanisms.central.column_codes import replacing_costs
 from sfumato.mechanisms.central.drawing import model_from_dict
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.table import Column, Schema

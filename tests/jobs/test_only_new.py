@@ -13,7 +13,7 @@ import pytest
 from daily import first_daily
 from sfumato.core.errors import CardError, NothingNewError, PrivacyLeakWarning, TableError, UsageError
 from sfumato.ledger import Ledger
-from sfumato.ledger.row_memory import RowHash
+from sfumato.ledger.memories import RowHash
 from sfumato.release.only_new import ledger_forget
 from sfumato.release.release import Release
 from sfumato.release.sanitize import Options, sanitize, sanitize_in_memory
@@ -255,7 +255,7 @@ def test_hashes_tell_rows_apart_and_minus_zero_is_zero():
 
 KILLED = """
 import os, sys
-from sfumato.ledger.row_memory import RowMemory
+from sfumato.ledger.memories import RowMemory
 from sfumato.release.sanitize import Options, sanitize
 import sfumato.core.files
 from sfumato.table import Schema

@@ -15,8 +15,7 @@ import pytest
 from sfumato.api.sanitize import study_terms
 from sfumato.core.errors import CardError, SchemaError, UsageError
 from sfumato.guarantee import Card
-from sfumato.mechanisms.central.plan import Plan
-from sfumato.mechanisms.central.planning import public_plan
+from sfumato.mechanisms.central.plan import Plan, public_plan
 from sfumato.release.asked import Terms
 from sfumato.release.check_rows import read_card
 from sfumato.release.release import Release

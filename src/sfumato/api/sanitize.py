@@ -10,7 +10,7 @@ from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError
 from sfumato.core.files import check_folder
 from sfumato.guarantee import Card
-from sfumato.ledger.read_off import told_to_the_owner
+from sfumato.ledger.memories import told_to_the_owner
 from sfumato.release.asked import RedrawAsked, Terms
 from sfumato.release.redraw import redraw as redraw_release
 from sfumato.release.release import Release

@@ -152,7 +152,7 @@ def default_ledger() -> Path:
 
 
 def memory_beside(ledger: Path) -> Path:
-    """The file that remembers what was read off tables (`guarantee.read_off`)."""
+    """The file that remembers what was read off tables (`memories`)."""
     return ledger.with_name(ledger.name + ".read")
 
 

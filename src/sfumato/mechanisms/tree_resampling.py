@@ -18,7 +18,7 @@ from sfumato.core.wording import first_names, in_a_row
 from sfumato.guarantee import Key
 from sfumato.guarantee.cost import Central, epsilon_of, rho_for, rho_of_loss
 from sfumato.mechanisms.base import PRESENCE, Block, Mechanism, as_codes, as_matrix, is_count, is_number
-from sfumato.mechanisms.central.budget import Budget, replacing_costs
+from sfumato.mechanisms.central.column_codes import Budget, replacing_costs
 from sfumato.mechanisms.central.drawing import model_as_dict, model_digest, model_from_dict
 from sfumato.mechanisms.central.model import TreeModel
 from sfumato.mechanisms.central.plan import NOISY, PUBLIC, Origin, PlannedModel, agreed_plan, read_plan

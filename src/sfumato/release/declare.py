@@ -10,7 +10,7 @@ from typing import Any
 
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.core.wording import counted, to_type
-from sfumato.ledger.read_off import ENDS, NUMBERS, ReadOff, about_equal
+from sfumato.ledger.memories import ENDS, NUMBERS, ReadOff, about_equal
 from sfumato.table import Column, Schema
 from sfumato.table.schema import read_yaml
 

@@ -26,14 +26,14 @@ from sfumato.core.wording import counted
 from sfumato.guarantee.all_releases import is_drawn
 from sfumato.ledger import Ledger
 from sfumato.ledger.ledger import EXPIRED
+from sfumato.ledger.memories import ROW_BYTES, RowMemory, forget, memory_folder, was_released
 from sfumato.ledger.roll import KeptRoll
-from sfumato.ledger.row_memory import HASH_BYTES, RowMemory, forget, memory_folder, was_released
 from sfumato.release.asked import SanitizeAsked
 from sfumato.release.release import release_file
 from sfumato.release.source import MOST_BLOCK_ROWS, Piece, Source, SourceBlock
 
 BUCKETS = 64
-BUCKET_STARTS = np.array([bytes([256 // BUCKETS * j]) for j in range(BUCKETS)], dtype=f"S{HASH_BYTES}")
+BUCKET_STARTS = np.array([bytes([256 // BUCKETS * j]) for j in range(BUCKETS)], dtype=f"S{ROW_BYTES}")
 
 
 class Remembered(NamedTuple):
@@ -222,7 +222,7 @@ def _hashes(source: Source, memory: RowMemory) -> Iterator[tuple[Hashes, Hashes]
         yield hashes, hashes
 
 
-_RECORD = np.dtype([("hash", f"S{HASH_BYTES}"), ("written", f"S{HASH_BYTES}"), ("row", np.int64)])
+_RECORD = np.dtype([("hash", f"S{ROW_BYTES}"), ("written", f"S{ROW_BYTES}"), ("row", np.int64)])
 
 
 def _times_known(hashes: Hashes, memory: RowMemory) -> Codes:

@@ -18,7 +18,7 @@ from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.core.files import new_folder, write_whole
 from sfumato.core.wording import counted
 from sfumato.guarantee import Card, Key
-from sfumato.ledger.row_memory import name_release
+from sfumato.ledger.memories import name_release
 from sfumato.release.asked import RELEASE_FORMATS
 from sfumato.release.noted import Sanitized
 from sfumato.release.signature import COUNTS, keep_signature

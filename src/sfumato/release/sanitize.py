@@ -17,7 +17,7 @@ from sfumato.core.wording import counted
 from sfumato.guarantee import CENTRAL_DP, Card, Guarantee, Key
 from sfumato.guarantee.card import NOT_FOR_RELEASE
 from sfumato.guarantee.guarantee import exact_target
-from sfumato.ledger.read_off import ReadOff, shared_ends, table_ends
+from sfumato.ledger.memories import ReadOff, shared_ends, table_ends
 from sfumato.ledger.roll import Roll
 from sfumato.mechanisms.phases import Given, Phase
 from sfumato.noise import Streams

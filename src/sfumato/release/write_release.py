@@ -23,7 +23,7 @@ from sfumato.core.files import check_folder, explained, new_folder, sole_writer,
 from sfumato.guarantee import Card, Guarantee, Key, ThreatModel, space_of
 from sfumato.guarantee.card import label_state
 from sfumato.guarantee.guarantee import LABEL_CLASSES
-from sfumato.ledger.row_memory import RowMemory
+from sfumato.ledger.memories import RowMemory
 from sfumato.mechanisms import Mechanism
 from sfumato.release.engines.shuffle import DiskShuffle, MemoryShuffle, Shuffle
 from sfumato.release.sanitize_options import Options

@@ -20,8 +20,7 @@ from sfumato.guarantee.borrowed import is_reason
 from sfumato.guarantee.cost import epsilon_of
 from sfumato.guarantee.guarantee import CENTRAL_DP
 from sfumato.mechanisms.central.drawing import model_from_dict
-from sfumato.mechanisms.central.plan import Plan
-from sfumato.mechanisms.central.planning import plan_from_model, plan_from_scores, public_plan
+from sfumato.mechanisms.central.plan import Plan, plan_from_model, plan_from_scores, public_plan
 from sfumato.mechanisms.central.scoring import NoisyScores, ScoringPlan
 from sfumato.mechanisms.tree_resampling import TreeResampling
 from sfumato.release.asked import Presence

@@ -55,7 +55,7 @@ def schema(table: TablesArgument, tables: Tables, into: IntoSchema, query: Query
       sfumato schema patienten.csv --decimal , --encoding cp1252 --label diagnose --out schema.yaml
       curl -s https://example.org/patients.csv | sfumato schema - --label diagnosis --out schema.yaml
     """
-    from sfumato.ledger.read_off import ReadOff
+    from sfumato.ledger.memories import ReadOff
     from sfumato.release.declare import example
     from sfumato.table import Schema
 
@@ -210,7 +210,7 @@ def _who_may_see(files: list[str], private: list[str]) -> str:
 
 def _found(release: Release, done: Sanitized, options: SanitizeAsked) -> Iterator[str]:
     """What is known of earlier releases, what became of the table's columns and cells, what the method met."""
-    from sfumato.ledger.read_off import ends_in_words
+    from sfumato.ledger.memories import ends_in_words
 
     if done.new_ledger is not None:
         yield f"New ledger begun at {done.new_ledger}: it adds up what is released of whom. Keep it, and use it again."
@@ -249,7 +249,7 @@ def show(
     """
     from sfumato.guarantee import Card
     from sfumato.guarantee.words import card_in_words
-    from sfumato.ledger.read_off import told_to_the_owner
+    from sfumato.ledger.memories import told_to_the_owner
 
     card = Card.load(folder)
     console.recite(card_in_words(card))

@@ -212,7 +212,7 @@ def _keywords(asked: Mapping[str, Any]) -> dict[str, Any]:
 def _read(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     """The schema of a table as a private file, and how many rows there are."""
     from sfumato.api.sanitize import study_terms
-    from sfumato.ledger.read_off import ReadOff
+    from sfumato.ledger.memories import ReadOff
     from sfumato.table import Schema
     from sfumato.table.infer import check_column
 

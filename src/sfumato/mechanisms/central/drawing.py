@@ -20,8 +20,7 @@ import numpy as np
 
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import CardError
-from sfumato.mechanisms.central.budget import Chooser
-from sfumato.mechanisms.central.column_codes import Bins, FineColumn
+from sfumato.mechanisms.central.column_codes import Bins, Chooser, FineColumn
 from sfumato.table import Encoding
 from sfumato.table.statistics import Columns
 

@@ -17,9 +17,11 @@ import numpy as np
 
 from sfumato.core.array_types import Codes, Floats
 from sfumato.core.wording import counted
-from sfumato.mechanisms.central.budget import SHARES, WITH_SECOND, Budget
 from sfumato.mechanisms.central.column_codes import (
+    SHARES,
+    WITH_SECOND,
     Bins,
+    Budget,
     Count,
     FineColumn,
     Passes,
@@ -181,10 +183,9 @@ class TreeModel(Passes):
         self.rows = max(1, int(noisy.ravel()[0]))
         crowd = self.rows / (4.0 * self.classes)
         numbers = [place for place, one in enumerate(self.fine) if one.is_ordered and one.cells > FEWEST_BINS]
-        share = SHARES["columns"] + (0.0 if numbers else SHARES["edges"])
         plants = self.parents > 0 and d > 1 and crowd >= 4.0 * budget.spread(SHARES["pairs"], d - 1)
-        if not plants:
-            share += SHARES["forest"] + SHARES["pairs"]
+        share = SHARES["columns"] + (0.0 if numbers else SHARES["edges"])
+        share += 0.0 if plants else SHARES["forest"] + SHARES["pairs"]
         self.spread = budget.spread(share, d)
         bins = self._bins(found, numbers, depth_for(crowd / self.spread))
         exact = [one.sums(table, axis=1) for one, table in zip(bins, found, strict=True)]
@@ -219,7 +220,7 @@ class TreeModel(Passes):
         if of_three >= CROWD_OF_THREE:
             shares.update(WITH_SECOND)
         spread = budget.spread(shares["pairs"], d - 1)
-        most = int(min(MOST_PAIR_BINS, max(FEWEST_PAIR_BINS, math.sqrt(crowd / spread))))
+        most = pair_bins_for(crowd / spread)
         self.columns = [one._replace(coarse=one.fine.merged(self.sizes @ one.shares, most)) for one in self.columns]
         margins = [self.sizes[:, None] * one.joint_shares for one in self.columns]
 
@@ -243,10 +244,8 @@ class TreeModel(Passes):
         self._fill_tables(pairs, spread)
         if "triples" not in shares:
             return
-        left = yield from self._fit_threes(
-            shares, int(min(MOST_ROUGH_BINS, max(FEWEST_ROUGH_BINS, of_three ** (1 / 3))))
-        )
-        if left:
+        rough = int(min(MOST_ROUGH_BINS, max(FEWEST_ROUGH_BINS, of_three ** (1 / 3))))
+        if left := (yield from self._fit_threes(shares, rough)):
             self._fill_tables(*self._again("pairs", left, list(tables.values()), pairs, spread))
 
     def _fit_threes(self, shares: Mapping[str, float], rough: int) -> Generator[Count, Counts, float]:
@@ -334,6 +333,10 @@ class TreeModel(Passes):
     def drawn(self) -> DrawnModel:
         """What rows are drawn from, without whatever the fit needed."""
         return DrawnModel(self.encoding, self.classes, self.rows, self.sizes, self.columns, self.nodes, self.tables)
+
+
+def pair_bins_for(crowd_per_noise: float) -> int:
+    return int(min(MOST_PAIR_BINS, max(FEWEST_PAIR_BINS, math.sqrt(crowd_per_noise))))
 
 
 def depth_for(crowd_per_noise: float) -> int:

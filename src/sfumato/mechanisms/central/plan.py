@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,21 +22,32 @@ from sfumato.channels.recipe import Measurement
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.core.wording import counted
-from sfumato.mechanisms.central.budget import SHARES, Budget
-from sfumato.mechanisms.central.column_codes import Bins, FineColumn, Passes, Steps
+from sfumato.mechanisms.central.column_codes import SHARES, Bins, Budget, FineColumn, Passes, Steps
 from sfumato.mechanisms.central.drawing import (
     DrawnModel,
     ModelColumn,
     Node,
+    Pair,
     class_sizes,
     column_shares,
+    in_drawing_order,
+    model_as_dict,
+    model_digest,
     need,
     pair_shares,
     read_bins,
 )
-from sfumato.mechanisms.central.model import MOST_BINS
+from sfumato.mechanisms.central.model import MOST_BINS, depth_for, pair_bins_for
 from sfumato.mechanisms.central.scoring import FORMAT as SCORING
-from sfumato.mechanisms.central.scoring import AgreedPlan, NoisyFigures, ScoringPlan
+from sfumato.mechanisms.central.scoring import (
+    SCALE,
+    SCORED_BINS,
+    SCORES,
+    AgreedPlan,
+    NoisyFigures,
+    NoisyScores,
+    ScoringPlan,
+)
 from sfumato.table import Encoding
 from sfumato.table.statistics import Columns, Counts
 
@@ -46,6 +58,9 @@ MOST_PARENTS = 1
 LONGEST = 200
 """Letters of a reason."""
 RULE, PUBLIC, NOISY, LEARNED = "rule", "public", "noisy", "learned"
+ROWS, COLUMNS, PAIRS = "rows", "columns", "pairs"
+SHARE_OF_PAIRS = (1.0 - SHARES[ROWS]) * SHARES[PAIRS] / (SHARES[COLUMNS] + SHARES[PAIRS])
+"""Of the budget of a plan that joins columns."""
 PUBLIC_BINS, PUBLIC_PAIR_BINS = 16, 8
 
 
@@ -110,10 +125,8 @@ def even_column(fine: FineColumn, most: int) -> PlannedColumn:
     if fine.is_ordered and fine.cells > MOST_BINS:
         ends = [round(step * fine.cells / PUBLIC_BINS) for step in range(1, PUBLIC_BINS)]
         bins = Bins.runs(ends, fine.cells, fine.group.has_indicator)
-    if not most:
-        return PlannedColumn(fine, bins, None, Origin(RULE))
     width = np.bincount(bins.of).astype(np.float64)
-    return PlannedColumn(fine, bins, fine.merged(width, most), Origin(RULE))
+    return PlannedColumn(fine, bins, fine.merged(width, most) if most else None, Origin(RULE))
 
 
 @dataclass(frozen=True, repr=False)
@@ -155,14 +168,11 @@ class Plan(AgreedPlan):
 
     def spent(self) -> list[tuple[str, float, int]]:
         """Nothing is left to choose, so that columns and pairs share what edges and forest would have cost."""
+        rows, columns = (ROWS, SHARES[ROWS], 1), len(self.columns)
         if not self.joined:
-            return [(ROWS, SHARES[ROWS], 1), (COLUMNS, 1.0 - SHARES[ROWS], len(self.columns))]
+            return [rows, (COLUMNS, 1.0 - SHARES[ROWS], columns)]
         of_columns = (1.0 - SHARES[ROWS]) * SHARES[COLUMNS] / (SHARES[COLUMNS] + SHARES[PAIRS])
-        return [
-            (ROWS, SHARES[ROWS], 1),
-            (COLUMNS, of_columns, len(self.columns)),
-            (PAIRS, share_of_pairs(), len(self.joined)),
-        ]
+        return [rows, (COLUMNS, of_columns, columns), (PAIRS, SHARE_OF_PAIRS, len(self.joined))]
 
     def model(self, budget: Budget, classes: int) -> PlannedModel:
         return PlannedModel(self.encoding, budget, classes, self)
@@ -184,8 +194,6 @@ class Plan(AgreedPlan):
     def from_dict(cls, found: Any, encoding: Encoding) -> Plan:
         """Read a plan for the columns of a schema; whatever does not fit is refused."""
         try:
-            if not isinstance(found, Mapping) or (found["format"], found["version"]) != (FORMAT, VERSION):
-                raise ValueError("format")
             plan = _read(found, encoding)
         except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError):
             raise SchemaError(
@@ -223,7 +231,8 @@ def read_plan(given: Mapping[str, Any] | Path | str) -> Any:
         ) from None
 
 
-def _read(found: Mapping[str, Any], encoding: Encoding) -> Plan:
+def _read(found: Any, encoding: Encoding) -> Plan:
+    need(isinstance(found, Mapping) and (found["format"], found["version"]) == (FORMAT, VERSION))
     fine = [FineColumn.of(group) for group in encoding.groups]
     names = [one.group.column.name for one in fine]
     need([one["name"] for one in found["columns"]] == names)
@@ -250,9 +259,7 @@ def _column(fine: FineColumn, found: Mapping[str, Any]) -> PlannedColumn:
         bins = Bins.runs(ends, fine.cells, fine.group.has_indicator)
     coarse = None if found["coarse"] is None else read_bins(_whole(found["coarse"]), bins.count)
     column = PlannedColumn(fine, bins, coarse, origin)
-    if column.origin.source == RULE and not any(
-        column.told == even_column(column.fine, most).told for most in (0, PUBLIC_PAIR_BINS)
-    ):
+    if origin.source == RULE and column.told not in [even_column(fine, most).told for most in (0, PUBLIC_PAIR_BINS)]:
         raise SchemaError(
             f"The plan says that the bins of {column.name!r} follow the public rule, and they do not. Give them the "
             "source public with a reason, or make the plan with `sfumato study plan`."
@@ -270,9 +277,6 @@ def _whole(found: Any) -> list[int]:
 # Counts and noise are whole numbers, so that sums are exact. The sum over sites is the table of all people together,
 # with noise whose variance is the sum of theirs: sqrt(S) times the standard deviation of one of S like sites, on counts
 # that are S times as large.
-
-
-ROWS, COLUMNS, PAIRS = "rows", "columns", "pairs"
 
 
 @dataclass(frozen=True, repr=False)
@@ -293,13 +297,12 @@ class NoisyCounts(NoisyFigures):
 
     def likely(self, far: float) -> bool:
         """Noise explains negative counts, and tables agree about the number of rows up to noise."""
-        columns = len(self.plan.columns)
-        for place, table in enumerate(self.tables()):
-            variance = self.variances[ROWS if place == 0 else COLUMNS if place <= columns else PAIRS]
-            if int(table.min()) < -far * math.sqrt(variance):
-                return False
+        kinds = [ROWS, *[COLUMNS] * len(self.plan.columns), *[PAIRS] * len(self.plan.joined)]
+        for kind, table in zip(kinds, self.tables(), strict=True):
+            variance = self.variances[kind]
+            off = abs(int(table.sum()) - int(self.cells[0]))
             spread = math.sqrt(table.size * variance + self.variances[ROWS])
-            if abs(int(table.sum()) - int(self.cells[0])) > far * spread:
+            if int(table.min()) < -far * math.sqrt(variance) or off > far * spread:
                 return False
         return True
 
@@ -372,6 +375,119 @@ class PlannedModel(Passes):
         }
 
 
-def share_of_pairs() -> float:
-    """Of the budget of a plan that joins columns."""
-    return (1.0 - SHARES[ROWS]) * SHARES[PAIRS] / (SHARES[COLUMNS] + SHARES[PAIRS])
+# Where a plan comes from: public rules, the noisy model of one site, or noisy scores that all sites have added.
+#
+# In every case it is post-processing of public or noisy figures, and costs nothing more. Bins are chosen for all sites
+# together: S like sites have S times the rows and sqrt(S) times the noise of one.
+
+
+DIGITS = 16
+"""Of a model's digest, for readers to compare."""
+SURE = 1.0
+"""A pair's distance from independence must be so many standard deviations of its noise to be measured."""
+
+
+def plan_from_model(model: DrawnModel, budget: Budget, sites: int) -> Plan:
+    """Edges and forest of one site's noisy model, as finely as `sites` like it, each with `budget`, can measure."""
+    nodes = tuple(Node(node.column, node.parents[:MOST_PARENTS]) for node in model.nodes)
+    columns = tuple(PlannedColumn(one.fine, one.bins) for one in model.columns)
+    digest = model_digest(model_as_dict(model))[:DIGITS]
+    origin = Origin(NOISY, f"the noisy model {digest} of one site, for {counted(sites, 'site')} like it")
+    rough = Plan(model.encoding, columns, nodes, origin)
+    crowd = sites * model.rows / (4.0 * model.classes)
+    return _finer_plan(rough, crowd, sites, budget, lambda _: model.columns, model.sizes)
+
+
+def plan_from_scores(scores: NoisyScores, sites: int, budget: Budget) -> Plan:
+    """Quantiles and forest from what `sites` have added up, as finely as they can measure, each with `budget`.
+
+    Kruskal's algorithm takes the best pairs whose distance from independence is more than the noise of their table will
+    add, and more than the noise on their score.
+    """
+    d, classes = len(scores.plan.fine), scores.classes
+    crowd = scores.rows / (4.0 * classes)
+    pairs = _best_forest(scores, math.sqrt(sites) * budget.spread(SHARE_OF_PAIRS, max(d - 1, 1)), crowd, sites)
+    origin = Origin(NOISY, f"noisy scores of pairs of columns, added over {counted(sites, 'site')}")
+    columns = tuple(PlannedColumn(one.fine, one.bins) for one in scores.columns())
+    rough = Plan(scores.plan.encoding, columns, tuple(in_drawing_order(pairs, d)), origin)
+    even = np.full(classes, scores.rows / classes)
+    return _finer_plan(rough, crowd, sites, budget, scores.columns, even)
+
+
+def _finer_plan(
+    rough: Plan,
+    crowd: float,
+    sites: int,
+    budget: Budget,
+    columns: Callable[[int], Sequence[ModelColumn]],
+    sizes: Floats,
+) -> Plan:
+    """The plan with bins that a crowd of rows at so many sites can fill, each with this budget; `columns` are what is
+    known of them for a depth of halving."""
+    spread = {kind: math.sqrt(sites) * budget.spread(share, tables) for kind, share, tables in rough.spent()}
+    depth = depth_for(crowd / spread[COLUMNS])
+    most = pair_bins_for(crowd / spread[PAIRS]) if PAIRS in spread else 0
+    joined = {place for node in rough.joined for place in (*node.parents, node.column)}
+    found = (
+        _finer(one, depth, sizes, most if place in joined else 0)._replace(origin=rough.pairs)
+        for place, one in enumerate(columns(depth))
+    )
+    return replace(rough, columns=tuple(found))
+
+
+def _best_forest(scores: NoisyScores, noise: float, crowd: float, sites: int) -> list[Pair]:
+    if crowd < 4.0 * noise:
+        return []
+    bins = [min(SCORED_BINS, one.cells) + one.group.has_indicator for one in scores.plan.fine]
+    cells = scores.classes * pair_bins_for(crowd / noise) ** 2
+    least = math.sqrt(2.0 / math.pi) * noise * cells + SURE * SCALE * math.sqrt(scores.variances[SCORES])
+
+    def by_chance(first: int, second: int) -> float:
+        """About what independent columns of even bins show at so many like sites: mean |x - e| of Poisson counts."""
+        cells = scores.classes * first * second
+        rows = scores.rows / (sites * cells)
+        seen = min(math.sqrt(2.0 * rows / math.pi), 2.0 * rows)
+        return sites * cells * seen * math.sqrt((1 - 1 / first) * (1 - 1 / second))
+
+    worth = {
+        (left, right): SCALE * score - by_chance(bins[left], bins[right])
+        for (left, right), score in scores.scores.items()
+    }
+    tree, chosen = list(range(len(bins))), []
+    for left, right in sorted(worth, key=lambda pair: -worth[pair]):
+        if worth[left, right] > least and tree[left] != tree[right]:
+            chosen.append((left, right))
+            old, new = tree[right], tree[left]
+            tree = [new if name == old else name for name in tree]
+    return chosen
+
+
+def public_plan(encoding: Encoding, pairs: Sequence[tuple[str, str]] = (), reason: str = "") -> Plan:
+    """Bins of equal width, and the pairs of columns that an expert names, and says how they are known."""
+    fine = [FineColumn.of(group) for group in encoding.groups]
+    names = [one.group.column.name for one in fine]
+    for name in (name for pair in pairs for name in pair):
+        if name not in names:
+            raise UsageError(f"There is no column {name[:60]!r} to pair. There are: {', '.join(names[:20])}.")
+    places = [(names.index(one), names.index(other)) for one, other in pairs]
+    nodes = tuple(in_drawing_order(places, len(fine)))
+    if sum(len(node.parents) for node in nodes) != len(places):
+        raise UsageError("The pairs of columns must form trees: no pair twice, no column with itself, and no circle.")
+    joined = {place for pair in places for place in pair}
+    columns = tuple(even_column(one, PUBLIC_PAIR_BINS if place in joined else 0) for place, one in enumerate(fine))
+    return Plan(encoding, columns, nodes, Origin(PUBLIC, reason) if pairs else Origin(RULE))
+
+
+def _finer(one: ModelColumn, depth: int, sizes: Floats, most: int) -> PlannedColumn:
+    """The model's bins, halved at their middles as long as the whole crowd can fill them."""
+    fine, bins = one.fine, one.bins
+    weights: Floats = sizes @ one.shares
+    if fine.is_ordered and bins.count < fine.size:
+        ends = [0, *(np.flatnonzero(np.diff(bins.of[: fine.cells])) + 1).tolist(), fine.cells]
+        wanted = 1 << depth
+        while len(ends) - 1 <= wanted // 2 and max(b - a for a, b in pairwise(ends)) > 1:
+            ends = sorted({*ends, *((a + b) // 2 for a, b in pairwise(ends) if b - a > 1)})
+        bins = Bins.runs(ends[1:-1], fine.cells, fine.group.has_indicator)
+        width = np.bincount(one.bins.of).astype(np.float64)
+        weights = np.bincount(bins.of, weights=(weights / width)[one.bins.of]).astype(np.float64)
+    return PlannedColumn(fine, bins, fine.merged(weights, most) if most else None)

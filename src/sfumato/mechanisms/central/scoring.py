@@ -21,8 +21,16 @@ import numpy as np
 from sfumato.channels.recipe import Measurement
 from sfumato.core.array_types import Codes, Floats
 from sfumato.core.wording import counted
-from sfumato.mechanisms.central.budget import Budget
-from sfumato.mechanisms.central.column_codes import Bins, FineColumn, Passes, Steps, quantiles, scored, tables_of
+from sfumato.mechanisms.central.column_codes import (
+    Bins,
+    Budget,
+    FineColumn,
+    Passes,
+    Steps,
+    quantiles,
+    scored,
+    tables_of,
+)
 from sfumato.mechanisms.central.drawing import DrawnModel, ModelColumn, Pair, in_drawing_order
 from sfumato.table import Encoding
 

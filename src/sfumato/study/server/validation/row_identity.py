@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.core.array_types import Codes, Matrix
-from sfumato.ledger.row_memory import RowHash
+from sfumato.ledger.memories import RowHash
 
 SKETCH_ROWS = 1024
 """Different rows that a sketch keeps; a release with fewer is in it completely."""
