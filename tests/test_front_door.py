@@ -119,7 +119,7 @@ class TestInMemory:
         def full(*_, **__):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("sfumato.guarantee.key.write_whole", full)
+        monkeypatch.setattr("sfumato.guarantee.maps.write_whole", full)
         with pytest.raises(OutputError, match="full"):
             release.save(tmp_path / "r")
         assert list(tmp_path.iterdir()) == []

@@ -18,7 +18,7 @@ TYPE_CHECKING = False  # what type checkers take for true; `typing` would be mos
 if TYPE_CHECKING:
     from sfumato.advising.compare import Comparison as Comparison
     from sfumato.advising.compare import compare as compare
-    from sfumato.advising.exposure import exposure as exposure
+    from sfumato.advising.recommend import exposure as exposure
     from sfumato.advising.recommend import recommend as recommend
     from sfumato.advising.recommendation import Recommendation as Recommendation
     from sfumato.api.sanitize import certificate as certificate

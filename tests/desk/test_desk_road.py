@@ -567,7 +567,7 @@ def test_exposure_is_told_by_names_and_kinds_alone():
             ],
         }
     )
-    from sfumato.advising.exposure import exposure
+    from sfumato.advising.recommend import exposure
 
     found = exposure(schema)
     assert [one.level for one in found] == [5, 5, 4, 3, 2, 5, 5, 5]

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from sfumato.api.cli.app import app
 from sfumato.api.consortium import serving
-from sfumato.api.desk.site import Site
+from sfumato.api.desk.job import Site
 from sfumato.core.errors import SfumatoError
 from sfumato.guarantee.card import Card
 from sfumato.guarantee.words import card_in_words

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.api.desk.upload import FormError, parts
+from sfumato.api.desk.door import FormError, parts
 
 KIND = "multipart/form-data; boundary=xYz"
 

@@ -11,9 +11,9 @@ import pytest
 from domains import PUBLIC, any_records
 from sfumato.core.errors import SchemaError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Key
-from sfumato.guarantee.borrowed import Learned, direction_hashes, is_remembered, lent_by, telling
 from sfumato.guarantee.card import recomputed as recomputed_guarantee
 from sfumato.guarantee.guarantee import CENTRAL_DP
+from sfumato.guarantee.maps import Learned, direction_hashes, is_remembered, lent_by, telling
 from sfumato.ledger import Ledger
 from sfumato.mechanisms import MECHANISMS
 from sfumato.mechanisms.central.plan import public_plan
@@ -236,7 +236,7 @@ def test_what_owes_nothing_to_the_rows_is_not_taken_for_learned(width):
 @pytest.mark.parametrize("width", [2, 7])
 def test_a_direction_reaches_as_far_as_is_said(monkeypatch, width):
     """The share of samples whose first component lies within reach of the population's is the stated one."""
-    monkeypatch.setattr("sfumato.guarantee.borrowed.BY_CHANCE", 0.3)
+    monkeypatch.setattr("sfumato.guarantee.maps.BY_CHANCE", 0.3)
     rng = np.random.default_rng(width)
     turn = np.linalg.qr(rng.normal(size=(width, width)))[0]
     spread = np.geomspace(1.0, 0.3, width)

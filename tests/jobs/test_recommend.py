@@ -96,7 +96,7 @@ def measured(values):
 )
 def test_the_search_finds_where_a_limit_lies_between_any_two_rungs(wish, right):
     found = search(Candidate("additive-noise", RECORD, {}), wish, measured, steps=9)
-    assert found[0].keeps(wish)
+    assert keeps(found[0].outcome, wish)
     assert 0.9 * right < found[0].parameters["epsilon_record"] < 1.1 * right
 
 
@@ -108,7 +108,7 @@ def test_a_strength_that_is_refused_is_too_open(wish):
         return measured(values)
 
     found = search(Candidate("additive-noise", RECORD, {}), wish, refusing, steps=8)
-    assert found[0].keeps(wish)
+    assert keeps(found[0].outcome, wish)
 
     def always(values):  # noqa: ARG001
         raise UsageError("categories only")
@@ -120,7 +120,7 @@ def test_a_strength_that_is_refused_is_too_open(wish):
 def test_where_nothing_keeps_the_wish_the_nearest_comes_first():
     wish = Wish(max_risk=0.01, max_loss=0.01)
     found = search(Candidate("additive-noise", RECORD, {}), wish, measured)
-    assert not found[0].keeps(wish)
+    assert not keeps(found[0].outcome, wish)
     rooms = [wish.room(one.outcome.risk, one.outcome.loss) for one in found]
     assert max(rooms) - rooms[0] < 0.05
 

@@ -24,8 +24,8 @@ from sfumato.mechanisms import (
 from sfumato.mechanisms.columnwise import epsilon_shares
 from sfumato.noise import Streams
 from sfumato.release.sanitize import Options, sanitize_in_memory
-from sfumato.study.protocol.acceptance import objections
 from sfumato.study.protocol.pool_study import PoolStudy
+from sfumato.study.protocol.study_file import objections
 from sfumato.table import Column, Encoding, Schema
 
 

@@ -10,8 +10,7 @@ from sfumato.core.errors import CardError
 from sfumato.guarantee import Card, Key
 from sfumato.release.check_rows import read_card
 from sfumato.release.sanitize import Options, sanitize
-from sfumato.study.protocol.acceptance import objections
-from sfumato.study.protocol.study_file import study_from_dict
+from sfumato.study.protocol.study_file import objections, study_from_dict
 from sfumato.table import Schema
 
 PUBLIC = {"source": "public", "reason": "the form says so"}

@@ -3,7 +3,7 @@
 import pytest
 
 from sfumato.core.errors import UsageError
-from sfumato.study.protocol.spelling import check_name, skeleton
+from sfumato.study.protocol.agreed import check_name, skeleton
 
 
 @pytest.mark.parametrize(

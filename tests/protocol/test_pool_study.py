@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from sfumato.core.errors import SfumatoError
-from sfumato.study.protocol.spelling import canonical_json, check_name
+from sfumato.study.protocol.agreed import canonical_json, check_name
 from sfumato.study.protocol.study_file import load_study, study_from_dict
 
 PUBLIC = {"source": "public", "reason": "the form says so"}

@@ -9,8 +9,8 @@ from sfumato.guarantee import Card
 from sfumato.guarantee.all_releases import hidden_presence
 from sfumato.release.asked import Presence, Terms
 from sfumato.release.sanitize import Options, sanitize
-from sfumato.study.protocol.acceptance import objections, rehearse
 from sfumato.study.protocol.pool_study import PoolStudy
+from sfumato.study.protocol.study_file import objections, rehearse
 
 PUBLIC = {"source": "public", "reason": "the form says so"}
 DEFINITION = {

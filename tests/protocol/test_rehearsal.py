@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from sfumato.api.cli import app
 from sfumato.core.errors import SchemaError
-from sfumato.study.protocol.acceptance import WIDEST, rehearse
+from sfumato.study.protocol.study_file import WIDEST, rehearse
 
 SPACE = "sha256:" + "0" * 64
 EMPIRICAL = "empirical-allowed"

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from sfumato.core.errors import CardError
-from sfumato.study.protocol.survey_log import LogEntry, check_chain
+from sfumato.study.protocol.agreed import LogEntry, check_chain
 
 START = "sha256:survey"
 

@@ -15,10 +15,9 @@ import numpy as np
 
 import sfumato
 from sfumato.channels.guidance.guidance import Guidance, SurveyCounts
-from sfumato.study.protocol.spelling import canonical_json
+from sfumato.study.protocol.agreed import LogEntry, canonical_json, read_number, write_number
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.protocol.survey_guidance import guidance_for
-from sfumato.study.protocol.survey_log import LogEntry, read_number, write_number
 from sfumato.study.server.store.token_store import TicketKey
 
 PAGE = Path(sfumato.__file__).parent / "study" / "server" / "web" / "survey"

@@ -12,7 +12,7 @@ from sfumato.core.errors import SchemaError
 from sfumato.reconstruction.density import from_plain, to_plain
 from sfumato.study.pooling.gather import Pushed
 from sfumato.study.pooling.train_pool import reconstruct_pool
-from sfumato.study.protocol.acceptance import rehearse
+from sfumato.study.protocol.study_file import rehearse
 from sfumato.study.server.worker.job import Job
 from sfumato.study.server.worker.trainer import trained
 

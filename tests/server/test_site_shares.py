@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 from daily import first_daily
 from sfumato.core.errors import SchemaError
 from sfumato.release.check_rows import NoiseEvidence, read_card
-from sfumato.study.protocol.acceptance import objections
+from sfumato.study.protocol.study_file import objections
 from sfumato.study.server.app import create_app
 from sfumato.study.server.validation.checker_pool import Limits, Verdict
 from sfumato.study.server.validation.file_checks import check_release

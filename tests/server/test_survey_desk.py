@@ -13,8 +13,8 @@ import pytest
 from survey_examples import example_survey, message, some_answer, some_bits
 
 from sfumato.channels.guidance.guidance import SurveyCounts, decode_matrix
+from sfumato.study.protocol.agreed import check_chain
 from sfumato.study.protocol.survey_guidance import verify_guidance
-from sfumato.study.protocol.survey_log import check_chain
 from sfumato.study.server.settings import Settings
 from sfumato.study.server.store import Store
 from sfumato.study.server.store.survey_store import DIFFERENT, NEW, SAME, SurveyStore

@@ -26,8 +26,8 @@ from sfumato.study.asked import RespondAsked
 from sfumato.study.client.private_notes import RememberedHeads
 from sfumato.study.client.respondent import Device, NotYetError, choices_of, prepare, send, waiting, was_sent
 from sfumato.study.client.survey_server import SurveyLink, SurveyServer, read_link
+from sfumato.study.protocol.agreed import LogEntry, check_chain
 from sfumato.study.protocol.survey_guidance import verify_guidance
-from sfumato.study.protocol.survey_log import LogEntry, check_chain
 from sfumato.study.server.app import create_app
 from sfumato.study.server.settings import Rate, Settings
 from sfumato.study.server.store.survey_store import SurveyStore

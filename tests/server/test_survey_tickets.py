@@ -16,10 +16,10 @@ from survey_examples import example_survey, message
 from ticket_holder import Holder
 
 from sfumato.core.errors import CardError, SchemaError
+from sfumato.study.protocol.agreed import blind, encoded, is_good, read_key, read_number, unblinded, write_number
+from sfumato.study.protocol.agreed import message as said
 from sfumato.study.protocol.study_file import study_from_dict
 from sfumato.study.protocol.survey_file import SurveyStudy
-from sfumato.study.protocol.survey_log import blind, encoded, is_good, read_key, read_number, unblinded, write_number
-from sfumato.study.protocol.survey_log import message as said
 from sfumato.study.server.app import create_app
 from sfumato.study.server.settings import Settings
 from sfumato.study.server.store import Store

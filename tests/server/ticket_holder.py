@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import secrets
 
+from sfumato.study.protocol.agreed import Blinded, blind, read_key, read_number, unblinded, write_number
 from sfumato.study.protocol.survey_file import SurveyStudy
-from sfumato.study.protocol.survey_log import Blinded, blind, read_key, read_number, unblinded, write_number
 from sfumato.study.server.survey.received_answer import spelled
 
 

@@ -14,8 +14,8 @@ from survey_examples import example_survey
 from ticket_holder import Holder
 
 from sfumato.channels.guidance.guidance import SurveyCounts
+from sfumato.study.protocol.agreed import check_chain
 from sfumato.study.protocol.study_file import study_from_dict
-from sfumato.study.protocol.survey_log import check_chain
 from sfumato.study.server.settings import Settings
 from sfumato.study.server.store import Store
 from sfumato.study.server.store.token_store import Exchange

@@ -10,7 +10,7 @@ import json
 import secrets
 from pathlib import Path
 
-from sfumato.study.protocol.survey_log import blind, read_key, unblinded, write_number
+from sfumato.study.protocol.agreed import blind, read_key, unblinded, write_number
 from sfumato.study.server.store.token_store import TicketKey
 
 

@@ -156,25 +156,18 @@ def forecast(method: str, epsilon: float, rows: int, without: str | None = None)
     tables = alike(rows, without)
     known = ((one.at(method, epsilon), one.commonest) for one in tables)
     right = np.array([usual if value is None else value for value, usual in known])
-    majority = np.array([one.commonest for one in tables])
-    originals = np.array([one.originals for one in tables])
-    lost = originals - right
+    majority, originals = (np.array([getattr(one, name) for one in tables]) for name in ("commonest", "originals"))
+    lost, rows_there = originals - right, [one.rows for one in tables]
     shares: dict[str, Any] = {}
     for figure in ("one_column", "two_columns"):
         off = [value for one in tables if (value := one.at(method, epsilon, figure)) is not None]
         if len(off) == len(tables):
             shares |= {figure: float(np.mean(off)), f"{figure}_interval": _one_more(off)}
-    return Forecast(
-        float(right.mean()),
-        _one_more(right),
-        float(majority.mean()),
-        float(originals.mean()),
-        (float(lost.min()), float(lost.max())),
-        len(tables),
-        int((right <= majority + NOTHING_LEARNED).sum()),
-        (min(one.rows for one in tables), max(one.rows for one in tables)),
-        **shares,
-    )
+    usual, plain = float(majority.mean()), float(originals.mean())
+    ends = (float(lost.min()), float(lost.max()))
+    nothing = int((right <= majority + NOTHING_LEARNED).sum())
+    between = (min(rows_there), max(rows_there))
+    return Forecast(float(right.mean()), _one_more(right), usual, plain, ends, len(tables), nothing, between, **shares)
 
 
 def _one_more(values: Any) -> tuple[float, float]:
@@ -203,17 +196,17 @@ class Bound:
     delta: float
 
     @classmethod
-    def of_epsilon(cls, epsilon: float, made_up: bool) -> Bound:
+    def of(cls, made_up: bool, *, epsilon: float | None = None, loss: float = 0.0) -> Bound:
+        """Of an epsilon, or the largest epsilon whose beliefs stay within a `loss`."""
         if not made_up:
-            return cls(epsilon, epsilon, 0.0)
+            return cls(epsilon or loss, epsilon or loss, 0.0)
+        if epsilon is None:
+            return cls(cost.epsilon_of(cost.rho_of_loss(loss, DELTA), DELTA), loss, DELTA)
         return cls(epsilon, cost.loss_of_rho(cost.rho_for(epsilon, DELTA), DELTA), DELTA)
 
-    @classmethod
-    def of_loss(cls, loss: float, made_up: bool) -> Bound:
-        """The largest epsilon whose beliefs stay within this loss."""
-        if not made_up:
-            return cls(loss, loss, 0.0)
-        return cls(cost.epsilon_of(cost.rho_of_loss(loss, DELTA), DELTA), loss, DELTA)
+    @property
+    def unprotected(self) -> bool:
+        return cost.practically_unprotected(self.loss)
 
     @property
     def pairs(self) -> float:
@@ -254,16 +247,10 @@ class Known:
         open."""
         cap = asked.max_rows_per_person or 1
         tried = [*schema.private, *([] if schema.label is None else [schema.label])]
-        wide = (column.name for column in tried if len(column.categories or ()) > MOST_CATEGORIES)
-        return cls(
-            None if schema.label is None else schema.label.name,
-            asked.rows,
-            counted,
-            tuple(read_off(schema)),
-            cap,
-            asked.person or (NOT_NAMED if cap > 1 and schema.person is None else None),
-            tuple(wide),
-        )
+        wide = tuple(column.name for column in tried if len(column.categories or ()) > MOST_CATEGORIES)
+        person = asked.person or (NOT_NAMED if cap > 1 and schema.person is None else None)
+        label = None if schema.label is None else schema.label.name
+        return cls(label, asked.rows, counted, tuple(read_off(schema)), cap, person, wide)
 
     @property
     def size(self) -> int:
@@ -315,10 +302,6 @@ class Advice:
         return lost if lost > self.wish.max_loss else None
 
     @property
-    def unprotected(self) -> bool:
-        return cost.practically_unprotected(self.bound.loss)
-
-    @property
     def config(self) -> Config:
         by = f"recommend, by rule: {self.wish.words() or f'1 chance in 10 may become {10 * USUAL:g} in 10'}"
         return Config(self.mechanism, self.parameters, by[:150], "nothing")
@@ -356,7 +339,7 @@ class Advice:
         known, bound, tables, but = self.known, self.bound, self.forecast, cost.but_for(self.bound.delta)
         begin = "Nothing is recommended. The rule's choice would be"
         if self.met:
-            begin = "The rule's choice" if tables.useless or self.unprotected else "Recommended"
+            begin = "The rule's choice" if tables.useless or bound.unprotected else "Recommended"
         kind = (
             "made-up rows drawn from noisy counts of the table (tree-resampling)"
             if bound.delta
@@ -401,7 +384,7 @@ class Advice:
         if known.label and self.forecast.taught_nothing:
             of = f"{self.forecast.taught_nothing} of {self.forecast.tables} public tables of this size"
             words.append(f"{of} learned nothing.")
-        if self.unprotected:
+        if self.bound.unprotected:
             words.append(worst_first(self.bound.epsilon, "Take a smaller one."))
         return words
 
@@ -461,14 +444,14 @@ def advise(wish: Wish, known: Known) -> Advice:
     if wish.max_loss is not None and known.rows is None:
         raise UsageError("--max-loss is answered by public tables of your size, which must be public: give --rows.")
     if wish.epsilon is not None:
-        bound = Bound.of_epsilon(wish.epsilon, made_up)
+        bound = Bound.of(made_up, epsilon=wish.epsilon)
     elif wish.max_risk is not None:
-        bound = Bound.of_loss(cost.loss_for_gain(wish.max_risk), made_up)
+        bound = Bound.of(made_up, loss=cost.loss_for_gain(wish.max_risk))
     elif wish.max_loss is not None and wish.max_posterior is None:
-        bound = _least_that_keeps(wish.max_loss, wish.trust, known)
+        bound = Bound.of(made_up, epsilon=_least_that_keeps(wish.max_loss, wish.trust, known))
     else:
         prior = cost.PRIOR if wish.prior is None else wish.prior
-        bound = Bound.of_loss(cost.epsilon_for_posterior(prior, wish.max_posterior or USUAL), made_up)
+        bound = Bound.of(made_up, loss=cost.epsilon_for_posterior(prior, wish.max_posterior or USUAL))
     if bound.epsilon <= 0:
         raise UsageError(
             f"No release keeps so small a wish: it comes to epsilon 0 at delta {bound.delta:g}. Allow more."
@@ -480,7 +463,7 @@ def _ruled(trust: str, epsilon: float) -> str:
     return Wanted(epsilon=epsilon, trust=trust).by_rule()[0]
 
 
-def _least_that_keeps(limit: float, trust: str, known: Known) -> Bound:
+def _least_that_keeps(limit: float, trust: str, known: Known) -> float:
     """The least epsilon that was tried whose experience keeps the loss and teaches something, else the largest."""
     finely = np.geomspace(STRENGTHS[0], STRENGTHS[-1], 41).tolist()
     tried = [one for strength in finely if (one := strength * known.rows_per_person) <= MOST_EPSILON] or [MOST_EPSILON]
@@ -489,5 +472,4 @@ def _least_that_keeps(limit: float, trust: str, known: Known) -> Bound:
         found = forecast(_ruled(trust, epsilon), epsilon / known.rows_per_person, known.size)
         return found.lost_on_average <= limit and not found.useless
 
-    epsilon = next((one for one in tried if keeps(one)), tried[-1])
-    return Bound.of_epsilon(float(f"{epsilon:.3g}"), trust == OWNER)
+    return float(f"{next((one for one in tried if keeps(one)), tried[-1]):.3g}")

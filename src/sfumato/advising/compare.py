@@ -25,9 +25,8 @@ from sfumato.advising.trial import (
     Outcome,
     Trial,
     averaged,
-    people_of,
+    in_parts,
     sampled,
-    split,
     trial,
     trial_schema,
 )
@@ -167,7 +166,7 @@ def _grounds(rows: pa.Table, schema: Schema, options: CompareAsked) -> list[Grou
     rows = rows.take(numbers)
     grounds = []
     for _ in range(options.splits):
-        parts = split(people_of(rows, schema), rows.num_rows, (1.0 - TEST_SHARE, TEST_SHARE), rng)
+        parts = in_parts(rows, schema, (1.0 - TEST_SHARE, TEST_SHARE), rng)
         train, test = (rows.take(part).select(shown.names) for part in parts)
         grounds.append(replace(Ground.of(shown, train, test), numbers=numbers[parts[0]]))
     return grounds

@@ -216,7 +216,7 @@ class Recommendation:
                     "mechanism": one.candidate.mechanism,
                     "parameters": one.parameters,
                     **{name: getattr(one.outcome, name) for name in (*MEASURED, "kind", "epsilon", "presence")},
-                    "keeps": one.keeps(self.wish),
+                    "keeps": keeps(one.outcome, self.wish),
                 }
                 for one in self.nearest
             ],
@@ -411,7 +411,7 @@ def _confirmed(
     """The first setting that keeps the wish on rows which no search has seen; else the nearest that they do not refute;
     else the one that comes nearest there."""
     found, how = [], Trial(learners=(AUTO,), attacked=ATTACKED, besides=grounds.besides)
-    keeping = [one for one in best if one.keeps(wish)] or list(best[:1])
+    keeping = [one for one in best if keeps(one.outcome, wish)] or list(best[:1])
     for number, setting in enumerate(keeping[:TRIED_AGAIN]):
         progress("Confirming", number, min(TRIED_AGAIN, len(keeping)))
         outcome = _measured(setting.candidate, grounds, setting.parameters, grounds.confirming, how, 100)

@@ -10,7 +10,6 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -100,17 +99,12 @@ def trial_schema(schema: Schema) -> Schema:
 
 def split(people: Sequence[object] | None, rows: int, shares: Sequence[float], rng: np.random.Generator) -> list[Codes]:
     """Row numbers in parts of about these shares; rows of one person stay together."""
-    if people is None:
-        unit = np.arange(rows)
-    else:
-        unit = np.unique(np.array([str(one) for one in people]), return_inverse=True)[1]
+    names = np.arange(rows) if people is None else np.array([str(one) for one in people])
+    unit = np.unique(names, return_inverse=True)[1]
     order = rng.permutation(int(unit.max()) + 1 if rows else 0)
-    place = np.empty(len(order))
-    place[order] = (np.arange(len(order)) + 0.5) / max(1, len(order))
-    ends = np.concatenate([[0.0], np.cumsum(shares)])
-    ends[-1] = 1.0
-    where = place[unit]
-    return [np.flatnonzero((low <= where) & (where < high)) for low, high in pairwise(ends)]
+    part = np.empty(len(order), dtype=np.int64)
+    part[order] = np.searchsorted(np.cumsum(shares)[:-1], (np.arange(len(order)) + 0.5) / max(1, len(order)), "right")
+    return [np.flatnonzero(part[unit] == number) for number in range(len(shares))]
 
 
 def sampled(rows: pa.Table, most: int, rng: np.random.Generator) -> Codes:
@@ -125,9 +119,10 @@ def sampled(rows: pa.Table, most: int, rng: np.random.Generator) -> Codes:
     return np.sort(rng.choice(rows.num_rows, most, replace=False))
 
 
-def people_of(rows: pa.Table, schema: Schema) -> Sequence[object] | None:
-    """Whose row each is, where the schema says so."""
-    return None if schema.person is None else rows[schema.person.name].to_pylist()
+def in_parts(rows: pa.Table, schema: Schema, shares: Sequence[float], rng: np.random.Generator) -> list[Codes]:
+    """Row numbers of a table in parts of about these shares, where the schema says whose row each is."""
+    people = None if schema.person is None else rows[schema.person.name].to_pylist()
+    return split(people, rows.num_rows, shares, rng)
 
 
 @dataclass(frozen=True)
@@ -151,20 +146,17 @@ def of_table(rows: pa.Table, schema: Schema, seed: int, looked_at: str = TABLE) 
     rng, shown, whole = np.random.default_rng(seed), trial_schema(schema), rows.num_rows
     rows = rows.take(sampled(rows, MOST_ROWS, rng))
 
-    def parts_of(some: pa.Table, *shares: float) -> list[Codes]:
-        return split(people_of(some, schema), some.num_rows, shares, rng)
+    def ground(some: pa.Table, test: Codes, learners: Sequence[str] = AS_THEY_ARE) -> Ground:
+        shown_rows, others = some.select(shown.names), np.setdiff1d(np.arange(some.num_rows), test)
+        return Ground.of(shown, shown_rows.take(others), shown_rows.take(test), learners)
 
-    def ground(some: pa.Table, parts: Sequence[Codes], learners: Sequence[str] = AS_THEY_ARE) -> Ground:
-        train, test = (some.take(part).select(shown.names) for part in parts)
-        return Ground.of(shown, train, test, learners)
-
-    first, second = (rows.take(part) for part in parts_of(rows, 0.5, 0.5))
+    first, second = (rows.take(part) for part in in_parts(rows, schema, (0.5, 0.5), rng))
     once = second.num_rows >= LARGE or len(shown.columns) >= WIDE
-    again = range(1 if once else 2)
-    choosing = [ground(first, parts_of(first, 1.0 - TEST_SHARE, TEST_SHARE), QUICK) for _ in again]
-    folds = parts_of(second, TEST_SHARE, 1.0 - TEST_SHARE)[:1] if once else parts_of(second, *(1.0 / FOLDS,) * FOLDS)
-    confirming = [ground(second, (np.setdiff1d(np.arange(second.num_rows), fold), fold)) for fold in folds]
-    return Grounds(looked_at, tuple(choosing), tuple(confirming), first.select(shown.names), whole)
+    tests = [in_parts(first, schema, (1.0 - TEST_SHARE, TEST_SHARE), rng)[1] for _ in range(1 if once else 2)]
+    choosing = tuple(ground(first, test, QUICK) for test in tests)
+    folds = in_parts(second, schema, (TEST_SHARE, 1.0 - TEST_SHARE) if once else (1.0 / FOLDS,) * FOLDS, rng)
+    confirming = tuple(ground(second, fold) for fold in (folds[:1] if once else folds))
+    return Grounds(looked_at, choosing, confirming, first.select(shown.names), whole)
 
 
 # Try one setting on a ground: how many more of 100 attackers get right, and how often learners still are.
@@ -378,11 +370,7 @@ def averaged(outcomes: Sequence[Outcome]) -> Outcome:
     attackers = [name for name in first.extras if all(name in one.extras for one in outcomes)]
 
     def mean(name: str) -> Points:
-        right, without, low, high = (
-            float(np.mean([getattr(one.extras[name], figure) for one in outcomes]))
-            for figure in ("right", "without", "low", "high")
-        )
-        return Points(right, without, low, high, first.extras[name].pairs)
+        return replace(Points(**_means([vars(one.extras[name]) for one in outcomes])), pairs=first.extras[name].pairs)
 
     return replace(
         first,
@@ -442,9 +430,6 @@ class Setting:
         good, then = wish.better(found.risk_at_most, found.loss_at_most)
         bounded = float(found.epsilon is not None) + 0.5 * float(found.conditional is not None)
         return float(not found.apart), round(good / ABOUT), round(then / ABOUT), bounded, good, then
-
-    def keeps(self, wish: Wish) -> bool:
-        return keeps(self.outcome, wish)
 
 
 def keeps(found: Outcome, wish: Wish) -> bool:

@@ -11,8 +11,8 @@ from typing import Any
 from sfumato.core.asked import asks
 from sfumato.core.errors import CardError, SfumatoError, UsageError
 from sfumato.core.wording import counted
-from sfumato.guarantee.finding import Finding, wrong
 from sfumato.guarantee.signer import Stated, from_words, stated_in
+from sfumato.guarantee.words import Finding, wrong
 from sfumato.ledger.public_log import in_log
 from sfumato.release.asked import VerifyAsked
 from sfumato.release.presented import CHECKS, UNSEEN, Presented, presented, run

@@ -1,4 +1,4 @@
-"""A card in plain words, for the terminal and the report.
+"""A card in plain words, for the terminal and the report; and what checks of it come to.
 
 Figures become sentences here. Sentences that stand on the card were written by whoever made it: they are shown as the
 release's own words, one line each and never endless.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
+from sfumato.core.records import Record
 from sfumato.core.wording import counted, own_words, quoted
 from sfumato.guarantee.all_releases import AllReleases
 from sfumato.guarantee.card import NOT_FOR_RELEASE, Card
@@ -174,3 +176,33 @@ def _list(title: str, lines: list[str]) -> list[str]:
     shown = [f"  - {own_words(line)}" for line in lines[:MOST_LINES]]
     rest = [f"  - and {len(lines) - MOST_LINES:,} more"] if len(lines) > MOST_LINES else []
     return [f"{title}:", *shown, *rest] if lines else []
+
+
+# What a check of a release comes to: nothing against it, something against it, or that it cannot be told.
+
+State = Literal["ok", "wrong", "cannot check"]
+
+
+@dataclass(frozen=True)
+class Finding(Record):
+    """One sentence for people. `figures` hold the same for machines, as plain JSON; they are the check's own."""
+
+    check: str
+    state: State
+    sentence: str
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+
+def ok(check: str, sentence: str, **figures: Any) -> Finding:
+    """Nothing was found against it."""
+    return Finding(check, "ok", sentence, figures)
+
+
+def wrong(check: str, sentence: str, **figures: Any) -> Finding:
+    """It cannot be so."""
+    return Finding(check, "wrong", sentence, figures)
+
+
+def cannot_check(check: str, sentence: str, **figures: Any) -> Finding:
+    """Whoever holds the release alone cannot tell."""
+    return Finding(check, "cannot check", sentence, figures)

@@ -24,8 +24,8 @@ from sfumato.core.files import exclusive, lock_of, read_kept, write_whole
 from sfumato.core.records import BRIEF, Key, Record
 from sfumato.core.wording import counted
 from sfumato.guarantee.all_releases import Earlier, Entry, is_drawn, record_epsilon
-from sfumato.guarantee.borrowed import Learned, direction_hashes, is_remembered
 from sfumato.guarantee.cost import Central
+from sfumato.guarantee.maps import Learned, direction_hashes, is_remembered
 from sfumato.guarantee.person_hash import Fingerprint, PersonHash, Tally
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.guarantee.signer import signer_beside

@@ -23,8 +23,8 @@ from sfumato.core.wording import counted
 from sfumato.guarantee.all_releases import AllReleases
 from sfumato.guarantee.card import Card
 from sfumato.guarantee.cost import Values
-from sfumato.guarantee.finding import Finding, cannot_check, ok, wrong
 from sfumato.guarantee.signer import PublicKey, Signer, checked
+from sfumato.guarantee.words import Finding, cannot_check, ok, wrong
 from sfumato.ledger.notes import (
     TILE,
     Checkpoint,

@@ -327,7 +327,7 @@ class Mechanism(Parameters, ABC):
         return self.borrowed_
 
     def directions(self) -> Matrix | None:
-        """The map's directions, as rows, that could carry something learned: see `sfumato.guarantee.borrowed`."""
+        """The map's directions, as rows, that could carry something learned: see `sfumato.guarantee.maps`."""
         return None
 
     def borrow(self) -> None:

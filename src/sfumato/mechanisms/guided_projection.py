@@ -17,9 +17,9 @@ from sfumato.channels.guidance.space import FLOOR, Link, check_law
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee import Key
-from sfumato.guarantee.borrowed import is_reason
 from sfumato.guarantee.card import check_version
 from sfumato.guarantee.guarantee import BORROWED_GUIDANCE, LEARNED_GUIDANCE
+from sfumato.guarantee.maps import is_reason
 from sfumato.mechanisms.base import Knob, Mechanism, as_matrix
 from sfumato.table import Encoding
 from sfumato.table.statistics import NO_CLASS, Statistics

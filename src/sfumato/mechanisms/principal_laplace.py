@@ -17,8 +17,8 @@ from sfumato.channels.maps import NoisyMoments
 from sfumato.core.array_types import Matrix
 from sfumato.core.errors import UsageError
 from sfumato.guarantee import Key
-from sfumato.guarantee.borrowed import is_reason
 from sfumato.guarantee.guarantee import BORROWED_BASIS, LEARNED_BASIS
+from sfumato.guarantee.maps import is_reason
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.mechanisms.base import (
     RECORD,

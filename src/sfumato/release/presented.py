@@ -22,8 +22,8 @@ from sfumato.core.files import file_digest
 from sfumato.core.wording import counted, first_names, own_words
 from sfumato.guarantee import Card
 from sfumato.guarantee.card import MOST_BYTES, from_json, recomputed, understatement
-from sfumato.guarantee.finding import Finding, cannot_check, ok, wrong
 from sfumato.guarantee.rounding import rounded_up
+from sfumato.guarantee.words import Finding, cannot_check, ok, wrong
 from sfumato.mechanisms.central.drawing import DAMAGED as DAMAGED_MODEL
 from sfumato.mechanisms.central.drawing import DrawnModel, ModelColumn, Node, model_from_dict
 from sfumato.release.bets import Power

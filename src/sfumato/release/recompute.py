@@ -19,7 +19,7 @@ from sfumato.core.errors import CardError, SfumatoError, UsageError
 from sfumato.core.progress import silent
 from sfumato.core.wording import counted, first_names
 from sfumato.guarantee import Card
-from sfumato.guarantee.finding import Finding, cannot_check, ok, wrong
+from sfumato.guarantee.words import Finding, cannot_check, ok, wrong
 from sfumato.ledger.public_log import LogCopy
 from sfumato.mechanisms import make_mechanism
 from sfumato.release.auditable import (

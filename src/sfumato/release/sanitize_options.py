@@ -14,8 +14,8 @@ from sfumato.core.accepted import as_published
 from sfumato.core.asked import asked_fields
 from sfumato.core.errors import PrivacyLeakWarning, SchemaError, TableError, UsageError
 from sfumato.guarantee import Key
-from sfumato.guarantee.borrowed import is_reason
 from sfumato.guarantee.card import EXPERIMENT, SEEDED
+from sfumato.guarantee.maps import is_reason
 from sfumato.guarantee.person_hash import Fingerprint, Prints
 from sfumato.guarantee.signer import Signer, signer_beside
 from sfumato.ledger import Ledger

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from sfumato.core.errors import CardError
 from sfumato.core.files import file_digest, write_whole
-from sfumato.guarantee.finding import Finding, cannot_check, ok, wrong
 from sfumato.guarantee.signer import (
     MOST,
     PublicKey,
@@ -25,6 +24,7 @@ from sfumato.guarantee.signer import (
     stated_in,
     statements_text,
 )
+from sfumato.guarantee.words import Finding, cannot_check, ok, wrong
 from sfumato.table import open_table
 from sfumato.table.content import Content, content_digest, content_of
 

@@ -16,9 +16,9 @@ from sfumato.core.asked import asks
 from sfumato.core.errors import CardError, SchemaError, UsageError
 from sfumato.core.files import check_free, write_whole
 from sfumato.guarantee import Card
-from sfumato.guarantee.borrowed import is_reason
 from sfumato.guarantee.cost import epsilon_of
 from sfumato.guarantee.guarantee import CENTRAL_DP
+from sfumato.guarantee.maps import is_reason
 from sfumato.mechanisms.central.drawing import model_from_dict
 from sfumato.mechanisms.central.plan import Plan, plan_from_model, plan_from_scores, public_plan
 from sfumato.mechanisms.central.scoring import NoisyScores, ScoringPlan
@@ -30,10 +30,9 @@ from sfumato.release.release import Release
 from sfumato.release.signature import COUNTS
 from sfumato.study.asked import MOST_SITES, CountsAsked
 from sfumato.study.pooling.gather import Pushed, embedded_card
-from sfumato.study.protocol.acceptance import objections
 from sfumato.study.protocol.messages import AddedCounts
 from sfumato.study.protocol.pool_study import PoolStudy
-from sfumato.study.protocol.study_file import load_study
+from sfumato.study.protocol.study_file import load_study, objections
 
 # The sum of scores that all sites of a first round measured: from their releases, or from their coordinator.
 

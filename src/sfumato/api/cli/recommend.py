@@ -111,6 +111,7 @@ def _ask_number(question: str, usual: int, least: float, most: float) -> float:
 
 def _say_what_was_tried(console: Console, found: Recommendation) -> None:
     from sfumato.advising.recommendation import by_extra, in_points, in_short
+    from sfumato.advising.trial import keeps
 
     console.tell("Extra: how many more of 100 each attacker gets right with the release than without, as measured:")
     for name, points in by_extra(found.forecast):
@@ -118,7 +119,7 @@ def _say_what_was_tried(console: Console, found: Recommendation) -> None:
     console.say()
     console.tell("Settings that were tried, the best of each method; measured on the rows that choose:")
     for setting in found.nearest:
-        mark = "keeps it" if setting.keeps(found.wish) else "apart" if setting.outcome.apart else "does not"
+        mark = "keeps it" if keeps(setting.outcome, found.wish) else "apart" if setting.outcome.apart else "does not"
         line = in_short(setting.candidate.mechanism, setting.parameters, setting.outcome)
         console.tell(f"  {mark:<9} {line}")
     for name, why in found.left_out.items():

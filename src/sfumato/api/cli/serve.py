@@ -111,8 +111,8 @@ def open_desk(
       sfumato open patients.csv --no-browser --port 8765
       sfumato open north.csv --study-file study.json --study k3f9abcd2345 --to https://study.example --token-file t
     """
+    from sfumato.api.desk.job import Site
     from sfumato.api.desk.serve import open_desk as serve
-    from sfumato.api.desk.site import Site
 
     site = None
     if any(one is not None for one in (of_site.study, of_site.study_file, of_site.to, of_site.token_file)):

@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.api.desk import screens
-from sfumato.api.desk.door import Door, RefusedError
+from sfumato.api.desk.door import Door, Part, RefusedError
 from sfumato.api.desk.heard import sentence_of
-from sfumato.api.desk.job import DONE, Job
+from sfumato.api.desk.job import DONE, Job, Site
 from sfumato.api.desk.pages import FILES, REPORT_POLICY, Answer, page
-from sfumato.api.desk.site import Site
-from sfumato.api.desk.upload import Part
 from sfumato.api.desk.words import ENGLISH, language_of
 from sfumato.api.desk.work import LOOK, PUSH, STEPS, Work
 from sfumato.core.errors import OutputError, SfumatoError, UsageError

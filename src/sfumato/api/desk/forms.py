@@ -13,8 +13,8 @@ from sfumato.api.demo import example_table
 from sfumato.api.desk import screens
 from sfumato.api.desk.desk import SCREENS, Desk, Take
 from sfumato.api.desk.heard import sentence_of
+from sfumato.api.desk.job import Site
 from sfumato.api.desk.pages import Answer, page
-from sfumato.api.desk.site import Site
 from sfumato.api.desk.typed import dialect_of
 from sfumato.api.desk.words import LANGUAGES
 from sfumato.api.desk.work import MOST_PINNED, PUSH, Work, name_of
@@ -231,7 +231,7 @@ def _go_on(desk: Desk, sent: Mapping[str, str]) -> str:
         private = Path(tempfile.mkdtemp(prefix="work-", dir=desk.folder))
         shutil.copytree(found.private, private, dirs_exist_ok=True)
         if (work := Work.kept(private)) is not None:
-            work.site = desk.site
+            work.site = desk.job
         desk.work = work
     shutil.rmtree(found.private.parent, ignore_errors=True)
     return "columns" if "go-on" in sent else desk.first_screen

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from sfumato.advising.exposure import MOST, exposure
+from sfumato.advising.recommend import MOST, exposure
 from sfumato.api.desk.heard import SOURCES, source_of
-from sfumato.api.desk.pages import FILES
-from sfumato.api.desk.picture import Spot, scatter
+from sfumato.api.desk.pages import FILES, Spot, scatter
 from sfumato.api.desk.typed import (
     NUMBERS,
     as_command,

@@ -17,12 +17,11 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from sfumato.api.desk.desk import Desk
-from sfumato.api.desk.door import Door, RefusedError
+from sfumato.api.desk.door import Door, FormError, RefusedError, parts
 from sfumato.api.desk.forms import FORMS
 from sfumato.api.desk.heard import sentence_of
+from sfumato.api.desk.job import Site
 from sfumato.api.desk.pages import Answer, page, static_file
-from sfumato.api.desk.site import Site
-from sfumato.api.desk.upload import FormError, parts
 from sfumato.api.desk.words import language_of
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.core.files import write_whole

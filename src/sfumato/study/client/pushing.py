@@ -18,10 +18,9 @@ from sfumato.release.release import release_file
 from sfumato.release.signature import signer_of
 from sfumato.study.client.coordinator import Coordinator, Parcel
 from sfumato.study.client.private_notes import Agreements
-from sfumato.study.protocol.acceptance import COUNTS_TRAIN, objections
 from sfumato.study.protocol.messages import Receipt
 from sfumato.study.protocol.pool_study import PoolStudy
-from sfumato.study.protocol.study_file import study_from_dict
+from sfumato.study.protocol.study_file import COUNTS_TRAIN, objections, study_from_dict
 
 
 @dataclass(frozen=True)

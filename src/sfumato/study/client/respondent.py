@@ -32,8 +32,8 @@ from sfumato.study.asked import RespondAsked
 from sfumato.study.client.connection import RefusedError
 from sfumato.study.client.private_notes import RememberedHeads
 from sfumato.study.client.survey_server import Inquiry, SurveyServer, check_log
+from sfumato.study.protocol.agreed import blind, read_key, read_number, unblinded, write_number
 from sfumato.study.protocol.survey_file import SurveyStudy
-from sfumato.study.protocol.survey_log import blind, read_key, read_number, unblinded, write_number
 
 # Where a respondent's program keeps its ticket: the same name is asked for however often the exchange breaks off.
 

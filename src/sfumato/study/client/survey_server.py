@@ -22,9 +22,9 @@ from sfumato.core.progress import Progress, silent
 from sfumato.core.records import FieldError, Record
 from sfumato.study.client.connection import Address, Connection, Kind, Patience, Speaker, body_of
 from sfumato.study.client.private_notes import RememberedHeads
+from sfumato.study.protocol.agreed import Head, LogEntry, check_chain, read_number
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.protocol.survey_guidance import inputs_hash, verify_guidance
-from sfumato.study.protocol.survey_log import Head, LogEntry, check_chain, read_number
 
 # The link of a survey: where it is and what it must be. Whoever gives it away vouches for it, not the server.
 

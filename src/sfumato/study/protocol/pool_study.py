@@ -21,7 +21,7 @@ from sfumato.mechanisms.central.scoring import AgreedPlan
 from sfumato.noise.law import is_own, own_law
 from sfumato.noise.operators import operator_name
 from sfumato.release.asked import Presence
-from sfumato.study.protocol.spelling import canonical_json, check_line, hash_of
+from sfumato.study.protocol.agreed import canonical_json, check_line, hash_of
 from sfumato.table import Encoding, Schema
 from sfumato.table.statistics import Statistics
 

@@ -23,8 +23,7 @@ from sfumato.core.accepted import Accepted, Between, Either, Nothing, Whole
 from sfumato.core.errors import SchemaError, TableError
 from sfumato.core.records import BRIEF, FieldError, Record
 from sfumato.core.wording import counted
-from sfumato.study.protocol.spelling import hash_of
-from sfumato.study.protocol.survey_log import read_key
+from sfumato.study.protocol.agreed import hash_of, read_key
 from sfumato.table.column import checked_edges, interval_names
 
 # What the first guidance is computed from: counts of start-up rows. Rows are counted when a file is read, and dropped.

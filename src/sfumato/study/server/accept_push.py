@@ -23,10 +23,10 @@ from starlette.requests import ClientDisconnect, Request
 
 from sfumato.core.files import PRIVATE
 from sfumato.guarantee import Card
-from sfumato.guarantee.borrowed import lent_by
-from sfumato.study.protocol.acceptance import COUNTS_TRAIN
+from sfumato.guarantee.maps import lent_by
 from sfumato.study.protocol.messages import Receipt
 from sfumato.study.protocol.pool_study import Quota, pushes_counts
+from sfumato.study.protocol.study_file import COUNTS_TRAIN
 from sfumato.study.server.context import Context
 from sfumato.study.server.problems import CLOSE, ApiError, busy, disk_full, not_found
 from sfumato.study.server.shell import announced

@@ -16,8 +16,8 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from sfumato.core.errors import OutputError, UsageError
 from sfumato.core.files import exclusive
+from sfumato.study.protocol.agreed import check_name, skeleton, spelled
 from sfumato.study.protocol.messages import Invited, SiteInfo, StudyInfo
-from sfumato.study.protocol.spelling import check_name, skeleton, spelled
 from sfumato.study.protocol.study_file import Study, study_from_dict
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.server.settings import Settings

@@ -13,8 +13,8 @@ from sqlalchemy import Connection, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from sfumato.core.array_types import Floats
+from sfumato.study.protocol.agreed import Head, LogEntry
 from sfumato.study.protocol.survey_file import MOST_ANSWERS
-from sfumato.study.protocol.survey_log import Head, LogEntry
 from sfumato.study.server.store.database import Database, StorePart, told
 from sfumato.study.server.store.log_store import LogStore
 from sfumato.study.server.store.sql_tables import CLOSED, WAITING, studies, survey_answers, survey_versions

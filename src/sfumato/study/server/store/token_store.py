@@ -22,8 +22,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sfumato.core.errors import UsageError
 from sfumato.core.records import Record
-from sfumato.study.protocol.spelling import spelled
-from sfumato.study.protocol.survey_log import EXPONENT, KEY_BITS, KEY_BYTES, message, read_number, write_number
+from sfumato.study.protocol.agreed import EXPONENT, KEY_BITS, KEY_BYTES, message, read_number, spelled, write_number
 from sfumato.study.server.store.database import BUSY_SECONDS, StorePart, told
 from sfumato.study.server.store.sql_tables import (
     sessions,

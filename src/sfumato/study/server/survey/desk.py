@@ -26,9 +26,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from threadpoolctl import ThreadpoolController
 
 from sfumato.channels.guidance.guidance import Guidance, SurveyCounts, encode_matrix
+from sfumato.study.protocol.agreed import LETTERS, LogEntry, read_number, write_number
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.protocol.survey_guidance import guidance_for, inputs_hash
-from sfumato.study.protocol.survey_log import LETTERS, LogEntry, read_number, write_number
 from sfumato.study.server.context import Buckets
 from sfumato.study.server.logs import fault, log
 from sfumato.study.server.problems import ApiError, unavailable

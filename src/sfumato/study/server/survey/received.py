@@ -18,9 +18,9 @@ from sfumato.channels.guidance.most_disclosure import most_bits
 from sfumato.channels.guidance.space import AnswerSpace, Link
 from sfumato.mechanisms.guided_projection import FROM_A_SURVEY, GuidedProjection
 from sfumato.release.write_release import CARD_METADATA, Layout, make_card
+from sfumato.study.protocol.agreed import LogEntry
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.protocol.survey_guidance import survey_encoding
-from sfumato.study.protocol.survey_log import LogEntry
 from sfumato.study.server.store.sql_tables import CLOSED, OPEN
 from sfumato.study.server.store.survey_store import SurveyStore
 from sfumato.study.server.survey.received_answer import unpack

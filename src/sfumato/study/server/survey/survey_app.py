@@ -17,8 +17,7 @@ from urllib.parse import parse_qs
 import msgspec
 from starlette.responses import Response
 
-from sfumato.study.protocol.spelling import canonical_json
-from sfumato.study.protocol.survey_log import Head
+from sfumato.study.protocol.agreed import Head, canonical_json
 from sfumato.study.server.problems import ApiError, busy, there, too_slow, wrong_method
 from sfumato.study.server.shell import DRESSED, FOR_PAGES, Receive, Scope, Send, dressed, path_of
 from sfumato.study.server.store.survey_store import DIFFERENT, NEW

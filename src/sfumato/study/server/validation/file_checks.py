@@ -20,8 +20,8 @@ from sfumato.mechanisms.central.plan import MOST_CELLS
 from sfumato.release.check_rows import UNREADABLE, check_content, check_rows, embedded_card, parquet_blocks
 from sfumato.release.counts_file import check_fields, counts_identity, noisy_counts, read_cells
 from sfumato.release.release import carries_more
-from sfumato.study.protocol.acceptance import objections
 from sfumato.study.protocol.pool_study import PoolStudy
+from sfumato.study.protocol.study_file import objections
 from sfumato.study.server.validation.checker_pool import Limits, Verdict
 from sfumato.study.server.validation.row_identity import RowIdentity
 from sfumato.table import open_table

@@ -1,15 +1,4 @@
-"""What was learned from people's rows stays learned, also when it comes back as if it had simply been chosen.
-
-A basis or a guidance that a release learned stands on its card, for everybody to read. Given to the next release as a
-parameter, with a reason beside it, it would look public; yet it tells of the people that shaped it, and whoever knows
-all rows but one reads the last one off it. Two memories recognise it: the owner's ledger keeps the directions that were
-learned under it, and a coordinator compares what is given with the cards it holds.
-
-A direction counts as learned if it lies nearer to a learned one than a direction can that owes nothing to those rows.
-How near that is, the number of rows says: two samples of n rows show directions that differ by about 1 / sqrt(n). So
-what was copied is found, digits cut off, signs turned or noise added. Who turns all directions into others that span
-the same space is not found out: that a thing is public remains the owner's word.
-"""
+"""Maps from rows to what is released: secret ones, drawn once and kept in key files, and learned ones, known again."""
 
 from __future__ import annotations
 
@@ -17,15 +6,133 @@ import base64
 import binascii
 import hashlib
 import hmac
+import json
+import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sfumato.core.array_types import Flags, Floats, Matrix
+from sfumato.core.errors import CardError
+from sfumato.core.files import is_private, read_kept, write_whole
 from sfumato.guarantee.card import Card
 from sfumato.guarantee.guarantee import LEARNED_MAPS
+
+FORMAT, VERSION = "sfumato-key", 1
+
+
+@dataclass(frozen=True, repr=False)
+class Key:
+    """Named matrices (a projection, a rotation, a centre) for one mechanism and one source space.
+
+    `fingerprint` is the source encoding's: a key drawn for other columns or bounds is refused. The card carries
+    `commitment()`, a salted hash: it tells whether two releases share a key and nothing about the key.
+    """
+
+    mechanism: str
+    fingerprint: str
+    arrays: Mapping[str, Floats]
+    salt: bytes
+
+    @classmethod
+    def draw(cls, mechanism: str, fingerprint: str, arrays: Mapping[str, Floats]) -> Key:
+        """A new key around freshly drawn `arrays`."""
+        frozen = {name: np.ascontiguousarray(array, dtype="<f8") for name, array in sorted(arrays.items())}
+        return cls(mechanism, fingerprint, frozen, os.urandom(32))
+
+    def __repr__(self) -> str:
+        shapes = {name: array.shape for name, array in self.arrays.items()}
+        return f"Key(mechanism={self.mechanism!r}, shapes={shapes}, content hidden)"
+
+    def commitment(self) -> str:
+        """HMAC-SHA256 of the content under the salt, which stays in the key file."""
+        return "hmac-sha256:" + hmac.new(self.salt, self._content(), hashlib.sha256).hexdigest()
+
+    def affine(self) -> tuple[Floats, Floats]:
+        """(A, c) of ``z = A x + c``: the secret `matrix`, turned about the `centre` where there is one."""
+        matrix = self.arrays["matrix"]
+        centre = self.arrays.get("centre")
+        return matrix, np.zeros(len(matrix)) if centre is None else -(matrix @ centre)
+
+    def _content(self) -> bytes:
+        parts = [f"{self.mechanism}|{self.fingerprint}".encode()]
+        for name, array in sorted(self.arrays.items()):
+            parts += [f"|{name}{array.shape}|".encode(), np.ascontiguousarray(array, dtype="<f8").tobytes()]
+        return b"".join(parts)
+
+    def save(self, path: Path) -> None:
+        """Write the key so that only its owner can read it."""
+        arrays = {
+            name: {
+                "shape": array.shape,
+                "float64": base64.b64encode(np.ascontiguousarray(array, dtype="<f8").tobytes()).decode(),
+            }
+            for name, array in self.arrays.items()
+        }
+        data = {
+            "format": FORMAT,
+            "version": VERSION,
+            "private": "As sensitive as the data it was used on. Never upload it.",
+            "mechanism": self.mechanism,
+            "source": self.fingerprint,
+            "salt": self.salt.hex(),
+            "arrays": arrays,
+            "commitment": self.commitment(),
+        }
+        write_whole(path, json.dumps(data, indent=1), private=True)
+
+    @classmethod
+    def load(cls, path: Path | str) -> Key:
+        """Read a key; one that others could have read, or that was edited or cut short, is refused."""
+        path = Path(path)
+        if not path.is_file():
+            raise CardError(f"There is no key file {path}.")
+        lost = f"{path} is not a key, or it is damaged or cut short. Take it from a backup."
+        key, commitment = read_kept(path, "The key", (FORMAT, VERSION), cls._read, lost)
+        if not is_private(path):
+            raise CardError(
+                f"The key {path} can be read by others on this machine. Find out who could have, then: chmod 600 {path}"
+            )
+        if not hmac.compare_digest(key.commitment(), commitment):
+            raise CardError(f"The key {path} was changed since it was drawn. Take it from a backup.")
+        return key
+
+    @classmethod
+    def _read(cls, data: Mapping[str, Any]) -> tuple[Key, str]:
+        """The key, and the commitment that was written beside it."""
+        arrays = {
+            name: np.frombuffer(base64.b64decode(part["float64"], validate=True), dtype="<f8")
+            .reshape(part["shape"])
+            .astype(np.float64)
+            for name, part in data["arrays"].items()
+        }
+        return cls(data["mechanism"], data["source"], arrays, bytes.fromhex(data["salt"])), str(data["commitment"])
+
+    def check(self, mechanism: str, fingerprint: str) -> None:
+        """Refuse a key that was drawn for another mechanism or another source space."""
+        if self.mechanism != mechanism:
+            raise CardError(f"This key belongs to {self.mechanism}, not to {mechanism}. Give the right --key.")
+        if self.fingerprint != fingerprint:
+            raise CardError(
+                "This key was drawn for other columns, bounds or categories. "
+                "Use the schema it was drawn with (--schema), so that all releases share one space."
+            )
+
+
+# What was learned from people's rows stays learned, also when it comes back as if it had simply been chosen.
+#
+# A basis or a guidance that a release learned stands on its card, for everybody to read. Given to the next release as a
+# parameter, with a reason beside it, it would look public; yet it tells of the people that shaped it, and whoever knows
+# all rows but one reads the last one off it. Two memories recognise it: the owner's ledger keeps the directions that
+# were learned under it, and a coordinator compares what is given with the cards it holds.
+#
+# A direction counts as learned if it lies nearer to a learned one than a direction can that owes nothing to those rows.
+# How near that is, the number of rows says: two samples of n rows show directions that differ by about 1 / sqrt(n). So
+# what was copied is found, digits cut off, signs turned or noise added. Who turns all directions into others that span
+# the same space is not found out: that a thing is public remains the owner's word.
 
 BY_CHANCE = 1e-3
 """How probable it may be at most that one of the directions of a release lies near a given one that owes it nothing."""
