@@ -69,8 +69,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "advising.compare": ("Comparison", "compare"),
-    "advising.exposure": ("exposure",),
-    "advising.recommend": ("recommend",),
+    "advising.recommend": ("exposure", "recommend"),
     "advising.recommendation": ("Recommendation",),
     "api.sanitize": ("certificate", "commit", "redraw", "sanitize", "show"),
     "api.verify": ("Verification", "verify"),
