@@ -231,7 +231,7 @@ def _go_on(desk: Desk, sent: Mapping[str, str]) -> str:
         private = Path(tempfile.mkdtemp(prefix="work-", dir=desk.folder))
         shutil.copytree(found.private, private, dirs_exist_ok=True)
         if (work := Work.kept(private)) is not None:
-            work.site = desk.job
+            work.site = desk.site
         desk.work = work
     shutil.rmtree(found.private.parent, ignore_errors=True)
     return "columns" if "go-on" in sent else desk.first_screen
