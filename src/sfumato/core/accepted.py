@@ -6,7 +6,6 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sfumato.core.errors import UsageError
@@ -15,12 +14,10 @@ from sfumato.core.errors import UsageError
 class Accepted(ABC):
     """`allows` decides, `words` end the sentence "must be ..."; `read` takes it from JSON and `write` puts it there."""
 
+    words: str
+
     @abstractmethod
     def allows(self, value: Any) -> bool: ...
-
-    @property
-    @abstractmethod
-    def words(self) -> str: ...
 
     def read(self, value: Any) -> Any:
         """The value as a program uses it; a `ValueError` ends a sentence that begins with its name."""
@@ -33,93 +30,50 @@ class Accepted(ABC):
         return value
 
 
-@dataclass(frozen=True)
 class Whole(Accepted):
     """A whole number, from `least` to `most` where both are given."""
 
-    least: float = -math.inf
-    most: float = math.inf
+    def __init__(self, least: float = -math.inf, most: float = math.inf) -> None:
+        self.least, self.most = least, most
+        self.words = "a whole number" + ("" if math.isinf(most) else f" from {least:,} to {most:,}")
 
     def allows(self, value: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool) and self.least <= value <= self.most
-
-    @property
-    def words(self) -> str:
-        return "a whole number" + ("" if math.isinf(self.most) else f" from {self.least:,} to {self.most:,}")
 
 
 class Number(Accepted):
     """A finite number; whole ones are read as such."""
 
-    @property
-    def words(self) -> str:
-        return "a finite number"
+    words = "a finite number"
 
     def allows(self, value: Any) -> bool:
-        return _is_number(value)
+        """A double can hold it: JSON has whole numbers of any length, and Python reads NaN and Infinity."""
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
     def read(self, value: Any) -> float:
         return float(super().read(value))
 
 
-@dataclass(frozen=True)
 class Positive(Number):
     """A number above 0 (or from 0 on) and at most `most`."""
 
-    most: float = 1e6
-    or_zero: bool = False
+    def __init__(self, most: float = 1e6, or_zero: bool = False) -> None:
+        self.most, self.or_zero = most, or_zero
+        first = "from 0" if or_zero else "above 0"
+        self.words = f"a number {first}" if math.isinf(most) else f"a number {first} to {most:g}"
 
     def allows(self, value: Any) -> bool:
-        return _is_number(value) and (value > 0 or (self.or_zero and value == 0)) and value <= self.most
-
-    @property
-    def words(self) -> str:
-        first = "from 0" if self.or_zero else "above 0"
-        return f"a number {first}" if math.isinf(self.most) else f"a number {first} to {self.most:g}"
+        return super().allows(value) and (value > 0 or (self.or_zero and value == 0)) and value <= self.most
 
 
-@dataclass(frozen=True)
 class Between(Number):
     """A number from `least` to `most`."""
 
-    least: float
-    most: float
+    def __init__(self, least: float, most: float) -> None:
+        self.least, self.most, self.words = least, most, f"a number from {least:g} to {most:g}"
 
     def allows(self, value: Any) -> bool:
-        return _is_number(value) and self.least <= value <= self.most
-
-    @property
-    def words(self) -> str:
-        return f"a number from {self.least:g} to {self.most:g}"
-
-
-@dataclass(frozen=True)
-class Word(Accepted):
-    """One of a few words."""
-
-    choices: tuple[str, ...]
-
-    def allows(self, value: Any) -> bool:
-        return isinstance(value, str) and value in self.choices
-
-    @property
-    def words(self) -> str:
-        return self.choices[0] if len(self.choices) == 1 else f"one of {', '.join(self.choices)}"
-
-
-class OrInfinite(Number):
-    """A number from 0 on, where null stands for infinity, which JSON does not have."""
-
-    words = "a number from 0 on, or null"
-
-    def allows(self, value: Any) -> bool:
-        return value is None or (_is_number(value) and value >= 0)
-
-    def read(self, value: Any) -> float:
-        return math.inf if value is None else super().read(value)
-
-    def write(self, value: Any) -> Any:
-        return None if value is None or math.isinf(value) else value
+        return super().allows(value) and self.least <= value <= self.most
 
 
 class Share(Number):
@@ -128,7 +82,33 @@ class Share(Number):
     words = "a number between 0 and 1"
 
     def allows(self, value: Any) -> bool:
-        return _is_number(value) and 0 < value < 1
+        return super().allows(value) and 0 < value < 1
+
+
+class OrInfinite(Number):
+    """A number from 0 on, where null stands for infinity, which JSON does not have."""
+
+    words = "a number from 0 on, or null"
+
+    def allows(self, value: Any) -> bool:
+        return value is None or (super().allows(value) and value >= 0)
+
+    def read(self, value: Any) -> float:
+        return math.inf if value is None else super().read(value)
+
+    def write(self, value: Any) -> Any:
+        return None if value is None or math.isinf(value) else value
+
+
+class Word(Accepted):
+    """One of a few words."""
+
+    def __init__(self, choices: tuple[str, ...]) -> None:
+        self.choices = choices
+        self.words = choices[0] if len(choices) == 1 else f"one of {', '.join(choices)}"
+
+    def allows(self, value: Any) -> bool:
+        return isinstance(value, str) and value in self.choices
 
 
 class Flag(Accepted):
@@ -149,36 +129,25 @@ class Nothing(Accepted):
         return value is None
 
 
-@dataclass(frozen=True)
 class Text(Accepted):
     """Text of at most `most` characters."""
 
-    most: float = math.inf
+    def __init__(self, most: float = math.inf) -> None:
+        self.most, self.words = most, "text" if math.isinf(most) else f"text of at most {most:,} characters"
 
     def allows(self, value: Any) -> bool:
         return isinstance(value, str) and len(value) <= self.most
 
-    @property
-    def words(self) -> str:
-        return "text" if math.isinf(self.most) else f"text of at most {self.most:,} characters"
 
-
-@dataclass(frozen=True)
 class Listed(Accepted):
     """A list of JSON, `least` to `most` long, which is read as one or as a tuple."""
 
-    of: Accepted
-    kind: type = tuple
-    least: int = 0
-    most: float = math.inf
+    def __init__(self, of: Accepted, kind: type = tuple, least: int = 0, most: float = math.inf) -> None:
+        self.of, self.kind, self.least, self.most, self.words = of, kind, least, most, f"a list, each {of.words}"
 
     def allows(self, value: Any) -> bool:
         counted = isinstance(value, list | tuple) and self.least <= len(value) <= self.most
         return counted and all(self.of.allows(one) for one in value)
-
-    @property
-    def words(self) -> str:
-        return f"a list, each {self.of.words}"
 
     def read(self, value: Any) -> Any:
         return self.kind(self.of.read(one) for one in super().read(value))
@@ -187,19 +156,15 @@ class Listed(Accepted):
         return [self.of.write(one) for one in value]
 
 
-@dataclass(frozen=True)
 class Named(Accepted):
     """An object of JSON: values of one kind by name."""
 
-    of: Accepted
+    def __init__(self, of: Accepted) -> None:
+        self.of, self.words = of, f"a mapping, each entry {of.words}"
 
     def allows(self, value: Any) -> bool:
         named = isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
         return named and all(self.of.allows(one) for one in value.values())
-
-    @property
-    def words(self) -> str:
-        return f"a mapping, each entry {self.of.words}"
 
     def read(self, value: Any) -> dict[str, Any]:
         return {name: self.of.read(one) for name, one in super().read(value).items()}
@@ -208,18 +173,14 @@ class Named(Accepted):
         return {name: self.of.write(one) for name, one in value.items()}
 
 
-@dataclass(frozen=True)
 class Either(Accepted):
     """One of several kinds of values."""
 
-    kinds: tuple[Accepted, ...]
+    def __init__(self, kinds: tuple[Accepted, ...]) -> None:
+        self.kinds, self.words = kinds, " or ".join(kind.words for kind in kinds)
 
     def allows(self, value: Any) -> bool:
         return any(kind.allows(value) for kind in self.kinds)
-
-    @property
-    def words(self) -> str:
-        return " or ".join(kind.words for kind in self.kinds)
 
     def read(self, value: Any) -> Any:
         checked = super().read(value)
@@ -241,11 +202,6 @@ def check_accepted(owner: str, accepts: Mapping[str, Accepted], given: Mapping[s
             raise UsageError(
                 f"The {name!r} parameter of {owner} must be {accepts[name].words}. Got {str(value)[:60]!r} instead."
             )
-
-
-def _is_number(value: Any) -> bool:
-    """Whether a double can hold it: JSON has whole numbers of any length, and Python reads NaN and Infinity."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 # One switch, "as published": the paper's own variant in place of ours, wherever the two differ.

@@ -102,11 +102,7 @@ def show_ledger(ledger: Path | str | None = None, *, people: bool = False) -> Le
     rolls = [book.roll_of(entry) for entry in entries]
     noted = tuple(_noted(book, number, entries, rolls, people) for number in range(len(entries)))
     return LedgerShown(
-        book.path,
-        noted,
-        book.budget,
-        book.keep_days,
-        sum(roll.bytes() for roll in rolls if roll is not None),
+        book.path, noted, book.budget, book.keep_days, sum(roll.bytes() for roll in rolls if roll is not None)
     )
 
 

@@ -223,16 +223,15 @@ LONGEST = 150
 """Characters of `chosen_by`; the card has room for 200."""
 
 
-@dataclass(frozen=True)
 class Line(Text):
     """A line of text, not empty and at most so long."""
 
+    def __init__(self, most: int) -> None:
+        super().__init__(most)
+        self.words = f"one line of at most {most} characters"
+
     def allows(self, value: Any) -> bool:
         return super().allows(value) and value != "" and value.isprintable()
-
-    @property
-    def words(self) -> str:
-        return f"one line of at most {self.most} characters"
 
 
 @dataclass(frozen=True)

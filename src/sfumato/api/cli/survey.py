@@ -302,16 +302,7 @@ def respond(
     Example: sfumato respond 'https://study.example/survey/#survey=k3f9&hash=HASH' --answers me.yaml --max-level 3
     """
     from sfumato.study.client.private_notes import RememberedHeads
-    from sfumato.study.client.respondent import (
-        Device,
-        TicketBox,
-        alone,
-        pending_path,
-        prepare,
-        send,
-        waiting,
-        was_sent,
-    )
+    from sfumato.study.client.respondent import Device, TicketBox, alone, pending_path, prepare, send, waiting, was_sent
 
     given, code = read_answers(answers), read_code(code_file)
     heads = RememberedHeads.usual()

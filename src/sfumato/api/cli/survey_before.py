@@ -125,12 +125,7 @@ def audit_survey(
     console.say_each(measures.sentences())
     console.say(f"Report (private): {Path(options.out) / 'answers' / 'report.html'}")
     console.result(
-        {
-            "folder": str(options.out),
-            "miners": miners,
-            "attacks": found.data["attacks"],
-            "measures": measures.to_dict(),
-        }
+        {"folder": str(options.out), "miners": miners, "attacks": found.data["attacks"], "measures": measures.to_dict()}
     )
 
 
