@@ -63,15 +63,18 @@ def argument(metavar: str, help: str) -> Any:
     return typer.Argument(metavar=metavar, help=help)
 
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
-AsPublished = Annotated[
-    bool, typer.Option("--as-published", help="The paper's own variant wherever our default differs.")
-]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace what is at --out.")]
+def option(help: str, *flags: str, metavar: str | None = None) -> Any:
+    """An option as it is annotated where several commands have it."""
+    return typer.Option(*flags, help=help, metavar=metavar)
+
+
+Quiet = Annotated[bool, option("Print errors only.", "--quiet", "-q")]
+Json = Annotated[bool, option("Print one JSON object on standard output.", "--json")]
+AsPublished = Annotated[bool, option("The paper's own variant wherever our default differs.", "--as-published")]
+Yes = Annotated[bool, option("Do not ask.", "--yes")]
+Force = Annotated[bool, option("Replace what is at --out.", "--force")]
 LedgerPath = Annotated[
-    Path | None, typer.Option("--ledger", metavar="PATH", help="Private ledger of releases, if not the usual one.")
+    Path | None, option("Private ledger of releases, if not the usual one.", "--ledger", metavar="PATH")
 ]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.api.cli.blocks import keywords
-from sfumato.api.cli.console import Console, Force, argument
+from sfumato.api.cli.console import Console, Force, argument, option
 from sfumato.api.cli.tables import Folders, Tables
 from sfumato.core.asked import REQUIRED, asked, optional
 from sfumato.core.errors import UsageError
@@ -137,8 +137,7 @@ def regress(
 
 Source = Annotated[str, argument("TABLE_OR_DIR", "Plain rows, or the folder of a release of them.")]
 OfSurvey = Annotated[
-    Path | None,
-    typer.Option("--survey", metavar="SURVEY_FILE", help="For a survey's model: TABLE contains plain answers."),
+    Path | None, option("For a survey's model: TABLE contains plain answers.", "--survey", metavar="SURVEY_FILE")
 ]
 
 
@@ -293,11 +292,9 @@ class Wished:
     along: list[str] | None = optional('A weighted sum, such as "a - 2 * b"; may be repeated.', metavar="SUM")
     original: str | None = optional("Owner only: measure how far the density is from this table.", metavar="TABLE")
     trade_off: Annotated[
-        bool, typer.Option(help="Owner only, with --original: what privacy costs, for noise of several strengths.")
+        bool, option("Owner only, with --original: what privacy costs, for noise of several strengths.")
     ] = False
-    estimate_noise: Annotated[
-        bool, typer.Option(help="Estimate how strong the noise was, as if the card did not say it.")
-    ] = False
+    estimate_noise: Annotated[bool, option("Estimate how strong the noise was, as if the card did not say it.")] = False
 
 
 def reconstruct(

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from sfumato.api.cli.blocks import keywords
-from sfumato.api.cli.console import Console, Force, Yes, argument
+from sfumato.api.cli.console import Console, Force, Yes, argument, option
 from sfumato.api.cli.study import StudyId, app
 from sfumato.api.cli.tables import AtCoordinator, InsecureHttp, IntoFolder, TableArgument, Tables, TokenFile
 from sfumato.core.asked import REQUIRED, asked, optional
@@ -31,9 +29,7 @@ def push(
     console: Console,
     study: str = asked(REQUIRED, "Id of the study.", metavar="ID"),
     purpose: str = asked("train", "train, or test (rows for testing models)."),
-    dry_run: Annotated[
-        bool, typer.Option(help="Show what would leave, and whether the study would accept it.")
-    ] = False,
+    dry_run: Annotated[bool, option("Show what would leave, and whether the study would accept it.")] = False,
     yes: Yes = False,
     study_hash: str | None = optional("The study's hash, agreed by other means: sha256:...", metavar="HASH"),
 ) -> None:
@@ -131,7 +127,7 @@ def reconstruct(
     column: list[str] = asked(REQUIRED, "A column of the releases; may be repeated.", metavar="COL"),
     method: str = asked("parzen-program", "parzen-program or expectation-maximization."),
     out: Path | None = optional("Folder to write the densities into.", metavar="OUT"),
-    wait: Annotated[bool, typer.Option(help="Wait for the densities; else they appear on the owner's page.")] = True,
+    wait: Annotated[bool, option("Wait for the densities; else they appear on the owner's page.")] = True,
     force: Force = False,
 ) -> None:
     """Have the server reconstruct the distribution of columns from all releases; for the study's owner.

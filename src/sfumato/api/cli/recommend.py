@@ -16,7 +16,7 @@ import typer
 from sfumato.advising.asked import CompareAsked, RecommendAsked
 from sfumato.api.asked import DEMO_FOLDER, DemoAsked
 from sfumato.api.cli.blocks import keywords, typed_again
-from sfumato.api.cli.console import Console, Force, Json, argument
+from sfumato.api.cli.console import Console, Force, Json, argument, option
 from sfumato.api.cli.tables import Query, TableArgument, Tables
 from sfumato.core.asked import REQUIRED, asked, optional
 from sfumato.core.errors import UnmetWishError, UsageError
@@ -196,7 +196,7 @@ def demo(
     options: DemoAsked,
     tables: Tables,
     console: Console,
-    consortium: Annotated[bool, typer.Option(help="Four sites and a coordinator instead; writes nothing.")] = False,
+    consortium: Annotated[bool, option("Four sites and a coordinator instead; writes nothing.")] = False,
     sites: int | None = optional("With --consortium: L sites of equal size.", metavar="L"),
 ) -> None:
     """Release and audit a table that ships with scikit-learn, show it before and after, and write the report.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.api.cli.blocks import keywords, say_old
-from sfumato.api.cli.console import Console, Force, LedgerPath, Quiet, argument
+from sfumato.api.cli.console import Console, Force, LedgerPath, Quiet, argument, option
 from sfumato.api.cli.tables import Query, Tables, TablesArgument
 from sfumato.core.asked import RARE, REQUIRED, asked, optional
 from sfumato.core.errors import UsageError
@@ -262,7 +262,7 @@ def certificate(
     folder: Annotated[Path, argument("DIR", "Folder of a release.")],
     console: Console,
     out: Path | None = optional("File to write, if not in the folder.", metavar="FILE"),
-    with_audit: Annotated[bool, typer.Option(help="Show what the audit in DIR measured, too.")] = False,
+    with_audit: Annotated[bool, option("Show what the audit in DIR measured, too.")] = False,
     force: Force = False,
 ) -> None:
     """Write one page to print: what is proved, what was released, what is not protected, and hashes.

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from sfumato.api.cli.console import Console, Quiet, argument
+from sfumato.api.cli.console import Console, Quiet, argument, option
 from sfumato.api.cli.tables import AtServer, InsecureHttp, TokenFile
 from sfumato.core.asked import asked, optional
 from sfumato.core.errors import OutputError, UsageError
@@ -97,7 +95,7 @@ def open_desk(
     console: Console,
     of_site: OfSite,
     table: Annotated[Path | None, argument("[TABLE]", "Table to begin with.")] = None,
-    browser: Annotated[bool, typer.Option(help="Show the desk in a browser; without, only print its address.")] = True,
+    browser: Annotated[bool, option("Show the desk in a browser; without, only print its address.")] = True,
     port: int = asked(0, "Port on this computer; 0 takes a free one.", metavar="N"),
 ) -> None:
     """Open the desk: a page on this computer alone, from a dropped table to a release and its certificate.

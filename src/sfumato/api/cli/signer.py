@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sfumato.api.cli.blocks import keywords
-from sfumato.api.cli.console import Console, Force, LedgerPath, argument
+from sfumato.api.cli.console import Console, Force, LedgerPath, argument, option
 from sfumato.core.asked import REQUIRED, asked, optional
 from sfumato.core.errors import CardError, SfumatoError, UsageError
 from sfumato.core.files import check_free, write_whole
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from sfumato.guarantee.signer import Signer
 
 app = typer.Typer(no_args_is_help=True, help="The key that signs your releases: show its fingerprint, replace it.")
-Out = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="File for what your keys say of each other, to be handed on.")
-]
+Out = Annotated[Path | None, option("File for what your keys say of each other, to be handed on.", metavar="FILE")]
 
 
 @app.command()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.api.cli.console import AsPublished, Console, Force, Yes, argument, parse_parameters
+from sfumato.api.cli.console import AsPublished, Console, Force, Yes, argument, option, parse_parameters
 from sfumato.api.cli.tables import AtCoordinator, AtServer, InsecureHttp, To
 from sfumato.core.asked import REQUIRED, asked, optional
 from sfumato.core.errors import CoordinatorError, OutputError, UsageError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sfumato.study.protocol.messages import ModelInfo, ReleaseInfo, SharedRows, SiteInfo
 
 PublicStartUp = Annotated[
-    bool, typer.Option(help="Accept that a survey's few start-up rows can be read from their public counts.")
+    bool, option("Accept that a survey's few start-up rows can be read from their public counts.")
 ]
 
 
@@ -263,7 +263,7 @@ def train(
     study: StudyId,
     at: AtCoordinator,
     console: Console,
-    wait: Annotated[bool, typer.Option(help="Wait until all are trained, and show their errors.")] = False,
+    wait: Annotated[bool, option("Wait until all are trained, and show their errors.")] = False,
     classifier: list[str] | None = optional(
         "Repeatable, with optional parameters ('knn k=5'); the default is those that the study names.", metavar="NAME"
     ),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.api.cli.console import AsPublished, Console, Force, Quiet, Yes, argument
+from sfumato.api.cli.console import AsPublished, Console, Force, Quiet, Yes, argument, option
 from sfumato.api.cli.study import PublicStartUp, StudyId, make_study, respondents_link
 from sfumato.api.cli.tables import AtCoordinator, AtServer, InsecureHttp, IntoFolder
 from sfumato.core.asked import REQUIRED, asked, optional
@@ -277,8 +277,8 @@ CODE_VARIABLE = "SFUMATO_CODE"
 class Sending:
     """Whether, and how often, something is sent."""
 
-    again: Annotated[bool, typer.Option(help="Answer even if an answer from this file was sent before.")] = False
-    dry_run: Annotated[bool, typer.Option(help="Show what would be sent, and send nothing.")] = False
+    again: Annotated[bool, option("Answer even if an answer from this file was sent before.")] = False
+    dry_run: Annotated[bool, option("Show what would be sent, and send nothing.")] = False
     yes: Yes = False
 
 

@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from sfumato.api.cli.console import Console, Force, argument
+from sfumato.api.cli.console import Console, Force, argument, option
 from sfumato.core.asked import REQUIRED, asked, optional
 from sfumato.core.errors import UsageError
 from sfumato.study import server_part
@@ -38,13 +36,11 @@ class AtServer:
         return closing(server_part("store").Store.open(self.settings()))
 
 
-To = Annotated[
-    str, typer.Option("--to", metavar="URL", help="The coordinator's address, https://..., as the invitation has it.")
-]
+To = Annotated[str, option("The coordinator's address, https://..., as the invitation has it.", "--to", metavar="URL")]
 TokenFile = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="File with the token; otherwise the variable SFUMATO_TOKEN is read.")
+    Path | None, option("File with the token; otherwise the variable SFUMATO_TOKEN is read.", metavar="FILE")
 ]
-InsecureHttp = Annotated[bool, typer.Option(help="Allow http:// to another machine, unencrypted.")]
+InsecureHttp = Annotated[bool, option("Allow http:// to another machine, unencrypted.")]
 
 
 @dataclass(frozen=True)
@@ -85,7 +81,7 @@ TablesArgument = Annotated[
     ),
 ]
 Folders = Annotated[list[Path], argument("DIR", "Folders that `sfumato sanitize` wrote.")]
-Query = Annotated[str | None, typer.Option(metavar="SQL", help="Read this query; TABLE is then a database URL.")]
+Query = Annotated[str | None, option("Read this query; TABLE is then a database URL.", metavar="SQL")]
 
 
 @dataclass
