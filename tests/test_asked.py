@@ -17,7 +17,7 @@ from sfumato.advising.asked import CompareAsked, RecommendAsked
 from sfumato.api.cli import app
 from sfumato.api.cli.blocks import GroupedCommand, keywords, typed_again, with_blocks
 from sfumato.auditing.asked import AuditAsked, CanaryAsked, InvarianceAsked
-from sfumato.core.asked import NOT_TYPED, Read, asked, asked_fields, asks, check_asked
+from sfumato.core.asked import NOT_TYPED, Group, Read, asked, asked_fields, asks, check_asked
 from sfumato.core.errors import UsageError
 from sfumato.core.registry import names_in
 from sfumato.learn.asked import ClusterAsked, PredictAsked, RegressAsked, RulesAsked, TrainAsked
@@ -56,7 +56,7 @@ COMMANDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Baking:
-    crust: str = asked("thin", "How the edge is; see `minutes`.", group="Taste", choices=("thin", "thick"))
+    crust: str = Group("Taste").asked("thin", "How the edge is; see `minutes`.", choices=("thin", "thick"))
     minutes: int | None = asked(None, "In the oven.", more="At 220 degrees.", at_least=1, unset="12")
     toppings: dict = asked(dict, "What is on it.", kind="mapping", unset="{}", typed=list[str], flag="--on")
     heat: int = asked(220, "Degrees.", at_least=100, at_most=300)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.core.asked import asked, optional
+from sfumato.core.asked import Group, asked, optional
 from sfumato.core.errors import UsageError
 from sfumato.core.progress import Progress, silent
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 PEOPLE, KEY_HOLDERS = "people", "key-holders"
 TRUST = ("owner", "nobody", PEOPLE, KEY_HOLDERS)
 LADDER = (0.25, 0.5, 0.75)
-WISH, TABLE, TRIALS, WHERE = "What you can live with", "Your table", "Trials on your own rows", "Where to"
+WISH, TABLE = Group("What you can live with"), Group("Your table")
+TRIALS, WHERE = Group("Trials on your own rows"), Group("Where to")
 
 
 def ladder(typed: str) -> tuple[float, ...]:
@@ -32,41 +33,34 @@ def ladder(typed: str) -> tuple[float, ...]:
 class WishAsked:
     """What an owner can live with."""
 
-    trust: str = asked(
+    trust: str = WISH.asked(
         TRUST[0],
         "Whom people trust with rows: 'owner', 'nobody', or 'people' (a survey).",
         '"key-holders", with `use_table`: whoever shares a secret key too.',
-        group=WISH,
         choices=TRUST,
         metavar="WHOM",
     )
-    max_posterior: float | None = optional(
+    max_posterior: float | None = WISH.optional(
         "How sure an attacker may become of a fact, between `prior` and 1.",
         "0.2 where nothing is wished for.",
-        group=WISH,
         metavar="P",
     )
-    prior: float | None = optional("How sure they were before.", "Only with `max_posterior`.", unset="0.1", group=WISH)
-    max_risk: float | None = optional(
+    prior: float | None = WISH.optional("How sure they were before.", "Only with `max_posterior`.", unset="0.1")
+    max_risk: float | None = WISH.optional(
         "The most that any belief may rise by a person's row, 0 to 1.",
         "In trials: what the strongest attacker that was tried may get extra, with its whole interval.",
         at_least=0,
         at_most=1,
-        group=WISH,
         metavar="R",
     )
-    epsilon: float | None = optional(
-        "A bound for anybody's values.",
-        "Above 0. Give one of epsilon, max_risk and max_posterior.",
-        group=WISH,
-        metavar="E",
+    epsilon: float | None = WISH.optional(
+        "A bound for anybody's values.", "Above 0. Give one of epsilon, max_risk and max_posterior.", metavar="E"
     )
-    max_loss: float | None = optional(
+    max_loss: float | None = WISH.optional(
         "Accuracy that may be lost, 0 to 1; needs `rows`.",
         "Against training on the original. In trials it needs no `rows`.",
         at_least=0,
         at_most=1,
-        group=WISH,
         metavar="L",
     )
 
@@ -75,36 +69,31 @@ class WishAsked:
 class RecommendAsked(WishAsked):
     """The options of `recommend`."""
 
-    label: str | None = optional("The column to predict.", "Or a `schema` that has one.", group=TABLE)
-    person: str | None = optional("The column that says whose rows they are; needs `max_rows_per_person`.", group=TABLE)
-    schema: Schema | Path | str | None = optional(
-        "Ranges and categories; otherwise they are read off the table, and nothing is proved.", group=TABLE
+    label: str | None = TABLE.optional("The column to predict.", "Or a `schema` that has one.")
+    person: str | None = TABLE.optional("The column that says whose rows they are; needs `max_rows_per_person`.")
+    schema: Schema | Path | str | None = TABLE.optional(
+        "Ranges and categories; otherwise they are read off the table, and nothing is proved."
     )
-    rows: int | None = optional(
+    rows: int | None = TABLE.optional(
         "About how many rows there are: a number that is public.",
         "The forecast is then for tables of this size.",
         at_least=1,
-        group=TABLE,
     )
-    max_rows_per_person: int | None = optional(
-        "The most rows that one person has; the bound is for all of them.", at_least=1, group=TABLE, metavar="N"
+    max_rows_per_person: int | None = TABLE.optional(
+        "The most rows that one person has; the bound is for all of them.", at_least=1, metavar="N"
     )
-    use_table: bool = asked(False, "Choose by trials on your own rows: measured, and nothing is proved.", group=TRIALS)
-    tries: int | None = optional("In trials: how many methods; all by default.", at_least=1, group=TRIALS, metavar="N")
-    seed: int = asked(0, "In trials: of splits and of the noise that is tried.", at_least=0, group=TRIALS)
-    workers: int | None = optional(
-        "In trials: processes at a time; as many as there are cores, one for a small table.", at_least=1, group=TRIALS
+    use_table: bool = TRIALS.switch("Choose by trials on your own rows: measured, and nothing is proved.")
+    tries: int | None = TRIALS.optional("In trials: how many methods; all by default.", at_least=1, metavar="N")
+    seed: int = TRIALS.asked(0, "In trials: of splits and of the noise that is tried.", at_least=0)
+    workers: int | None = TRIALS.optional(
+        "In trials: processes at a time; as many as there are cores, one for a small table.", at_least=1
     )
-    ledger: Path | str | None = optional(
+    ledger: Path | str | None = WHERE.optional(
         "Private ledger that charged the release TABLE, if not the usual one.",
         "It is read to know a release again, and never written.",
-        group=WHERE,
     )
-    out: Path | str | None = optional(
-        "Config file to write, for `sanitize --config`.",
-        "Not written where nothing keeps the wish.",
-        group=WHERE,
-        metavar="CONFIG",
+    out: Path | str | None = WHERE.optional(
+        "Config file to write, for `sanitize --config`.", "Not written where nothing keeps the wish.", metavar="CONFIG"
     )
     progress: Progress = asked(silent, "Called as `progress(step, done, total)`.")
 

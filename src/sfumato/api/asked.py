@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sfumato.core.asked import Read, asked, optional
+from sfumato.core.asked import Read, asked, optional, switch
 
 DEMO_FOLDER = Path("demo-out")
 
@@ -22,4 +22,4 @@ class DemoAsked:
     max_rows_per_person: int | None = optional(
         "With --table: the most rows that one person has.", at_least=1, metavar="N"
     )
-    force: bool = asked(False, "Replace what is at --out.")
+    force: bool = switch("Replace what is at --out.")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.core.accepted import as_published
-from sfumato.core.asked import NOT_TYPED, REQUIRED, Read, asked, optional
+from sfumato.core.asked import NOT_TYPED, REQUIRED, Group, Read, asked, optional, switch
 from sfumato.core.errors import UsageError
 from sfumato.core.progress import Progress, silent
 from sfumato.release.asked import ENGINES
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from sfumato.table import Schema
 
 CALLED = "Called as `progress(step, done, total)`."
-WHAT, HOW, WHERE = "What is audited", "Who attacks, and how", "For whom, and where to"
+WHAT, HOW = Group("What is audited"), Group("Who attacks, and how")
+WHERE = Group("For whom, and where to")
 REPEATS = 10
 
 
@@ -31,45 +32,36 @@ def between_commas(typed: str) -> tuple[str, ...]:
 class AuditAsked:
     """The options of `audit`, in the order in which `sfumato.audit` shows them. Only what is light is loaded here."""
 
-    original: Any = asked(
-        REQUIRED, "The private table.", "The one that the release was made from.", group=WHAT, read=Read.TABLE
+    original: Any = WHAT.asked(
+        REQUIRED, "The private table.", "The one that the release was made from.", read=Read.TABLE
     )
-    holdout: Any = optional(
-        "Similar people who are not in the table.", "They are the control.", group=WHAT, read=Read.TABLE
-    )
-    label: str | None = optional("The column to predict, for a release without a card.", group=WHAT)
-    schema: Schema | Path | str | None = optional("Schema, for a release without a card.", group=WHAT)
+    holdout: Any = WHAT.optional("Similar people who are not in the table.", "They are the control.", read=Read.TABLE)
+    label: str | None = WHAT.optional("The column to predict, for a release without a card.")
+    schema: Schema | Path | str | None = WHAT.optional("Schema, for a release without a card.")
     guess: Path | str | None = optional(
         "Another attacker's guesses, to judge as well.",
         "A table of source columns, with one row for each row of the release.",
         metavar="FILE",
     )
     key: Path | str | None = optional("Key of the release, if it is not in its folder.")
-    attacks: Sequence[str] | None = optional(
-        "Run this attacker only; repeatable. All by default.", group=HOW, metavar="NAME"
-    )
-    parameters: Mapping[str, Any] = asked(
+    attacks: Sequence[str] | None = HOW.optional("Run this attacker only; repeatable. All by default.", metavar="NAME")
+    parameters: Mapping[str, Any] = HOW.asked(
         dict,
         "Setting of an attacker; repeatable. See docs/attacks.md.",
         'For example `{"posterior-breach.rho1": 0.05}`, or `{"posterior-breach": {"rho1": 0.05}}`.',
-        group=HOW,
         read=Read.PARAMETERS,
         metavar="ATTACK.NAME=VALUE",
     )
-    public: bool = asked(
-        False,
-        "For others: the proof, and what follows from the released files alone.",
-        "No attacker runs.",
-        group=WHERE,
+    public: bool = WHERE.switch(
+        "For others: the proof, and what follows from the released files alone.", "No attacker runs."
     )
-    with_audit: bool = asked(
-        False, "With `public`: what was measured on private rows too, rounded.", "No guarantee covers it.", group=WHERE
+    with_audit: bool = WHERE.switch(
+        "With `public`: what was measured on private rows too, rounded.", "No guarantee covers it."
     )
     max_rows: int = asked(20_000, "Attack a random sample if there are more rows.", "At least 2.", at_least=2)
-    repeats: int | None = optional(
+    repeats: int | None = HOW.optional(
         "Splits to train classifiers on; 0: none. 10, or 0 with `attacks`, by default.",
         "0 leaves out all that learners would make of it.",
-        group=HOW,
         unset="10, or 0 where attacks are named",
         at_least=0,
         metavar="N",
@@ -84,8 +76,7 @@ class AuditAsked:
         "Categories only in `holdout`: missing (counted, treated as empty) or refuse.",
         choices=("missing", "refuse"),
     )
-    published: bool = asked(
-        False,
+    published: bool = switch(
         "The paper's own variant wherever our default differs.",
         "Of attackers and classifiers: see docs/as-published.md.",
     )
@@ -156,12 +147,11 @@ class AuditAsked:
         at_least=2,
         metavar="N",
     )
-    max_extra: float | None = optional(
+    max_extra: float | None = WHERE.optional(
         "Your limit: how many more of 100 any attacker may get right by the release.",
         "From 0 to 100.",
         at_least=0,
         at_most=100,
-        group=WHERE,
         metavar="N",
     )
     config: Path | str | None = optional(
@@ -181,10 +171,9 @@ class AuditAsked:
     )
     master: str | None = optional("Where Spark runs; the default is here.", "The cluster's address.")
     seed: int = asked(0, "For the audit's own sampling.", "The same seed gives the same audit.", at_least=0)
-    out: Path | str | None = optional(
+    out: Path | str | None = WHERE.optional(
         "Where to write; DIR, or DIR/public with `public`.",
         "In Python nothing is written without it: audit.json and audit.parquet.",
-        group=WHERE,
         metavar="DIR",
     )
     progress: Progress = asked(silent, CALLED)
@@ -341,7 +330,7 @@ class SurveyAuditAsked:
 
     out: Path | str = asked(REQUIRED, "Folder to write; it contains the people and is private.", metavar="DIR")
     seed: int = asked(0, "For the audit's own sampling.", at_least=0)
-    force: bool = asked(False, "Replace what is at `out`.")
+    force: bool = switch("Replace what is at `out`.")
     progress: Progress = asked(silent, CALLED)
 
 
@@ -381,8 +370,7 @@ class InvarianceAsked:
         metavar="NAME",
     )
     rotations: int = asked(5, "Rotations that are tried.", "At least 1.", at_least=1)
-    published: bool = asked(
-        False,
+    published: bool = switch(
         "The paper's own variant wherever our default differs.",
         "Of learners that random-rotation is about; without `learners` those.",
     )

@@ -18,8 +18,6 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 from sfumato.core.errors import UsageError
 
-RARE = "Rarely needed"
-"""The group of options that only `--help-all` shows."""
 REQUIRED: Any = MISSING
 """The default of an option that must be given."""
 DOC_WIDTH = 116
@@ -50,7 +48,6 @@ class Asked:
     more: str = ""
     """What the docstring adds."""
     group: str = ""
-    """The heading of its options in `--help`. Without one it is rarely needed, where other options have one."""
     kind: str = ""
     """The type in words, where neither the annotation nor the way of reading says what a person calls it."""
     unset: str = ""
@@ -94,15 +91,26 @@ VALUES = {
 """Flags, and what stands for values in help, of options that many jobs have."""
 
 
-def asked(default: Any, help: str, more: str = "", **words: Any) -> Any:
-    """A field with its default (a class stands for a new one of it, `REQUIRED` for none) and what `Asked` says."""
-    given: dict[str, Any] = {"default_factory": default} if isinstance(default, type) else {"default": default}
-    return field(**given, metadata={"asked": Asked(help, more, **words)})
+class Group(str):
+    """A heading of options in `--help`, and how these are declared."""
+
+    def asked(self, default: Any, help: str, more: str = "", **words: Any) -> Any:
+        """A field with its default (a class stands for a new one of it, `REQUIRED` for none) and what `Asked` says."""
+        given: dict[str, Any] = {"default_factory": default} if isinstance(default, type) else {"default": default}
+        return field(**given, metadata={"asked": Asked(help, more, self, **words)})
+
+    def optional(self, help: str, more: str = "", **words: Any) -> Any:
+        """What may be left out, and is None then."""
+        return self.asked(None, help, more, **words)
+
+    def switch(self, help: str, more: str = "", **words: Any) -> Any:
+        """What is off where it is left out."""
+        return self.asked(False, help, more, **words)
 
 
-def optional(help: str, more: str = "", **words: Any) -> Any:
-    """The same for what may be left out, which is None."""
-    return asked(None, help, more, **words)
+RARE, NONE = Group("Rarely needed"), Group()
+"""The group of options that only `--help-all` shows, and no group: rare ones too, where other options have one."""
+asked, optional, switch = NONE.asked, NONE.optional, NONE.switch
 
 
 def asked_fields(options: Any) -> Iterator[tuple[Field[Any], Asked]]:

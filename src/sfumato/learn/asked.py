@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.core.asked import NOT_TYPED, Read, asked, optional
+from sfumato.core.asked import NOT_TYPED, Read, asked, optional, switch
 from sfumato.core.errors import UsageError
 from sfumato.core.registry import names_in
 
@@ -54,8 +54,7 @@ class TrainAsked:
     reconstruction: str | None = optional(
         "Train on reconstructed values instead of noisy ones: by-class or global.", kind='{"by-class", "global"}'
     )
-    published: bool = asked(
-        False,
+    published: bool = switch(
         "The paper's own variant wherever our default differs.",
         "The model says so. Refused for classifiers that have none.",
     )
@@ -134,7 +133,7 @@ class ReconstructAsked:
     along: str | None = optional(
         'A weighted sum of columns with additive noise, such as "income - 2 * rent".', typed=NOT_TYPED
     )
-    independent: bool = asked(False, "Of --joint: the product of the columns, as published.", opposite=True)
+    independent: bool = switch("Of --joint: the product of the columns, as published.", opposite=True)
     method: str = asked("parzen-program", "parzen-program or expectation-maximization.", "How to undo the noise.")
     parameters: Mapping[str, Any] | None = optional(
         "Parameter of the method; repeatable. See docs/reconstruction.md.",
@@ -156,8 +155,7 @@ class ReconstructAsked:
     resamples: int = asked(400, "Number of draws for the band, to 10000; 0 for no band.")
     seed: int = asked(0, "Seed of these draws.", typed=NOT_TYPED)
     atoms: bool = asked(True, "Look for values that many people share before smoothing.", opposite=True)
-    published: bool = asked(
-        False,
+    published: bool = switch(
         "The paper's own variant wherever our default differs.",
         "No penalty and the rectangle rule; expectation-maximization only with its `rounds`, since the paper does not "
         "say where it stopped; no search for point masses; two columns as the product of both. Categories are refused: "
@@ -182,8 +180,7 @@ class TradeOffAsked:
     runs: int = asked(5, "How often the values are perturbed and reconstructed at each.")
     bins: int = asked(75, "Cells of the density.")
     seed: int = asked(0, "Seed of the noise that is tried.")
-    published: bool = asked(
-        False,
+    published: bool = switch(
         "The paper's own programme: no penalty and the rectangle rule.",
         "Expectation-maximization is then shown only with its `rounds`, since the paper does not say where it stopped.",
     )

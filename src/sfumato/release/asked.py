@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sfumato.core.asked import Read, asked, optional
+from sfumato.core.asked import Group, Read, asked, optional, switch
 from sfumato.core.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ RELEASE_FORMATS = ("parquet", "csv", "sav", "zsav", "dta", "xpt", "xlsx", "ods")
 """What a release can be written as. Only Parquet carries the card inside."""
 SCORINGS = ("measured", "published")
 """How a search for a rotation scores: by what attacks leave, or by the paper's Eq. 6 to the letter."""
-WHAT, HOW_MUCH, WHERE = "What is released", "How much is given away", "Where to, and how"
+WHAT, HOW_MUCH, WHERE = Group("What is released"), Group("How much is given away"), Group("Where to, and how")
 
 
 class Abilities(NamedTuple):
@@ -61,60 +61,53 @@ class Terms:
 class SanitizeAsked:
     """The options of `sanitize`, in the order in which `sfumato.sanitize` shows them."""
 
-    label: str | None = optional(
-        "The column that classifiers are to predict.", "It is released as it is, unless `private_label`.", group=WHAT
+    label: str | None = WHAT.optional(
+        "The column that classifiers are to predict.", "It is released as it is, unless `private_label`."
     )
-    person: str | None = optional(
+    person: str | None = WHAT.optional(
         "The column that says whose rows they are; never released.",
         "The ledger adds up by it. Give `max_rows_per_person` with it: a cap that is counted in the table is not "
         "public.",
-        group=WHAT,
     )
     target: str | None = optional(
         "A number that regressions are to predict: released exactly as it is.",
         "It stands beside the perturbed columns and is never mixed with them, so that no formal guarantee is left for "
         "the record.",
     )
-    schema: Schema | Path | str | None = optional(
+    schema: Schema | Path | str | None = WHAT.optional(
         "Columns with their bounds, categories and roles; otherwise inferred.",
         "Inferring one warns with a `PrivacyLeakWarning`: what was learned from the data cannot carry a formal "
         "guarantee.",
-        group=WHAT,
     )
-    study: Terms | Path | str | None = optional(
+    study: Terms | Path | str | None = WHAT.optional(
         "Study file of a consortium: its schema, method and guarantee apply.",
         "Or what was read from one.",
-        group=WHAT,
         kind="path or Terms",
         metavar="FILE",
     )
-    mechanism: str | None = optional(
+    mechanism: str | None = WHAT.optional(
         "The method (`sfumato list mechanisms`); without it the study's, or what `epsilon` chooses.",
         "Where only `epsilon` or `max_posterior` is given, the one that `trust` asks for; else principal-laplace.",
-        group=WHAT,
     )
-    parameters: Mapping[str, Any] = asked(
+    parameters: Mapping[str, Any] = WHAT.asked(
         dict,
         "Parameter of the method; repeatable.",
         'For example `{"law": "normal", "scale": 0.25}`.',
-        group=WHAT,
         read=Read.PARAMETERS,
     )
-    columns: Mapping[str, Mapping[str, Any]] = asked(
+    columns: Mapping[str, Mapping[str, Any]] = WHAT.asked(
         dict,
         "What a single column chooses instead; repeatable.",
         'For example `{"income": {"scale": 0.5}}`; as `noise` in the schema.',
-        group=WHAT,
         read=Read.COLUMN_PARAMETERS,
         flag="--column-param",
         metavar="COL.NAME=VALUE",
     )
     epsilon_record: float | None = optional("The same number as `epsilon`; alone it never changes the method.")
-    epsilon: float | None = optional(
+    epsilon: float | None = HOW_MUCH.optional(
         "Bound for anybody's values, above 0; alone it chooses the method too (see `trust`).",
         "One record, or all rows of a person, replaced by any other. Where it chooses the method, ranges must be "
         "public.",
-        group=HOW_MUCH,
     )
     epsilon_presence: float | None = optional(
         "Of made-up rows: the bound for the presence of one record instead.",
@@ -123,16 +116,15 @@ class SanitizeAsked:
     delta: float | None = optional(
         "Of made-up rows: how rarely the bound may fail, between 0 and 1; 0 never (more noise).", "1e-6 by default."
     )
-    trust: str = asked(
+    trust: str = HOW_MUCH.asked(
         OWNER,
         "Who may hold the rows: 'owner' (made-up rows), or 'nobody' (blurred rows).",
         '"owner": made-up rows are drawn from noisy counts of the table. "nobody": each row is blurred by itself, by '
         "square-wave below epsilon 3 and by piecewise-noise from 3 on.",
-        group=HOW_MUCH,
         choices=TRUSTS,
     )
-    measured_only: bool = asked(
-        False, "Release though ranges were read off the table: nothing is proved.", "Each row is blurred by itself."
+    measured_only: bool = switch(
+        "Release though ranges were read off the table: nothing is proved.", "Each row is blurred by itself."
     )
     privacy_loss: float | None = optional(
         "Fit the noise of each number to this privacy loss, 1 - 2^-I (measured, not proved).",
@@ -146,7 +138,7 @@ class SanitizeAsked:
     prior: float | None = optional(
         "How sure that attacker was before, between 0 and 1.", "Only with `max_posterior`.", unset="0.1"
     )
-    private_label: bool = asked(False, "Blur the column to predict too; learners correct for it.", opposite=True)
+    private_label: bool = switch("Blur the column to predict too; learners correct for it.", opposite=True)
     label_epsilon: float | None = optional(
         "The share of epsilon of the column to predict, above 0. Only with `private_label`.", unset="1"
     )
@@ -159,20 +151,15 @@ class SanitizeAsked:
     reason: str | None = optional(
         "Why the rows of `basis_from` are public, in one sentence.", "Needed with it; it appears on the card."
     )
-    conditional: bool = asked(
-        False,
-        "Go on, unproved, though rows of `basis_from` are private ones.",
-        "Nothing is proved then, whatever was found.",
+    conditional: bool = switch(
+        "Go on, unproved, though rows of `basis_from` are private ones.", "Nothing is proved then, whatever was found."
     )
-    unlabelled: bool = asked(False, "Release rows to be classified, without the column to predict.", opposite=True)
-    max_rows_per_person: int | None = optional(
-        "Use at most this many rows per person.",
-        "At least 1. Needs a column with the role person.",
-        group=HOW_MUCH,
-        at_least=1,
+    unlabelled: bool = switch("Release rows to be classified, without the column to predict.", opposite=True)
+    max_rows_per_person: int | None = HOW_MUCH.optional(
+        "Use at most this many rows per person.", "At least 1. Needs a column with the role person.", at_least=1
     )
     out_of_bounds: str = asked("clip", "What to do with values outside declared bounds.", choices=("clip", "refuse"))
-    like_original: bool = asked(False, "Round and clip back to the kinds of the source's columns.", opposite=True)
+    like_original: bool = switch("Round and clip back to the kinds of the source's columns.", opposite=True)
     key: Key | Path | str | None = optional("For methods with a secret: the key to use, or where to write a new one.")
     search: int | None = optional("random-rotation: the best of this many rotations.", at_least=1, parameter=True)
     search_goal: str = asked(
@@ -184,18 +171,16 @@ class SanitizeAsked:
         choices=SCORINGS,
         parameter=True,
     )
-    published: bool = asked(
-        False, "The paper's own variant wherever our default differs.", "See docs/as-published.md. The card says so."
+    published: bool = switch(
+        "The paper's own variant wherever our default differs.", "See docs/as-published.md. The card says so."
     )
-    only_new: bool = asked(
-        False,
+    only_new: bool = WHERE.switch(
         "Leave out rows (or people) that were released before.",
         "In whatever way: those that the ledger knows.",
-        group=WHERE,
         opposite=True,
     )
-    again: bool = asked(
-        False, "With `only_new`: release also those again, which counts.", "The ledger remembers the new ones."
+    again: bool = switch(
+        "With `only_new`: release also those again, which counts.", "The ledger remembers the new ones."
     )
     ledger: Path | str | None = optional(
         "Private ledger of releases, if not the usual one.",
@@ -209,15 +194,13 @@ class SanitizeAsked:
         metavar="NAME",
     )
     seed: int | None = optional("Repeatable noise, for tests only: not for release.", "The card says so.")
-    experiment: bool = asked(
-        False,
+    experiment: bool = switch(
         "Count it in no ledger, for repeats in a laboratory: not for release.",
         "No ledger is read or made. The card says so, nothing is proved of it, and it is neither certified nor pushed.",
     )
-    out: Path | str | None = optional(
+    out: Path | str | None = WHERE.optional(
         "Folder to write.",
         "Rows are written as they are perturbed. Without it the release stays in memory until `Release.save`.",
-        group=WHERE,
         metavar="DIR",
     )
     engine: str = asked(
@@ -230,23 +213,19 @@ class SanitizeAsked:
         "Where Spark runs; the default is here.", 'The cluster\'s address, for "spark"; here is local[*].'
     )
     format: str = asked(RELEASE_FORMATS[0], "Format of the released rows in `out`.", choices=RELEASE_FORMATS)
-    force: bool = asked(False, "Replace an earlier release in `out`.", group=WHERE)
-    resume: bool = asked(
-        False,
+    force: bool = WHERE.switch("Replace an earlier release in `out`.")
+    resume: bool = switch(
         "`engine` stream: go on with a run into `out` that was stopped.",
         "What is finished is kept if this one stops too.",
     )
-    config: Path | str | None = optional(
-        "What `recommend` chose; `study` outranks it, and what is given here outranks both.", group=WHAT
+    config: Path | str | None = WHAT.optional(
+        "What `recommend` chose; `study` outranks it, and what is given here outranks both."
     )
-    dry_run: bool = asked(
-        False,
+    dry_run: bool = WHERE.switch(
         "Say what would be released; write nothing, also not in the ledger.",
         "It goes all the way: the answer has the card and no rows.",
-        group=WHERE,
     )
-    unprotected: bool = asked(
-        False,
+    unprotected: bool = switch(
         "Release though the usual strength comes to an epsilon above 30 here.",
         "As with many columns, where nobody named a strength.",
     )
@@ -267,22 +246,18 @@ class SanitizeAsked:
 class RedrawAsked:
     """The options of `redraw`, in the order in which `sfumato.redraw` shows them."""
 
-    rows: int | None = optional(
-        "Rows to draw; as many as the noisy count of the table says, if not given.", group=WHAT, metavar="N"
+    rows: int | None = WHAT.optional(
+        "Rows to draw; as many as the noisy count of the table says, if not given.", metavar="N"
     )
-    out: Path | str | None = optional(
-        "Folder to write.", "Without it the release stays in memory until `Release.save`.", group=WHERE, metavar="DIR"
+    out: Path | str | None = WHERE.optional(
+        "Folder to write.", "Without it the release stays in memory until `Release.save`.", metavar="DIR"
     )
-    format: str = asked(RELEASE_FORMATS[0], "Format of the rows in `out`.", group=WHERE, choices=RELEASE_FORMATS)
-    seed: int | None = optional(
-        "The same rows every time. It weakens nothing: the noise was drawn at the fit.", group=WHAT
+    format: str = WHERE.asked(RELEASE_FORMATS[0], "Format of the rows in `out`.", choices=RELEASE_FORMATS)
+    seed: int | None = WHAT.optional("The same rows every time. It weakens nothing: the noise was drawn at the fit.")
+    ledger: Path | str | None = WHERE.optional(
+        "The owner's ledger, where the redraw is noted if it knows the model; if not the usual one.", metavar="PATH"
     )
-    ledger: Path | str | None = optional(
-        "The owner's ledger, where the redraw is noted if it knows the model; if not the usual one.",
-        group=WHERE,
-        metavar="PATH",
-    )
-    force: bool = asked(False, "Replace an earlier release in `out`.", group=WHERE)
+    force: bool = WHERE.switch("Replace an earlier release in `out`.")
     progress: Progress = asked(silent, "Called as `progress(step, done, total)`.")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from sfumato.core.asked import NOT_TYPED, REQUIRED, Read, asked, optional
+from sfumato.core.asked import NOT_TYPED, REQUIRED, Read, asked, optional, switch
 from sfumato.core.errors import UsageError
 from sfumato.core.progress import Progress
 
@@ -46,8 +46,7 @@ class CountsAsked:
     reason: str | None = optional(
         "With `pairs`: how you know that without looking at the table.", "It stands in the plan and on every card."
     )
-    scores: bool = asked(
-        False,
+    scores: bool = switch(
         "Write the study of a first round, in which sites measure pairs of columns.",
         "Scores of all pairs, with 30% of the study's budget.",
     )
@@ -60,7 +59,7 @@ class CountsAsked:
         metavar="DIR",
     )
     out: Path | str | None = optional("Study file to write, as JSON.", typed=NOT_TYPED)
-    force: bool = asked(False, "Replace `out`.", typed=NOT_TYPED)
+    force: bool = switch("Replace `out`.", typed=NOT_TYPED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +98,7 @@ class RehearseAsked:
         at_least=0.0,
         at_most=1.0,
     )
-    published: bool = asked(
-        False,
+    published: bool = switch(
         "The paper's own variant wherever our default differs.",
         "Of method and classifier. Refused where no paper has one.",
     )
@@ -129,8 +127,7 @@ class SurveyPlanAsked:
         kind='{"naive-bayes", "id3"} or scikit-learn classifier',
         typed=Literal["naive-bayes", "id3"],
     )
-    published: bool = asked(
-        False,
+    published: bool = switch(
         "The paper's own variant wherever our default differs.",
         "Of a survey file: order by value, no balance and no floor.",
     )

@@ -166,9 +166,9 @@ TOGETHER = ("Two releases, attacked together", "Differencing", "Everybody audite
 class OfAnyTool:
     """A release without a card."""
 
-    release: str | None = optional("A release made by any tool, instead of DIR.", metavar="TABLE", group=WHAT)
-    release_encoding: str | None = optional(
-        "Encoding of the release, where it is not that of the others.", metavar="NAME", group=RARE
+    release: str | None = WHAT.optional("A release made by any tool, instead of DIR.", metavar="TABLE")
+    release_encoding: str | None = RARE.optional(
+        "Encoding of the release, where it is not that of the others.", metavar="NAME"
     )
 
 

@@ -13,7 +13,7 @@ from sfumato.api.cli.blocks import keywords
 from sfumato.api.cli.console import Console, Force, argument, parse_parameters
 from sfumato.api.cli.tables import Query, TableArgument, Tables
 from sfumato.auditing.asked import CanaryAsked, CondensationAsked, FilteringAsked, InvarianceAsked, ItemAsked
-from sfumato.core.asked import asked, optional
+from sfumato.core.asked import asked, optional, switch
 from sfumato.core.errors import UsageError
 from sfumato.core.files import check_free, write_whole
 from sfumato.core.wording import counted
@@ -28,7 +28,7 @@ def law(
     console: Console,
     width: float = asked(1.0, "Range of what is hidden: how far two values can lie apart."),
     param: list[str] | None = optional("Parameter of a law by name; repeatable.", metavar="NAME=VALUE"),
-    log: bool = asked(False, "The expression is the logarithm of a density."),
+    log: bool = switch("The expression is the logarithm of a density."),
     prior: list[float] | None = optional("How likely a fact was before; repeatable.", metavar="P"),
 ) -> None:
     """Say whether additive noise of a law bounds what an attacker can learn, with the bound, or why there is none.
@@ -138,7 +138,7 @@ def one_item(
     console: Console,
     name: Annotated[str | None, argument("PAPER/ITEM", "As the paper numbers it; without one, all are listed.")] = None,
     table: Annotated[str | None, argument("TABLE", "A table of your own.")] = None,
-    listed: bool = asked(False, "List all items with what each shows.", flag="--list"),
+    listed: bool = switch("List all items with what each shows.", flag="--list"),
     out: Path | None = optional("Write the picture, an SVG, too.", metavar="FILE"),
     force: Force = False,
 ) -> None:

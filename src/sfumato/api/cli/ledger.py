@@ -9,7 +9,7 @@ import typer
 
 from sfumato.api.cli.console import Console, Force, LedgerPath, Yes, argument
 from sfumato.api.cli.tables import AtCoordinator
-from sfumato.core.asked import REQUIRED, asked, optional
+from sfumato.core.asked import REQUIRED, asked, optional, switch
 from sfumato.core.errors import UsageError
 from sfumato.core.wording import counted
 
@@ -23,7 +23,7 @@ app = typer.Typer(no_args_is_help=True, help="The private ledger: what was relea
 def show(
     console: Console,
     ledger: LedgerPath = None,
-    people: bool = asked(False, "Also what all releases come to for the people in each."),
+    people: bool = switch("Also what all releases come to for the people in each."),
 ) -> None:
     """List the releases that were made, oldest first. For their owner alone.
 
@@ -48,7 +48,7 @@ def budget(
     console: Console,
     epsilon: float | None = optional("What all releases may come to for anybody; beyond it none is made."),
     delta: float | None = optional("Largest delta of made-up rows."),
-    none: bool = asked(False, "Remove the budget."),
+    none: bool = switch("Remove the budget."),
     ledger: LedgerPath = None,
 ) -> None:
     """Set a budget that `sfumato sanitize` keeps: a release that would exceed it is refused with exit code 10.
@@ -77,7 +77,7 @@ def budget(
 def keep(
     console: Console,
     days: int | None = optional("Days that fingerprints of people are kept.", metavar="N"),
-    always: bool = asked(False, "Keep them for good, as is usual."),
+    always: bool = switch("Keep them for good, as is usual."),
     ledger: LedgerPath = None,
 ) -> None:
     """Choose how long fingerprints of people are kept. Older ones are deleted now, and with every release.

@@ -14,7 +14,7 @@ import typer
 from sfumato.api.cli.blocks import keywords, say_old
 from sfumato.api.cli.console import Console, Force, LedgerPath, Quiet, argument, option
 from sfumato.api.cli.tables import Query, Tables, TablesArgument
-from sfumato.core.asked import RARE, REQUIRED, asked, optional
+from sfumato.core.asked import RARE, REQUIRED, asked, optional, switch
 from sfumato.core.errors import UsageError
 from sfumato.core.files import check_free
 from sfumato.core.wording import counted
@@ -39,7 +39,7 @@ class IntoSchema:
 class Beside:
     """What `sanitize` takes on the command line alone."""
 
-    stdout: bool = asked(False, "When done, write the released rows to standard output too, as Arrow.", group=RARE)
+    stdout: bool = RARE.switch("When done, write the released rows to standard output too, as Arrow.")
     rows: Annotated[int | None, typer.Option(metavar="N", help="The same as --param rows=N.", hidden=True)] = None
 
 
@@ -290,7 +290,7 @@ def declare(
     ledger: LedgerPath = None,
     out: Path | None = optional("File to write; the default is SCHEMA itself.", metavar="FILE"),
     column: list[str] | None = optional("Column to declare; repeatable.", metavar="COL"),
-    all_columns: bool = asked(False, "Every column of a schema of which nothing was read off a table.", flag="--all"),
+    all_columns: bool = switch("Every column of a schema of which nothing was read off a table.", flag="--all"),
     reason: str = asked(REQUIRED, "How you know them without looking at this table."),
     low: str | None = optional("The column's lower bound, as you know it.", metavar="VALUE"),
     high: str | None = optional("The column's upper bound, as you know it.", metavar="VALUE"),

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from sfumato.api.cli.console import Console, Quiet, argument, option
 from sfumato.api.cli.tables import AtServer, InsecureHttp, TokenFile
-from sfumato.core.asked import asked, optional
+from sfumato.core.asked import asked, optional, switch
 from sfumato.core.errors import OutputError, UsageError
 from sfumato.study import server_part
 
@@ -20,10 +20,8 @@ class Encryption:
 
     certificate: Path | None = optional("Speak TLS with this certificate (PEM).", metavar="FILE")
     certificate_key: Path | None = optional("The certificate's key (PEM).", metavar="FILE")
-    self_made: bool = asked(
-        False,
-        "Speak TLS with a certificate of its own; its fingerprint is in the address.",
-        flag="--self-made-certificate",
+    self_made: bool = switch(
+        "Speak TLS with a certificate of its own; its fingerprint is in the address.", flag="--self-made-certificate"
     )
 
 

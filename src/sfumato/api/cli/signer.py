@@ -9,7 +9,7 @@ import typer
 
 from sfumato.api.cli.blocks import keywords
 from sfumato.api.cli.console import Console, Force, LedgerPath, argument, option
-from sfumato.core.asked import REQUIRED, asked, optional
+from sfumato.core.asked import REQUIRED, asked, optional, switch
 from sfumato.core.errors import CardError, SfumatoError, UsageError
 from sfumato.core.files import check_free, write_whole
 from sfumato.release.asked import VerifyAsked
@@ -114,7 +114,7 @@ def verify(
     console: Console,
     options: VerifyAsked,
     page: Path | None = optional("Write what was found as one page, too.", metavar="FILE"),
-    force: bool = asked(False, "Replace what is at --page."),
+    force: bool = switch("Replace what is at --page."),
 ) -> None:
     """Check a release that you received: signature, guarantee, files and rows against its card.
 

@@ -17,7 +17,7 @@ import typer
 from sfumato.api.cli.console import AsPublished, Console, Force, Quiet, Yes, argument, option
 from sfumato.api.cli.study import PublicStartUp, StudyId, make_study, respondents_link
 from sfumato.api.cli.tables import AtCoordinator, AtServer, InsecureHttp, IntoFolder
-from sfumato.core.asked import REQUIRED, asked, optional
+from sfumato.core.asked import REQUIRED, asked, optional, switch
 from sfumato.core.errors import NothingNewError, UsageError
 from sfumato.core.files import check_free, write_whole
 from sfumato.core.wording import counted
@@ -239,7 +239,7 @@ def witness(
 def page(
     console: Console,
     out: Path | None = optional("Folder to write, for anybody to serve.", metavar="DIR"),
-    show_hash: bool = asked(False, "Only print the hash of the page's files.", flag="--hash"),
+    show_hash: bool = switch("Only print the hash of the page's files.", flag="--hash"),
     force: Force = False,
 ) -> None:
     """Write the respondents' page to a folder, for a host other than the survey's server, or print its hash.
