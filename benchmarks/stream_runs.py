@@ -19,8 +19,8 @@ from side_by_side import Rounds, in_child, peak_megabytes
 from stream_phases import PHASES, phases_told
 
 from sfumato.guarantee.person_hash import Fingerprint
+from sfumato.release import engine as release
 from sfumato.release import sanitize as job
-from sfumato.release.engines import release
 from sfumato.release.write_release import InFolder
 
 LEFT_OUT = ("nothing", "ledger", "ledger and shuffle")

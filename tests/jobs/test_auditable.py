@@ -26,8 +26,8 @@ from sfumato.release.auditable import (
     spoken,
     unsealed,
 )
+from sfumato.release.signature import content_digest, content_of
 from sfumato.table import open_table
-from sfumato.table.content import content_digest, content_of
 
 PUBLIC = {"source": "public", "reason": "the form"}
 SCHEMA = sf.Schema(

@@ -12,8 +12,8 @@ from sfumato.core.files import check_folder
 from sfumato.guarantee import Card
 from sfumato.ledger.memories import told_to_the_owner
 from sfumato.release.asked import RedrawAsked, Terms
-from sfumato.release.redraw import redraw as redraw_release
 from sfumato.release.release import Release
+from sfumato.release.release import redraw as redraw_release
 from sfumato.release.sanitize import Options, sanitize_in_memory, settled
 from sfumato.release.sanitize import sanitize as sanitize_into
 from sfumato.release.sanitize_checks import check_table

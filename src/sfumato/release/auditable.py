@@ -37,9 +37,9 @@ from sfumato.core.files import exclusive, is_private, write_whole
 from sfumato.core.records import Record
 from sfumato.ledger.public_log import Entry, entry_of
 from sfumato.noise import Streams
+from sfumato.release.signature import content_digest, content_of
 from sfumato.release.unfinished import erase
 from sfumato.table import Schema, Table
-from sfumato.table.content import content_digest, content_of
 
 if TYPE_CHECKING:
     from sfumato.mechanisms import Mechanism

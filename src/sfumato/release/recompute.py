@@ -38,11 +38,10 @@ from sfumato.release.presented import Presented
 from sfumato.release.release import release_file
 from sfumato.release.sanitize import released
 from sfumato.release.sanitize_options import Options, Plan
-from sfumato.release.signature import COUNTS
+from sfumato.release.signature import COUNTS, content_digest, content_of
 from sfumato.release.strength import Strength
 from sfumato.release.write_release import InFolder, InMemory
 from sfumato.table import Schema, Table, open_table
-from sfumato.table.content import content_digest, content_of
 
 SAME = (
     "mechanism",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -14,15 +15,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.core.array_types import Codes, Floats, Matrix
+from sfumato.core.asked import check_asked
 from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.core.files import new_folder, write_whole
 from sfumato.core.wording import counted
 from sfumato.guarantee import Card, Key
+from sfumato.ledger import Ledger
 from sfumato.ledger.memories import name_release
-from sfumato.release.asked import RELEASE_FORMATS
+from sfumato.mechanisms import Mechanism, find_mechanism
+from sfumato.noise import Streams
+from sfumato.release.asked import RELEASE_FORMATS, RedrawAsked
+from sfumato.release.engine import drawn
 from sfumato.release.noted import Sanitized
 from sfumato.release.signature import COUNTS, keep_signature
-from sfumato.release.write_release import CARD_METADATA, MODEL, InFolder, InMemory, check_replaceable
+from sfumato.release.write_release import CARD_METADATA, MODEL, InFolder, InMemory, Layout, check_replaceable, today
 from sfumato.table import Encoding, open_table
 from sfumato.table.arrays import checked, numbers
 from sfumato.table.cell_sets import ARROW, as_frame, kind_of
@@ -373,3 +379,57 @@ def matrix_of(table: pa.Table, card: Card, first_row: int = 0) -> tuple[Matrix, 
             found = np.where(empty, np.nan, found)
         columns.append(found)
     return np.column_stack(columns), codes
+
+
+# Rows drawn again from the model of an earlier release: the table is not needed, and nothing is spent.
+
+
+def redraw(release: Release, asked: RedrawAsked) -> Release:
+    """New rows under the claim of the release whose model they come from; its ledger notes a redraw, which is free."""
+    made = draw_from(release, asked)
+    Ledger(asked.ledger).redrawn(release.card.made_by().model)
+    return made
+
+
+def draw_from(release: Release, asked: RedrawAsked) -> Release:
+    """The same for a reader who has no ledger."""
+    check_asked(asked)
+    mechanism = fitted_of(release, asked.rows)
+    card = replace(
+        release.card,
+        rows=mechanism.released(0),
+        mechanism={**release.card.mechanism, "parameters": mechanism.parameters_used()},
+        earlier_releases={**release.card.earlier_releases, "redrawn": True},
+        created=today(),
+    ).in_own_words()
+    # What was measured is noisy: no draw is a secret.
+    streams = Streams() if asked.seed is None else Streams.seeded(asked.seed)
+    laid = drawn(Layout(mechanism, mechanism.encoding_), streams, 0, asked.progress)
+    if asked.out is None:
+        held = InMemory()
+        held.take(card, laid, mechanism.model())
+        return Release(card, held=held, kind=release.kind)
+    out = Path(asked.out)
+    check_replaceable(out, asked.force)
+    with new_folder(out, force=asked.force) as folder:
+        InFolder(folder, out, asked.format).take(card, laid, mechanism.model())
+    return Release(card, folder=out, kind=release.kind)
+
+
+def fitted_of(release: Release, rows: int | None) -> Mechanism:
+    """The mechanism as its fit left it, from the release's card and model."""
+    card = release.card
+    made_by = find_mechanism(card.mechanism["name"])
+    if made_by is None or not made_by.made_up:
+        raise UsageError(
+            f"Rows can only be drawn again from a model of the table, and the release {release.where} was made by "
+            f"{card.mechanism['name']}. Make one with --mechanism tree-resampling."
+        )
+    if release.model is None:
+        raise CardError(f"There is no {MODEL} beside the release {release.where}, so nothing can be drawn again.")
+    parameters: dict[str, Any] = {**card.mechanism["parameters"], "rows": rows}
+    mechanism = made_by(
+        **{name: value for name, value in parameters.items() if name in made_by().get_params(deep=False)}
+    )
+    mechanism.check_parameters()
+    return mechanism.restore_model(release.model, card.made_by(), card.release_schema["label"] is not None)

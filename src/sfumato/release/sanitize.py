@@ -21,7 +21,7 @@ from sfumato.ledger.memories import ReadOff, shared_ends, table_ends
 from sfumato.ledger.roll import Roll
 from sfumato.mechanisms.phases import Given, Phase
 from sfumato.noise import Streams
-from sfumato.release.engines.release import Engine, Work, drawn
+from sfumato.release.engine import Engine, Work, drawn
 from sfumato.release.noted import Account, Sanitized, of_ledger, recognise
 from sfumato.release.only_new import Remembered, remember
 from sfumato.release.release import Release

@@ -25,13 +25,12 @@ from sfumato.guarantee.card import label_state
 from sfumato.guarantee.guarantee import LABEL_CLASSES
 from sfumato.ledger.memories import RowMemory
 from sfumato.mechanisms import Mechanism
-from sfumato.release.engines.shuffle import DiskShuffle, MemoryShuffle, Shuffle
+from sfumato.release.engine import DiskShuffle, MemoryShuffle, Shuffle
 from sfumato.release.sanitize_options import Options
-from sfumato.release.signature import COUNTS, SIGNATURE, SIGNED, sign_release
+from sfumato.release.signature import COUNTS, SIGNATURE, SIGNED, Content, sign_release
 from sfumato.release.source import in_order
 from sfumato.release.unfinished import WORK, Unfinished, unfinished_of
 from sfumato.table import Encoding, Schema, Table, open_table, table_writer, write_table
-from sfumato.table.content import Content
 
 # How a release is written: which columns, in which units, and back into a matrix.
 

@@ -24,8 +24,7 @@ from sfumato.mechanisms.central.plan import Plan, plan_from_model, plan_from_sco
 from sfumato.mechanisms.central.scoring import NoisyScores, ScoringPlan
 from sfumato.mechanisms.tree_resampling import TreeResampling
 from sfumato.release.asked import Presence
-from sfumato.release.check_rows import read_card
-from sfumato.release.counts_file import counts_identity, noisy_counts, read_cells
+from sfumato.release.check_rows import counts_identity, noisy_counts, read_card, read_cells
 from sfumato.release.release import Release
 from sfumato.release.signature import COUNTS
 from sfumato.study.asked import MOST_SITES, CountsAsked

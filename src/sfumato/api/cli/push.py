@@ -307,8 +307,7 @@ def draw(
     """
     from sfumato.release.asked import RedrawAsked
     from sfumato.release.check_rows import read_card
-    from sfumato.release.redraw import draw_from
-    from sfumato.release.release import Release
+    from sfumato.release.release import Release, draw_from
     from sfumato.release.write_release import InMemory
 
     check_free(into.out, force=into.force)

@@ -28,7 +28,7 @@ from sfumato.core.files import write_whole
 from sfumato.core.wording import counted
 from sfumato.noise import Streams
 from sfumato.noise.streams import content_hash
-from sfumato.release.engines.release import Engine, Work, perturber
+from sfumato.release.engine import Engine, Work, perturber
 from sfumato.release.sanitize_options import Options
 from sfumato.release.source import Piece, Source, SourceBlock, block_rows_for
 from sfumato.release.spark.spark_table import (

@@ -29,8 +29,7 @@ from sfumato.core.errors import SfumatoError, TableError, UsageError
 from sfumato.core.files import write_whole
 from sfumato.table import BLOCK_ROWS, Table
 from sfumato.table.csv_table import CsvTable
-from sfumato.table.parts import PartsTable
-from sfumato.table.readers import ParquetTable
+from sfumato.table.readers import ParquetTable, PartsTable
 from sfumato.table.tables import bare, resized
 
 # What travels to Spark's tasks and back is sealed: nothing private stands in a closure, a log or a spilled file.

@@ -26,7 +26,7 @@ from sfumato.ledger.ledger import default_ledger
 from sfumato.ledger.notes import COSIGNATURE, NoteKey, kept_signer, signatures, split_note
 from sfumato.ledger.public_log import CHECKPOINT, KEY, LOG, LogCopy, commitment_entry
 from sfumato.release.auditable import NoiseCommitment, noise_entry
-from sfumato.release.counts_file import read_cells
+from sfumato.release.check_rows import read_cells
 from sfumato.release.release import card_inside, carries_more
 from sfumato.release.signature import COUNTS
 from sfumato.study.client.connection import (

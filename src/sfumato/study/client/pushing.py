@@ -12,8 +12,7 @@ from sfumato.core.files import write_whole
 from sfumato.core.progress import Progress, silent
 from sfumato.core.wording import plain
 from sfumato.guarantee.words import card_in_words
-from sfumato.release.check_rows import wrong_rows
-from sfumato.release.counts_file import noisy_counts, read_cells
+from sfumato.release.check_rows import noisy_counts, read_cells, wrong_rows
 from sfumato.release.release import release_file
 from sfumato.release.signature import signer_of
 from sfumato.study.client.coordinator import Coordinator, Parcel

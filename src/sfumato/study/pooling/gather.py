@@ -24,9 +24,8 @@ from sfumato.learn.releases import check_one_space
 from sfumato.mechanisms.central.drawing import model_as_dict, model_digest
 from sfumato.mechanisms.central.scoring import AgreedPlan, NoisyFigures, ScoringPlan
 from sfumato.release.asked import RedrawAsked
-from sfumato.release.counts_file import noisy_counts, read_cells
-from sfumato.release.redraw import draw_from
-from sfumato.release.release import Release, card_inside, matrix_of
+from sfumato.release.check_rows import noisy_counts, read_cells
+from sfumato.release.release import Release, card_inside, draw_from, matrix_of
 from sfumato.release.write_release import InMemory, today
 from sfumato.study.pooling.trials import Queries
 from sfumato.table import Table, open_table

@@ -17,8 +17,17 @@ import pyarrow.parquet as pq
 from sfumato.core.errors import SfumatoError
 from sfumato.guarantee.card import recomputed
 from sfumato.mechanisms.central.plan import MOST_CELLS
-from sfumato.release.check_rows import UNREADABLE, check_content, check_rows, embedded_card, parquet_blocks
-from sfumato.release.counts_file import check_fields, counts_identity, noisy_counts, read_cells
+from sfumato.release.check_rows import (
+    UNREADABLE,
+    check_content,
+    check_fields,
+    check_rows,
+    counts_identity,
+    embedded_card,
+    noisy_counts,
+    parquet_blocks,
+    read_cells,
+)
 from sfumato.release.release import carries_more
 from sfumato.study.protocol.pool_study import PoolStudy
 from sfumato.study.protocol.study_file import objections
