@@ -22,8 +22,7 @@ from sfumato.ledger import Ledger
 from sfumato.ledger.roll import Roll
 from sfumato.mechanisms import Mechanism, bandwidth
 from sfumato.noise import Streams
-from sfumato.release import engine as shuffle
-from sfumato.release import source
+from sfumato.release import shuffle, source
 from sfumato.release.write_release import Layout
 from sfumato.table.readers import ParquetTable
 

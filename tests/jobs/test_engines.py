@@ -18,10 +18,11 @@ from sfumato.ledger import Ledger
 from sfumato.mechanisms import make_mechanism
 from sfumato.mechanisms.phases import Given, Phase, Whole
 from sfumato.noise import Streams
-from sfumato.release import engine as engine_module
+from sfumato.release import shuffle as shuffle_module
 from sfumato.release import source as source_module
-from sfumato.release.engine import MemoryShuffle, Work, release_blocks
+from sfumato.release.engine import Work, release_blocks
 from sfumato.release.sanitize import Options, sanitize
+from sfumato.release.shuffle import MemoryShuffle
 from sfumato.release.source import Source, block_rows_for, play
 from sfumato.release.write_release import InMemory, Layout
 from sfumato.table import Column, Encoding, Schema, open_table
@@ -60,7 +61,7 @@ def table() -> pa.Table:
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many blocks and many buckets, though the table is small."""
     monkeypatch.setattr(source_module, "block_rows_for", lambda width: BLOCK)  # noqa: ARG005
-    monkeypatch.setattr(engine_module, "MOST_BUCKET_ROWS", 50)
+    monkeypatch.setattr(shuffle_module, "MOST_BUCKET_ROWS", 50)
 
 
 def trace(folder: Path) -> np.ndarray:
@@ -283,7 +284,7 @@ def full(*_: object, **__: object) -> None:
 
 @pytest.mark.parametrize(
     ("owner", "name"),
-    [(pq.ParquetWriter, "write_table"), (engine_module, "private_opener")],
+    [(pq.ParquetWriter, "write_table"), (shuffle_module, "private_opener")],
     ids=["release", "shuffle"],
 )
 def test_a_full_disk_leaves_nothing_and_says_so(table, tmp_path, monkeypatch, owner, name):

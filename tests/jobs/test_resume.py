@@ -23,7 +23,8 @@ import pytest
 from sfumato.core.errors import InterruptedRunError, OutputError, UsageError
 from sfumato.ledger import Ledger
 from sfumato.noise import Streams
-from sfumato.release import engine as engine_module
+from sfumato.release import engine as release_module
+from sfumato.release import shuffle as shuffle_module
 from sfumato.release import source as source_module
 from sfumato.release import unfinished as unfinished_module
 from sfumato.release.sanitize import Options, sanitize
@@ -51,8 +52,8 @@ CASES = {
 
 def small_blocks(patch):
     patch(source_module, "block_rows_for", lambda _: BLOCK)
-    patch(engine_module, "block_rows_for", lambda _: BLOCK)
-    patch(engine_module, "MOST_BUCKET_ROWS", 90)
+    patch(release_module, "block_rows_for", lambda _: BLOCK)
+    patch(shuffle_module, "MOST_BUCKET_ROWS", 90)
 
 
 @pytest.fixture(autouse=True)

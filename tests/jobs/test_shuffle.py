@@ -14,7 +14,7 @@ from sfumato.core.errors import TableError
 from sfumato.mechanisms import Block
 from sfumato.noise import Streams
 from sfumato.release import source as workers_module
-from sfumato.release.engine import DiskShuffle
+from sfumato.release.shuffle import DiskShuffle
 from sfumato.release.source import in_order
 
 

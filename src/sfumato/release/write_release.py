@@ -25,8 +25,8 @@ from sfumato.guarantee.card import label_state
 from sfumato.guarantee.guarantee import LABEL_CLASSES
 from sfumato.ledger.memories import RowMemory
 from sfumato.mechanisms import Mechanism
-from sfumato.release.engine import DiskShuffle, MemoryShuffle, Shuffle
 from sfumato.release.sanitize_options import Options
+from sfumato.release.shuffle import DiskShuffle, MemoryShuffle, Shuffle
 from sfumato.release.signature import COUNTS, SIGNATURE, SIGNED, Content, sign_release
 from sfumato.release.source import in_order
 from sfumato.release.unfinished import WORK, Unfinished, unfinished_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -37,22 +38,28 @@ class Summary:
         self.kind = kind
         self.as_text = as_categories or arrays.is_text(kind) or bool(pa.types.is_boolean(kind))
         self.rows = self.empty = self.sampled = 0
-        self.first_empty: int | None = None
-        self.low, self.high = np.inf, -np.inf
-        self.integral = bool(pa.types.is_integer(kind))
+        self.firsts: dict[str, int] = {}
+        """The first row, counted from 1, that is "empty", or holds "text" that is no number."""
+        self.ends: dict[str, tuple[float, float]] = {}
+        """Least and greatest of the "values" (of text: of its numbers), and of the "days" of text."""
+        self.looks: Counter[str] = Counter()
+        """How many text cells look like numbers or dates, how long they are, and how many hold several words."""
+        self.integral, self.leading_zero = self.as_text or bool(pa.types.is_integer(kind)), False
         self.words: set[str] = set()
         self._sample: list[npt.NDArray[np.integer[Any]]] = []
         self._distinct: int | None = None
-        self.looks = Looks()
 
     def merge(self, later: Summary) -> None:
         """Take in the summary of rows that follow these."""
-        if self.first_empty is None and later.first_empty is not None:
-            self.first_empty = self.rows + later.first_empty
-        self.looks.merge(later.looks, self.rows)
+        for what, row in later.firsts.items():
+            self.firsts.setdefault(what, self.rows + row)
+        for what, ends in later.ends.items():
+            self._reach(what, *ends)
+        self.looks.update(later.looks)
+        self.leading_zero |= later.leading_zero
+        self.integral &= later.integral
         self.rows += later.rows
         self.empty += later.empty
-        self.low, self.high = min(self.low, later.low), max(self.high, later.high)
         if len(self.words) < SAMPLE_ROWS:
             self.words |= later.words
         if self.as_text or self.sampled < SAMPLE_ROWS:
@@ -84,6 +91,21 @@ class Summary:
             return len(self.words)
         return len(np.unique(np.concatenate(self._sample))) if self._sample else 0
 
+    @property
+    def unlike(self) -> float:
+        """Share of distinct values among the cells that were looked at."""
+        return self.distinct / max(min(self.sampled, self.filled), 1)
+
+    def finish(self) -> None:
+        """Keep what a column is made from, and no more."""
+        self._distinct, self._sample = self.distinct, []
+        if len(self.words) > MOST_CATEGORIES:
+            self.words = set(sorted(self.words)[: MOST_CATEGORIES + 1])
+
+    def _reach(self, what: str, low: float, high: float) -> None:
+        least, most = self.ends.get(what, (np.inf, -np.inf))
+        self.ends[what] = min(least, low), max(most, high)
+
     def _add_numbers(self, array: pa.Array) -> None:
         if arrays.is_date(array.type):
             values = arrays.day_numbers(array, self.name, self.rows)
@@ -102,7 +124,7 @@ class Summary:
             self._count_empty(values.empty)
         if len(found) == 0:
             return
-        self.low, self.high = min(self.low, low), max(self.high, high)
+        self._reach("values", low, high)
         if self.integral and self.sampled < SAMPLE_ROWS:
             whole = arrays.as_numpy(array.drop_null())  # as integers: doubles merge those beyond 2^53
             piece = whole[: SAMPLE_ROWS - self.sampled]
@@ -126,63 +148,34 @@ class Summary:
             self.sampled += int(counts.sum())
         elif len(self.words) < SAMPLE_ROWS:
             self.words.update(values.to_pylist()[: SAMPLE_ROWS - len(self.words)])
-        self.looks.add(words, values, counts, self.rows)
+        parsed, dates = arrays.parsed_numbers(values), arrays.parsed_dates(values)
+        good = parsed.is_valid()
+        looks = {
+            "numbers": good,
+            "dates": dates.is_valid(),
+            "marked": pc.and_not(pc.match_substring_regex(values, arrays.MARKED_NUMBER), good),
+            "other_dates": pc.match_substring_regex(values, arrays.OTHER_DATE),
+            "phrases": pc.match_substring(values, " "),
+        }
+        self.looks.update({what: int(counts[arrays.as_numpy(flags)].sum()) for what, flags in looks.items()})
+        letters = int((arrays.as_numpy(pc.utf8_length(values)) * counts).sum())
+        self.looks.update(cells=int(counts.sum()), letters=letters)
+        if parsed.null_count and "text" not in self.firsts:
+            first = values[int(np.argmin(arrays.as_numpy(good)))]
+            self.firsts["text"] = self.rows + int(pc.index(words, first).as_py()) + 1
+        if parsed.null_count < len(parsed):
+            self.leading_zero |= arrays.has_leading_zeros(values)
+            numbers = arrays.as_numpy(parsed.drop_null())
+            self.integral &= bool(np.isfinite(numbers).all() and (numbers == np.trunc(numbers)).all())
+            self._reach("values", float(numbers.min()), float(numbers.max()))
+        if dates.null_count < len(dates):
+            days = arrays.day_numbers(dates.drop_null(), "").numbers
+            self._reach("days", float(days.min()), float(days.max()))
 
     def _count_empty(self, empty: Flags) -> None:
         self.empty += int(np.count_nonzero(empty))
-        if self.first_empty is None and empty.any():
-            self.first_empty = self.rows + int(empty.argmax()) + 1
-
-
-class Looks:
-    """How many text cells look like numbers or dates, how long they are, and how many hold several words."""
-
-    def __init__(self) -> None:
-        self.cells = self.numbers = self.dates = self.marked = self.other_dates = self.letters = self.phrases = 0
-        self.first_text: int | None = None
-        self.leading_zero, self.integral = False, True
-        self.low, self.high = np.inf, -np.inf
-        self.first_day, self.last_day = np.inf, -np.inf
-
-    def add(self, words: pa.Array, values: pa.Array, counts: Floats, first_row: int) -> None:
-        """Take in the distinct `values` of a block of `words`, with their counts."""
-        dates = arrays.parsed_dates(values)
-        self.cells += int(counts.sum())
-        self.letters += int((arrays.as_numpy(pc.utf8_length(values)) * counts).sum())
-        self.phrases += int(counts[arrays.as_numpy(pc.match_substring(values, " "))].sum())
-        self.other_dates += int(counts[arrays.as_numpy(pc.match_substring_regex(values, arrays.OTHER_DATE))].sum())
-        self.dates += int(counts[arrays.as_numpy(dates.is_valid())].sum())
-        self._add_numbers(words, values, counts, first_row)
-        if dates.null_count < len(dates):
-            days = arrays.day_numbers(dates.drop_null(), "").numbers
-            self.first_day, self.last_day = min(self.first_day, days.min()), max(self.last_day, days.max())
-
-    def merge(self, later: Looks, rows: int) -> None:
-        """Take in how the cells of rows look that follow these `rows`."""
-        if self.first_text is None and later.first_text is not None:
-            self.first_text = rows + later.first_text
-        for name in ("cells", "numbers", "dates", "marked", "other_dates", "letters", "phrases"):
-            setattr(self, name, getattr(self, name) + getattr(later, name))
-        self.leading_zero |= later.leading_zero
-        self.integral &= later.integral
-        self.low, self.high = min(self.low, later.low), max(self.high, later.high)
-        self.first_day, self.last_day = min(self.first_day, later.first_day), max(self.last_day, later.last_day)
-
-    def _add_numbers(self, words: pa.Array, values: pa.Array, counts: Floats, first_row: int) -> None:
-        parsed = arrays.parsed_numbers(values)
-        good = arrays.as_numpy(parsed.is_valid())
-        self.numbers += int(counts[good].sum())
-        if self.first_text is None and not good.all():
-            first = values[int(np.argmin(good))]
-            self.first_text = first_row + int(pc.index(words, first).as_py()) + 1
-        marked = arrays.as_numpy(pc.match_substring_regex(values, arrays.MARKED_NUMBER))
-        self.marked += int(counts[marked & ~good].sum())
-        if not good.any():
-            return
-        self.leading_zero |= arrays.has_leading_zeros(values)
-        numbers = arrays.as_numpy(parsed.drop_null())
-        self.integral &= bool(np.isfinite(numbers).all() and (numbers == np.trunc(numbers)).all())
-        self.low, self.high = min(self.low, float(numbers.min())), max(self.high, float(numbers.max()))
+        if empty.any():
+            self.firsts.setdefault("empty", self.rows + int(empty.argmax()) + 1)
 
 
 MOST_CATEGORIES = 200
@@ -214,7 +207,7 @@ def infer_columns(
     for name in (label, person, *identifiers):
         if name is not None:
             check_column(table, name)
-    special: dict[str, Column] = {name: Column(name, "categorical", role="identifier") for name in identifiers}
+    special = {name: _identifier(name) for name in identifiers}
     if person is not None:
         special[person] = Column(person, "categorical", role="person")
     summaries = _summarize(table, label, special)
@@ -249,10 +242,11 @@ def identifier_like(summary: Summary) -> bool:
     filled = summary.filled
     if filled < 20 or not (summary.as_text or summary.integral):
         return False
-    share = summary.distinct / max(min(summary.sampled, filled), 1)
+    share = summary.unlike
     if summary.as_text:
         return share >= 0.9
-    return share == 1.0 or (share >= 0.9 and summary.high - summary.low > 100 * filled)
+    low, high = summary.ends["values"]
+    return share == 1.0 or (share >= 0.9 and high - low > 100 * filled)
 
 
 def _summarize(table: Table, label: str | None, special: dict[str, Column]) -> dict[str, Summary]:
@@ -272,10 +266,7 @@ def _summarize(table: Table, label: str | None, special: dict[str, Column]) -> d
 
     def finished(summaries: dict[str, Summary]) -> dict[str, Summary]:
         for summary in summaries.values():
-            summary._distinct = summary.distinct
-            summary._sample = []
-            if len(summary.words) > MOST_CATEGORIES:
-                summary.words = set(sorted(summary.words)[: MOST_CATEGORIES + 1])
+            summary.finish()
         return summaries
 
     summaries = table.gather(observe, merged, finished)
@@ -291,12 +282,12 @@ def _summarize(table: Table, label: str | None, special: dict[str, Column]) -> d
 
 def _label(summary: Summary) -> Column:
     name = summary.name
-    if summary.first_empty is not None:
+    if summary.empty:
         raise TableError(
             "The column to predict {name!r} is missing in {rows}, first in row {row}. Remove such rows first.",
             name=name,
             rows=said("1 row" if summary.empty == 1 else "{count:,} rows", count=summary.empty),
-            row=summary.first_empty,
+            row=summary.firsts["empty"],
         )
     if len(summary.words) < 2:
         raise SchemaError(
@@ -314,6 +305,10 @@ def _label(summary: Summary) -> Column:
     return Column(name, "categorical", role="label", categories=_sorted(summary.words))
 
 
+def _identifier(name: str) -> Column:
+    return Column(name, "categorical", role="identifier")
+
+
 def _private(summary: Summary, refuse: bool, notes: list[str]) -> Column:
     """The column as it was found; what cannot be used is refused, or set aside with a note."""
     name, missing = summary.name, summary.empty > 0
@@ -322,26 +317,24 @@ def _private(summary: Summary, refuse: bool, notes: list[str]) -> Column:
             raise SchemaError(f"Column {name!r} is empty in every row. Drop it from the table, or {AS_IDENTIFIER}.")
         if summary.as_text:
             return _from_text(summary, missing, notes)
-        if summary.integral and _too_long(summary, summary.low, summary.high):
+        if summary.integral and _too_long(summary):
             return _long_integers(summary, notes)
     except SchemaError as error:
         if refuse:
             raise
         notes.append(f"{str(error).split('. ')[0]}; it was given the role identifier and will not be released.")
-        return Column(name, "categorical", role="identifier")
+        return _identifier(name)
     if identifier_like(summary):
         notes.append(
             f"Column {name!r} is unique in nearly every row, like an ID number. If it identifies people, give it the "
             "role identifier; for now it is kept as private."
         )
-    if is_date(summary.kind):
-        return _dates(name, summary.low, summary.high, missing)
-    return _numbers(name, summary.low, summary.high, summary.integral, missing)
+    return _dates(summary, "values", missing) if is_date(summary.kind) else _numbers(summary, missing)
 
 
-def _too_long(summary: Summary, low: float, high: float) -> bool:
+def _too_long(summary: Summary) -> bool:
     """Whole numbers so large and so close together that doubles would merge different ones."""
-    return summary.distinct > 1 and not told_apart(low, high)
+    return summary.distinct > 1 and not told_apart(*summary.ends["values"])
 
 
 def _long_integers(summary: Summary, notes: list[str]) -> Column:
@@ -352,7 +345,7 @@ def _long_integers(summary: Summary, notes: list[str]) -> Column:
             f"Column {name!r} holds integers beyond 2^53 that are unique in nearly every row, like ID numbers: it "
             "was given the role identifier and is dropped."
         )
-        return Column(name, "categorical", role="identifier")
+        return _identifier(name)
     raise SchemaError(
         f"Column {name!r} holds integers beyond 2^53 that lie too close together for floating point to tell them "
         f"apart. Subtract a constant, declare it as categorical in a schema, or {AS_IDENTIFIER}."
@@ -363,26 +356,25 @@ AS_IDENTIFIER = "give it the role identifier (it is then not released)"
 
 
 def _from_text(summary: Summary, missing: bool, notes: list[str]) -> Column:
-    name, looks, distinct = summary.name, summary.looks, summary.distinct
-    if looks.numbers == looks.cells and not looks.leading_zero:
-        if not (math.isfinite(looks.low) and math.isfinite(looks.high)):
+    name, looks = summary.name, summary.looks
+    if looks["numbers"] == looks["cells"] and not summary.leading_zero:
+        if not np.isfinite(summary.ends["values"]).all():
             raise TableError(
                 "Column {name!r} contains an infinite number. Leave the cell empty or correct it.", name=name
             )
-        if looks.integral and _too_long(summary, looks.low, looks.high):
+        if summary.integral and _too_long(summary):
             return _long_integers(summary, notes)
-        return _numbers(name, looks.low, looks.high, looks.integral, missing)
-    if looks.dates == looks.cells:
-        return _dates(name, looks.first_day, looks.last_day, missing)
+        return _numbers(summary, missing)
+    if looks["dates"] == looks["cells"]:
+        return _dates(summary, "days", missing)
     _refuse_unclear(summary)
-    _refuse_free_text(summary)
     if identifier_like(summary):
         notes.append(
             f"Column {name!r} is text that is unique in nearly every row: it was given the role identifier and is "
             "dropped."
         )
-        return Column(name, "categorical", role="identifier")
-    if distinct > MOST_CATEGORIES:
+        return _identifier(name)
+    if summary.distinct > MOST_CATEGORIES:
         raise SchemaError(
             f"Column {name!r} has more than {MOST_CATEGORIES} categories. Join rare ones, drop it from the table, "
             f"or {AS_IDENTIFIER}."
@@ -393,54 +385,52 @@ def _from_text(summary: Summary, missing: bool, notes: list[str]) -> Column:
 
 
 def _refuse_unclear(summary: Summary) -> None:
-    """Text that is mostly numbers or dates is neither these nor categories."""
-    name, looks = summary.name, summary.looks
-    if looks.marked and looks.numbers + looks.marked > looks.cells / 2 and not looks.leading_zero:
+    """Text that is mostly numbers or dates is neither these nor categories; nor are long phrases that rarely come
+    twice."""
+    name, looks, half = summary.name, summary.looks, summary.looks["cells"] / 2
+    if looks["marked"] and looks["numbers"] + looks["marked"] > half and not summary.leading_zero:
         raise TableError(
             "Column {name!r} looks numeric, but its numbers are written with commas or with marks between "
             "thousands, first in row {row}. If the comma is the decimal mark, add --decimal , (CSV "
             "files); marks between thousands must be removed. If the column is meant to hold categories, "
             "declare it in a schema.",
             name=name,
-            row=looks.first_text,
+            row=summary.firsts["text"],
         )
-    if looks.dates + looks.other_dates > looks.cells / 2:
+    if looks["dates"] + looks["other_dates"] > half:
         raise SchemaError(
             f"Column {name!r} looks like dates, but not all are written as 2001-12-31 (or 2001-12-31 23:59). Write "
             "all of them in that form; if the column is meant to hold categories, declare it in a schema."
         )
-    if looks.numbers > looks.cells / 2 and not looks.leading_zero:
+    if looks["numbers"] > half and not summary.leading_zero:
         raise TableError(
             "Column {name!r} looks numeric, but row {row} holds text.{blank} Otherwise correct or "
             "clear the cell; if the column is meant to hold categories, declare it in a schema.",
             name=name,
-            row=looks.first_text,
+            row=summary.firsts["text"],
             blank=if_blank(summary.words),
         )
-
-
-def _refuse_free_text(summary: Summary) -> None:
-    """Long phrases that rarely come twice."""
-    looks, distinct = summary.looks, summary.distinct
-    share = distinct / max(min(summary.sampled, summary.filled), 1)
-    if distinct > 100 and share > 0.2 and looks.letters > 20 * looks.cells and looks.phrases > looks.cells / 2:
+    long = looks["letters"] > 20 * looks["cells"] and looks["phrases"] > half
+    if long and summary.distinct > 100 and summary.unlike > 0.2:
         raise SchemaError(
-            f"Column {summary.name!r} looks like free text, which cannot be blurred and may name people. "
+            f"Column {name!r} looks like free text, which cannot be blurred and may name people. "
             f"Drop it from the table, or {AS_IDENTIFIER}."
         )
 
 
-def _numbers(name: str, low: float, high: float, integral: bool, missing: bool) -> Column:
+def _numbers(summary: Summary, missing: bool) -> Column:
+    name, (low, high) = summary.name, summary.ends["values"]
     # Beyond 2^53 a double cannot count in ones: such integers are treated as numbers.
-    if integral and max(abs(low), abs(high)) <= EXACT_INTEGERS:
+    if summary.integral and max(abs(low), abs(high)) <= EXACT_INTEGERS:
         return Column(name, "integer", low=int(low), high=int(high), missing=missing)
     if not math.isfinite(high - low):
         raise TableError("Column {name!r} spans more than a number can hold. Correct its extreme values.", name=name)
     return Column(name, "numeric", low=low, high=high, missing=missing)
 
 
-def _dates(name: str, low: float, high: float, missing: bool) -> Column:
-    return Column(name, "date", low=iso_date(math.floor(low)), high=iso_date(math.ceil(high)), missing=missing)
+def _dates(summary: Summary, what: str, missing: bool) -> Column:
+    low, high = summary.ends[what]
+    return Column(summary.name, "date", low=iso_date(math.floor(low)), high=iso_date(math.ceil(high)), missing=missing)
 
 
 def _sorted(words: set[str]) -> tuple[str, ...]:
