@@ -17,7 +17,7 @@ from sfumato.channels import Additive, Exact, Identity, RandomizedResponse, Reci
 from sfumato.guarantee import Card
 from sfumato.guarantee.card import recomputed
 from sfumato.noise import Laplace
-from sfumato.release.check_rows import WRONG, WRONG_GAPS, NoiseEvidence, _floors, _reaches, _reported, exceeds
+from sfumato.release.check_rows import WRONG, WRONG_GAPS, NoiseEvidence, exceeds
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.study.server.validation.checker_pool import Limits
 from sfumato.study.server.validation.file_checks import check_release
@@ -154,6 +154,6 @@ def test_what_is_not_reported_is_no_evidence_and_hides_none():
     quiet = dataclasses.replace(recipe, channels=(Sampled(Exact(), 0.5), Sampled(Exact(3), 0.5)))
     fewer = dataclasses.replace(recipe, channels=tuple(Sampled(channel.inner, 0.35) for channel in channels))
     for made, wrong in ((recipe, None), (quiet, WRONG), (fewer, WRONG_GAPS)):
-        evidence = NoiseEvidence(_reaches(recipe), _floors(recipe), 0, 0.0, 4000, _reported(recipe))
+        evidence = NoiseEvidence(recipe, 4000)
         evidence.add(made.perturb(people, rng), None)
         assert evidence.against() == wrong

@@ -107,10 +107,9 @@ class Laws:
         finer = column.chances(edges, steps, share)
         grid = 0 if coarse[0].shape == finer[0].shape else steps + 1
         everyone = np.arange(len(finer[0]))
-        found = cls(np.hstack(coarse), tuple(finer), grid, column.steps == MOST_STEPS, everyone)
-        if not all(np.isfinite(one).all() for one in (found.coarse, *finer)):
+        if not all(np.isfinite(one).all() for one in (*coarse, *finer)):
             raise NotApplicableError("its law cannot be computed for all values")
-        return found
+        return cls(np.hstack(coarse), tuple(finer), grid, column.steps == MOST_STEPS, everyone)
 
     def merged(self, groups: Codes) -> Laws:
         """Of outcomes in groups."""
@@ -148,10 +147,7 @@ class Bet:
     merged: Codes
     seen: Codes
     gains: Floats
-    counts: Codes = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.counts = np.zeros(len(self.gains), dtype=np.int64)
+    counts: Codes
 
     @classmethod
     def after(cls, column: Column, z: Matrix) -> Bet | None:
@@ -164,7 +160,7 @@ class Bet:
         seen = np.bincount(column.channels[0].shown(z, edges), minlength=len(laws.coarse))
         merged = _merged(seen)
         seen = np.bincount(merged, weights=seen).astype(np.int64)
-        return cls(column, edges, merged, seen, gains_after(seen, laws.merged(merged)))
+        return cls(column, edges, merged, seen, gains_after(seen, laws.merged(merged)), np.zeros_like(seen))
 
     def laws(self, share: float = 1.0) -> Laws:
         """What the bet was made by, with all of the noise or a share of it; not kept, since columns may be many."""
@@ -193,13 +189,11 @@ def gains_after(seen: Codes, laws: Laws) -> Floats:
 
 
 def projected(q: Floats, laws: Matrix) -> Floats:
-    """Of all mixtures of columns of `laws` the one with the least KL(q, mixture)."""
-    return np.asarray(np.maximum(laws @ mixture(q, laws), 1e-300))
+    """Of all mixtures of columns of `laws` the one with the least KL(q, mixture).
 
-
-def mixture(q: Floats, laws: Matrix) -> Floats:
-    """Its shares, by constrained Newton steps [Wang 2007]: a quadratic model of the likelihood, a least-squares problem
-    without negative shares, and a line search."""
+    By constrained Newton steps [Wang 2007]: a quadratic model of the likelihood, a least-squares problem without
+    negative shares, and a line search.
+    """
     shares = np.full(laws.shape[1], 1.0 / laws.shape[1])
     p, root = np.maximum(laws @ shares, 1e-300), np.sqrt(q)
     for _ in range(40):
@@ -219,7 +213,7 @@ def mixture(q: Floats, laws: Matrix) -> Floats:
             break
         shares = np.maximum(shares + length * step, 0.0)
         p = np.maximum(laws @ shares, 1e-300)
-    return np.asarray(shares / shares.sum())
+    return np.asarray(np.maximum(laws @ (shares / shares.sum()), 1e-300))
 
 
 def _merged(seen: Codes) -> Codes:

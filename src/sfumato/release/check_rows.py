@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sfumato.channels import Channel, Recipe, Staged
+from sfumato.channels import Recipe, Staged
 from sfumato.channels.recipe import FALSE_ALARMS, Measurement, Reach
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.core.errors import CardError, SfumatoError, TableError
@@ -32,6 +31,7 @@ from sfumato.mechanisms.staged_release import OutcomeCounts, ReleasedRows, guide
 from sfumato.release.bets import Bets
 from sfumato.release.release import card_inside, carries_more, matrix_of
 from sfumato.release.signature import COUNTS
+from sfumato.release.write_release import may_be_empty
 
 UNREADABLE = (SfumatoError, pa.ArrowException, OSError, ValueError, TypeError, LookupError, ArithmeticError)
 """What reading a file or a card can raise that anybody may have made."""
@@ -96,44 +96,59 @@ WRONG_GAPS = (
 )
 
 
-@dataclass
 class NoiseEvidence:
     """Counts over rows: how many lie how close to the centre, and how often each category is reported."""
 
-    reach: Matrix
-    """For every share of `CLOSE` and every encoded column, half of the interval; 0 where there is no noise to miss."""
-    floors: list[tuple[slice, float]]
-    classes: int
-    label_floor: float
-    stated_rows: int
-    reported: Matrix
-    """The share of rows that report each encoded column."""
-    false_alarms: float = NOISE_ALARMS
-    """Honest releases that are accused, at most: half of it for the counts, half for the bets."""
-    bets: Bets = field(default_factory=lambda: Bets([], 1))
-    rows: int = 0
+    def __init__(
+        self,
+        recipe: Recipe,
+        stated_rows: int,
+        classes: int = 0,
+        label_floor: float = 0.0,
+        false_alarms: float = NOISE_ALARMS,
+        bets: Bets | None = None,
+    ) -> None:
+        """`false_alarms`: honest releases that are accused, at most: half of it for the counts, half for the bets."""
+        self.stated_rows, self.classes, self.label_floor = stated_rows, classes, label_floor
+        self.false_alarms, self.bets, self.rows = false_alarms, bets or Bets([], 1), 0
+        self.reach = np.zeros((len(CLOSE), recipe.width))
+        """For every share of `CLOSE` and every encoded column, half of the interval; 0 where no noise can be missed."""
+        self.floors: list[tuple[slice, float]] = []
+        """Encoded columns of every category, and the share that each has by chance at least."""
+        self.reported = np.ones(recipe.width)
+        """The share of rows that report each encoded column."""
+        self._look_for(recipe)
+        self._close = np.zeros(self.reach.shape, dtype=np.int64)
+        self._counts, self._looked, self._there = np.zeros((3, recipe.width), dtype=np.int64)
+        self._labels = np.zeros(max(classes, 1), dtype=np.int64)
+        self._noised = np.flatnonzero(self.reach.any(axis=0))
+        self._centre: Matrix | None = None
 
     @classmethod
     def of(cls, card: Card, false_alarms: float = NOISE_ALARMS) -> NoiseEvidence:
-        recipe, classes = card.made_by(), len(card.classes)
-        return cls(
-            reach=_reaches(recipe),
-            floors=_floors(recipe),
-            classes=classes,
-            label_floor=(1 - card.label_keep) / max(classes - 1, 1),
-            stated_rows=card.rows,
-            reported=_reported(recipe),
-            false_alarms=false_alarms,
-            bets=Bets.of(card),
-        )
+        classes = len(card.classes)
+        floor = (1 - card.label_keep) / max(classes - 1, 1)
+        return cls(card.made_by(), card.rows, classes, floor, false_alarms, Bets.of(card))
 
-    def __post_init__(self) -> None:
-        self._close = np.zeros(self.reach.shape, dtype=np.int64)
-        self._counts = np.zeros(self.reach.shape[1], dtype=np.int64)
-        self._labels = np.zeros(max(self.classes, 1), dtype=np.int64)
-        self._noised = np.flatnonzero(self.reach.any(axis=0))
-        self._centre: Matrix | None = None
-        self._looked, self._there = (np.zeros(self.reach.shape[1], dtype=np.int64) for _ in range(2))
+    def _look_for(self, recipe: Recipe) -> None:
+        """What each channel of the recipe makes of rows; of the class whose noise is narrowest, where they differ."""
+        columns = {group.start: group.column for group in recipe.encoding.groups} if recipe.is_columnwise else {}
+        for number, (place, channel) in enumerate(zip(recipe.places, recipe.channels, strict=True)):
+            of_classes = [some[number] for some in recipe.by_class.values()]
+            self.reported[place] = channel.reported
+            if (least := min(one.least_share for one in [channel, *of_classes])) > 0:
+                self.floors.append((place, least))
+            column = columns.get(place.start)
+            if channel.width > 1 or (column is not None and column.kind == "date"):
+                continue  # empty cells or the calendar's ends take variance away again
+            # how finely values can differ: by the noise's grid, or by what a double tells apart
+            step = max(channel.step, 8 * float(np.spacing(float(recipe.width))))
+            if column is not None:
+                low, high = column.bounds
+                finest = 8 * float(np.spacing(max(abs(low), abs(high))))
+                step = max(channel.step, finest / (high - low)) if high > low else 1.0
+            half = np.array([min(one.central(share) for one in of_classes or [channel]) for share in CLOSE])
+            self.reach[:, place.start] = np.where(half * ROUNDING > step, half, 0.0)
 
     def add(self, matrix: Matrix, codes: Codes | None) -> None:
         """One block of the release matrix."""
@@ -191,53 +206,6 @@ def exceeds(counts: Codes, n: Any, most: Any, doubt: float) -> Flags:
         return np.asarray((share > most) & (n * (inside + outside) > doubt))
 
 
-def _reported(recipe: Recipe) -> Matrix:
-    shares = np.ones(recipe.width)
-    for place, channel in zip(recipe.places, recipe.channels, strict=True):
-        shares[place] = channel.reported
-    return shares
-
-
-def _reaches(recipe: Recipe) -> Matrix:
-    """Half of the interval that holds each share of a column's values, by the class whose noise is narrowest.
-
-    Left out where empty cells or the calendar's ends take variance away again, and where the interval is not much wider
-    than the steps in which values differ.
-    """
-    reaches = np.zeros((len(CLOSE), recipe.width))
-    kinds = dict.fromkeys(range(recipe.width), "")
-    if recipe.is_columnwise:
-        kinds = {group.start: group.column.kind for group in recipe.encoding.groups}
-    for place, channel in enumerate(recipe.channels):
-        column = recipe.places[place].start
-        if channel.width > 1 or kinds[column] == "date":
-            continue
-        narrow = [some[place] for some in recipe.by_class.values()] or [channel]
-        found = np.array([min(one.central(share) for one in narrow) for share in CLOSE])
-        reaches[:, column] = np.where(found * ROUNDING > _step(recipe, column, channel), found, 0.0)
-    return reaches
-
-
-def _step(recipe: Recipe, column: int, channel: Channel) -> float:
-    """How finely values can differ: by the noise's grid, or by what a double tells apart."""
-    if not recipe.is_columnwise:
-        return max(channel.step, 8 * float(np.spacing(float(recipe.width))))
-    group = next(group for group in recipe.encoding.groups if group.start == column)
-    low, high = group.column.bounds
-    finest = 8 * float(np.spacing(max(abs(low), abs(high))))
-    return max(channel.step, finest / (high - low)) if high > low else 1.0
-
-
-def _floors(recipe: Recipe) -> list[tuple[slice, float]]:
-    """Encoded columns of every category, and the share that each has by chance at least."""
-    floors = []
-    for place, channel in enumerate(recipe.channels):
-        least = min(one.least_share for one in [channel, *(some[place] for some in recipe.by_class.values())])
-        if least > 0:
-            floors.append((recipe.places[place], least))
-    return floors
-
-
 def read_card(text: bytes | str) -> Card:
     """A card as it is embedded in a release, from anybody: no NaN, no duplicate meaning, and the published schema."""
     try:
@@ -291,16 +259,14 @@ def check_rows(
     """Go through all rows, and raise what contradicts the card; `also` is shown every block. Returns what all rows
     together say about their noise."""
     recipe = card.made_by()
-    groups = recipe.encoding.groups if recipe.is_columnwise else ()
-    # a column whose schema has "missing", or that not every row reports
-    may_be_empty = recipe.left_out | {group.column.name for group in groups if group.column.missing}
+    empty = may_be_empty(recipe)
     reach = Reach.of(recipe, card.rows)
     if np.isinf(reach.low).any():
         raise TableError(OWN_OPERATOR)
     evidence = NoiseEvidence.of(card, false_alarms)
     guides: OutcomeCounts | None = None
     for number, block in enumerate(blocks, start=1):
-        check_written(block, may_be_empty, evidence.rows)
+        check_written(block, empty, evidence.rows)
         matrix, codes = matrix_of(block, card, evidence.rows)
         check_reached(matrix, reach, evidence.rows)
         recipe.check_reports(matrix)

@@ -48,11 +48,7 @@ class Typed:
 
 
 def declare(
-    path: Path,
-    names: Sequence[str] | None,
-    reason: str,
-    typed: Typed | None = None,
-    ledger: Path | None = None,
+    path: Path, names: Sequence[str] | None, reason: str, typed: Typed | None = None, ledger: Path | None = None
 ) -> tuple[Schema, list[str]]:
     """The schema in the file `path` with these columns public, and their names; None stands for all that are not.
 

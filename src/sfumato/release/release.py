@@ -64,11 +64,10 @@ class Release:
         told: Sanitized | None = None,
     ) -> None:
         held = held or InMemory()
-        self.card, self.folder, self.told = card, folder, told
+        self.card, self.folder, self.told, self._kind = card, folder, told, kind
         self._rows = pa.concat_tables(held.tables) if held.tables else None
         self._source = np.concatenate(held.sources) if held.sources else None
-        self._kind, self._remembered = kind, held.note
-        self._key, self._key_kept = held.key, held.key_is_kept
+        self._key, self._key_kept, self._remembered = held.key, held.key_is_kept, held.note
         self._private_folder = None if told is None else folder
         self._model, self._counts = held.model, held.counts
 
@@ -76,18 +75,18 @@ class Release:
     def public(cls, folder: Path | str) -> Release:
         """What anybody may read of a release; rows are read when they are asked for."""
         folder = Path(folder)
-        card, rows = Card.load(folder), folder / "release.parquet"
-        if rows.is_file():  # it carries its card too: one that was edited only beside it is found out
-            try:
+        card, rows, embedded = Card.load(folder), folder / "release.parquet", None
+        try:
+            if rows.is_file():  # it carries its card too: one that was edited only beside it is found out
                 with pq.ParquetFile(rows) as file:
                     embedded = card_inside(file)
-            except (pa.ArrowException, OSError):
-                told = f"{rows} cannot be read as Parquet: it is damaged, truncated or of another format."
-                raise TableError(told) from None
-            if embedded is not None and not card.says_the_same(embedded):
-                raise CardError(
-                    f"The card beside the release in {folder} is not the one inside it: one of them was edited."
-                )
+        except (pa.ArrowException, OSError):
+            told = f"{rows} cannot be read as Parquet: it is damaged, truncated or of another format."
+            raise TableError(told) from None
+        if embedded is not None and not card.says_the_same(embedded):
+            raise CardError(
+                f"The card beside the release in {folder} is not the one inside it: one of them was edited."
+            )
         return cls(card, folder=folder, kind=kind_of(None))
 
     @classmethod
@@ -149,6 +148,11 @@ class Release:
         return self._counts
 
     @property
+    def kind(self) -> str:
+        """Which frames `table` gives."""
+        return self._kind
+
+    @property
     def has_private_parts(self) -> bool:
         """Whether this is the owner's release, with its trace or its key."""
         return (self.source is not None) | (self.key is not None)
@@ -169,11 +173,6 @@ class Release:
         """In a notebook: what it is, and the card's own words on what it gives away."""
         words = escape(self.card.guarantee["words"])
         return f'<p>{escape(repr(self))}</p><p style="white-space: pre-wrap">{words}</p>'
-
-    @property
-    def kind(self) -> str:
-        """Which frames `table` gives."""
-        return self._kind
 
     def __len__(self) -> int:
         return self.card.rows
@@ -295,11 +294,8 @@ Releases = Release | Path | str | Sequence[Release | Path | str]
 
 def opened(given: Releases, *, public: bool = False) -> list[Release]:
     """The releases of a job; folders are read, with their private files unless it is to do with `public` ones."""
-    several = [given] if isinstance(given, Release | str | Path) else given
-    if not isinstance(several, Sequence):
-        raise TableError(f"A {type(given).__name__} is not a release. Give what `sanitize` returned, or its folder.")
     found = []
-    for one in several:
+    for one in given if isinstance(given, Sequence) and not isinstance(given, str) else [given]:
         if isinstance(one, str | Path):
             one = Release.public(one) if public else Release.open(one)
         if not isinstance(one, Release):
@@ -428,8 +424,7 @@ def fitted_of(release: Release, rows: int | None) -> Mechanism:
     if release.model is None:
         raise CardError(f"There is no {MODEL} beside the release {release.where}, so nothing can be drawn again.")
     parameters: dict[str, Any] = {**card.mechanism["parameters"], "rows": rows}
-    mechanism = made_by(
-        **{name: value for name, value in parameters.items() if name in made_by().get_params(deep=False)}
-    )
+    taken = made_by().get_params(deep=False).keys() & parameters.keys()
+    mechanism = made_by(**{name: parameters[name] for name in taken})
     mechanism.check_parameters()
     return mechanism.restore_model(release.model, card.made_by(), card.release_schema["label"] is not None)

@@ -34,7 +34,7 @@ from sfumato.core.wording import counted
 from sfumato.guarantee import Key
 from sfumato.mechanisms import Mechanism
 from sfumato.mechanisms.base import as_matrix
-from sfumato.mechanisms.phases import Phase
+from sfumato.mechanisms.phases import Phase, Rows
 from sfumato.mechanisms.random_rotation import RandomRotation, haar_rotation, secret_generator
 from sfumato.release.asked import SCORINGS, SanitizeAsked
 from sfumato.table import Encoding
@@ -82,15 +82,22 @@ class SearchResult:
 
     def in_words(self) -> str:
         """A few lines for the owner's terminal."""
+        attacks = {
+            "naive inference": self.naive,
+            "ICA": self.ica,
+            "ICA, on any rotation tried": self.ica_anywhere,
+            "guessing the mean": self.mean_guess,
+        }
         lines = [
             f"Best of {self.iterations} rotations. Error that attacks leave on it without noise, as a "
             "standard deviation relative to the columns' ranges (private: statistics of your table):",
             f"  {self._what_was_raised()}",
-            _line("naive inference", self.naive),
-            _line("ICA", self.ica) if self.ica else "  ICA did not converge here, so nothing is known about it",
-            _line("ICA, on any rotation tried", self.ica_anywhere),
-            _line("guessing the mean", self.mean_guess),
         ]
+        for attack, found in attacks.items():
+            if found is None:
+                lines.append("  ICA did not converge here, so nothing is known about it")
+            else:
+                lines.append(f"  {attack}: minimum {found.minimum:.3f}, average {found.average:.3f}")
         if self.ica_not_converged:
             lines.append(f"  ICA did not converge on {self.ica_not_converged} of {self.ica_runs} rotations.")
         if self.weak_columns:
@@ -119,10 +126,6 @@ class SearchResult:
         return words
 
 
-def _line(attack: str, found: Unified) -> str:
-    return f"  {attack}: minimum {found.minimum:.3f}, average {found.average:.3f}"
-
-
 # One ICA attack on one rotation, and how near its components come to the columns [random-rotation, 4.4].
 
 
@@ -141,10 +144,6 @@ class Sample:
     covariance: Matrix
     weights: Matrix
     names: tuple[str, ...]
-
-    @property
-    def width(self) -> int:
-        return len(self.covariance)
 
     @property
     def deviations(self) -> Matrix:
@@ -175,7 +174,8 @@ def ica_trial(sample: Sample, rotation: Matrix, rng: np.random.Generator, *, pub
             break
     privacy = component_privacy(sample.rows, components, sample.weights, published=published)
     if published:  # whose weights add up to 1: back to the mean 1, with which equal weights change nothing
-        privacy = Unified(privacy.minimum / sample.width, privacy.average / sample.width)
+        width = len(sample.covariance)
+        privacy = Unified(privacy.minimum / width, privacy.average / width)
     return Trial(privacy, _sigma(sample, components), converged)
 
 
@@ -188,8 +188,8 @@ def whitened(Z: Matrix) -> Matrix:
 
 
 def _unmix(white: Matrix, rng: np.random.Generator) -> tuple[Matrix, bool]:
-    start = haar_rotation(white.shape[1], rng)
-    ica = FastICA(whiten=False, w_init=start, max_iter=ITERATIONS)
+    """The components that one start leads to, and whether the search for them converged."""
+    ica = FastICA(whiten=False, w_init=haar_rotation(white.shape[1], rng), max_iter=ITERATIONS)
     with warnings.catch_warnings(record=True) as caught, np.errstate(all="ignore"):
         warnings.simplefilter("always")
         try:
@@ -197,10 +197,9 @@ def _unmix(white: Matrix, rng: np.random.Generator) -> tuple[Matrix, bool]:
             unmixing = np.asarray(ica.components_)
         except (np.linalg.LinAlgError, ValueError):
             return white, False
-    settled = not any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
     if not np.isfinite(unmixing).all():
         return white, False
-    return white @ unmixing.T, settled
+    return white @ unmixing.T, not any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
 
 
 def _sigma(sample: Sample, components: Matrix) -> Matrix:
@@ -233,7 +232,7 @@ def searched_key(
     may exceed the memory."""
     assert asked.search is not None
     found: list[_Sampled] = []
-    yield Phase("Sampling", lambda rows: _Sampled.of(rows.X), found.append)
+    yield Phase("Sampling", _sampled, found.append)
     rotation, result = search_rotation(
         sample_of(found[0].rows, found[0].moments, encoding),
         iterations=asked.search,
@@ -245,10 +244,7 @@ def searched_key(
 
 
 def find_key(
-    X: ArrayLike,
-    encoding: Encoding | None = None,
-    mechanism: RandomRotation | None = None,
-    **search: Any,
+    X: ArrayLike, encoding: Encoding | None = None, mechanism: RandomRotation | None = None, **search: Any
 ) -> tuple[Key, SearchResult]:
     """Search on encoded rows in memory; the key is for `RandomRotation.fit(..., key=key)`. `search`: see
     `search_rotation`."""
@@ -275,28 +271,23 @@ def _key(mechanism: Mechanism, rotation: Matrix, result: SearchResult, encoding:
     return mechanism.key_around(rotation, encoding, searched=result.iterations)
 
 
-@dataclass(frozen=True)
 class _Sampled:
     """What the pass adds up: moments of all rows, and up to MOST_ROWS rows with the lowest of independent random marks,
     a uniform part of whatever was added up."""
 
-    moments: Moments
-    rows: Matrix
-    marks: Matrix
-
-    @classmethod
-    def of(cls, X: Matrix) -> _Sampled:
-        return cls(Moments.of(X), X, secret_generator().random(len(X)))._lowest()
+    def __init__(self, moments: Moments, rows: Matrix, marks: Matrix) -> None:
+        if len(marks) > MOST_ROWS:
+            lowest = np.argpartition(marks, MOST_ROWS)[:MOST_ROWS]
+            rows, marks = rows[lowest], marks[lowest]
+        self.moments, self.rows, self.marks = moments, rows, marks
 
     def __add__(self, other: _Sampled) -> _Sampled:
         rows, marks = np.vstack([self.rows, other.rows]), np.concatenate([self.marks, other.marks])
-        return _Sampled(self.moments + other.moments, rows, marks)._lowest()
+        return _Sampled(self.moments + other.moments, rows, marks)
 
-    def _lowest(self) -> _Sampled:
-        if len(self.marks) <= MOST_ROWS:
-            return self
-        lowest = np.argpartition(self.marks, MOST_ROWS)[:MOST_ROWS]
-        return _Sampled(self.moments, self.rows[lowest], self.marks[lowest])
+
+def _sampled(block: Rows) -> _Sampled:
+    return _Sampled(Moments.of(block.X), block.X, secret_generator().random(len(block.X)))
 
 
 def sample_of(rows: Matrix, moments: Moments, encoding: Encoding) -> Sample:
@@ -320,6 +311,52 @@ def search_rotation(
     `goal` is the guarantee to maximise: the "minimum" over all columns (a bottleneck assignment for every rotation) or
     their "average" (a linear one).
     """
+    _check_search(sample, iterations, goal, scoring)
+    rng, published = rng or secret_generator(), scoring == "published"
+    levels, trials = list[float](), list[Trial]()
+    best, kept = -np.inf, None
+    with threadpool_limits(1, user_api="blas"):  # many small products: threads would only wait for each other
+        for iteration in range(iterations):
+            rotation = haar_rotation(len(sample.covariance), rng)
+            sigma = np.sqrt(vod_matrix(rotation, sample.covariance, published=published))
+            order = best_order(sigma / sample.weights, goal)
+            naive = sigma[order, np.arange(len(order))]
+            levels.append(float(getattr(unified_privacy(naive, sample.weights), goal)))
+            if not published or levels[-1] > best:
+                trials.append(ica_trial(sample, rotation[order], rng, published=published))
+                score = min(levels[-1], getattr(trials[-1].privacy, goal)) if published else levels[-1]
+                if score > best:
+                    best, kept = score, _Kept(rotation[order], naive, levels[-1], trials[-1])
+            progress("Searching", iteration + 1, iterations)
+    assert kept is not None
+    deviations, capped = sample.deviations, np.minimum(kept.naive, sample.deviations)
+    left = np.min([capped, *(trial.sigma for trial in trials)], axis=0)
+    weak = (left / sample.weights < ENOUGH) & (left < AS_THE_MEAN * deviations)
+    return kept.rotation, SearchResult(
+        iterations=iterations,
+        goal=goal,
+        scoring=scoring,
+        naive=unified_privacy(kept.naive if published else capped, sample.weights),
+        ica=kept.trial.privacy if kept.trial.converged or published else None,
+        ica_anywhere=Unified(*(min(found) for found in zip(*(trial.privacy for trial in trials), strict=True))),
+        mean_guess=unified_privacy(deviations, sample.weights),
+        ica_runs=len(trials),
+        ica_not_converged=sum(not trial.converged for trial in trials),
+        optimised=Optimised(levels[0], kept.level),
+        weak_columns=tuple(dict.fromkeys(np.array(sample.names, dtype=object)[weak].tolist())),
+    )
+
+
+class _Kept(NamedTuple):
+    """The best rotation so far, what naive inference leaves of every column and of all, and what ICA made of it."""
+
+    rotation: Matrix
+    naive: Matrix
+    level: float
+    trial: Trial
+
+
+def _check_search(sample: Sample, iterations: object, goal: str, scoring: str) -> None:
     for name, value, choices in (("goal", goal, GOALS), ("scoring", scoring, SCORINGS)):
         if value not in choices:
             raise UsageError(
@@ -331,64 +368,6 @@ def search_rotation(
         )
     if not np.nansum(sample.deviations):
         raise TableError("No column varies, so every rotation is as good as any other. Leave --search out.")
-    search = _Search(sample, goal, scoring == "published", rng or secret_generator())
-    with threadpool_limits(1, user_api="blas"):  # many small products: threads would only wait for each other
-        for iteration in range(iterations):
-            search.step()
-            progress("Searching", iteration + 1, iterations)
-    return search.rotation, search.result(iterations, scoring)
-
-
-class _Search:
-    """The state of Algorithm 1 between two rotations."""
-
-    def __init__(self, sample: Sample, goal: str, published: bool, rng: np.random.Generator):
-        self.sample, self.goal, self.published, self.rng = sample, goal, published, rng
-        self.best = -np.inf
-        self.rotation = np.empty((0, 0))
-        self.naive = np.empty(0)
-        self.trial: Trial | None = None
-        self.trials: list[Trial] = []
-        self.first: float | None = None
-
-    def step(self) -> None:
-        rotation = haar_rotation(self.sample.width, self.rng)
-        sigma = np.sqrt(vod_matrix(rotation, self.sample.covariance, published=self.published))
-        order = best_order(sigma / self.sample.weights, self.goal)
-        naive = sigma[order, np.arange(len(order))]
-        level = getattr(unified_privacy(naive, self.sample.weights), self.goal)
-        self.first = float(level) if self.first is None else self.first
-        if self.published and level <= self.best:
-            return
-        trial = ica_trial(self.sample, rotation[order], self.rng, published=self.published)
-        self.trials.append(trial)
-        score = min(level, getattr(trial.privacy, self.goal)) if self.published else level
-        if score > self.best:
-            self.best, self.rotation, self.naive, self.trial = score, rotation[order], naive, trial
-
-    def result(self, iterations: int, scoring: str) -> SearchResult:
-        assert self.trial is not None
-        deviations, weights = self.sample.deviations, self.sample.weights
-        naive = self.naive if self.published else np.minimum(self.naive, deviations)
-        left = np.min([np.minimum(self.naive, deviations), *(trial.sigma for trial in self.trials)], axis=0)
-        weak = (left / weights < ENOUGH) & (left < AS_THE_MEAN * deviations)
-        return SearchResult(
-            iterations=iterations,
-            goal=self.goal,
-            scoring=scoring,
-            naive=unified_privacy(naive, weights),
-            ica=self.trial.privacy if self.trial.converged or self.published else None,
-            ica_anywhere=Unified(
-                min(trial.privacy.minimum for trial in self.trials), min(trial.privacy.average for trial in self.trials)
-            ),
-            mean_guess=unified_privacy(deviations, weights),
-            ica_runs=len(self.trials),
-            ica_not_converged=sum(not trial.converged for trial in self.trials),
-            optimised=Optimised(
-                float(self.first or 0.0), float(getattr(unified_privacy(self.naive, weights), self.goal))
-            ),
-            weak_columns=tuple(dict.fromkeys(np.array(self.sample.names, dtype=object)[weak].tolist())),
-        )
 
 
 # Which row of a rotation stands for which column: the best order against naive inference [random-rotation, 4.3].
@@ -421,10 +400,9 @@ def best_order(privacy: Matrix, goal: str = "minimum") -> Codes:
 
     Of several orders with the same minimum the one with the highest average is taken.
     """
-    if goal == "average":
-        return by_column(*linear_sum_assignment(privacy, maximize=True))
-    allowed = privacy >= bottleneck(privacy)
-    return by_column(*linear_sum_assignment(np.where(allowed, -privacy, np.inf)))
+    cost = -privacy if goal == "average" else np.where(privacy >= bottleneck(privacy), -privacy, np.inf)
+    rows, columns = linear_sum_assignment(cost)
+    return np.asarray(rows[np.argsort(columns)])
 
 
 def bottleneck(privacy: Matrix) -> float:
@@ -445,10 +423,3 @@ def bottleneck(privacy: Matrix) -> float:
         else:
             high = middle - 1
     return float(entries[low])
-
-
-def by_column(rows: Codes, columns: Codes) -> Codes:
-    """The row of every column, of pairs in any order."""
-    order: Codes = np.empty(len(rows), dtype=np.int64)
-    order[columns] = rows
-    return order

@@ -25,13 +25,7 @@ from sfumato.release.engine import Engine, Work, drawn
 from sfumato.release.noted import Account, Sanitized, of_ledger, recognise
 from sfumato.release.only_new import Remembered, remember
 from sfumato.release.release import Release
-from sfumato.release.sanitize_checks import (
-    check_asked_for,
-    check_table,
-    label_response,
-    with_person,
-    with_target,
-)
+from sfumato.release.sanitize_checks import check_asked_for, check_table, label_response, with_person, with_target
 from sfumato.release.sanitize_options import Options, Plan, PublicRows
 from sfumato.release.source import play
 from sfumato.release.strength import CHOSEN_ON_UNCHARGED

@@ -31,6 +31,7 @@ from sfumato.release.signature import COUNTS, SIGNATURE, SIGNED, Content, sign_r
 from sfumato.release.source import in_order
 from sfumato.release.unfinished import WORK, Unfinished, unfinished_of
 from sfumato.table import Encoding, Schema, Table, open_table, table_writer, write_table
+from sfumato.table.writers import Write
 
 # How a release is written: which columns, in which units, and back into a matrix.
 
@@ -48,28 +49,30 @@ class Layout:
     like_original: bool = False
 
     def __post_init__(self) -> None:
-        self.mechanism.recipe_.check_writable()
-        if self.like_original and self.mechanism.restore(np.zeros((1, self.mechanism.recipe_.width))) is None:
-            raise UsageError(f"{self.mechanism.name} cannot be written like the original: its map is a secret key.")
-        if self.like_original and self.mechanism.recipe_.left_out and not self.mechanism.recipe_.is_columnwise:
+        mechanism, made = self.mechanism, self.mechanism.recipe_
+        made.check_writable()
+        if not self.like_original:
+            return
+        if mechanism.restore(np.zeros((1, made.width))) is None:
+            raise UsageError(f"{mechanism.name} cannot be written like the original: its map is a secret key.")
+        if made.left_out and not made.is_columnwise:
             raise UsageError(
-                f"{self.mechanism.name} cannot be written like the original: it mixes columns and leaves cells out."
+                f"{mechanism.name} cannot be written like the original: it mixes columns and leaves cells out."
             )
 
     def table(self, Z: Matrix, y: Codes | None, *, overwrite: bool = False) -> pa.Table:
         """Release rows as a table; with `overwrite` in the memory of Z, as far as that goes."""
+        made = self.mechanism.recipe_
         if self.like_original:
             restored = self.mechanism.restore(Z)
             assert restored is not None  # checked when the layout was made
             table = self.encoding.decode(restored, like_original=True)
-        elif self.mechanism.recipe_.is_columnwise:
-            drawn = self.mechanism.recipe_.rows == "nobody"
-            table = self.encoding.decode(Z, like_original=drawn, overwrite=overwrite)
+        elif made.is_columnwise:
+            table = self.encoding.decode(Z, like_original=made.rows == "nobody", overwrite=overwrite)
         else:
-            names = self.mechanism.recipe_.names()
-            columns = np.ascontiguousarray(Z.T)
-            gaps = bool(self.mechanism.recipe_.left_out)  # only then a NaN can be there, and is looked for
-            table = pa.table([pa.array(column, from_pandas=gaps) for column in columns], names=names)
+            gaps = bool(made.left_out)  # only then a NaN can be there, and is looked for
+            columns = [pa.array(column, from_pandas=gaps) for column in np.ascontiguousarray(Z.T)]
+            table = pa.table(columns, names=made.names())
         label = self.encoding.schema.label
         if label is not None and y is not None:
             table = table.append_column(label.name, self.encoding.decode_label(y))
@@ -84,20 +87,17 @@ class Layout:
 
     def recipe(self) -> Recipe:
         """How the written rows came about; what rounding and clipping make of noise has no stated law."""
-        if not self.like_original:
-            return self.mechanism.recipe_
         made = self.mechanism.recipe_
+        if not self.like_original:
+            return made
         channels: list[Channel] = [Unstated(group.width) for group in self.encoding.groups]
         if made.left_out:  # which columns are reported stays as it was, and so does whether "missing" is told
-            channels = [_unstated(was) for was, _ in made.of_columns()]
+            channels = []
+            for was, _ in made.of_columns():
+                left: Channel = HidesMissing(Unstated(was.width - 1)) if was.hides_missing else Unstated(was.width)
+                channels.append(Sampled(left, was.reported) if was.leaves_out else left)
         identity = Identity(self.encoding.width)
         return Recipe(self.encoding, identity, tuple(channels), made.rows, reports=made.reports)
-
-
-def _unstated(was: Channel) -> Channel:
-    """What is left of a channel that may leave cells out, once its law is gone."""
-    found: Channel = HidesMissing(Unstated(was.width - 1)) if was.hides_missing else Unstated(was.width)
-    return Sampled(found, was.reported) if was.leaves_out else found
 
 
 LIKE_ORIGINAL = "like-original"
@@ -133,11 +133,14 @@ def make_card(
     post_processing = LIKE_ORIGINAL if layout.like_original else None
     recipe = layout.recipe()
     transform = recipe.map.to_dict()
+    used = mechanism.parameters_used()
+    own = any(column.choices.chosen for column in encoding.schema.private)  # no paper lets columns choose their noise
+    published = {"as_published": True} if follows(mechanism.published, used) and not own else {}
     travelling = tuple(column for column in encoding.schema.columns if column.role in ("private", "label", "target"))
     learned = [*mechanism.learned(), *(learned_classes(encoding.schema) if labelled else [])]
-    auditor = (stated.get("auditable") or {}).get("auditor")
+    auditable = [RECOMPUTED.format_map(told)] if (told := stated.get("auditable")) else []
     card = Card(
-        mechanism=_stated_mechanism(mechanism, encoding),
+        mechanism={"name": mechanism.name, "parameters": used, **published},
         source_schema=Schema(travelling).to_dict(),
         release_schema={
             "columns": layout.columns(),
@@ -156,7 +159,7 @@ def make_card(
             made_up=made_up,
             rows=f"{rows:,}",
             learned_bounds=bool(encoding.learned),
-            mechanism=(*mechanism.not_protected, *([] if auditor is None else [RECOMPUTED.format(auditor=auditor)])),
+            mechanism=(*mechanism.not_protected, *auditable),
             target=None if target is None else target.name,
         ).to_dict(),
         post_processing=post_processing,
@@ -166,14 +169,6 @@ def make_card(
         **{**UNSTATED, **stated},
     )
     return card.in_own_words()
-
-
-def _stated_mechanism(mechanism: Mechanism, encoding: Encoding) -> dict[str, Any]:
-    """Name and parameters, and whether that is what the paper does: none lets single columns choose their own noise."""
-    used = mechanism.parameters_used()
-    own = any(column.choices.chosen for column in encoding.schema.private)
-    published = follows(mechanism.published, used) and not own
-    return {"name": mechanism.name, "parameters": used, **({"as_published": True} if published else {})}
 
 
 def learned_classes(schema: Schema) -> list[str]:
@@ -285,17 +280,18 @@ def release_folder(out: Path, options: Options, table: Table) -> Iterator[InFold
     check_apart(out, table)
     check_resumable(options, table)
     check_folder(out, force=options.force)
+    can, force = options.engine_can, options.force
     with sole_writer(out):
-        if not options.engine_can.resume:
-            with new_folder(out, force=options.force) as folder:
-                yield InFolder(folder, out, options.format, options.engine_can.hold_table, signer=options.signer)
+        if not can.resume:
+            with new_folder(out, force=force) as folder:
+                yield InFolder(folder, out, options.format, can.hold_table, signer=options.signer)
             return
         folder = unfinished_of(out)
         unfinished = Unfinished(folder / WORK)
         if folder.exists() and options.resume:
             unfinished.check_owner()
         elif folder.exists():  # what a killed run left goes only if the caller says so, or if nothing can be made of it
-            if unfinished.begun and not options.force:
+            if unfinished.begun and not force:
                 raise OutputError(
                     f"An earlier run into {out} was killed, and its work lies in {folder}. Go on with it: the same "
                     "command with --resume. Or start again with --force."
@@ -304,9 +300,7 @@ def release_folder(out: Path, options: Options, table: Table) -> Iterator[InFold
                 unfinished.destroy()
                 shutil.rmtree(folder)
         try:
-            with new_folder(
-                out, force=options.force, aside=folder, keep=lambda: options.resume and unfinished.begun
-            ) as folder:
+            with new_folder(out, force=force, aside=folder, keep=lambda: options.resume and unfinished.begun) as folder:
                 yield InFolder(folder, out, options.format, unfinished=unfinished, signer=options.signer)
                 for file in folder.iterdir():
                     sync_file(file)
@@ -333,46 +327,46 @@ def check_resumable(options: Options, table: Table) -> None:
         raise UsageError("--resume needs a table of files, which can be recognised. Write it to a file first.")
 
 
+def may_be_empty(recipe: Recipe) -> frozenset[str]:
+    """Written columns whose schema has `missing`, or that not every row reports."""
+    groups = recipe.encoding.groups if recipe.is_columnwise else ()
+    return recipe.left_out | {group.column.name for group in groups if group.column.missing}
+
+
+TRACE = pa.schema([pa.field("source", pa.int64(), nullable=False)])
+
+
 def write_release(folder: Path, format: str, card: Card, laid: Iterable[Laid], content: Content | None = None) -> None:
     """release.parquet (or .csv) and card.json; where the source rows are known, trace.parquet for the owner alone.
     `content` takes in the rows as they are written."""
-    check_rows_show(card, format)
-    recipe = card.made_by()  # a file that knows which of the written numbers every row has is written in half the time
-    numbers = (group.column for group in recipe.encoding.groups if not group.is_onehot)
-    names = [column.name for column in numbers if not column.missing] if recipe.is_columnwise else recipe.names()
-    told = frozenset(names) - recipe.left_out
+    recipe, columns = card.made_by(), card.release_schema["columns"]
+    empty = may_be_empty(recipe)
+    # Readers of sheets leave out rows without a cell, and of a CSV file with one column nothing is left of them.
+    loses_rows = format in ("xlsx", "ods") or (format == "csv" and len(columns) == 1)
+    alone = card.release_schema["label"] is card.target is None
+    if loses_rows and alone and empty.issuperset(one["name"] for one in columns):
+        raise UsageError(
+            f"A row may come out without any cell, and in a .{format} file that is no row. Choose another format: "
+            "--format parquet"
+        )
+    # A file that knows which of the written numbers every row has is written in half the time.
+    numbers = [group.column.name for group in recipe.encoding.groups if not group.is_onehot]
+    told = frozenset(numbers if recipe.is_columnwise else recipe.names()) - empty
     with ExitStack() as until:
-        traces: list[Any] = []
+        trace: Write | None = None
 
         def batches() -> Iterator[pa.RecordBatch]:
+            nonlocal trace
             for table, source in laid:
                 if source is not None:
-                    if not traces:
-                        schema = pa.schema([pa.field("source", pa.int64(), nullable=False)])
-                        writer = table_writer(folder / "trace.parquet", schema, private=True)
-                        traces.append(until.enter_context(writer))
-                    traces[0](pa.table([source], schema=schema))
+                    trace = trace or until.enter_context(table_writer(folder / "trace.parquet", TRACE, private=True))
+                    trace(pa.table([source], schema=TRACE))
                 fields = [field.with_nullable(field.name not in told) for field in table.schema]
                 yield from pa.Table.from_arrays(table.columns, schema=pa.schema(fields)).to_batches()
 
         written = batches() if content is None else in_order(batches(), content.add, threads=1)
         write_table(written, folder / f"release.{format}", metadata={CARD_METADATA.decode(): card.to_json()})
     card.save(folder / "card.json")
-
-
-def check_rows_show(card: Card, format: str) -> None:
-    """Refuse a format that loses rows without a cell: readers of sheets leave them out, and of a CSV file with one
-    column, where nothing is left of them."""
-    recipe, columns = card.made_by(), card.release_schema["columns"]
-    if format not in ("xlsx", "ods") and (format != "csv" or len(columns) > 1):
-        return
-    groups = recipe.encoding.groups if recipe.is_columnwise else ()
-    may_be_empty = recipe.left_out | {group.column.name for group in groups if group.column.missing}
-    if card.release_schema["label"] is card.target is None and may_be_empty.issuperset(one["name"] for one in columns):
-        raise UsageError(
-            f"A row may come out without any cell, and in a .{format} file that is no row. Choose another format: "
-            "--format parquet"
-        )
 
 
 def pipe_release(folder: Path, format: str, stream: IO[bytes]) -> None:

@@ -192,12 +192,7 @@ class Encoding:
         return Encoded(X, clipped, unfit, ends)
 
     def encode_label(
-        self,
-        batch: pa.RecordBatch | pa.Table,
-        *,
-        unknown: str = REFUSE,
-        may_be_empty: bool = False,
-        first_row: int = 0,
+        self, batch: pa.RecordBatch | pa.Table, *, unknown: str = REFUSE, may_be_empty: bool = False, first_row: int = 0
     ) -> Codes:
         """Codes of the labels: positions in `classes`; `UNLISTED` and `NOT_TOLD` where such cells are let through."""
         label = self.schema.label

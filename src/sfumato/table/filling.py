@@ -189,9 +189,7 @@ def _unexpected_empty(column: Column, empty: Flags, first_row: int) -> TableErro
     row = first_row + int(empty.argmax()) + 1
     if column.role == "label":
         return TableError(
-            "The column to predict {name!r} is missing in row {row}. Remove such rows first.",
-            name=column.name,
-            row=row,
+            "The column to predict {name!r} is missing in row {row}. Remove such rows first.", name=column.name, row=row
         )
     return TableError(
         "Column {name!r} is empty in row {row}, but the schema does not allow it. Set `missing: true` "

@@ -114,11 +114,7 @@ def write_table(
 
 @contextmanager
 def table_writer(
-    path: Path | str,
-    schema: pa.Schema,
-    metadata: Mapping[str, str | bytes] | None = None,
-    *,
-    private: bool = False,
+    path: Path | str, schema: pa.Schema, metadata: Mapping[str, str | bytes] | None = None, *, private: bool = False
 ) -> Iterator[Write]:
     """What appends a block; the file appears under its name when the block of code ends well, else never."""
     path = Path(path)

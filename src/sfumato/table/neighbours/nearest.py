@@ -21,12 +21,7 @@ CROWDED = 0.01
 
 
 def nearest(
-    queries: npt.ArrayLike,
-    rows: npt.ArrayLike,
-    k: int = 1,
-    *,
-    placed: Placed | None = None,
-    workers: int | None = None,
+    queries: npt.ArrayLike, rows: npt.ArrayLike, k: int = 1, *, placed: Placed | None = None, workers: int | None = None
 ) -> tuple[Floats, Codes]:
     """Euclidean distances to the k nearest rows and their indices, both (queries x k), nearest first.
 
@@ -206,13 +201,7 @@ def chosen() -> tuple[Arrays, int] | None:
     return _chosen.get()
 
 
-def in_blocks(
-    arrays: Arrays,
-    count: int,
-    bytes_each: float,
-    memory: int,
-    work: Callable[[slice, int], None],
-) -> None:
+def in_blocks(arrays: Arrays, count: int, bytes_each: float, memory: int, work: Callable[[slice, int], None]) -> None:
     """Call `work(block, memory)` for 0 .. count in blocks that fit; a device that runs full gets smaller ones."""
     block, start = max(LEAST_BLOCK, min(MOST_BLOCK, int(memory / bytes_each))), 0
     while start < count:

@@ -326,11 +326,7 @@ class Placed:
 
 
 def walk(
-    queries: Floats,
-    placed: Placed,
-    visit: Callable[[QueryBlock, RowChunk, float], None],
-    *,
-    workers: int | None = None,
+    queries: Floats, placed: Placed, visit: Callable[[QueryBlock, RowChunk, float], None], *, workers: int | None = None
 ) -> None:
     """Call `visit(block, chunk, scale)` for every block of queries and every chunk of rows, chunks in order.
 
