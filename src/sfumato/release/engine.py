@@ -20,7 +20,7 @@ from sfumato.table import Table, open_table
 
 @dataclass(frozen=True)
 class Work:
-    """A fitted release whose rows are still to be made: what an engine is given."""
+    """A fitted release whose rows are still to be made: what an engine is given. `rows`: how many the table has."""
 
     layout: Layout
     source: Source
@@ -28,7 +28,6 @@ class Work:
     response: RandomizedResponse | None
     landing: Landing
     rows: int
-    """How many the table has."""
     progress: Progress
 
     @property

@@ -121,7 +121,7 @@ class _Run:
         )
         self.search: SearchResult | None = None
         self.key: Key | None = None
-        self.key_is_given = self.options.key_is_given
+        self.key_is_given = self.options.key_is_given  # now: it may be written meanwhile
         self.committed: Opened | None = None
 
     def release(self) -> Sanitized:
@@ -131,7 +131,9 @@ class _Run:
             from sfumato.release.auditable import opened
 
             self.committed = opened(self.table, self.plan, self.schema, self.landing.target)
-        roll, remembered = self._roll(), self._remembered()
+        roll, remembered = self._roll(), None
+        if not (self.mechanism.made_up or self.options.leaves_no_mark):
+            remembered = remember(self.ledger, self.source, self.options, self.until, self.progress)
         kept, self.streams = self._begin(may_go_on=remembered is None)
         fingerprint = self.ledger.fingerprint(self.encoding.width)
         public: PublicRows | None = None
@@ -177,12 +179,6 @@ class _Run:
         self.source.roll = self.ledger.new_roll(self.source.known_by, people=self.schema.person is not None)
         return self.source.roll
 
-    def _remembered(self) -> Remembered | None:
-        """Which rows are new, where an option asks or the ledger remembers rows of this schema."""
-        if self.mechanism.made_up or self.options.leaves_no_mark:
-            return None
-        return remember(self.ledger, self.source, self.options, self.until, self.progress)
-
     def _begin(self, *, may_go_on: bool) -> tuple[Unfinished | None, Streams]:
         """The run's streams, and where it keeps what it needs to go on if it is killed; None where it cannot."""
         options, strength, kept = self.options, self.plan.strength, self.landing.unfinished
@@ -211,8 +207,7 @@ class _Run:
         if self.options.search is not None:
             from sfumato.release.rotation_search import searched_key  # brings scikit-learn with it
 
-            found = yield from searched_key(self.mechanism, self.encoding, self.options, self.progress)
-            self.key, self.search = found
+            self.key, self.search = yield from searched_key(self.mechanism, self.encoding, self.options, self.progress)
         else:
             self.key = self._known_key(kept)
         yield from self.mechanism.phases(Given(self.encoding, self.key, self.streams, not self.options.unlabelled))
@@ -307,7 +302,7 @@ class _Run:
             None,
             {} if self.mechanism.made_up else dict(self.source.clipped),  # exact counts of the table stay untold
             self.schema.dropped,
-            {**({"method": strength.note} if strength.note else {}), **self.mechanism.notes()},
+            ({"method": strength.note} if strength.note else {}) | self.mechanism.notes(),
             self.search,
             remembered.known if remembered is not None and options.only_new else None,
             shared_ends(self.schema, ends),

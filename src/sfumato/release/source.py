@@ -155,8 +155,7 @@ class Source:
 
     def blocks(self) -> Iterator[SourceBlock]:
         """All blocks, in order, one after the other."""
-        for piece in self.pieces():
-            yield self.note(self.encode(piece))
+        return (self.note(self.encode(piece)) for piece in self.pieces())
 
     def pieces(self) -> Iterator[Piece | SourceBlock]:
         """A pass over the table: what is to be encoded, or the blocks that an earlier pass kept."""
@@ -197,24 +196,18 @@ class Source:
         """The encoded rows of a piece; changes nothing, so that several threads may encode."""
         if isinstance(piece, SourceBlock):
             return piece
+        encoding, batch, first = self.encoding, piece.batch, piece.first_row
+        room = np.empty((batch.num_rows, encoding.width), order="F")
+        unknown = BLIND if self.blind else REFUSE
         try:
-            return self._encoded(piece)
+            encoded = encoding.encode(batch, self.out_of_bounds, unknown=unknown, first_row=first, out=room)
+            rows, X, codes, told = piece.rows, encoded.X, None, self.told(piece)
+            if self.labelled and encoding.schema.label is not None:
+                codes = encoding.encode_label(batch, unknown=unknown, may_be_empty=self.blind, first_row=first)
+                if self.blind and not (there := codes >= 0).all():
+                    rows, X, codes, told = rows[there], X[there], codes[there], None
         except TableError as error:
             raise TableError(self.table.told_where(str(error))) from None
-
-    def _encoded(self, piece: Piece) -> SourceBlock:
-        room = np.empty((piece.batch.num_rows, self.encoding.width), order="F")
-        unknown = BLIND if self.blind else REFUSE
-        encoded = self.encoding.encode(
-            piece.batch, self.out_of_bounds, unknown=unknown, first_row=piece.first_row, out=room
-        )
-        rows, X, codes, told = piece.rows, encoded.X, None, self.told(piece)
-        if self.labelled and self.encoding.schema.label is not None:
-            codes = self.encoding.encode_label(
-                piece.batch, unknown=unknown, may_be_empty=self.blind, first_row=piece.first_row
-            )
-            if self.blind and not (there := codes >= 0).all():
-                rows, X, codes, told = rows[there], X[there], codes[there], None
         return SourceBlock(piece.number, rows, X, codes, encoded.clipped, told, encoded.ends)
 
     @property
