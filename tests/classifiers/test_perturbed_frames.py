@@ -16,7 +16,7 @@ from sfumato.core.errors import PrivacyLeakWarning, SchemaError, SfumatoError, T
 from sfumato.learn.classifiers import PerturbedClassifier, RadiusVote, ReconstructedNaiveBayes
 from sfumato.mechanisms import AdditiveNoise, PrincipalLaplace
 from sfumato.table import Column, Schema
-from sfumato.table.filling import UnknownCategoryWarning
+from sfumato.table.encoding import UnknownCategoryWarning
 
 WEAK = AdditiveNoise(scale=0.02, category_epsilon=6.0)
 

@@ -11,7 +11,7 @@ from sfumato.core.errors import TableError, UsageError
 from sfumato.learn.model import evaluate, load_model
 from sfumato.learn.train import train
 from sfumato.release.sanitize import Options, sanitize
-from sfumato.table.filling import UnknownCategoryWarning
+from sfumato.table.encoding import UnknownCategoryWarning
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sfumato.core.errors.PrivacyLeakWarning"),

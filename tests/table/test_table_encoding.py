@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sfumato.core.errors import SchemaError, TableError
 from sfumato.table import Column, Encoding, Schema, open_table
-from sfumato.table.cell_sets import one_spelling
+from sfumato.table.cell_sets import one_spelling, person_codes
 
 
 @pytest.fixture
@@ -244,18 +244,18 @@ def test_different_people_stay_different():
 @pytest.mark.parametrize("blank", ["", "  ", "\u200b\ufeff"], ids=repr)
 def test_a_blank_name_is_nobodys(encoding, table, blank):
     with pytest.raises(TableError, match="'who' is empty in row 2"):
-        encoding.person_codes(changed(table, "who", ["p", blank]))
+        person_codes(*encoding.people(changed(table, "who", ["p", blank])))
 
 
 def test_persons_are_hashes_that_agree_between_blocks(encoding, table):
-    first, second = encoding.person_codes(table), encoding.person_codes(table.slice(1))
+    first, second = (person_codes(*encoding.people(rows)) for rows in (table, table.slice(1)))
     assert first.dtype == np.uint64
     assert first[0] != first[1]
     assert second[0] == first[1]
     with pytest.raises(TableError, match="'who' is empty in row 2"):
-        encoding.person_codes(changed(table, "who", ["p", None]))
+        person_codes(*encoding.people(changed(table, "who", ["p", None])))
     with pytest.raises(SchemaError, match="no person"):
-        Encoding.unit(1).person_codes(table)
+        Encoding.unit(1).people(table)
 
 
 def test_what_is_learned_and_what_is_public():

@@ -16,7 +16,7 @@ from sfumato.core.wording import counted
 from sfumato.mechanisms import find_mechanism, make_mechanism
 from sfumato.noise import make_law
 from sfumato.table import Group, open_table
-from sfumato.table.filling import unfit_in_words, warn_of_unfit
+from sfumato.table.encoding import unfit_in_words, warn_of_unfit
 
 NOTHING = 1e-12
 

@@ -38,7 +38,7 @@ from sfumato.release.asked import ENGINES
 from sfumato.release.release import Release
 from sfumato.table import Encoding, Schema
 from sfumato.table.cell_sets import as_frame, cell_words, kind_of
-from sfumato.table.filling import MISSING_INSTEAD, column_of
+from sfumato.table.encoding import MISSING_INSTEAD, column_of
 from sfumato.table.neighbours.nearest import on_device
 from sfumato.table.statistics import NO_CLASS
 

@@ -23,7 +23,7 @@ from sfumato.core.wording import counted
 from sfumato.guarantee import Card
 from sfumato.table import Encoding, Group, Schema, Table
 from sfumato.table.arrays import plain, text
-from sfumato.table.filling import REFUSE, codes_of
+from sfumato.table.encoding import REFUSE, codes_of
 from sfumato.table.tables import MemoryTable, PicksRows
 
 FLAT = 1e-9

@@ -29,7 +29,7 @@ from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import UsageError
 from sfumato.table.arrays import is_number, numbers, plain, text
 from sfumato.table.column import nearest
-from sfumato.table.filling import MISSING_INSTEAD
+from sfumato.table.encoding import MISSING_INSTEAD
 from sfumato.table.neighbours.nearest import nearest as nearest_rows
 from sfumato.table.tables import PicksRows
 

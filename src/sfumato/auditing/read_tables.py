@@ -22,8 +22,7 @@ from sfumato.table import Encoding, Schema, Table, open_table
 from sfumato.table.arrays import numbers, plain, text
 from sfumato.table.cell_sets import read_hierarchy
 from sfumato.table.column import nearest
-from sfumato.table.encoding import recode
-from sfumato.table.filling import MISSING_INSTEAD
+from sfumato.table.encoding import MISSING_INSTEAD, recode
 
 LARGE = 1_000_000
 """Rows above which a release is read as a sample, in one pass, so that memory does not grow with the table."""

@@ -29,7 +29,7 @@ from sfumato.learn.classifiers.factory import CLASSIFIERS, choose_classifier
 from sfumato.learn.model_file import TRUSTED, ForeignTypeError, ModelFile, UnsoundModelError, check_structure
 from sfumato.release.release import Release
 from sfumato.table import Encoding, open_table, write_table
-from sfumato.table.filling import (
+from sfumato.table.encoding import (
     MISSING_INSTEAD,
     NOT_TOLD,
     UNKNOWN_WAYS,

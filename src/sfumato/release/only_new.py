@@ -31,6 +31,7 @@ from sfumato.ledger.roll import KeptRoll
 from sfumato.release.asked import SanitizeAsked
 from sfumato.release.release import release_file
 from sfumato.release.source import MOST_BLOCK_ROWS, Piece, Source, SourceBlock
+from sfumato.table.cell_sets import person_hashes
 
 BUCKETS = 64
 BUCKET_STARTS = np.array([bytes([256 // BUCKETS * j]) for j in range(BUCKETS)], dtype=f"S{ROW_BYTES}")
@@ -210,7 +211,7 @@ def _hashes(source: Source, memory: RowMemory) -> Iterator[tuple[Hashes, Hashes]
     if source.encoding.schema.person is not None:  # no other column is read
         first = 0
         for batch in source.table.blocks(MOST_BLOCK_ROWS):
-            yield source.encoding.person_hashes(batch, memory.hasher.person_key, first_row=first)
+            yield person_hashes(*source.encoding.people(batch), first, memory.hasher.person_key)
             first += batch.num_rows
         return
 

@@ -24,8 +24,8 @@ from sfumato.ledger.roll import Roll, Told
 from sfumato.mechanisms.phases import Phase
 from sfumato.release.unfinished import Unfinished
 from sfumato.table import Encoding, Table
-from sfumato.table.cell_sets import cell_words
-from sfumato.table.filling import BLIND, REFUSE, column_of
+from sfumato.table.cell_sets import cell_words, person_codes, person_hashes
+from sfumato.table.encoding import BLIND, REFUSE, column_of
 
 BLOCK_CELLS = 1 << 21
 """Encoded cells of a block: 16 MB, so that a few blocks in flight fit any memory, however wide the table is."""
@@ -187,7 +187,7 @@ class Source:
             keep = self.new[first : first + batch.num_rows]
             rows, batch = rows[keep], batch.filter(pa.array(keep))
         if self.encoding.schema.person is not None:
-            keep = self._within_cap(self.encoding.person_codes(batch, first_row=first), seen)
+            keep = self._within_cap(person_codes(*self.encoding.people(batch), first), seen)
             if not keep.all():
                 rows, batch = rows[keep], batch.filter(pa.array(keep))
         return Piece(number, rows, batch, first)
@@ -224,7 +224,7 @@ class Source:
         batch, names, people = piece.batch, self.known_by, None
         if self.encoding.schema.person is not None:
             hasher = self.roll.hasher
-            hashes, _ = self.encoding.person_hashes(batch, hasher.name_key, first_row=piece.first_row)
+            hashes, _ = person_hashes(*self.encoding.people(batch), piece.first_row, hasher.name_key)
             people = hasher.of_people(hashes)
         return self.roll.told(
             batch.num_rows, lambda place: cell_words(column_of(batch, names[place]), names[place]), people

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -11,30 +12,196 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sfumato.core.array_types import Codes, Flags, Floats, Hashes
+from sfumato.core.array_types import Codes, Flags, Floats
 from sfumato.core.errors import SchemaError, TableError
+from sfumato.core.wording import counted, said
 from sfumato.table import arrays
-from sfumato.table.cell_sets import person_codes, person_hashes
-from sfumato.table.column import Column, interval_names
-from sfumato.table.filling import (
-    BLIND,
-    MISSING_INSTEAD,
-    NOT_TOLD,
-    REFUSE,
-    UNKNOWN_WAYS,
-    codes_of,
-    column_of,
-    fill_numbers,
-    fill_onehot,
-    numbers_of,
-)
+from sfumato.table.column import Column, cut, interval_names, nearest
+from sfumato.table.infer import TableWarning
 from sfumato.table.schema import Group, Schema, groups_of
+
+# Cells that fit no category of a schema, told by column and number; their words stay where they are.
+
+REFUSING = " To refuse them instead: --unknown refuse."
+
+
+class UnknownCategoryWarning(TableWarning):
+    """Rows hold categories or classes that were not there before."""
+
+
+def unfit_in_words(unfit: Mapping[str, int], whose: str) -> str:
+    """Which columns hold categories that `whose` rows do not have, and in how many cells; "" for none."""
+    columns = ", ".join(f"{name} ({counted(count, 'cell')})" for name, count in unfit.items())
+    return f"Categories that {whose} does not have were treated as missing: {columns}." if unfit else ""
+
+
+def warn_of_unfit(unfit: Mapping[str, int], whose: str, instead: str = REFUSING, stacklevel: int = 2) -> None:
+    """The same as a warning, with the way to refuse such rows."""
+    if words := unfit_in_words(unfit, whose):
+        warnings.warn(f"{words}{instead}", UnknownCategoryWarning, stacklevel=stacklevel + 1)
+
+
+REFUSE, MISSING_INSTEAD = "refuse", "missing"
+BLIND = "blind"
+"""Like "missing", and no cell of any column is refused: whether there is one that does not fit stays untold. It is
+no choice of the user's, but what a claim about presence needs."""
+UNKNOWN_WAYS = (MISSING_INSTEAD, REFUSE)
+"""What is done with a category that the schema does not list; an empty cell where none is expected counts as one."""
+
+NOT_TOLD, UNLISTED = -1, -2
+"""Codes of an empty cell, and of one whose category is not listed."""
+
+TILE = 4096
+"""Rows that are moved from columns to the matrix at a time: a tile of 100 columns stays in a core's own cache."""
+
+
+def column_of(batch: pa.RecordBatch | pa.Table, name: str) -> pa.Array:
+    """One column of a block, contiguous."""
+    position = batch.schema.get_field_index(name)
+    if position < 0:
+        raise SchemaError(
+            f"The table has no column {name!r}, which the schema names.{nearest(name, batch.schema.names)}"
+        )
+    return arrays.plain(batch.column(position))
+
+
+class Numbers(NamedTuple):
+    """Raw numbers within the bounds, where cells are empty (None: nowhere), and how many were out of bounds.
+
+    `unfit`: cells of an ordinal that fit none of its categories and count as empty. `ends`: the smallest and the
+    largest number as they stand in the table, where there are any.
+    """
+
+    values: Floats
+    empty: Flags | None
+    outside: int = 0
+    unfit: int = 0
+    ends: tuple[float, float] | None = None
+
+
+def numbers_of(column: Column, array: pa.Array, first_row: int, unknown: str = REFUSE) -> Numbers:
+    """The cells of a column that is encoded as a number."""
+    if column.kind == "ordinal":
+        codes, unfit = codes_of(column, array, first_row, unknown)
+        return Numbers(*ranks_of(codes), unfit=unfit)
+    low, high = column.bounds
+    if unknown == BLIND and arrays.is_text(arrays.plain(array).type):
+        array = (arrays.parsed_dates if column.kind == "date" else arrays.parsed_numbers)(array)
+    found = raw_numbers(column, array, first_row)
+    values = found.numbers
+    if len(values) == 0:
+        return Numbers(values, None)
+    # Two reductions over clean data are cheaper than masks over every cell; NaN fails both comparisons.
+    if found.empty is None and (least := values.min()) >= low and (most := values.max()) <= high:
+        return Numbers(values, None, ends=(float(least), float(most)))
+    if unknown == BLIND:
+        found = found._replace(numbers=np.nan_to_num(values, nan=np.nan))  # what is infinite is clipped
+    values, empty = arrays.checked(found, column.name, first_row)
+    told = values
+    if empty is not None:
+        if not column.missing and unknown != BLIND:
+            raise _unexpected_empty(column, empty, first_row)
+        told, values = values[~empty], np.where(empty, low, values)
+    outside = int(np.count_nonzero((values < low) | (values > high)))
+    ends = (float(told.min()), float(told.max())) if len(told) else None
+    return Numbers(np.clip(values, low, high) if outside else values, empty, outside, ends=ends)
+
+
+def raw_numbers(column: Column, array: pa.Array, first_row: int) -> arrays.Values:
+    """The cells of a column of numbers or dates, whatever its bounds are."""
+    read = arrays.day_numbers if column.kind == "date" else arrays.numbers
+    return read(array, column.name, first_row)
+
+
+def ranks_of(codes: Codes) -> arrays.Values:
+    """Positions of an ordinal's categories as numbers."""
+    empty = codes < 0
+    return arrays.Values(np.where(empty, 0, codes).astype(np.float64), empty if empty.any() else None)
+
+
+def fill_numbers(X: Floats, numeric: list[tuple[int, Floats, float, float]]) -> None:
+    """Write (x - l) / (h - l) of many columns into the matrix; into a row-major one, tile by tile."""
+    if X.strides[0] == X.itemsize:  # columns lie together: nothing has to be transposed
+        for position, values, low, width in numeric:
+            column = np.subtract(values, low, out=X[:, position])
+            column /= width
+        return
+    scratch = np.empty(TILE)
+    for start in range(0, len(X), TILE):
+        tile = X[start : start + TILE]
+        buffer = scratch[: len(tile)]
+        for position, values, low, width in numeric:
+            piece = values[start : start + TILE]
+            if low != 0.0:
+                piece = np.subtract(piece, low, out=buffer)
+            if width != 1.0:
+                piece = np.divide(piece, width, out=buffer)
+            tile[:, position] = piece
+
+
+def fill_onehot(X: Floats, group: Group, array: pa.Array, first_row: int, unknown: str = REFUSE) -> int:
+    """Write the slots of a categorical column; returns how many cells did not fit and were taken as missing."""
+    codes, unfit = codes_of(group.column, array, first_row, unknown)
+    told = codes >= 0
+    X[:, group.slice] = 0.0
+    if told.all():
+        X[np.arange(len(codes)), group.start + codes] = 1.0
+        return unfit
+    X[np.flatnonzero(told), group.start + codes[told]] = 1.0
+    X[~told, group.slice] = group.not_told
+    return unfit
+
+
+def codes_of(
+    column: Column, array: pa.Array, first_row: int, unknown: str = REFUSE, *, may_be_empty: bool | None = None
+) -> tuple[Codes, int]:
+    """Positions of cells in the list of categories, `NOT_TOLD` where a cell is empty, and how many cells do not fit.
+
+    A category that is not listed, and an empty cell of a column that has none, is refused, or with `unknown="missing"`
+    let through as `UNLISTED` and `NOT_TOLD`. `may_be_empty` is what the column says, unless given.
+    """
+    may_be_empty = column.missing if may_be_empty is None else may_be_empty
+    if column.edges is not None:
+        array = cut(array, column.edges, column.categories or (), column.name)
+    words = arrays.text(array, column.name)
+    found = pc.index_in(words, value_set=pa.array(column.categories or (), pa.string()))
+    if found.null_count == 0:
+        return np.asarray(arrays.as_numpy(found), dtype=np.int64), 0
+    empty = arrays.as_numpy(words.is_null())
+    strange = arrays.as_numpy(pc.and_(words.is_valid(), found.is_null()))
+    if unknown == REFUSE and strange.any():
+        what = "class" if column.role == "label" else "category"
+        raise TableError(
+            "Column {name!r} holds a {what} that the schema does not list, first in row {row}. Add it to "
+            "the schema's categories, or correct the table.",
+            name=column.name,
+            what=said(what),
+            row=first_row + int(strange.argmax()) + 1,
+        )
+    if unknown == REFUSE and not may_be_empty and empty.any():
+        raise _unexpected_empty(column, empty, first_row)
+    unfit = int(np.count_nonzero(strange)) + (0 if may_be_empty else int(np.count_nonzero(empty)))
+    codes = np.array(arrays.as_numpy(found.fill_null(NOT_TOLD)), dtype=np.int64)
+    codes[strange] = UNLISTED
+    return codes, unfit
+
+
+def _unexpected_empty(column: Column, empty: Flags, first_row: int) -> TableError:
+    sentence = "The column to predict {name!r} is missing in row {row}. Remove such rows first."
+    if column.role != "label":
+        sentence = (
+            "Column {name!r} is empty in row {row}, but the schema does not allow it. Set `missing: true` "
+            "for the column in the schema, or fill the cell."
+        )
+    return TableError(sentence, name=column.name, row=first_row + int(empty.argmax()) + 1)
+
 
 # Encoded columns back to a source column.
 
 
-def decode_group(group: Group, X: Floats, like_original: bool, *, overwrite: bool = False) -> pa.Array:
+def decode_group(group: Group, X: Floats, like_original: bool, *, overwrite: bool) -> pa.Array:
     """One source column from its encoded columns, which may hold any numbers. NaN is a cell that is not reported.
 
     With `overwrite` the raw numbers may take the place of the encoded ones.
@@ -53,26 +220,24 @@ def decode_group(group: Group, X: Floats, like_original: bool, *, overwrite: boo
     if group.has_indicator:
         empty |= X[:, 1] > 0.5
     mask = empty if empty.any() else None
-    if like_original:
-        return _like_original(group, np.clip(np.where(empty, low, raw), low, high), mask)
-    if group.column.kind == "date":  # time stamps; what noise pushed out of the calendar stays at its ends
+    if group.column.kind == "date" and not like_original:
+        # time stamps; what noise pushed out of the calendar stays at its ends
         days = np.clip(np.where(empty, low, raw), arrays.FIRST_DAY, arrays.LAST_DAY)
         micro = np.rint(days * (arrays.DAY * 1e6)).astype(np.int64)
         return pa.array(micro, pa.int64(), mask=mask).cast(pa.timestamp("us"))
+    if like_original:
+        return _as_kind(group.column, np.clip(np.where(empty, low, raw), low, high), mask)
     return pa.array(raw, pa.float64(), mask=mask)
 
 
-def _like_original(group: Group, raw: Floats, mask: Flags | None) -> pa.Array:
+def _as_kind(column: Column, raw: Floats, mask: Flags | None) -> pa.Array:
     """Raw numbers within bounds, cast to the column's kind."""
-    kind = group.column.kind
-    if kind == "numeric":
+    if column.kind == "numeric":
         return pa.array(raw, pa.float64(), mask=mask)
-    whole = np.rint(raw).astype(np.int64)
-    if kind == "integer":
-        return pa.array(whole, pa.int64(), mask=mask)
-    if kind == "date":
-        return pa.array(whole.astype(np.int32), pa.int32(), mask=mask).cast(pa.date32())
-    return arrays.typed_categories(group.column.categories or ()).take(pa.array(whole, mask=mask))
+    whole = pa.array(np.rint(raw).astype(np.int64), mask=mask)
+    if column.kind == "date":
+        return whole.cast(pa.int32()).cast(pa.date32())
+    return whole if column.kind == "integer" else arrays.typed_categories(column.categories or ()).take(whole)
 
 
 class Encoded(NamedTuple):
@@ -163,12 +328,12 @@ class Encoding:
         numeric: list[tuple[int, Floats, float, float]] = []
         empties: list[tuple[Group, Flags]] = []
         for group in self.groups:
-            array = column_of(batch, group.column.name)
             name = group.column.name
+            array = column_of(batch, name)
             if group.is_onehot:
                 unfit[name] = fill_onehot(X, group, array, first_row, unknown)
                 continue
-            values, empty, clipped[name], unfit[name], found = numbers_of(group, array, first_row, unknown)
+            values, empty, clipped[name], unfit[name], found = numbers_of(group.column, array, first_row, unknown)
             if found is not None:
                 ends[name] = found
             low, high = group.column.bounds
@@ -215,10 +380,8 @@ class Encoding:
             raise TableError(
                 f"The matrix to decode must have {self.width} columns. Got the shape {matrix.shape} instead."
             )
-        columns = [
-            decode_group(group, matrix[:, group.slice], like_original, overwrite=overwrite) for group in self.groups
-        ]
-        return pa.Table.from_arrays(columns, names=[group.column.name for group in self.groups])
+        made = [decode_group(one, matrix[:, one.slice], like_original, overwrite=overwrite) for one in self.groups]
+        return pa.Table.from_arrays(made, names=[group.column.name for group in self.groups])
 
     def decode_label(self, codes: npt.ArrayLike, like: pa.DataType | None = None) -> pa.Array:
         """Labels of the codes: numbers or truth values where all classes are spelt so, else text; always text where
@@ -227,18 +390,8 @@ class Encoding:
         classes = pa.array(self.classes, pa.string()) if as_text else arrays.typed_categories(self.classes)
         return classes.take(pa.array(np.asarray(codes, dtype=np.int64)))
 
-    def person_codes(self, batch: pa.RecordBatch | pa.Table, *, first_row: int = 0) -> npt.NDArray[np.uint64]:
-        """Who each row belongs to, as keyed 64-bit hashes that mean nothing outside this process."""
-        return person_codes(*self._people(batch), first_row)
-
-    def person_hashes(
-        self, batch: pa.RecordBatch | pa.Table, key: bytes, *, first_row: int = 0
-    ) -> tuple[Hashes, Hashes]:
-        """Who each row belongs to, as 128-bit hashes under a key of the owner's; the second ones as version 0.1.0
-        made them."""
-        return person_hashes(*self._people(batch), first_row, key)
-
-    def _people(self, batch: pa.RecordBatch | pa.Table) -> tuple[pa.Array, str]:
+    def people(self, batch: pa.RecordBatch | pa.Table) -> tuple[pa.Array, str]:
+        """The column that says who each row belongs to, and its name."""
         person = self.schema.person
         if person is None:
             raise SchemaError("The schema has no person column. Give one column `role: person`.")
@@ -316,12 +469,12 @@ def recode(
     for group in encoding.groups:
         name, array = group.column.name, arrays.plain(column_of(released, group.column.name))
         if group.is_onehot:
-            codes = _codes(group, array, first_row)
+            codes, _ = codes_of(group.column, array, first_row, may_be_empty=True)  # one not listed is refused
             empty: Flags | None = codes == NOT_TOLD
             told = np.flatnonzero(codes != NOT_TOLD)
             X[told, group.start + codes[told]] = 1.0
         else:
-            values, empty = arrays.checked(_raw(group, array, first_row, ranks), name, first_row)
+            values, empty = arrays.checked(_raw(group.column, array, first_row, ranks), name, first_row)
             low, high = group.column.bounds
             X[:, group.start] = 0.5 if low == high else (values - low) / (high - low)
         if empty is not None and empty.any():
@@ -336,21 +489,11 @@ def unstated(name: str, row: int, why: str = NOT_ON_CARD) -> TableError:
     return TableError(f"Column {name!r} of the release is empty in row {row} (or does not hold a number). {why}")
 
 
-def _raw(group: Group, array: pa.Array, first_row: int, ranks: bool) -> arrays.Values:
-    column = group.column
-    if column.kind == "date":
-        return arrays.day_numbers(array, column.name, first_row)
+def _raw(column: Column, array: pa.Array, first_row: int, ranks: bool) -> arrays.Values:
     if column.kind != "ordinal":
-        return arrays.numbers(array, column.name, first_row)
+        return raw_numbers(column, array, first_row)
     if arrays.is_number(array.type) and (
         ranks or codes_of(column, array, first_row, MISSING_INSTEAD, may_be_empty=True)[1]
     ):
         return arrays.numbers(array, column.name, first_row)
-    codes = _codes(group, array, first_row)
-    empty = codes == NOT_TOLD
-    return arrays.Values(np.where(empty, 0, codes).astype(np.float64), empty if empty.any() else None)
-
-
-def _codes(group: Group, array: pa.Array, first_row: int) -> Codes:
-    """Positions of released categories; one that is not listed is refused, an empty cell is `NOT_TOLD`."""
-    return codes_of(group.column, array, first_row, may_be_empty=True)[0]
+    return ranks_of(codes_of(column, array, first_row, may_be_empty=True)[0])

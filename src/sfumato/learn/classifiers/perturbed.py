@@ -26,7 +26,7 @@ from sfumato.noise import Streams
 from sfumato.table import Column, Encoding, Schema
 from sfumato.table.arrays import is_number
 from sfumato.table.column import nearest
-from sfumato.table.filling import MISSING_INSTEAD, warn_of_unfit
+from sfumato.table.encoding import MISSING_INSTEAD, warn_of_unfit
 from sfumato.table.readers import as_arrow
 
 # The encoding of a data frame whose columns are not all numbers, from a schema, from bounds, or from itself.
