@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -79,9 +79,7 @@ def numbers(array: pa.Array, name: str, first_row: int = 0) -> Values:
     if pa.types.is_null(array.type):
         return Values(np.zeros(len(array)), np.ones(len(array), dtype=bool))
     if is_text(array.type):
-        found = parsed_numbers(array)
-        _refuse_unparsed(array, found, name, first_row, "a number")
-        array = found
+        array = _parsed(array, parsed_numbers, name, first_row, "a number")
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.int8())
     if not is_number(array.type):
@@ -89,10 +87,8 @@ def numbers(array: pa.Array, name: str, first_row: int = 0) -> Values:
             f"Column {name!r} should contain numbers, but the table's type is {array.type}. "
             "Convert it, or change its kind in the schema."
         )
-    empty: Flags | None = None
-    if array.null_count:
-        empty = as_numpy(array.is_null())
-        array = array.fill_null(0)
+    empty = as_numpy(array.is_null()) if array.null_count else None
+    array = array.fill_null(0) if array.null_count else array
     if not pa.types.is_float64(array.type):
         array = array.cast(pa.float64(), safe=False)
     return Values(as_numpy(array), empty)
@@ -101,10 +97,7 @@ def numbers(array: pa.Array, name: str, first_row: int = 0) -> Values:
 def checked(values: Values, name: str, first_row: int = 0) -> Values:
     """The same values with NaN counted as empty; raises where one is infinite. Costs two passes over clean data."""
     found, empty = values
-    if len(found) == 0:
-        return values
-    low, high = found.min(), found.max()
-    if np.isfinite(low) and np.isfinite(high):
+    if len(found) == 0 or (np.isfinite(found.min()) and np.isfinite(found.max())):
         return values
     infinite = np.isinf(found)
     if infinite.any():
@@ -122,17 +115,13 @@ def day_numbers(array: pa.Array, name: str, first_row: int = 0) -> Values:
     if pa.types.is_null(array.type):
         return Values(np.zeros(len(array)), np.ones(len(array), dtype=bool))
     if is_text(array.type):
-        found = parsed_dates(array)
-        _refuse_unparsed(array, found, name, first_row, "an ISO date (2001-12-31)")
-        array = found
+        array = _parsed(array, parsed_dates, name, first_row, "an ISO date (2001-12-31)")
     if not is_date(array.type):
         raise TableError(
             f"Column {name!r} should contain dates, but the table's type is {array.type}. "
             "Convert it, or change its kind in the schema."
         )
-    empty: Flags | None = None
-    if array.null_count:
-        empty = as_numpy(array.is_null())
+    empty = as_numpy(array.is_null()) if array.null_count else None
     if pa.types.is_date(array.type):
         whole = array.cast(pa.date32()).cast(pa.int32()).fill_null(0)
         return Values(np.asarray(as_numpy(whole), dtype=np.float64), empty)
@@ -152,8 +141,8 @@ def text(array: pa.Array, name: str) -> pa.Array:
         return pa.nulls(len(array), pa.string())
     if pa.types.is_string(kind):
         return array
-    others = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_time)
-    if is_text(kind) or is_date(kind) or any(other(kind) for other in others):
+    others = (is_text, is_date, pa.types.is_boolean, pa.types.is_integer, pa.types.is_time)
+    if any(other(kind) for other in others):
         return array.cast(pa.string())
     if is_number(kind):
         wide = array.cast(pa.float64(), safe=False)
@@ -197,7 +186,6 @@ OTHER_DATE = (
 between them."""
 _DOTTED = r"^\d{1,2}\.\d{1,2}\.\d{4}"
 """A date as it is written in much of Europe: the day, the month, the year."""
-_DOTTED_FULL = r"^(\d\d)\.(\d\d)\.(\d{4})"
 
 
 BLANKS = frozenset(
@@ -243,7 +231,8 @@ def parsed_dates(array: pa.Array) -> pa.Array:
     ISO 8601 or with points."""
     trimmed = pc.utf8_trim_whitespace(array.cast(pa.string()))
     if pc.any(pc.match_substring_regex(trimmed, _DOTTED)).as_py():
-        for short, long in ((r"^(\d)\.", r"0\1."), (r"^(\d\d)\.(\d)\.", r"\1.0\2."), (_DOTTED_FULL, r"\3-\2-\1")):
+        full = (r"^(\d\d)\.(\d\d)\.(\d{4})", r"\3-\2-\1")
+        for short, long in ((r"^(\d)\.", r"0\1."), (r"^(\d\d)\.(\d)\.", r"\1.0\2."), full):
             trimmed = pc.replace_substring_regex(trimmed, short, long)
     candidates = pc.if_else(pc.match_substring_regex(trimmed, _DATE), trimmed, None)
     candidates = pc.replace_substring_regex(candidates, r"(\.\d{6})\d+", r"\1")  # finer than a microsecond
@@ -267,9 +256,11 @@ def _timestamp(value: str | None) -> datetime.datetime | None:
     return None
 
 
-def _refuse_unparsed(array: pa.Array, found: pa.Array, name: str, first_row: int, what: str) -> None:
+def _parsed(array: pa.Array, parse: Callable[[pa.Array], pa.Array], name: str, first_row: int, what: str) -> pa.Array:
+    """Text cells as numbers or dates; refused where one is neither that nor empty."""
+    found = parse(array)
     if found.null_count == array.null_count:
-        return
+        return found
     wrong = as_numpy(pc.and_(array.is_valid(), found.is_null()))
     row = first_row + int(np.argmax(wrong)) + 1
     cells = array.filter(pa.array(wrong))

@@ -6,6 +6,7 @@ the same person count as one: see `one_spelling`. Two people who are taken for o
 
 from __future__ import annotations
 
+import calendar
 import csv
 import datetime
 import hashlib
@@ -14,6 +15,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from decimal import Context, Decimal, InvalidOperation
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,7 +34,6 @@ from sfumato.table.column import EPOCH, Column
 
 # Tables as people hold them: what comes in says as what the answer goes out.
 
-
 PANDAS, POLARS, ARROW = "pandas", "polars", "pyarrow"
 
 
@@ -43,10 +44,8 @@ def kind_of(source: Any) -> str:
     'pyarrow'
     """
     makers = {parent.__module__.partition(".")[0] for parent in type(source).__mro__}
-    for kind in (PANDAS, POLARS, ARROW):
-        if kind in makers:
-            return kind
-    return PANDAS if find_spec(PANDAS) is not None else ARROW
+    usual = PANDAS if find_spec(PANDAS) is not None else ARROW
+    return next((kind for kind in (PANDAS, POLARS, ARROW) if kind in makers), usual)
 
 
 def as_frame(table: pa.Table, kind: str) -> Any:
@@ -294,19 +293,15 @@ def _numbers(word: str, low: float, high: float, *, whole: bool) -> Interval | N
     else:
         values = [_number(part) for part in _listed(word)]
         known = [value for value in values if value is not None]
-        if not values or len(known) < len(values):
-            return None
-        ends = min(known), max(known)
+        ends = (min(known), max(known)) if known and len(known) == len(values) else (math.inf, -math.inf)
     return ends if ends[0] <= ends[1] else None
 
 
 def _bracketed(found: re.Match[str], low: float, high: float, step: float) -> Interval:
     """[a, b), where a round bracket leaves out an end that is named."""
     first, last = _number(found[2]), _number(found[3])
-    return (
-        low if first is None else first + step * (found[1] == "("),
-        high if last is None else last - step * (found[4] == ")"),
-    )
+    least = low if first is None else first + step * (found[1] == "(")
+    return least, high if last is None else last - step * (found[4] == ")")
 
 
 def _dates(word: str) -> Interval | None:
@@ -314,10 +309,9 @@ def _dates(word: str) -> Interval | None:
         if found := DATES.fullmatch(word):
             first, last = (datetime.date.fromisoformat(part) for part in found.groups())
         elif found := DATE_PREFIX.fullmatch(word):
-            year, month = int(found[1]), int(found[2] or 1)
-            first = datetime.date(year, month, 1)
-            after = datetime.date(year + 1, 1, 1) if not found[2] or month == 12 else datetime.date(year, month + 1, 1)
-            last = after - datetime.timedelta(days=1)
+            year, begins, ends = int(found[1]), int(found[2] or 1), int(found[2] or 12)
+            first = datetime.date(year, begins, 1)
+            last = datetime.date(year, ends, calendar.monthrange(year, ends)[1])
         else:
             return None
     except ValueError:
@@ -339,10 +333,9 @@ def _value(word: str, column: Column) -> float | None:
         names = column.categories or ()
         return float(names.index(word)) if word in names else None
     if column.kind == "date":
-        try:
+        with suppress(ValueError):
             return float((datetime.date.fromisoformat(word) - EPOCH).days)
-        except ValueError:
-            return None
+        return None
     return _number(word)
 
 

@@ -21,7 +21,6 @@ from sfumato.table.arrays import is_number, is_text, numbers, parsed_numbers, te
 
 # What is to happen to one column, where it differs from what the mechanism does to all of them.
 
-
 ABOVE_0 = Either((Positive(math.inf), Nothing()))
 
 
@@ -211,8 +210,11 @@ class Column(Record):
             object.__setattr__(self, "categories", tuple(str(category) for category in self.categories))
         for bound in ("low", "high"):
             object.__setattr__(self, bound, _plain_bound(self, getattr(self, bound)))
-        _check_words(self)
-        _check_domain(self)
+        where = f"Column {self.name!r}"
+        _check_words(self, where)
+        _check_range(self, where)
+        if self.categories is not None:
+            _check_categories(self, where)
 
     def __repr__(self) -> str:
         """Without bounds and categories: learned ones are values of people."""
@@ -255,10 +257,8 @@ class Column(Record):
         for key in ("name", "kind"):
             if found.get(key) in (None, ""):
                 raise SchemaError(f"{where} lacks the key {key!r}.")
-        values = dict(found)
-        values["name"] = str(values["name"])
-        categories = values.get("categories")
-        if categories is not None:
+        values = {**found, "name": str(found["name"])}
+        if (categories := values.get("categories")) is not None:
             if isinstance(categories, str) or not hasattr(categories, "__iter__"):
                 raise SchemaError(f"{where}: `categories` must be a list.")
             values["categories"] = tuple(_category_text(category) for category in categories)
@@ -312,16 +312,14 @@ def _plain_bound(column: Column, bound: Any) -> Bound | None:
     if bound is None:
         return None
     if column.kind == "date":
-        if isinstance(bound, datetime.datetime):
-            bound = bound.date()
-        text = bound.isoformat() if isinstance(bound, datetime.date) else str(bound)
+        text = str(bound)[:10]  # of a date or a time, too
         try:
             days(text)
         except ValueError:
             raise SchemaError(
                 "Column {name!r}: bounds of a date must be ISO dates (2001-12-31).", name=column.name
             ) from None
-        return text[:10]
+        return text
     number = _number(f"Column {column.name!r}", "bounds", bound)
     if not math.isfinite(number):
         raise SchemaError("Column {name!r}: bounds must be finite numbers.", name=column.name)
@@ -332,9 +330,8 @@ def _plain_bound(column: Column, bound: Any) -> Bound | None:
     return number
 
 
-def _check_words(column: Column) -> None:
+def _check_words(column: Column, where: str) -> None:
     """Kind, role, source, reason and weight."""
-    where = f"Column {column.name!r}"
     for key, known in (("kind", KINDS), ("role", ROLES), ("source", SOURCES)):
         if (value := getattr(column, key)) not in known:
             raise SchemaError(f"{where}: the {key} must be one of {', '.join(known)}. Got {value!r} instead.")
@@ -349,9 +346,7 @@ def _check_words(column: Column) -> None:
         )
 
 
-def _check_domain(column: Column) -> None:
-    """Bounds and categories that make sense together."""
-    where = f"Column {column.name!r}"
+def _check_range(column: Column, where: str) -> None:
     if column.low is not None and column.high is not None and column.kind not in ("ordinal", "categorical"):
         low, high = column.bounds
         if low > high:
@@ -363,8 +358,6 @@ def _check_domain(column: Column) -> None:
                 f"{where}: its bounds lie beyond 2^53 and too close together for floating point to tell them apart. "
                 "Subtract a constant from the column, declare categories, or give it the role identifier."
             )
-    if column.categories is not None:
-        _check_categories(column, where)
 
 
 def _check_categories(column: Column, where: str) -> None:
@@ -383,17 +376,12 @@ def _check_categories(column: Column, where: str) -> None:
 def _category_text(category: Any) -> str:
     """A category as text: what YAML read as a truth value or a date is spelt as tables spell it."""
     if isinstance(category, bool):
-        return "true" if category else "false"
-    if isinstance(category, datetime.date):
-        return category.isoformat()
-    return str(category)
+        return str(category).lower()
+    return category.isoformat() if isinstance(category, datetime.date) else str(category)
 
 
 def _number(where: str, key: str, value: Any) -> float:
-    wrong = SchemaError(f"{where}: {key} must be a number.")
-    if isinstance(value, bool):
-        raise wrong
     try:
-        return float(value)
+        return float("" if isinstance(value, bool) else value)  # a truth value is no number
     except (TypeError, ValueError):
-        raise wrong from None
+        raise SchemaError(f"{where}: {key} must be a number.") from None
