@@ -24,7 +24,6 @@ from sfumato.table.tables import FileMark, Table
 
 # How a file is written: its decimal mark, its encoding, its words for empty cells.
 
-
 RANKS = (pa.null(), pa.int64(), pa.float64(), pa.string())
 """The types that columns of a CSV file can have, from narrow to wide."""
 DECIMALS, DELIMITERS = (".", ","), (",", ";", "\t")
@@ -132,7 +131,7 @@ class CsvTable(Table):
         """
         super().__init__(str(path), columns)
         self._path, self._content, self._part = path.absolute(), content, part
-        self._mark = FileMark.of(path.absolute()) if content is None else None
+        self._mark = None if content is not None else FileMark.of(self._path)
         self.files = () if content is not None else (path,)
         self._dialect = dialect or PLAIN
         self.missing = self._dialect.missing
@@ -157,37 +156,30 @@ class CsvTable(Table):
         self._delimiter, self._header = (delimiter, [name.strip() for name in header])
         self._selected = self._select(self._header)
         self._schema: pa.Schema | None = None
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        if self._schema is None:
-            self._schema = self._types()
-        return self._schema
+        self.decimal = self._dialect.decimal
 
     def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - sized by the caller
         yield from self._read({field.name: field.type for field in self.arrow_schema})
-
-    @property
-    def decimal(self) -> str:
-        """The decimal mark."""
-        return self._dialect.decimal
 
     def read_as(self, types: dict[str, pa.DataType]) -> None:
         """Read cells as wider types than this file alone would need."""
         self._schema = pa.schema([pa.field(name, types.get(name, pa.string())) for name in self._selected])
 
-    def _types(self) -> pa.Schema:
+    @property
+    def arrow_schema(self) -> pa.Schema:
         """The narrowest of integer, number and text that every cell of a column fits, from one pass over the text.
 
         Guessing from the first rows, as readers usually do, fails when a later row disagrees; this pass costs half as
         much again as such a guess. Codes with leading zeros are text, as are dates, which the schema understands later.
         """
-        ranks = dict.fromkeys(self._selected, 0)
-        for batch in self._read(dict.fromkeys(self._selected, pa.string())):
-            for name, column in zip(self._selected, batch.columns, strict=True):
-                self._dialect.check_points(name, column)
-                ranks[name] = max(ranks[name], self._dialect.rank(column, ranks[name]))
-        return pa.schema([pa.field(name, RANKS[rank]) for name, rank in ranks.items()])
+        if self._schema is None:
+            ranks = dict.fromkeys(self._selected, 0)
+            for batch in self._read(dict.fromkeys(self._selected, pa.string())):
+                for name, column in zip(self._selected, batch.columns, strict=True):
+                    self._dialect.check_points(name, column)
+                    ranks[name] = max(ranks[name], self._dialect.rank(column, ranks[name]))
+            self._schema = pa.schema([pa.field(name, RANKS[rank]) for name, rank in ranks.items()])
+        return self._schema
 
     def _read(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         def check() -> None:
@@ -205,7 +197,7 @@ class CsvTable(Table):
     def _parsed(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         try:
             with self._bytes() as file:
-                reader = pacsv.open_csv(
+                yield from pacsv.open_csv(
                     file,
                     pacsv.ReadOptions(block_size=BYTES_PER_READ, skip_rows=1, column_names=self._header),
                     pacsv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
@@ -217,7 +209,6 @@ class CsvTable(Table):
                         decimal_point=self._dialect.decimal,
                     ),
                 )
-                yield from reader
         except StopIteration:
             return
         except UnicodeError:
@@ -281,10 +272,9 @@ class CsvTable(Table):
     def _raw(self) -> IO[bytes]:
         source: Any = self._path if self._content is None else io.BytesIO(self._content)
         name, start = self._path.name.lower(), (self._content or b"")[:4]  # what is piped in has no ending
-        if name.endswith(".gz") or start.startswith(b"\x1f\x8b"):
-            return cast(IO[bytes], gzip.open(source, "rb"))
-        if name.endswith(".bz2") or start.startswith(b"BZh"):
-            return cast(IO[bytes], bz2.open(source, "rb"))
+        for ending, begins, opened_by in ((".gz", b"\x1f\x8b", gzip.open), (".bz2", b"BZh", bz2.open)):
+            if name.endswith(ending) or start.startswith(begins):
+                return cast(IO[bytes], opened_by(source, "rb"))
         if name.endswith(".zst") or start.startswith(b"\x28\xb5\x2f\xfd"):
             opened: Any = pa.input_stream(str(source) if self._content is None else source, compression="zstd")
             return io.BufferedReader(opened)

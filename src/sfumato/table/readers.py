@@ -44,11 +44,6 @@ def files_of_pattern(pattern: str) -> list[Path]:
     return found
 
 
-def fixed_start(pattern: str) -> Path:
-    """The folder up to the first step that is a pattern: partitions are the steps below it."""
-    return Path(*takewhile(lambda step: MARKS.isdisjoint(step), Path(pattern).parts))
-
-
 def files_of_folder(folder: Path, endings: dict[str, tuple[str, ...]]) -> list[Path]:
     """The parts in a folder, in the order of their paths: files of one kind, by their endings.
 
@@ -96,11 +91,12 @@ class PartsTable(Table):
     ) -> None:
         super().__init__(where, columns)
         self.parts = list(parts)
-        self._values = list(values or [{} for _ in parts])
+        self._values = list(values or [{}] * len(parts))
         self.folders = tuple(folders)
         self.files = tuple(file for part in parts for file in part.files)
         self.missing = parts[0].missing
-        self._check_alike()
+        for part, stated in zip(self.parts, self._values, strict=True):
+            self._check_alike(part, stated)
         self._stated = {}  # whole numbers where every path states one, else text; codes with leading zeros stay text
         for name in self._values[0]:
             cells = [cell for stated in self._values if (cell := stated[name]) is not None]
@@ -109,28 +105,28 @@ class PartsTable(Table):
         self._schema: pa.Schema | None = None
         self._starts: list[int] = []
 
-    def _check_alike(self) -> None:
-        first, stated = self.parts[0], self._values[0]
-        for part, values in zip(self.parts, self._values, strict=True):
-            missing = [name for name in first.names if name not in part.names]
-            further = [name for name in part.names if name not in first.names]
-            if missing or further:
-                what = f"no column {missing[0]!r}" if missing else f"a column {further[0]!r}"
-                has = "has it" if missing else "has not"
-                raise TableError(
-                    f"{part.where} has different columns from {first.where}: it has {what}, and {first.where} {has}. "
-                    "All files of a table must have the same columns."
-                )
-            if list(values) != list(stated):
-                raise TableError(
-                    f"The folders around {part.where} state other columns than those around {first.where}. All parts "
-                    "must be partitioned alike (year=2024/month=5)."
-                )
-            if twice := [name for name in values if name in part.names]:
-                raise TableError(
-                    f"{part.where} has a column {twice[0]!r}, and the folder that it lies in states one as well. "
-                    "Rename or remove one of them."
-                )
+    def _check_alike(self, part: Table, stated: dict[str, str | None]) -> None:
+        """Refuse a part that has other columns than the first, or whose folders state others or the same again."""
+        first = self.parts[0]
+        missing = [name for name in first.names if name not in part.names]
+        further = [name for name in part.names if name not in first.names]
+        if missing or further:
+            what = f"no column {missing[0]!r}" if missing else f"a column {further[0]!r}"
+            has = "has it" if missing else "has not"
+            raise TableError(
+                f"{part.where} has different columns from {first.where}: it has {what}, and {first.where} {has}. "
+                "All files of a table must have the same columns."
+            )
+        if list(stated) != list(self._values[0]):
+            raise TableError(
+                f"The folders around {part.where} state other columns than those around {first.where}. All parts "
+                "must be partitioned alike (year=2024/month=5)."
+            )
+        if twice := [name for name in stated if name in part.names]:
+            raise TableError(
+                f"{part.where} has a column {twice[0]!r}, and the folder that it lies in states one as well. "
+                "Rename or remove one of them."
+            )
 
     @property
     def rows(self) -> int | None:
@@ -255,9 +251,7 @@ def as_arrow(source: Any) -> pa.Table:
     """Any data frame as an Arrow table, sharing memory where the two can."""
     makers = {parent.__module__.partition(".")[0] for parent in type(source).__mro__}
     if "pandas" in makers:
-        frame = source
-        if not hasattr(frame, "columns"):
-            frame = frame.to_frame()
+        frame = source if hasattr(source, "columns") else source.to_frame()
         names = [str(name) for name in frame.columns]
         arrays = []
         for position, name in enumerate(names):
@@ -310,7 +304,8 @@ def _parts_of(given: Sequence[str | Path]) -> tuple[list[tuple[Path, Path]], lis
     together = Path(os.path.commonpath(plain)) if plain else Path()
     for path in given:
         pattern = is_pattern(str(path))
-        root = fixed_start(str(path)) if pattern else together
+        steps = takewhile(MARKS.isdisjoint, Path(path).parts)  # partitions are those below a pattern's fixed start
+        root = Path(*steps) if pattern else together
         for one in files_of_pattern(str(path)) if pattern else [Path(path)]:
             if one.is_dir():
                 folders.append(one)
@@ -366,6 +361,12 @@ class _TypedFile(Table):
     def arrow_schema(self) -> pa.Schema:
         return self._schema
 
+    def _whole(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from batches
+        except (pa.ArrowException, OSError):
+            raise self._damaged() from None
+
     def _damaged(self) -> TableError:
         self._mark.check()
         return TableError(
@@ -400,19 +401,11 @@ class ParquetTable(_TypedFile):
             batches = opened.iter_batches(
                 batch_size=rows, columns=self._selected, row_groups=list(groups), use_threads=False
             )
-            while (batch := self._next(batches)) is not None:
-                columns = [batch.column(name) for name in self._selected]
-                yield pa.RecordBatch.from_arrays(
-                    [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, self._schema, strict=True)],
-                    schema=self._schema,
-                )
+            for batch in self._whole(batches):
+                cells = [batch.column(field.name) for field in self._schema]
+                cells = [c if c.type == f.type else c.cast(f.type) for c, f in zip(cells, self._schema, strict=True)]
+                yield pa.RecordBatch.from_arrays(cells, schema=self._schema)
         self._mark.check()
-
-    def _next(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
-        try:
-            return next(batches, None)
-        except (pa.ArrowException, OSError):
-            raise self._damaged() from None
 
     def _opened(self) -> Any:
         """Through small buffers: memory then stays flat even where a row group is the whole file. Measured at 1M x 100,
@@ -448,16 +441,13 @@ class IpcTable(_TypedFile):
     def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - an Arrow file has its own batches
         self._mark.check()
         with self._reader() as reader:
-            try:
-                if hasattr(reader, "get_batch"):
-                    found: Iterator[pa.RecordBatch] = (reader.get_batch(i) for i in range(reader.num_record_batches))
-                else:
-                    found = iter(reader)
-                for batch in found:
-                    columns = [batch.column(name) for name in self._selected]
-                    yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
-            except (pa.ArrowException, OSError):
-                raise self._damaged() from None
+            if hasattr(reader, "get_batch"):
+                found: Iterator[pa.RecordBatch] = (reader.get_batch(i) for i in range(reader.num_record_batches))
+            else:
+                found = iter(reader)
+            for batch in self._whole(found):
+                columns = [batch.column(name) for name in self._selected]
+                yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
         self._mark.check()
 
 

@@ -177,8 +177,7 @@ class _Room:
     """How much memory a file may take, from its size: a small one that unpacks to much more was made to fill it."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        size = path.stat().st_size
+        self._path, size = path, path.stat().st_size
         self._xml, self._left = (SPARE + most * size for most in (MOST_UNPACKED[path.suffix.lower()], MOST_CELLS))
         self._rows = 0
 
@@ -236,13 +235,11 @@ def _xlsx_rows(path: Path) -> Iterator[tuple[list[Any], int]]:
 
 def _cleaned(value: Any) -> Any:
     """Empty text is an empty cell, a whole number an integer, and midnight a date."""
-    if isinstance(value, str):
-        return value if value.strip() else None
+    if isinstance(value, str) and not value.strip():
+        return None
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)
-    if isinstance(value, datetime.datetime):
-        return value.date() if value.time() == datetime.time() else value
-    return value
+    return value.date() if isinstance(value, datetime.datetime) and value.time() == datetime.time() else value
 
 
 def _array(cells: list[Any]) -> pa.Array:
@@ -262,9 +259,9 @@ def rows_of(table: pa.Table) -> Iterator[list[Any]]:
     """The names, and then every row, as a sheet has them."""
     yield list(table.column_names)
     for batch in table.to_batches():
-        arrays = [plain(batch.column(name)) for name in batch.schema.names]
+        arrays = [plain(column) for column in batch.columns]
         arrays = [pc.if_else(pc.is_nan(a), None, a) if pa.types.is_floating(a.type) else a for a in arrays]
-        yield from (list(row) for row in zip(*(array.to_pylist() for array in arrays), strict=True))
+        yield from map(list, zip(*(array.to_pylist() for array in arrays), strict=True))
 
 
 def xlsx_content(rows: Iterator[list[Any]]) -> bytes:
@@ -277,9 +274,8 @@ def xlsx_content(rows: Iterator[list[Any]]) -> bytes:
     try:
         for row in rows:
             cells = [WriteOnlyCell(sheet, value) for value in row]
-            for cell, value in zip(cells, row, strict=True):
-                if isinstance(value, str):
-                    cell.data_type = "s"
+            for cell in cells:
+                cell.data_type = "s" if isinstance(cell.value, str) else cell.data_type
             sheet.append(cells)
     finally:
         sheet.close()

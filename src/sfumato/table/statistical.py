@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,6 @@ NEEDED = "install sfumato with the extra `statistics`: pip install 'sfumato[stat
 
 def needed(module: str, what: str) -> Any:
     """A package of the extra; says what to install where it is missing."""
-    from importlib import import_module
-
     try:
         return import_module(module)
     except ImportError:
@@ -70,16 +69,17 @@ def read_statistical(path: Path) -> pa.Table:
 
 def _array(cells: Sequence[Any], labels: Mapping[Any, str], name: str, path: Path) -> pa.Array:
     """Labels where every value has one; whole numbers as integers; an empty text is an empty cell."""
-    here = {cell for cell in cells if _there(cell)}
+    cells = [cell if _there(cell) else None for cell in cells]
+    here = {cell for cell in cells if cell is not None}
     if labels and here and here <= set(labels):
-        return pa.array([labels[cell] if _there(cell) else None for cell in cells], pa.string())
+        return pa.array([None if cell is None else labels[cell] for cell in cells], pa.string())
     try:
-        array = pa.array([cell if _there(cell) else None for cell in cells])
+        array = pa.array(cells)
     except (pa.ArrowException, TypeError, ValueError):
         raise TableError(f"{path}: column {name!r} holds cells of several kinds.") from None
     if pa.types.is_floating(array.type):
         whole = pc.all(pc.and_(pc.equal(pc.trunc(array), array), pc.less(pc.abs(array), 2.0**53))).as_py()
-        return array.cast(pa.int64()) if whole is True else array
+        array = array.cast(pa.int64()) if whole is True else array
     return array
 
 
@@ -115,13 +115,11 @@ def _as_frame(table: pa.Table, *, labelled: bool) -> tuple[Any, dict[str, dict[i
     columns: dict[str, Any] = {}
     for name in table.column_names:
         array = plain(table[name])
-        if pa.types.is_boolean(array.type):
-            array = array.cast(pa.string())
+        array = array.cast(pa.string()) if pa.types.is_boolean(array.type) else array
         if is_text(array.type) and labelled:
             words = sorted(pc.unique(array.drop_null()).to_pylist())
             labels[name] = {float(code): word for code, word in enumerate(words, 1)}
             array = pc.add(pc.index_in(array, value_set=pa.array(words, array.type)), 1)
-            array = array.cast(pa.float64())
         if pa.types.is_integer(array.type) or pa.types.is_decimal(array.type):
             array = array.cast(pa.float64())
         if is_text(array.type):
@@ -169,8 +167,7 @@ class SqlTable(Table):
         if self._schema is None:
             types: dict[str, pa.DataType] = {}
             for names, rows in self._parts(BLOCK_ROWS):
-                if not types:
-                    types = dict.fromkeys(self._select(names), pa.null())
+                types = types or dict.fromkeys(self._select(names), pa.null())
                 for name in types:
                     position = names.index(name)
                     types[name] = _wider(types[name], _type_of(self.where, name, (row[position] for row in rows)))
@@ -283,6 +280,5 @@ def _converted(cell: Any, kind: pa.DataType) -> Any:
         return float(cell)
     if pa.types.is_timestamp(kind) and not isinstance(cell, datetime.datetime):
         return datetime.datetime.combine(cell, datetime.time())
-    if pa.types.is_timestamp(kind) and cell.tzinfo is not None:
-        return cell.astimezone(datetime.UTC).replace(tzinfo=None)
-    return cell
+    zoned = pa.types.is_timestamp(kind) and cell.tzinfo is not None
+    return cell.astimezone(datetime.UTC).replace(tzinfo=None) if zoned else cell

@@ -15,9 +15,6 @@ from numpy.typing import ArrayLike
 
 from sfumato.core.array_types import Codes, Matrix
 
-__all__ = ["NO_CLASS", "Counts", "Moments", "Statistics"]
-
-
 # Moments of a block of rows: what can be added up over blocks, sites and machines.
 
 
@@ -244,10 +241,8 @@ class Statistics(Mapping[int, Moments]):
         return cls({}, width)
 
     def __add__(self, other: Statistics) -> Statistics:
-        merged = dict(self._moments)
-        for code, moments in other.items():
-            merged[code] = merged[code] + moments if code in merged else moments
-        return Statistics(merged, self.width)
+        shared = {code: moments + other[code] for code, moments in self.items() if code in other}
+        return Statistics({**self, **other, **shared}, self.width)
 
     @property
     def total(self) -> Moments:

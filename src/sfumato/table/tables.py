@@ -155,14 +155,6 @@ class PicksRows(Protocol):
     def rows_at(self, wanted: Codes) -> tuple[pa.Table, int]:
         """The rows with these numbers (sorted), as far as there are such, and the number of all rows."""
 
-    def gather(
-        self,
-        observe: Callable[[Iterator[pa.RecordBatch]], Found],
-        merge: Callable[[Found, Found], Found],
-        finish: Callable[[Found], Found],
-    ) -> Found:
-        """As of any `Table`."""
-
 
 class MemoryTable(Table):
     """An Arrow table, or what was read as one: a data frame, `files` that are read whole."""
