@@ -26,7 +26,7 @@ from sfumato.mechanisms.base import count_of
 from sfumato.mechanisms.basis import NAMES
 from sfumato.noise import Streams
 from sfumato.release.asked import Presence
-from sfumato.release.counts_file import expected_measurements
+from sfumato.release.check_rows import expected_measurements
 from sfumato.release.strength import MADE_UP, leaves_strength_open
 from sfumato.study.protocol.pool_study import DEFAULT_CLASSIFIERS, PoolStudy, trains
 from sfumato.study.protocol.survey_file import SurveyStudy
