@@ -33,11 +33,10 @@ def ladder(typed: str) -> tuple[float, ...]:
 class WishAsked:
     """What an owner can live with."""
 
-    trust: str = WISH.asked(
-        TRUST[0],
+    trust: str = WISH.choice(
+        TRUST,
         "Whom people trust with rows: 'owner', 'nobody', or 'people' (a survey).",
         '"key-holders", with `use_table`: whoever shares a secret key too.',
-        choices=TRUST,
         metavar="WHOM",
     )
     max_posterior: float | None = WISH.optional(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.core.accepted import as_published
-from sfumato.core.asked import NOT_TYPED, REQUIRED, Group, Read, asked, optional, switch
+from sfumato.core.asked import NOT_TYPED, REQUIRED, Group, Read, asked, choice, optional, switch
 from sfumato.core.errors import UsageError
 from sfumato.core.progress import Progress, silent
 from sfumato.release.asked import ENGINES
@@ -71,10 +71,8 @@ class AuditAsked:
         "How near a guessed number counts as right, as a share of the column's range, between 0 and 1.",
         typed=NOT_TYPED,
     )
-    unknown: str = asked(
-        "missing",
-        "Categories only in `holdout`: missing (counted, treated as empty) or refuse.",
-        choices=("missing", "refuse"),
+    unknown: str = choice(
+        ("missing", "refuse"), "Categories only in `holdout`: missing (counted, treated as empty) or refuse."
     )
     published: bool = switch(
         "The paper's own variant wherever our default differs.",
@@ -162,12 +160,11 @@ class AuditAsked:
         "The answers are the same. See docs/large-tables.md.",
     )
     device_memory: float = asked(4.0, "What a block of products may take there.", "In GB, above 0.", metavar="GB")
-    engine: str = asked(
-        "memory",
+    engine: str = choice(
+        ("memory", "spark"),
         "memory; or spark, for an original larger than a machine.",
         "The executors then read the original (files, or a data frame of Spark), and only the people who are audited "
         "come here. The release needs its card and private match file.",
-        choices=("memory", "spark"),
     )
     master: str | None = optional("Where Spark runs; the default is here.", "The cluster's address.")
     seed: int = asked(0, "For the audit's own sampling.", "The same seed gives the same audit.", at_least=0)

@@ -107,10 +107,14 @@ class Group(str):
         """What is off where it is left out."""
         return self.asked(False, help, more, **words)
 
+    def choice(self, choices: tuple[str, ...], help: str, more: str = "", **words: Any) -> Any:
+        """One of a few words: the first where it is left out."""
+        return self.asked(choices[0], help, more, choices=choices, **words)
+
 
 RARE, NONE = Group("Rarely needed"), Group()
 """The group of options that only `--help-all` shows, and no group: rare ones too, where other options have one."""
-asked, optional, switch = NONE.asked, NONE.optional, NONE.switch
+asked, optional, switch, choice = NONE.asked, NONE.optional, NONE.switch, NONE.choice
 
 
 def asked_fields(options: Any) -> Iterator[tuple[Field[Any], Asked]]:

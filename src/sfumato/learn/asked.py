@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.core.asked import NOT_TYPED, Read, asked, optional, switch
+from sfumato.core.asked import NOT_TYPED, Read, asked, choice, optional, switch
 from sfumato.core.errors import UsageError
 from sfumato.core.registry import names_in
 
@@ -67,10 +67,8 @@ class PredictAsked:
     key: Key | Path | str | None = optional(
         "Key of the releases, if they have one.", "Where their mechanism has one and the rows are plain."
     )
-    unknown: str = asked(
-        "missing",
-        "Categories that training did not see: missing (counted, treated as empty) or refuse.",
-        choices=("missing", "refuse"),
+    unknown: str = choice(
+        ("missing", "refuse"), "Categories that training did not see: missing (counted, treated as empty) or refuse."
     )
 
 
@@ -86,11 +84,10 @@ class ClusterAsked:
         read=_or_auto("--clusters", int, "a whole number"),
         metavar="K",
     )
-    model: str = asked(
-        AUTO,
+    model: str = choice(
+        (AUTO, *MIXTURES),
         "spherical (k-means' own), diagonal, or auto.",
         '"diagonal" gives every cluster and column a variance; "auto" tries both.',
-        choices=(AUTO, *MIXTURES),
     )
     resamples: int = asked(10, "Bootstrap samples for the stability, from 0 to 1000.", at_least=0, at_most=1000)
     seed: int = asked(0, "Of starts, folds and resamples.", at_least=0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sfumato.core.asked import Group, Read, asked, optional, switch
+from sfumato.core.asked import Group, Read, asked, choice, optional, switch
 from sfumato.core.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -116,12 +116,11 @@ class SanitizeAsked:
     delta: float | None = optional(
         "Of made-up rows: how rarely the bound may fail, between 0 and 1; 0 never (more noise).", "1e-6 by default."
     )
-    trust: str = HOW_MUCH.asked(
-        OWNER,
+    trust: str = HOW_MUCH.choice(
+        TRUSTS,
         "Who may hold the rows: 'owner' (made-up rows), or 'nobody' (blurred rows).",
         '"owner": made-up rows are drawn from noisy counts of the table. "nobody": each row is blurred by itself, by '
         "square-wave below epsilon 3 and by piecewise-noise from 3 on.",
-        choices=TRUSTS,
     )
     measured_only: bool = switch(
         "Release though ranges were read off the table: nothing is proved.", "Each row is blurred by itself."
@@ -158,17 +157,14 @@ class SanitizeAsked:
     max_rows_per_person: int | None = HOW_MUCH.optional(
         "Use at most this many rows per person.", "At least 1. Needs a column with the role person.", at_least=1
     )
-    out_of_bounds: str = asked("clip", "What to do with values outside declared bounds.", choices=("clip", "refuse"))
+    out_of_bounds: str = choice(("clip", "refuse"), "What to do with values outside declared bounds.")
     like_original: bool = switch("Round and clip back to the kinds of the source's columns.", opposite=True)
     key: Key | Path | str | None = optional("For methods with a secret: the key to use, or where to write a new one.")
     search: int | None = optional("random-rotation: the best of this many rotations.", at_least=1, parameter=True)
-    search_goal: str = asked(
-        "minimum", "Which guarantee `search` raises.", choices=("minimum", "average"), parameter=True
-    )
-    search_scoring: str = asked(
-        SCORINGS[0],
+    search_goal: str = choice(("minimum", "average"), "Which guarantee `search` raises.", parameter=True)
+    search_scoring: str = choice(
+        SCORINGS,
         "How `search` judges: by what attackers leave, or by Eq. 6 of the paper to the letter.",
-        choices=SCORINGS,
         parameter=True,
     )
     published: bool = switch(
@@ -203,16 +199,15 @@ class SanitizeAsked:
         "Rows are written as they are perturbed. Without it the release stays in memory until `Release.save`.",
         metavar="DIR",
     )
-    engine: str = asked(
-        "memory",
+    engine: str = choice(
+        tuple(ENGINES),
         "What goes through the rows: stream is for tables larger than memory.",
         '"spark" is for tables larger than a machine. Both need `out`.',
-        choices=tuple(ENGINES),
     )
     master: str | None = optional(
         "Where Spark runs; the default is here.", 'The cluster\'s address, for "spark"; here is local[*].'
     )
-    format: str = asked(RELEASE_FORMATS[0], "Format of the released rows in `out`.", choices=RELEASE_FORMATS)
+    format: str = choice(RELEASE_FORMATS, "Format of the released rows in `out`.")
     force: bool = WHERE.switch("Replace an earlier release in `out`.")
     resume: bool = switch(
         "`engine` stream: go on with a run into `out` that was stopped.",
@@ -252,7 +247,7 @@ class RedrawAsked:
     out: Path | str | None = WHERE.optional(
         "Folder to write.", "Without it the release stays in memory until `Release.save`.", metavar="DIR"
     )
-    format: str = WHERE.asked(RELEASE_FORMATS[0], "Format of the rows in `out`.", choices=RELEASE_FORMATS)
+    format: str = WHERE.choice(RELEASE_FORMATS, "Format of the rows in `out`.")
     seed: int | None = WHAT.optional("The same rows every time. It weakens nothing: the noise was drawn at the fit.")
     ledger: Path | str | None = WHERE.optional(
         "The owner's ledger, where the redraw is noted if it knows the model; if not the usual one.", metavar="PATH"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from sfumato.core.asked import NOT_TYPED, REQUIRED, Read, asked, optional, switch
+from sfumato.core.asked import NOT_TYPED, REQUIRED, Read, asked, choice, optional, switch
 from sfumato.core.errors import UsageError
 from sfumato.core.progress import Progress
 
@@ -147,7 +147,7 @@ class SurveyPlanAsked:
 class EdgesAsked:
     """The options of `survey_edges`."""
 
-    by: str = asked("quantiles", "Equally many in each, or where classes change.", choices=WAYS)
+    by: str = choice(WAYS, "Equally many in each, or where classes change.")
     label: str | None = optional("Column of the classes, for --by class.", metavar="<str>")
     parts: int = asked(4, "At most so many intervals of a column.")
     digits: int = asked(3, "Digits that edges are rounded to: they are made of people's values.")
