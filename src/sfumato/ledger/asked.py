@@ -101,9 +101,8 @@ def show_ledger(ledger: Path | str | None = None, *, people: bool = False) -> Le
     entries = sorted((entry for _, entry in book.entries()), key=lambda entry: str(entry.get("when", "")))
     rolls = [book.roll_of(entry) for entry in entries]
     noted = tuple(_noted(book, number, entries, rolls, people) for number in range(len(entries)))
-    return LedgerShown(
-        book.path, noted, book.budget, book.keep_days, sum(roll.bytes() for roll in rolls if roll is not None)
-    )
+    size = sum(roll.bytes() for roll in rolls if roll is not None)
+    return LedgerShown(book.path, noted, book.budget, book.keep_days, size)
 
 
 def ledger_budget(
@@ -137,11 +136,8 @@ def ledger_budget(
     8
     >>> sf.ledger_budget(None)
     """
-    if epsilon is None:
-        Ledger(ledger).set_budget(None)
-        return None
     try:
-        budget = Budget(epsilon, delta)
+        budget = None if epsilon is None else Budget(epsilon, delta)
     except ValueError as error:
         wanted = "a positive number" if str(error) == "epsilon" else "at least 0 and below 1"
         given = epsilon if str(error) == "epsilon" else delta
@@ -213,22 +209,18 @@ def _noted(
     epsilon = record_epsilon(entry) if cost is None else cost.epsilon
     kind = EMPIRICAL if not math.isfinite(epsilon) else CENTRAL_DP if drawn else LOCAL_DP
     known = None if roll is None else len(roll.people()) if roll.has_people else len(roll)
-    one = Noted(number + 1, when, mechanism, kind, finite(epsilon), 0.0 if cost is None else cost.delta, known)
-    beside = [one for one in ledger.earlier("", made_up=True, cohort=entry.get("cohort")).entries if one is not entry]
+    delta, cohort = 0.0 if cost is None else cost.delta, entry.get("cohort")
+    one = Noted(number + 1, when, mechanism, kind, finite(epsilon), delta, known, cohort=cohort)
+    beside = [one for one in ledger.earlier("", made_up=True, cohort=cohort).entries if one is not entry]
     if drawn:
         others = Earlier(tuple(beside))
     elif people and roll is not None:
         found, tally = _tallied(number, entries, rolls)
         others = Earlier((*found, *filter(is_drawn, beside)), tally)
     else:
-        return replace(one, cohort=entry.get("cohort"))
-    return replace(
-        one,
-        totals=others.people(entry),
-        table=others.record(entry).central if drawn else None,
-        values=others.person(entry),
-        cohort=entry.get("cohort"),
-    )
+        return one
+    table = others.record(entry).central if drawn else None
+    return replace(one, totals=others.people(entry), table=table, values=others.person(entry))
 
 
 def _tallied(
