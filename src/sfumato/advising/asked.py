@@ -1,4 +1,4 @@
-"""What can be asked of `recommend` and `compare`: every option once, for the command line and for Python."""
+"""What can be asked of `recommend`, `compare` and the demonstration: every option once, for terminal and Python."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.core.asked import Group, asked, optional
+from sfumato.core.asked import Group, Read, asked, optional, switch
 from sfumato.core.errors import UsageError
 from sfumato.core.progress import Progress, silent
 
@@ -127,3 +127,20 @@ class CompareAsked:
     def named(self) -> tuple[Any, ...]:
         """Attackers and learners by name: what a kept trial depends on, besides its own setting."""
         return tuple(None if one is None else tuple(one) for one in (self.attacks, self.learners))
+
+
+DEMO_FOLDER = Path("demo-out")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoAsked:
+    """The options of `demo`: where it goes, and a table of one's own."""
+
+    out: Path = asked(DEMO_FOLDER, "Folder to write.", metavar="DIR")
+    table: Any = optional("A table of your own instead.", read=Read.TABLE)
+    label: str | None = optional("The column that classifiers are to predict.")
+    schema: Path | None = optional("With --table: its schema; otherwise one is inferred.")
+    max_rows_per_person: int | None = optional(
+        "With --table: the most rows that one person has.", at_least=1, metavar="N"
+    )
+    force: bool = switch("Replace what is at --out.")

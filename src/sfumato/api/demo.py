@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.advising.advice import Advice, Known, advise
+from sfumato.advising.asked import DemoAsked
 from sfumato.advising.trial import split
 from sfumato.advising.wish import Wish
-from sfumato.api.asked import DemoAsked
 from sfumato.auditing.audit import Audit, audit
 from sfumato.auditing.report.page import write_report
 from sfumato.core.errors import PrivacyLeakWarning, TableError

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sfumato.advising.asked import CompareAsked, RecommendAsked
-from sfumato.api.asked import DEMO_FOLDER, DemoAsked
+from sfumato.advising.asked import DEMO_FOLDER, CompareAsked, DemoAsked, RecommendAsked
 from sfumato.api.cli.blocks import keywords, typed_again
 from sfumato.api.cli.console import Console, Force, Json, argument, option
 from sfumato.api.cli.tables import Query, TableArgument, Tables
