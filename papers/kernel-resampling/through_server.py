@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from sites import split
 
-from sfumato.api.consortium import serving
+from sfumato.api.demo import serving
 from sfumato.auditing.figures.kernel_resampling import Split, dealt, resampled
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.learn.classifiers.factory import make_classifier

@@ -43,7 +43,7 @@ class Served:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    from sfumato.api.consortium import serving
+    from sfumato.api.demo import serving
     from sfumato.core.files import write_whole
     from sfumato.study.protocol.study_file import load_study
 

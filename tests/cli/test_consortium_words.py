@@ -1,6 +1,6 @@
 """What the demonstration says of risk."""
 
-from sfumato.api.consortium import Shown
+from sfumato.api.demo import Shown
 
 
 def shown(**scores):

@@ -10,7 +10,7 @@ from test_desk_german import left
 from typer.testing import CliRunner
 
 from sfumato.api.cli.app import app
-from sfumato.api.consortium import serving
+from sfumato.api.demo import serving
 from sfumato.api.desk.job import Site
 from sfumato.core.errors import SfumatoError
 from sfumato.guarantee.card import Card

@@ -9,7 +9,7 @@ import pytest
 import sfumato as sf
 from sfumato.api.cli.app import app
 from sfumato.api.cli.console import run_guarded
-from sfumato.api.consortium import make_consortium
+from sfumato.api.demo import make_consortium
 from sfumato.core.errors import SfumatoError, TableError, UsageError
 from sfumato.study.rehearse_sites import Dealing, dealt
 

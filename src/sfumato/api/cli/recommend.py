@@ -306,7 +306,7 @@ def _cell(value: Any, size: int) -> str:
 
 
 def _consortium(console: Console, sites: int | None) -> None:
-    from sfumato.api.consortium import check_sites, show_consortium
+    from sfumato.api.demo import check_sites, show_consortium
     from sfumato.study import server_part
 
     check_sites(sites)
