@@ -11,7 +11,7 @@ from sfumato.channels import NO_NOISE, Hybrid
 from sfumato.channels.guidance.space import floored
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
 from sfumato.guarantee.card import recomputed
-from sfumato.mechanisms.phases import Given, Whole
+from sfumato.mechanisms.base import Given, Whole
 from sfumato.noise import Streams
 from sfumato.release.write_release import Layout, make_card
 

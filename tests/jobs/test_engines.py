@@ -16,7 +16,7 @@ from sfumato.core.errors import OutputError, TableError
 from sfumato.core.progress import silent
 from sfumato.ledger import Ledger
 from sfumato.mechanisms import make_mechanism
-from sfumato.mechanisms.phases import Given, Phase, Whole
+from sfumato.mechanisms.base import Given, Phase, Whole
 from sfumato.noise import Streams
 from sfumato.release import shuffle as shuffle_module
 from sfumato.release import source as source_module

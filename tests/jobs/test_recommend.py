@@ -37,7 +37,7 @@ from sfumato.core.errors import PrivacyLeakWarning, TableError, UnmetWishError, 
 from sfumato.guarantee.cost import Central, Values
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.mechanisms import MECHANISMS, make_mechanism
-from sfumato.mechanisms.base import RECORD, Knob
+from sfumato.mechanisms.parameters import RECORD, Knob
 from sfumato.release.strength import Config
 
 KNOWN = {"source": "public", "reason": "the form"}

@@ -18,7 +18,7 @@ from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.reconstruct import Projection
 from sfumato.mechanisms import KernelResampling
 from sfumato.mechanisms.bandwidth import CONSTANTS, LEAST_SHARE, correlated_root, reference_width
-from sfumato.mechanisms.phases import Given
+from sfumato.mechanisms.base import Given
 from sfumato.noise import Streams
 from sfumato.noise.laws import Epanechnikov
 

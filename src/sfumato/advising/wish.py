@@ -11,7 +11,7 @@ from sfumato.core.asked import check_asked
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.guarantee.cost import PRIOR
 from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
-from sfumato.mechanisms.base import PRESENCE, RECORD, Knob
+from sfumato.mechanisms.parameters import PRESENCE, RECORD, Knob
 from sfumato.release.asked import TRUSTS
 
 USUAL_RISK = 0.1

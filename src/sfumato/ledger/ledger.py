@@ -190,7 +190,6 @@ class Ledger:
 
     @property
     def releases(self) -> int:
-        """How many releases were noted in all."""
         return sum(len(releases) for releases in self._data["tables"].values())
 
     def keep(self) -> None:
@@ -386,7 +385,6 @@ class Ledger:
         return notes
 
     def check_budget(self, earlier: Earlier, entry: Mapping[str, Any]) -> None:
-        """Refuse a release that the budget has no room for."""
         if self.budget is not None:
             self.budget.check(earlier, entry)
 

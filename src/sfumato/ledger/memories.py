@@ -436,7 +436,6 @@ def memory_home(ledger: Ledger) -> Path:
 
 
 def memory_folder(ledger: Ledger, series: str) -> Path:
-    """Where the hashes of a series are, beside the ledger."""
     name = hmac.new(ledger.key, b"series/" + series.encode(), hashlib.sha256).hexdigest()[:16]
     return memory_home(ledger) / name
 

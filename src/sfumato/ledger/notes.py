@@ -63,7 +63,6 @@ def grown(nodes: Nodes, size: int, leaf: bytes) -> Iterator[tuple[int, int, byte
 
 
 def root_of(nodes: Nodes, size: int) -> bytes:
-    """The root of the first `size` entries."""
     return _over(nodes, 0, size) if size else EMPTY
 
 
@@ -148,7 +147,6 @@ def read_tile_path(text: str) -> tuple[int, int]:
 
 
 def tile_width(size: int, level: int, number: int) -> int:
-    """How many hashes a tile has in a log of this size."""
     return max(0, min(TILE, (size >> (TILE_LEVELS * level)) - number * TILE))
 
 
@@ -343,7 +341,6 @@ class Checkpoint:
         return found
 
     def signed_by(self, signer: NoteSigner) -> str:
-        """The note that the log shows."""
         return f"{self.text}\n{signer.line(self.text)}"
 
 

@@ -240,7 +240,6 @@ def _figures(card: Card) -> dict[str, Values]:
 
 
 def _possible(values: Values) -> bool:
-    """Whether these are costs at all; a comparison with what is no number is false."""
     if not values.local >= 0.0:
         return False
     central = values.central
@@ -314,7 +313,6 @@ class AtLeast:
         return cls(population, len(each), len(signers), person, record, unproved)
 
     def in_words(self) -> str:
-        """The sum in one sentence."""
         whose, values = ("a person's values", self.person) if self.person.bounded else ("one row", self.record)
         if self.unproved:
             what = f"no bound, since nothing is proved of {self.unproved:,} of them"

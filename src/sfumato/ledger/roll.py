@@ -127,16 +127,13 @@ class Roll(Sealed):
             self._people.append(told.people)
 
     def __len__(self) -> int:
-        """How many rows were taken in."""
         return self._count
 
     @property
     def has_people(self) -> bool:
-        """Whether a column says whose row each is."""
         return self._people is not None
 
     def people(self) -> Prints | None:
-        """Whose row each is, where a column says so."""
         return None if self._people is None else joined(self._people)
 
     @contextmanager
@@ -197,7 +194,6 @@ class KeptRoll(Sealed):
     hasher: PersonHash
 
     def __len__(self) -> int:
-        """How many rows it has."""
         return sum(len(words) for (words,) in self._words(self.tags[:1]))
 
     @property
@@ -222,7 +218,6 @@ class KeptRoll(Sealed):
             raise self._damaged(CELLS) from error
 
     def bytes(self) -> int:
-        """Room that it takes."""
         files = map(self._file, (ROWS, CELLS, PEOPLE))
         return sum(path.stat().st_size for path in files if path.exists())
 
@@ -339,13 +334,11 @@ def _chance_of_strangers(pairs: Sequence[Sequence[Prints]]) -> float:
 
 
 def _repeated(found: Prints) -> Flags:
-    """Which fingerprints stand there more than once."""
     ordered = np.sort(found)
     return among(found, ordered[1:][ordered[1:] == ordered[:-1]])
 
 
 def joined(pieces: Iterable[Prints]) -> Prints:
-    """Fingerprints of all rows."""
     return np.concatenate([np.empty(0, dtype=np.uint64), *pieces])
 
 

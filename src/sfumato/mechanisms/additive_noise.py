@@ -11,8 +11,9 @@ import numpy as np
 from sfumato.channels import Additive, Channel, Identity, Recipe, laplace_channels
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee import Key
-from sfumato.mechanisms.base import STRENGTHS, Mechanism, searched_strength
+from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.columnwise import columnwise_channel, epsilon_shares
+from sfumato.mechanisms.parameters import STRENGTHS, searched_strength
 from sfumato.noise import LAWS, Laplace, Law, make_law
 from sfumato.noise.law import is_own
 from sfumato.table import Column, Encoding

@@ -337,7 +337,6 @@ def _of_columns(given: Any, columns: Sequence[str]) -> dict[str, Choice]:
 
 
 def one_choice(given: Any) -> Choice:
-    """A rule or a share of the range; anything else is refused."""
     if isinstance(given, str) and given in RULES:
         return given
     if isinstance(given, Real) and not isinstance(given, bool) and 0 < float(given) < np.inf:

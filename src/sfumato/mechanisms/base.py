@@ -8,8 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,8 +21,7 @@ from sfumato.guarantee import Guarantee, Key
 from sfumato.guarantee.cost import Central
 from sfumato.guarantee.guarantee import learned_domain, proved
 from sfumato.mechanisms.columnwise import check_choices
-from sfumato.mechanisms.parameters import Parameters
-from sfumato.mechanisms.phases import FIT, Given, Phase, Rows, Whole
+from sfumato.mechanisms.parameters import RECORD, Knob, Parameters, is_count, is_number
 from sfumato.noise import LAWS, Streams
 from sfumato.noise.law import is_own
 from sfumato.table import Encoding
@@ -32,48 +30,65 @@ from sfumato.table.statistics import Statistics
 if TYPE_CHECKING:  # whose modules know mechanisms
     from sfumato.mechanisms.central.scoring import AgreedPlan
 
-# Which parameter of a mechanism says how strong the change is: what a search turns.
+# What a mechanism needs from the table before rows are released: phases, each of them one pass.
+#
+# A phase observes every block by itself and finishes on the sum of what was found. Who goes through the blocks (threads
+# of one machine, the executors of a cluster, a killed run that had finished the pass) is no business of the
+# mechanism's: one loop plays all phases, and asks for the next once the one before has finished.
+
+
+FIT, COUNT, MEASURE, GUIDE = "Reading", "Counting", "Measuring", "Guiding"
+"""What a phase is called while it runs."""
+
+
+class Rows(Protocol):
+    """A block of encoded rows, as a phase observes it."""
+
+    @property
+    def number(self) -> int:
+        """Which block it is."""
+
+    @property
+    def X(self) -> Matrix:  # noqa: N802 - matrices have capital letters, as in the papers
+        """One row for each record."""
+
+    @property
+    def y(self) -> Codes | None:
+        """Class codes, where there are any."""
 
 
 @dataclass(frozen=True)
-class Knob:
-    """A parameter and the range in which a search looks, even on the scale of its logarithm.
+class Whole:
+    """A whole matrix as one block."""
 
-    protects: whether a larger value protects more; of an epsilon it is the other way round. whole: only whole numbers.
-    beside: what goes with it, whatever its value. proved_with: what goes with it where a formal guarantee is wanted.
-    """
-
-    parameter: str
-    low: float
-    high: float
-    protects: bool = False
-    whole: bool = False
-    beside: Mapping[str, Any] = field(default_factory=dict)
-    proved_with: Mapping[str, Any] = field(default_factory=dict)
-
-    def at(self, openness: float) -> float | int:
-        """Its value for an openness between 0 (protects most) and 1 (tells most), of three digits at most.
-
-        >>> Knob("epsilon_record", 0.1, 10.0).at(0.5), Knob("k", 2, 200, protects=True, whole=True).at(1.0)
-        (1.0, 2)
-        """
-        share = 1.0 - openness if self.protects else openness
-        value = math.exp(math.log(self.low) + share * math.log(self.high / self.low))
-        value = min(max(float(f"{value:.3g}"), self.low), self.high)
-        return round(value) if self.whole else value
-
-    def openness(self, value: float) -> float:
-        """The inverse of `at`, kept between 0 and 1."""
-        share = math.log(value / self.low) / math.log(self.high / self.low)
-        return min(1.0, max(0.0, 1.0 - share if self.protects else share))
-
-    def up_to(self, high: float) -> Knob:
-        """The same knob that goes no further than `high`."""
-        return replace(self, low=min(self.low, high / 2.0), high=min(high, self.high))
+    X: Matrix
+    y: Codes | None
+    number: int = 0
 
 
-RECORD = Knob("epsilon_record", 0.1, 300.0)
-PRESENCE = Knob("epsilon", 0.05, 20.0)
+@dataclass(frozen=True)
+class Given:
+    """What a run gives to all phases of its mechanism."""
+
+    encoding: Encoding
+    key: Key | None
+    streams: Streams
+    labelled: bool = True
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One pass: `observe` is a pure function of a block, and what it returns can be added up."""
+
+    step: str
+    observe: Callable[[Rows], Any]
+    finish: Callable[[Any], object]
+    is_paid_before: bool = False
+    """Whether its end draws the noise that the release rests on: the ledger is charged before."""
+
+    def play(self, rows: Rows) -> None:
+        """On rows that are one block."""
+        self.finish(self.observe(rows))
 
 
 PLAIN = (type(None), bool, int, float, str, Mapping)
@@ -208,7 +223,6 @@ class Mechanism(Parameters, ABC):
         yield from self.fitting(given)
 
     def fitting(self, given: Given) -> Iterator[Phase]:
-        """The phases of the fit itself."""
         learns, width = self.needs_statistics, given.encoding.width
 
         def observe(rows: Rows) -> Statistics:
@@ -392,16 +406,6 @@ class Mechanism(Parameters, ABC):
         return int(wanted)
 
 
-def is_number(value: object) -> TypeGuard[float]:
-    """Whether it is one, and not true or false."""
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def is_count(value: object) -> TypeGuard[int]:
-    """Whether it is a whole number."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
 def count_of(components: float | int | None, width: int, owner: str) -> int:
     """`components` as a number: a count, or a fraction of the columns (rounded up)."""
     if components is None:
@@ -416,47 +420,7 @@ def count_of(components: float | int | None, width: int, owner: str) -> int:
     return int(components)
 
 
-# The strength that a wanted epsilon asks for.
-
-
-STRENGTHS = (1e-6, 1e6)
-"""Between which it is looked for where no formula gives it, relative to the range of what is blurred."""
-FROM_BELOW = 1 + 1e-12
-"""Products and quotients are rounded; a derived strength is larger by more than that, so that epsilon is never
-exceeded."""
-
-
-def laplace_strength(owner: str, at_one: float, wanted: float, rounding: Callable[[float], float]) -> float:
-    """That of Laplace noise, whose epsilon is the one `at_one` over it; `rounding` of a strength comes on top."""
-    lost = rounding(at_one / wanted)
-    if lost > wanted / 2:
-        raise UsageError(
-            f"The 'epsilon_record' parameter of {owner} must be at least {2 * lost:.1e}: below that, rounding to the "
-            f"grid alone costs more. Got {wanted:g} instead."
-        )
-    return at_one / (wanted - lost) * FROM_BELOW
-
-
-def searched_strength(epsilon: Callable[[float], float], wanted: float, too_small: str, too_large: str) -> float:
-    """Where an epsilon of the record that falls as the strength grows is the wanted one, from the safe side; the texts
-    end the sentence that refuses an epsilon which no strength has."""
-    from scipy.optimize import brentq  # loads slowly, and few laws need it
-
-    def excess(log_strength: float) -> float:
-        return epsilon(math.exp(log_strength)) - wanted
-
-    least, most = map(math.log, STRENGTHS)
-    if (too_strong := excess(most) > 0) or excess(least) < 0:
-        why = too_small if too_strong else too_large
-        raise UsageError(f"A record epsilon of {wanted:g} cannot be reached{why}")
-    root = brentq(excess, least, most, xtol=1e-13)
-    while excess(root) > 0:
-        root += 1e-12
-    return math.exp(root)
-
-
 def as_matrix(X: ArrayLike) -> Matrix:
-    """A two-dimensional float matrix."""
     try:
         matrix: Matrix = np.asarray(X, dtype=np.float64)
     except (TypeError, ValueError):  # numpy's own words quote the cell

@@ -154,7 +154,6 @@ class PairedProducts(Statistics):
 
     @property
     def content(self) -> bytes:
-        """Bytes that change whenever the sums change."""
         return self.products.tobytes() + self.pairs.to_bytes(8, "big") + self.size.to_bytes(16, "big", signed=True)
 
     def basis(self) -> Basis:

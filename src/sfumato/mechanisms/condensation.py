@@ -12,7 +12,8 @@ import numpy as np
 from sfumato.channels import Identity, Recipe, Unstated
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.guarantee import Key
-from sfumato.mechanisms.base import Block, Knob, Mechanism, is_count
+from sfumato.mechanisms.base import Block, Mechanism
+from sfumato.mechanisms.parameters import Knob, is_count
 from sfumato.table import Encoding
 from sfumato.table.statistics import Statistics
 
@@ -27,7 +28,6 @@ ENOUGH = 256
 
 
 def nearest(X: Matrix, Y: Matrix, k: int = 1) -> tuple[Matrix, Codes]:
-    """Distances and places of the k rows of Y nearest to each row of X."""
     from sfumato.table.neighbours.nearest import nearest as found  # which no other method needs
 
     return found(X, Y, k)

@@ -20,7 +20,8 @@ from sfumato.guarantee import Key
 from sfumato.guarantee.card import check_version
 from sfumato.guarantee.guarantee import BORROWED_GUIDANCE, LEARNED_GUIDANCE
 from sfumato.guarantee.maps import is_reason
-from sfumato.mechanisms.base import Knob, Mechanism, as_matrix
+from sfumato.mechanisms.base import Mechanism, as_matrix
+from sfumato.mechanisms.parameters import Knob
 from sfumato.table import Encoding
 from sfumato.table.statistics import NO_CLASS, Statistics
 

@@ -43,8 +43,8 @@ from sfumato.mechanisms.bandwidth import (
     kernel_named,
     rule_width,
 )
-from sfumato.mechanisms.base import Block, Knob, Mechanism, is_number
-from sfumato.mechanisms.phases import FIT, MEASURE, Given, Phase, Rows
+from sfumato.mechanisms.base import FIT, MEASURE, Block, Given, Mechanism, Phase, Rows
+from sfumato.mechanisms.parameters import Knob, is_number
 from sfumato.noise import Streams
 from sfumato.noise.law import is_own, own_law
 from sfumato.table import Encoding, Group
@@ -95,8 +95,6 @@ MOST_ROWS = 10**12
 
 @dataclass(frozen=True)
 class CountedBlocks:
-    """Statistics, and how many rows every block has of each class."""
-
     statistics: Statistics
     blocks: Mapping[int, Counts]
 
@@ -180,7 +178,6 @@ class KernelResampling(Mechanism):
         return self
 
     def _kernel_of(self, group: Group) -> str:
-        """The column's own kernel, or that of all."""
         return group.column.choices.kernel or self.kernel
 
     def _settle(self, constants: Mapping[int, float]) -> None:
@@ -214,7 +211,6 @@ class KernelResampling(Mechanism):
         return sum(self.draws_.values())
 
     def wanted(self, there: int) -> int:
-        """Rows to release of a table that has so many."""
         if self.rows is None:
             return there
         must = "a count (1000) or a share of the table (0.5)"
@@ -247,7 +243,6 @@ class KernelResampling(Mechanism):
         return self.draw(X, y, share, rng)
 
     def release_block(self, rows: Rows, rng: np.random.Generator, streams: Streams) -> Block:  # noqa: ARG002
-        """As many draws as the block's share."""
         return self.draw(rows.X, rows.y, self.shares_[rows.number], rng)
 
     def draw(self, X: Matrix, y: Codes | None, share: Mapping[int, int], rng: np.random.Generator) -> Block:
@@ -453,7 +448,6 @@ class KernelResampling(Mechanism):
 
 
 def _plain(bandwidth: Any) -> Any:
-    """Matrices as lists, wherever they stand."""
     if isinstance(bandwidth, Mapping):
         return {str(name): _plain(one) for name, one in bandwidth.items()}
     return np.asarray(bandwidth).tolist() if isinstance(bandwidth, np.ndarray | Sequence) else bandwidth

@@ -13,8 +13,9 @@ from sfumato.channels import Additive, Carried, Channel, Exact, Identity, Recipe
 from sfumato.core.array_types import Matrix
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.guarantee import Key
-from sfumato.mechanisms.base import Knob, Mechanism, as_matrix
+from sfumato.mechanisms.base import Mechanism, as_matrix
 from sfumato.mechanisms.columnwise import columnwise_channel, epsilon_shares
+from sfumato.mechanisms.parameters import Knob
 from sfumato.noise import CUSTOM, Operator, OperatorNoise, make_law, make_operator
 from sfumato.noise.law import is_own
 from sfumato.table import Column, Encoding, Group
@@ -123,11 +124,9 @@ class NoisyOperator(Mechanism):
         return OperatorNoise(carried, make_law(law, scale=usual_scale, df=own.df))
 
     def _instead(self, column: Column) -> OperatorNoise:  # noqa: ARG002 (subclasses look at the column)
-        """The noise of a column that asks for nothing."""
         return self.noise_
 
     def _noise(self) -> OperatorNoise:
-        """The operator with its law, from the parameters."""
         if not isinstance(self.operator, str | Operator):
             raise UsageError(
                 f"The 'operator' parameter of {self.name} must be a name or an expression in e and x, such as x * "
@@ -154,7 +153,6 @@ class NoisyOperator(Mechanism):
             yield group.start, slope, (slope - 1.0) * low / (high - low)
 
     def embed(self, X: ArrayLike) -> Matrix:
-        """Where x lies on average."""
         out = as_matrix(X).copy()
         for place, slope, shift in self._lines():
             out[:, place] = slope * out[:, place] + shift

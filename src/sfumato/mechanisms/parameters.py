@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import textwrap
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from numbers import Integral, Real
 from types import MappingProxyType
-from typing import Any, ClassVar, Self, dataclass_transform
+from typing import Any, ClassVar, Self, TypeGuard, dataclass_transform
 
 from sfumato.core.accepted import Accepted, check_accepted
+from sfumato.core.errors import UsageError
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
@@ -57,7 +60,6 @@ LONGEST = 60
 
 
 def _short(value: object) -> str:
-    """The value, or what kind of thing it is."""
     shape = getattr(value, "shape", None)
     if shape is None and isinstance(value, list | tuple) and value and isinstance(value[0], list | tuple):
         shape = (len(value), len(value[0]))
@@ -118,3 +120,95 @@ class CheckedParameters(Parameters):
     def check(self) -> None:
         """Refuse a parameter that is out of its range, in a sentence."""
         check_accepted(f"{self.called}{self.name}", self.accepts, {name: getattr(self, name) for name in self.accepts})
+
+
+# Which parameter of a mechanism says how strong the change is: what a search turns.
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A parameter and the range in which a search looks, even on the scale of its logarithm.
+
+    protects: whether a larger value protects more; of an epsilon it is the other way round. whole: only whole numbers.
+    beside: what goes with it, whatever its value. proved_with: what goes with it where a formal guarantee is wanted.
+    """
+
+    parameter: str
+    low: float
+    high: float
+    protects: bool = False
+    whole: bool = False
+    beside: Mapping[str, Any] = field(default_factory=dict)
+    proved_with: Mapping[str, Any] = field(default_factory=dict)
+
+    def at(self, openness: float) -> float | int:
+        """Its value for an openness between 0 (protects most) and 1 (tells most), of three digits at most.
+
+        >>> Knob("epsilon_record", 0.1, 10.0).at(0.5), Knob("k", 2, 200, protects=True, whole=True).at(1.0)
+        (1.0, 2)
+        """
+        share = 1.0 - openness if self.protects else openness
+        value = math.exp(math.log(self.low) + share * math.log(self.high / self.low))
+        value = min(max(float(f"{value:.3g}"), self.low), self.high)
+        return round(value) if self.whole else value
+
+    def openness(self, value: float) -> float:
+        """The inverse of `at`, kept between 0 and 1."""
+        share = math.log(value / self.low) / math.log(self.high / self.low)
+        return min(1.0, max(0.0, 1.0 - share if self.protects else share))
+
+    def up_to(self, high: float) -> Knob:
+        """The same knob that goes no further than `high`."""
+        return replace(self, low=min(self.low, high / 2.0), high=min(high, self.high))
+
+
+RECORD = Knob("epsilon_record", 0.1, 300.0)
+PRESENCE = Knob("epsilon", 0.05, 20.0)
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether it is one, and not true or false."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def is_count(value: object) -> TypeGuard[int]:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+# The strength that a wanted epsilon asks for.
+
+
+STRENGTHS = (1e-6, 1e6)
+"""Between which it is looked for where no formula gives it, relative to the range of what is blurred."""
+FROM_BELOW = 1 + 1e-12
+"""Products and quotients are rounded; a derived strength is larger by more than that, so that epsilon is never
+exceeded."""
+
+
+def laplace_strength(owner: str, at_one: float, wanted: float, rounding: Callable[[float], float]) -> float:
+    """That of Laplace noise, whose epsilon is the one `at_one` over it; `rounding` of a strength comes on top."""
+    lost = rounding(at_one / wanted)
+    if lost > wanted / 2:
+        raise UsageError(
+            f"The 'epsilon_record' parameter of {owner} must be at least {2 * lost:.1e}: below that, rounding to the "
+            f"grid alone costs more. Got {wanted:g} instead."
+        )
+    return at_one / (wanted - lost) * FROM_BELOW
+
+
+def searched_strength(epsilon: Callable[[float], float], wanted: float, too_small: str, too_large: str) -> float:
+    """Where an epsilon of the record that falls as the strength grows is the wanted one, from the safe side; the texts
+    end the sentence that refuses an epsilon which no strength has."""
+    from scipy.optimize import brentq  # loads slowly, and few laws need it
+
+    def excess(log_strength: float) -> float:
+        return epsilon(math.exp(log_strength)) - wanted
+
+    least, most = map(math.log, STRENGTHS)
+    if (too_strong := excess(most) > 0) or excess(least) < 0:
+        why = too_small if too_strong else too_large
+        raise UsageError(f"A record epsilon of {wanted:g} cannot be reached{why}")
+    root = brentq(excess, least, most, xtol=1e-13)
+    while excess(root) > 0:
+        root += 1e-12
+    return math.exp(root)

@@ -20,17 +20,10 @@ from sfumato.guarantee import Key
 from sfumato.guarantee.guarantee import BORROWED_BASIS, LEARNED_BASIS
 from sfumato.guarantee.maps import is_reason
 from sfumato.guarantee.rounding import rounded_up
-from sfumato.mechanisms.base import (
-    RECORD,
-    Mechanism,
-    as_matrix,
-    count_of,
-    laplace_strength,
-    searched_strength,
-)
+from sfumato.mechanisms.base import FIT, MEASURE, Given, Mechanism, Phase, as_matrix, count_of
 from sfumato.mechanisms.basis import LEARNED, NAMES, PRIVATE, Basis, PairedProducts, given_basis, principal_components
 from sfumato.mechanisms.columnwise import epsilon_shares
-from sfumato.mechanisms.phases import FIT, MEASURE, Given, Phase
+from sfumato.mechanisms.parameters import RECORD, laplace_strength, searched_strength
 from sfumato.noise import LAWS, make_law
 from sfumato.table import Encoding, Group
 from sfumato.table.statistics import Statistics

@@ -15,7 +15,8 @@ from sfumato.channels.maps import diameter, transformed
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import CardError, UsageError
 from sfumato.guarantee import Key
-from sfumato.mechanisms.base import Block, Mechanism, as_matrix, count_of, laplace_strength
+from sfumato.mechanisms.base import Block, Mechanism, as_matrix, count_of
+from sfumato.mechanisms.parameters import laplace_strength
 from sfumato.noise import LAWS, Streams, make_law
 from sfumato.table import Encoding
 from sfumato.table.statistics import Statistics

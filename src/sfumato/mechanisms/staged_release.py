@@ -22,9 +22,9 @@ from sfumato.channels.staged import CELLS, RANKS, VECTORS, WAVE, Marginals, Stag
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import SchemaError
 from sfumato.guarantee import Key
-from sfumato.mechanisms.base import RECORD, Block, Mechanism, as_codes, as_matrix
+from sfumato.mechanisms.base import GUIDE, Block, Given, Mechanism, Phase, Rows, Whole, as_codes, as_matrix
 from sfumato.mechanisms.columnwise import epsilon_shares
-from sfumato.mechanisms.phases import GUIDE, Given, Phase, Rows, Whole
+from sfumato.mechanisms.parameters import RECORD
 from sfumato.mechanisms.piecewise_noise import PER_COLUMN, ROUND_DOWN, plan_of, reported_channel
 from sfumato.noise import Streams
 from sfumato.noise.grid import random_words
@@ -278,7 +278,6 @@ class StagedRelease(Mechanism):
     def release(
         self, X: ArrayLike, y: ArrayLike | None = None, rng: np.random.Generator | None = None, **fit: Any
     ) -> Block:
-        """Fit, play the rounds and perturb a whole matrix."""
         X, codes = as_matrix(X), as_codes(y)
         self.fit(X, codes, **fit)
         rng = rng or Streams().generator(0, b"in-memory release", b"")
@@ -300,7 +299,6 @@ class StagedRelease(Mechanism):
 
 
 def _numbered(rows: Rows, streams: Streams) -> np.random.Generator:
-    """What says through which stage every row of a block goes."""
     return streams.generator(rows.number, b"", b"stage")
 
 

@@ -17,13 +17,13 @@ from sfumato.core.errors import SchemaError, UsageError
 from sfumato.core.wording import first_names, in_a_row
 from sfumato.guarantee import Key
 from sfumato.guarantee.cost import Central, epsilon_of, rho_for, rho_of_loss
-from sfumato.mechanisms.base import PRESENCE, Block, Mechanism, as_codes, as_matrix, is_count, is_number
+from sfumato.mechanisms.base import COUNT, FIT, Block, Given, Mechanism, Phase, Whole, as_codes, as_matrix
 from sfumato.mechanisms.central.column_codes import Budget, replacing_costs
 from sfumato.mechanisms.central.drawing import model_as_dict, model_digest, model_from_dict
 from sfumato.mechanisms.central.model import TreeModel
 from sfumato.mechanisms.central.plan import NOISY, PUBLIC, Origin, PlannedModel, agreed_plan, read_plan
 from sfumato.mechanisms.central.scoring import AgreedPlan, ScoringModel
-from sfumato.mechanisms.phases import COUNT, FIT, Given, Phase, Whole
+from sfumato.mechanisms.parameters import PRESENCE, is_count, is_number
 from sfumato.noise import Streams
 from sfumato.table import Encoding
 from sfumato.table.statistics import Counts, Statistics
@@ -144,7 +144,7 @@ class TreeResampling(Mechanism):
 
     def _plan_by_origin(self) -> dict[Origin, list[str]]:
         found: dict[Origin, list[str]] = {}
-        for part, origin in self.plan_.origins.items() if self.plan_ is not None else ():
+        for part, origin in {} if self.plan_ is None else self.plan_.origins.items():
             found.setdefault(origin, []).append(part)
         return found
 
@@ -183,7 +183,6 @@ class TreeResampling(Mechanism):
             )
 
     def budget(self, rng: np.random.Generator) -> Budget:
-        """What the fit may spend."""
         self.check_parameters()
         return Budget(self.planned.rho * SAFE if self.delta else None, self.epsilon * SAFE, rng)
 
@@ -211,22 +210,19 @@ class TreeResampling(Mechanism):
         budget = self.budget(rng)
         self.check_schema(encoding)
         self.encoding_ = encoding
-        plan = None if self.plan is None else agreed_plan(read_plan(self.plan), encoding)
-        classes = len(encoding.classes) if labelled and encoding.classes else 1
         self.labelled_ = labelled and bool(encoding.classes)
-        self.model_: TreeModel | PlannedModel | ScoringModel = (
-            TreeModel(encoding, budget, classes, self.parents if self.forest else 0)
-            if plan is None
-            else plan.model(budget, classes)
-        )
-        self.plan_ = plan
+        classes = len(encoding.classes) if self.labelled_ else 1
+        self.model_: TreeModel | PlannedModel | ScoringModel
+        if self.plan is None:
+            self.plan_, self.model_ = None, TreeModel(encoding, budget, classes, self.parents if self.forest else 0)
+        else:
+            self.plan_ = agreed_plan(read_plan(self.plan), encoding)
+            self.model_ = self.plan_.model(budget, classes)
 
     def count(self, X: Matrix, y: Codes | None) -> Counts:
-        """What the present pass adds up over blocks."""
         return self.model_.count(X, y if self.labelled_ else None)
 
     def measure(self, counts: Counts) -> None:
-        """Take the sum of a pass, with noise."""
         self.model_.measure(counts)
         if self.delta > USUAL_DELTA and self.delta * self.model_.rows >= 1:
             raise UsageError(
@@ -246,7 +242,6 @@ class TreeResampling(Mechanism):
 
     @property
     def needs_counts(self) -> bool:
-        """Whether one more pass is needed."""
         return self.model_.needs_counts
 
     def released(self, rows: int) -> int:  # noqa: ARG002 (the true number is private)
@@ -287,7 +282,6 @@ class TreeResampling(Mechanism):
         key: Key | None = None,  # noqa: ARG002
         streams: Streams | None = None,
     ) -> Self:
-        """Fit on a whole matrix of encoded rows, with noise from `streams` or the operating system's entropy."""
         matrix, codes = as_matrix(X), as_codes(y)
         encoding = encoding or Encoding.unit(matrix.shape[1])
         if codes is not None and not encoding.classes:

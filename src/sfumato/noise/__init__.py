@@ -3,14 +3,7 @@
 from sfumato.core.registry import found_in
 from sfumato.noise.grid import discrete_laplace
 from sfumato.noise.law import Law
-from sfumato.noise.laws import (
-    LAWS,
-    Laplace,
-    Normal,
-    StudentT,
-    Uniform,
-    make_law,
-)
+from sfumato.noise.laws import LAWS, Laplace, Normal, StudentT, Uniform, make_law
 from sfumato.noise.operator_noise import NumberNoise, OperatorNoise
 from sfumato.noise.operators import CUSTOM, Operator, make_operator
 from sfumato.noise.streams import Streams

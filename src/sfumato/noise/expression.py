@@ -127,14 +127,12 @@ FUNCTIONS: Mapping[str, Function] = {
 
 
 def evaluate(node: Node, values: Mapping[str, Floats]) -> Any:
-    """The value of a node, for arrays that stand for its names."""
     if isinstance(node, Call):
         return FUNCTIONS[node.function].compute(*(evaluate(one, values) for one in node.arguments))
     return values[node] if isinstance(node, str) else np.float64(node)
 
 
 def derive(node: Node, name: str) -> Node:
-    """The derivative of a node by one name."""
     if isinstance(node, Call):
         return FUNCTIONS[node.function].rule(node.arguments, tuple(derive(one, name) for one in node.arguments))
     return 1.0 if node == name else 0.0
@@ -171,7 +169,6 @@ _BINDING = {"<": 0, "<=": 0, ">": 0, ">=": 0, "+": 1, "-": 1, "*": 2, "/": 2, "^
 
 
 def write(node: Node) -> str:
-    """A text that reads as the same tree, with no more brackets than it needs."""
     if isinstance(node, float):
         whole = node.is_integer() and abs(node) < 1e15 and math.copysign(1.0, node) > 0
         return str(int(node)) if whole else repr(node)
@@ -256,7 +253,6 @@ class Expression:
         return Expression(logarithm(self.tree), self.variables)
 
     def uses(self, variable: str) -> bool:
-        """Whether the variable occurs in it."""
         return variable in parts(self.tree)
 
     def __str__(self) -> str:

@@ -254,7 +254,6 @@ class ExactChoice:
         return np.diff(self._cumulative, prepend=0.0)
 
     def draw(self, rng: np.random.Generator, shape: Shape) -> Codes:
-        """Independent choices."""
         words = random_words(rng, _count(shape))
         u = words.astype(np.float64) / WORD  # rounds by 2^-54 at most
         low = np.searchsorted(self._cumulative, u - MARGIN, side="right")

@@ -190,7 +190,6 @@ def is_file(name: str) -> bool:
 
 @lru_cache(maxsize=128)
 def own_law(text: str) -> OwnLaw:
-    """The law that the text states."""
     if is_file(text):
         return TableLaw.read(Path(text.removeprefix(FILE).strip()))
     found = _CALL.fullmatch(text)
@@ -334,8 +333,6 @@ def _by_name(law: str, names: Sequence[str], parts: Sequence[str]) -> dict[str, 
 
 @dataclass(frozen=True)
 class TableLaw(OwnLaw):
-    """Densities at values, joined by lines; 0 beyond the first and the last."""
-
     values: tuple[float, ...]
     densities: tuple[float, ...]
 

@@ -433,11 +433,7 @@ LAWS: dict[str, type[Law]] = {
 
 
 def make_law(
-    name: str,
-    scale: float | None = None,
-    low: float | None = None,
-    high: float | None = None,
-    df: float | None = None,
+    name: str, scale: float | None = None, low: float | None = None, high: float | None = None, df: float | None = None
 ) -> Law:
     """The law called `name`; parameters that it does not have must be left out.
 
@@ -461,7 +457,6 @@ def make_law(
 
 
 def law_from_dict(stated: Mapping[str, Any]) -> Law:
-    """The law that `Law.to_dict` stated."""
     parameters = {key: value for key, value in stated.items() if key != "law"}
     unknown = set(parameters) - {"scale", "low", "high", "df"}
     if unknown:

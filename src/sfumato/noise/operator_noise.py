@@ -141,7 +141,6 @@ class OperatorNoise:
     law: Law
 
     def sample(self, x: Floats, rng: np.random.Generator) -> Floats:
-        """Perturb every x."""
         return floats(self.operator.forward(self.law.sample(rng, x.shape), x))
 
     def cdf(self, z: ArrayLike, x: ArrayLike) -> Floats:

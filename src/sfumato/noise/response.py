@@ -365,7 +365,6 @@ class WindowNoise:
         return floats(u), floats(np.clip((x - self.low) / self.range, 0.0, 1.0))
 
     def cdf(self, z: ArrayLike, x: ArrayLike) -> Floats:
-        """P(Z <= z | x)."""
         u, x = self._positions(z, x)
         half, far = 0.5 * self.width, 1.0 - self.near
         inside = np.clip((u - x + half) / self.width, 0.0, 1.0)
@@ -373,7 +372,6 @@ class WindowNoise:
         return floats(self.near * inside + far * outside)
 
     def pdf(self, z: ArrayLike, x: ArrayLike) -> Floats:
-        """The density of z given x."""
         u, x = self._positions(z, x)
         half = 0.5 * self.width
         height = np.where(np.abs(u - x) <= half, self.near / self.width, 1.0 - self.near)
@@ -381,7 +379,6 @@ class WindowNoise:
         return floats(np.where(inside, height, 0.0) / (self.stretch * self.range))
 
     def span(self, x: ArrayLike, tail: float = 0.0) -> tuple[Floats, Floats]:
-        """Least and largest z that x can become, leaving out `tail` of the probability on each side."""
         x = floats(np.clip((floats(x) - self.low) / self.range, 0.0, 1.0))
         return self._raw(self._quantile(x, tail)), self._raw(self._quantile(x, 1.0 - tail))
 
@@ -407,6 +404,5 @@ class WindowNoise:
             raise UsageError(f"{where} reach beyond the bounds to which they were clipped. Take the card's own range.")
 
     def to_dict(self) -> Mapping[str, Any]:
-        """Plain figures, to compare two of them."""
         named = {"near": self.near, "width": self.width, "stretch": self.stretch}
         return {"law": "window", **named, "low": self.low, "range": self.range}

@@ -182,7 +182,6 @@ class Streams:
 
     @property
     def destroyed(self) -> bool:
-        """Whether the run key is gone."""
         return self._run_key is None
 
     def take_fresh_key(self) -> None:

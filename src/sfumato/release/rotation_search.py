@@ -33,8 +33,7 @@ from sfumato.core.progress import Progress, silent
 from sfumato.core.wording import counted
 from sfumato.guarantee import Key
 from sfumato.mechanisms import Mechanism
-from sfumato.mechanisms.base import as_matrix
-from sfumato.mechanisms.phases import Phase, Rows
+from sfumato.mechanisms.base import Phase, Rows, as_matrix
 from sfumato.mechanisms.random_rotation import RandomRotation, haar_rotation, secret_generator
 from sfumato.release.asked import SCORINGS, SanitizeAsked
 from sfumato.table import Encoding

@@ -19,7 +19,7 @@ from sfumato.guarantee.card import NOT_FOR_RELEASE
 from sfumato.guarantee.guarantee import exact_target
 from sfumato.ledger.memories import ReadOff, shared_ends, table_ends
 from sfumato.ledger.roll import Roll
-from sfumato.mechanisms.phases import Given, Phase
+from sfumato.mechanisms.base import Given, Phase
 from sfumato.noise import Streams
 from sfumato.release.engine import Engine, Work, drawn
 from sfumato.release.noted import Account, Sanitized, of_ledger, recognise

@@ -21,7 +21,7 @@ from sfumato.core.progress import Progress
 from sfumato.core.wording import counted
 from sfumato.guarantee.person_hash import Fingerprint
 from sfumato.ledger.roll import Roll, Told
-from sfumato.mechanisms.phases import Phase
+from sfumato.mechanisms.base import Phase
 from sfumato.release.unfinished import Unfinished
 from sfumato.table import Encoding, Table
 from sfumato.table.cell_sets import cell_words, person_codes, person_hashes

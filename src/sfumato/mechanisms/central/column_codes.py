@@ -161,7 +161,6 @@ class FineColumn:
 
     @property
     def size(self) -> int:
-        """Codes in all."""
         return self.cells + self.group.has_indicator
 
     @property
@@ -170,7 +169,6 @@ class FineColumn:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every fine cell is one value."""
         column = self.group.column
         if self.group.is_onehot or self.group.is_constant:
             return True
@@ -181,7 +179,6 @@ class FineColumn:
         return merged(weights, most, ordered=self.is_ordered, missing=self.group.has_indicator)
 
     def codes(self, X: Matrix) -> Codes:
-        """Fine codes of encoded rows."""
         group = self.group
         if group.is_onehot:
             return np.asarray(X[:, group.slice].argmax(axis=1))
@@ -298,7 +295,6 @@ class Passes(ABC):
 
     @property
     def needs_counts(self) -> bool:
-        """Whether one more pass over the table is needed."""
         return self._next is not None
 
     def count(self, X: Matrix, y: Codes | None) -> Counts:

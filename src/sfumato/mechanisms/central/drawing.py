@@ -182,7 +182,6 @@ class ModelColumn(NamedTuple):
 
     @property
     def joint_shares(self) -> Floats:
-        """P(coarse bin | class)."""
         return np.asarray(self.joint.sums(self.shares, axis=1))
 
 
@@ -199,7 +198,6 @@ class DrawnModel:
     tables: dict[int, Floats]
 
     def draw(self, rows: int, rng: np.random.Generator) -> tuple[Matrix, Codes]:
-        """New encoded rows and their classes."""
         of_classes, laws = self._laws
         classes = of_classes.draw(np.zeros(rows, dtype=np.int64), rng)
         X = np.empty((rows, self.encoding.width), order="F")
@@ -294,7 +292,6 @@ MOST_PARENTS = 2
 
 
 def model_as_dict(model: DrawnModel) -> dict[str, Any]:
-    """Plain lists and numbers."""
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -316,7 +313,6 @@ def model_as_dict(model: DrawnModel) -> dict[str, Any]:
 
 
 def model_text(found: Mapping[str, Any]) -> str:
-    """As it is written to a file, and as its digest is taken."""
     return json.dumps(found, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
 
 

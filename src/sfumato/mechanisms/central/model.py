@@ -303,7 +303,6 @@ class TreeModel(Passes):
                 self.tables[node.column] = pair_shares(table, first, second, self.sizes, spread)
 
     def _counted(self, joined: list[Bins], wanted: list[Columns]) -> Count:
-        """Counts pairs or threes of columns by class, in these bins of bins."""
         bins = {place: one.bins.then(of) for place, (one, of) in enumerate(zip(self.columns, joined, strict=True))}
         return partial(tables_of, self.fine, bins, self.classes, wanted)
 

@@ -93,8 +93,6 @@ class Origin(NamedTuple):
 
 
 class PlannedColumn(NamedTuple):
-    """One column's bins, and the coarser ones in tables of several columns."""
-
     fine: FineColumn
     bins: Bins
     coarse: Bins | None = None
@@ -106,7 +104,6 @@ class PlannedColumn(NamedTuple):
 
     @property
     def joint(self) -> Bins:
-        """Coarse bins of bins."""
         return self.coarse or Bins.each(self.bins.count)
 
     @property
@@ -192,7 +189,6 @@ class Plan(AgreedPlan):
 
     @classmethod
     def from_dict(cls, found: Any, encoding: Encoding) -> Plan:
-        """Read a plan for the columns of a schema; whatever does not fit is refused."""
         try:
             plan = _read(found, encoding)
         except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError):
@@ -290,7 +286,6 @@ class NoisyCounts(NoisyFigures):
         return f"<NoisyCounts of about {self.rows:,} rows in {len(self.plan.shapes(self.classes))} tables>"
 
     def tables(self) -> list[Codes]:
-        """In the plan's order, each in its shape."""
         shapes = self.plan.shapes(self.classes)
         parts = np.split(self.cells, np.cumsum([math.prod(shape) for shape in shapes])[:-1])
         return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
@@ -348,7 +343,6 @@ class PlannedModel(Passes):
         self.model = self.noisy.drawn()
 
     def _counted(self, X: Matrix, y: Codes | None) -> Counts:
-        """All tables of the plan."""
         classes = np.zeros(len(X), dtype=np.int64) if y is None else y
         bins = {place: one.bins.of[one.fine.codes(X)] for place, one in enumerate(self.plan.columns)}
         sizes = {place: one.bins.count for place, one in enumerate(self.plan.columns)}

@@ -101,7 +101,6 @@ class NoisyFigures(ABC):
 
     @classmethod
     def variances_of(cls, measured: Sequence[Measurement]) -> dict[str, float]:
-        """Of the noise that a card states."""
         found = {one.what: one.strength if one.way == "gaussian" else 2.0 * one.strength**2 for one in measured}
         return {kind: found.get(kind, 0.0) for kind in cls.kinds}
 
@@ -224,7 +223,6 @@ class NoisyScores(NoisyFigures):
 
     @property
     def scores(self) -> dict[Pair, int]:
-        """By pair of columns."""
         pairs = combinations(range(len(self.plan.fine)), 2)
         return dict(zip(pairs, self.parts[-1].tolist(), strict=True))
 
@@ -248,7 +246,6 @@ class NoisyScores(NoisyFigures):
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """As the coordinator sends the sum."""
         return {"cells": self.cells.tolist(), "classes": self.classes, "variances": dict(self.variances)}
 
     @classmethod
