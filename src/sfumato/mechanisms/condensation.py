@@ -22,7 +22,6 @@ from sfumato.table.statistics import Statistics
 
 CANDIDATES = 4
 """Neighbours looked up at once, as a multiple of k."""
-
 ENOUGH = 256
 """Centres looked up at once, at least."""
 
@@ -127,43 +126,39 @@ class Condensation(Mechanism):
 
     def perturb(self, X: Matrix, y: Codes | None, rng: np.random.Generator) -> Block:
         codes = np.zeros(len(X), dtype=np.int64) if y is None else y
-        rows, labels, sources = [], [], []
+        rows, sources = [X[:0]], [np.empty(0, dtype=np.int64)]
         for code in np.unique(codes):
             members = np.flatnonzero(codes == code)
-            here = X[members]
-            for group in nearest_groups(here, self.k, rng):
-                redrawn = redraw(here[group], rng)
+            for group in nearest_groups(X[members], self.k, rng):
+                redrawn = redraw(X[members[group]], rng)
                 rows.append(redrawn)
-                labels.append(np.full(len(redrawn), code))
                 # New rows have no source of their own: each is traced to the member it is nearest to.
-                squares = ((redrawn[:, None] - here[group][None]) ** 2).sum(axis=2)
+                squares = ((redrawn[:, None] - X[members[group]][None]) ** 2).sum(axis=2)
                 sources.append(members[group][squares.argmin(axis=1)])
-        self._note([len(part) for part in rows], X.shape[1])
-        source = np.concatenate([*sources, np.empty(0, dtype=np.int64)])
-        released = np.concatenate([*rows, X[:0]])
-        return Block(released, None if y is None else np.concatenate([*labels, y[:0]]), source)
+        self._note([len(part) for part in rows[1:]], X.shape[1])
+        source = np.concatenate(sources)
+        return Block(np.concatenate(rows), None if y is None else y[source], source)
 
     def _note(self, sizes: list[int], width: int) -> None:
         """Keep for the owner how large the groups were, and warn where they protect even less than usual."""
         self.groups_ = len(sizes)
         self.smallest_group_ = min(sizes, default=0)
         self.degenerate_groups_ = sum(size <= width for size in sizes)
+        told = []
         if self.smallest_group_ < self.k:
             alone = sizes.count(1)
             exact = f" {alone} of them have one row, which is released unchanged." if alone else ""
-            warnings.warn(
+            told.append(
                 f"{sum(size < self.k for size in sizes)} of {len(sizes)} groups have fewer than k = {self.k} rows, "
-                f"because their class has no more.{exact} Merge rare classes, or leave them out.",
-                CondensationWarning,
-                stacklevel=3,
+                f"because their class has no more.{exact} Merge rare classes, or leave them out."
             )
         if self.degenerate_groups_:
-            warnings.warn(
+            told.append(
                 f"{self.degenerate_groups_} of {len(sizes)} groups have no more rows than the {width} encoded "
-                "columns: their new rows lie in the plane of the old ones. Choose a larger k.",
-                CondensationWarning,
-                stacklevel=3,
+                "columns: their new rows lie in the plane of the old ones. Choose a larger k."
             )
+        for words in told:
+            warnings.warn(words, CondensationWarning, stacklevel=3)
 
     def notes(self) -> dict[str, Any]:
         return {name: getattr(self, f"{name}_") for name in ("groups", "smallest_group", "degenerate_groups")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -47,7 +48,10 @@ def component_count(
     """The count that `wanted` means for this basis; `epsilon` is what the components may spend together."""
     if not isinstance(wanted, str):
         return count_of(wanted, len(basis.matrix), "principal-laplace")
-    if wanted != NOISE_AWARE and not _is_percentage(wanted):
+    percent = math.nan
+    with contextlib.suppress(ValueError):
+        percent = float(wanted[:-1]) if wanted.endswith("%") else math.nan
+    if wanted != NOISE_AWARE and not 0 < percent <= 100:
         raise UsageError(
             "The 'components' parameter of principal-laplace must be a count (2), a fraction in (0, 1] (0.5), a share "
             f"of the variance (90%) or {NOISE_AWARE}. Got {wanted!r} instead."
@@ -64,7 +68,7 @@ def component_count(
             raise UsageError(f"components={NOISE_AWARE} weighs components against a wanted epsilon. Give one.")
         return noise_aware(basis.matrix, basis.variances, groups, effort, epsilon, rows)
     shares = np.cumsum(basis.variances) / basis.variances.sum()
-    return int(np.searchsorted(shares, float(wanted[:-1]) / 100 - 1e-12) + 1)
+    return int(np.searchsorted(shares, percent / 100 - 1e-12) + 1)
 
 
 def noise_aware(
@@ -89,13 +93,6 @@ def noise_aware(
         if told > most:
             best, most = count, told
     return best
-
-
-def _is_percentage(text: str) -> bool:
-    try:
-        return text.endswith("%") and 0 < float(text[:-1]) <= 100
-    except ValueError:
-        return False
 
 
 NARROWEST = 1e-9

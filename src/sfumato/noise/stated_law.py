@@ -50,22 +50,18 @@ def stated_law(text: str, parameters: Mapping[str, Any] | None = None, *, log: b
                 f"The {name!r} parameter of a law must be a finite number. Got {str(value)[:60]!r} instead."
             )
     word = text.strip()
-    if word.lower() in LAWS and not log:
-        made = _ours(word.lower(), given)
-        return StatedLaw(_in_words(word.lower(), made.to_dict()), law=made)
+    if (name := word.lower()) in LAWS and not log:
+        known = [one.name for one in fields(LAWS[name])]
+        if unknown := [one for one in given if one not in known]:
+            raise UsageError(f"The law {name} has no parameter {unknown[0][:60]!r}. It has: {', '.join(known)}.")
+        made = make_law(name, **({} if given.keys() & {"scale", "low", "high"} else {"scale": 1.0}), **given)
+        return StatedLaw(_in_words(name, made.to_dict()), law=made)
     if word.isidentifier() and word != VARIABLE and not log:
         return StatedLaw(_in_words(f"scipy's {word}", given), law=_of_scipy(word, given))
     if given:
         raise UsageError("An expression has no parameters: write the numbers into it.")
     read = parse_expression(text, [VARIABLE])
     return StatedLaw(f"{'log ' if log else ''}density {read}", log_density=read if log else _log_of(read))
-
-
-def _ours(name: str, given: Mapping[str, Any]) -> Law:
-    known = [one.name for one in fields(LAWS[name])]
-    if unknown := [one for one in given if one not in known]:
-        raise UsageError(f"The law {name} has no parameter {unknown[0][:60]!r}. It has: {', '.join(known)}.")
-    return make_law(name, **({} if given.keys() & {"scale", "low", "high"} else {"scale": 1.0}), **given)
 
 
 def _of_scipy(name: str, given: Mapping[str, Any]) -> Any:

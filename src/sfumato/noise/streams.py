@@ -140,14 +140,8 @@ class Streams:
         if not 0 <= block_number < 1 << 64:
             raise wrong_parameter("block_number", "Streams", "between 0 and 2^64 - 1", block_number)
         # every part has a fixed length, so two different triples cannot give the same info
-        info = b"".join(
-            (
-                _VERSION,
-                int(block_number).to_bytes(8, "big"),
-                hashlib.sha256(content).digest(),
-                hashlib.sha256(parameters).digest(),
-            )
-        )
+        info = _VERSION + int(block_number).to_bytes(8, "big")
+        info += hashlib.sha256(content).digest() + hashlib.sha256(parameters).digest()
         generator = keyed_generator(self._derived(info))
         if not self.reproducible:
             _secret.add(generator)
