@@ -14,7 +14,7 @@ from sfumato.core.errors import SfumatoError
 from sfumato.guarantee import Card, Key
 from sfumato.learn.model import Model
 from sfumato.ledger import Ledger
-from sfumato.mechanisms.basis import given_basis
+from sfumato.mechanisms.principal_laplace import given_basis
 from sfumato.release.release import Release
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.study.client.private_notes import Agreements, RememberedHeads

@@ -11,8 +11,7 @@ from sfumato.channels.affine_bound import affine_epsilons, component_ranges
 from sfumato.core.errors import UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP
 from sfumato.mechanisms import PrincipalLaplace
-from sfumato.mechanisms.basis import Basis
-from sfumato.mechanisms.principal_laplace import NOISE_AWARE, component_count, noise_aware
+from sfumato.mechanisms.principal_laplace import NOISE_AWARE, Basis, component_count, noise_aware
 from sfumato.noise import Streams, StudentT
 from sfumato.table import Encoding
 

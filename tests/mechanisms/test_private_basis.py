@@ -18,7 +18,7 @@ from sfumato.guarantee.card import recomputed, understated
 from sfumato.learn.classifiers import PerturbedClassifier
 from sfumato.ledger import Ledger
 from sfumato.mechanisms import PrincipalLaplace
-from sfumato.mechanisms.basis import PairedProducts, lengths, whole_numbers
+from sfumato.mechanisms.principal_laplace import PairedProducts, lengths, whole_numbers
 from sfumato.noise import Streams, discrete_laplace
 from sfumato.release.sanitize import Options, sanitize_in_memory
 from sfumato.release.write_release import Layout, make_card

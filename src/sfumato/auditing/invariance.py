@@ -27,7 +27,7 @@ from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.training import fit_on_parts
 from sfumato.mechanisms.random_rotation import haar_rotation
 from sfumato.noise.amplification import bounded_amplification, open_density
-from sfumato.noise.stated_law import is_a_density, stated_law
+from sfumato.noise.expression import is_a_density, stated_law
 from sfumato.table import Encoding, Schema, open_table
 
 BELIEFS = (0.01, 0.1, 0.5)

@@ -45,7 +45,7 @@ class PublicRows:
     their principal components."""
 
     def __init__(self, options: Options, mechanism: Mechanism, encoding: Encoding, ledger: Ledger) -> None:
-        from sfumato.mechanisms.basis import principal_components
+        from sfumato.mechanisms.principal_laplace import principal_components
 
         only_private = Encoding(Schema(encoding.schema.private))
         source = Source(open_table(options.basis_from), only_private, labelled=False)

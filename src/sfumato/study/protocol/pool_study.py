@@ -15,9 +15,9 @@ from sfumato.guarantee import space_of
 from sfumato.learn.classifiers.factory import choose_classifier
 from sfumato.mechanisms import MECHANISMS, make_mechanism
 from sfumato.mechanisms.base import count_of
-from sfumato.mechanisms.basis import NAMES
 from sfumato.mechanisms.central.plan import agreed_plan
 from sfumato.mechanisms.central.scoring import AgreedPlan
+from sfumato.mechanisms.principal_laplace import NAMES
 from sfumato.noise.law import is_own, own_law
 from sfumato.noise.operators import operator_name
 from sfumato.release.asked import Presence

@@ -23,7 +23,7 @@ from sfumato.guarantee.rounding import rounded_up
 from sfumato.learn.classifiers.factory import CLASSIFIERS, choose_classifier, read_choice
 from sfumato.mechanisms import MECHANISMS, Mechanism, find_mechanism, make_mechanism
 from sfumato.mechanisms.base import count_of
-from sfumato.mechanisms.basis import NAMES
+from sfumato.mechanisms.principal_laplace import NAMES
 from sfumato.noise import Streams
 from sfumato.release.asked import Presence
 from sfumato.release.check_rows import expected_measurements
