@@ -146,7 +146,7 @@ def attacks(data: DataSet) -> Found:
         column_distributions=tuple(np.sort(X, axis=0).T),
         known_rows=RowPairs(X[order[: max(counts)]], order[: max(counts)]),
     )
-    curve = recovery_curve(known, Truth(encoding, X), counts)
+    curve = recovery_curve(known, Truth(X, encoding, rows=X), counts)
     index = independent_rows(X, order)
     pairs = Knowledge(Z, encoding, columnwise=False, column_moments=moments, known_rows=RowPairs(X[index], index))
     guess = KnownRows().run(pairs).X  # type: ignore[attr-defined]

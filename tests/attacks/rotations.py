@@ -57,4 +57,4 @@ def knowledge(X, *, turn=1, noise=0.0, known=0, sample=None, population=None, ma
 
 
 def score(guess, X):
-    return score_guess(guess, Truth(Encoding.unit(X.shape[1]), X))
+    return score_guess(guess, Truth(X, Encoding.unit(X.shape[1]), rows=X))

@@ -12,6 +12,7 @@ from sfumato.attacks.base import (
     UndeclaredKnowledgeError,
     Values,
 )
+from sfumato.attacks.metrics.scored import Truth
 
 
 class Curious(Attack):
@@ -36,6 +37,15 @@ def test_a_view_hands_out_what_was_declared_and_the_public_description(unit):
     assert np.array_equal(view.release, np.eye(3))
     assert view.encoding.width == 3
     assert view.columnwise is False
+
+
+def test_what_was_not_declared_is_nowhere_in_a_view_and_the_truth_never_is(unit):
+    truth = Truth(np.eye(3), unit(3), rows=np.eye(3)[::-1], targets=np.ones((2, 3)), members=np.array([True]))
+    view = truth.limited({"release"})
+    assert not any(hasattr(view, name) for name in ("rows", "members", "lineup", "control_targets", "targets"))
+    assert set(vars(view)["_held"]) == {"release", "encoding", "columnwise", "label_keep", "tolerance"}
+    with pytest.raises(UndeclaredKnowledgeError, match="rows"):
+        truth.limited({"rows"})
 
 
 def test_a_misspelt_item_is_an_error(unit):

@@ -99,9 +99,10 @@ def scores(attack, mixed=False, n=400):
             lineups=lined_up(members),
         )
         truth = Truth(
-            ENCODING,
             members,
-            control=control,
+            ENCODING,
+            rows=members,
+            sample=control,
             targets=members,
             control_targets=control,
             members=np.arange(2 * n) < n,

@@ -51,7 +51,7 @@ def knowledge(X, y, channels, encoding=LABELLED, sample=1500, **more):
         column_moments=ColumnMoments(S.mean(axis=0), np.cov(S, rowvar=False)),
         **more,
     )
-    return known, Truth(encoding, X, control=S, labels=y, control_labels=s)
+    return known, Truth(X, encoding, rows=X, sample=S, labels=y, sample_labels=s)
 
 
 @pytest.fixture(scope="module")

@@ -236,7 +236,9 @@ def test_intervals_that_collapse_are_counted():
     raw = np.array([LOW, 2 * (LOW + 0.5 * WIDTH), 3 * (LOW + WIDTH)])
     z = (raw - LOW) / WIDTH
     known = knowledge(u, z, carried(MULTIPLIED), images=np.arange(3), secret=0)
-    scored = score_guess(HardInterval().run(known), Truth(Encoding.unit(1), u[:, None], targets=u[:, None]))
+    scored = score_guess(
+        HardInterval().run(known), Truth(u[:, None], Encoding.unit(1), rows=u[:, None], targets=u[:, None])
+    )
     assert scored.details["bounds_hold"] == 1
     assert scored.details["collapsed"] == pytest.approx(2 / 3)
 

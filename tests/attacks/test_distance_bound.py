@@ -100,7 +100,7 @@ def test_distances_tell_the_missing_value_of_a_rotated_record():
     rng = np.random.default_rng(0)
     guesses = aimed(X, (X - rng.random(6)) @ haar_rotation(6, rng).T, Encoding.unit(6))
     assert holds(guesses, X, Encoding.unit(6)) == 1
-    result = score_guess(guesses, Truth(Encoding.unit(6), X, targets=X))
+    result = score_guess(guesses, Truth(X, Encoding.unit(6), rows=X, targets=X))
     assert result.score > 0.97
     assert result.details["bounds_hold"] == 1
     assert result.details["mean_width"] < 0.03
@@ -113,7 +113,7 @@ def test_categories_and_missing_numbers_are_told_too():
     X = np.column_stack([rng.random(150), np.eye(3)[rng.integers(0, 3, 150)], b, missing])
     guesses = aimed(X, X @ haar_rotation(6, rng).T + 1, MIXED)
     assert holds(guesses, X, MIXED) == 1
-    assert score_guess(guesses, Truth(MIXED, X, targets=X)).score > 0.9
+    assert score_guess(guesses, Truth(X, MIXED, rows=X, targets=X)).score > 0.9
     assert [len(tried_values(group)) for group in MIXED.groups] == [401, 3, 402]
 
 
@@ -145,8 +145,8 @@ def test_the_lemma_as_an_attack_bounds_from_below():
     assert guesses
     assert holds(guesses, X, Encoding.unit(4)) == 1
     assert all((guess.high == 1).all() for guess in guesses)
-    strong = score_guess(aimed(X, Z, Encoding.unit(4)), Truth(Encoding.unit(4), X, targets=X))
-    weak = score_guess(guesses, Truth(Encoding.unit(4), X, targets=X))
+    strong = score_guess(aimed(X, Z, Encoding.unit(4)), Truth(X, Encoding.unit(4), rows=X, targets=X))
+    weak = score_guess(guesses, Truth(X, Encoding.unit(4), rows=X, targets=X))
     assert weak.score < strong.score, "the distances themselves tell more"
 
 
@@ -154,7 +154,7 @@ def test_overwhelming_noise_makes_every_bound_vacuous():
     X = skewed(50, 3)
     Z = X + np.random.default_rng(0).normal(scale=20, size=X.shape)
     guesses = aimed(X, Z, Encoding.unit(3), noise_covariance=400 * np.eye(3))
-    result = score_guess(guesses, Truth(Encoding.unit(3), X, targets=X))
+    result = score_guess(guesses, Truth(X, Encoding.unit(3), rows=X, targets=X))
     assert isinstance(result, Abstain)
     assert "no bound says anything" in result.reason
 

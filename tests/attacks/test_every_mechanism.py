@@ -101,7 +101,9 @@ def arena(name):
         images=np.arange(7, 207),
     )
     members = np.arange(400) < 200
-    return known, Truth(encoding, truth, control=strangers, targets=truth[7:207], members=members, register=X)
+    return known, Truth(
+        truth, encoding, rows=truth, sample=strangers, targets=truth[7:207], members=members, register=X
+    )
 
 
 @cache

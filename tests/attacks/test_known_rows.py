@@ -42,7 +42,7 @@ def test_every_rotation_falls_alike(noise):
 
 def test_fewer_rows_recover_less():
     X = skewed(600, 10)
-    curve = recovery_curve(knowledge(X, known=11), Truth(Encoding.unit(10), X), counts=range(1, 12))
+    curve = recovery_curve(knowledge(X, known=11), Truth(X, Encoding.unit(10), rows=X), counts=range(1, 12))
     found = list(curve.values())
     assert list(curve) == list(range(1, 12))
     assert found[0] < 0.7
@@ -69,9 +69,9 @@ def test_known_rows_that_repeat_each_other_leave_room_for_the_mean():
 
 def test_the_curve_has_three_points_by_default():
     X = skewed(100, 10)
-    assert list(recovery_curve(knowledge(X, known=11), Truth(Encoding.unit(10), X))) == [1, 5, 11]
-    assert list(recovery_curve(knowledge(X, known=3), Truth(Encoding.unit(10), X))) == [1]
-    assert recovery_curve(knowledge(X), Truth(Encoding.unit(10), X)) == {}
+    assert list(recovery_curve(knowledge(X, known=11), Truth(X, Encoding.unit(10), rows=X))) == [1, 5, 11]
+    assert list(recovery_curve(knowledge(X, known=3), Truth(X, Encoding.unit(10), rows=X))) == [1]
+    assert recovery_curve(knowledge(X), Truth(X, Encoding.unit(10), rows=X)) == {}
 
 
 def test_noise_stops_it():

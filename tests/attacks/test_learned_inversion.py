@@ -36,7 +36,7 @@ def known():
 
 
 def score(guess, X, known):
-    return score_guess(guess, Truth(known.encoding, X, control=known.sample, labels=known.labels)).score
+    return score_guess(guess, Truth(X, known.encoding, rows=X, sample=known.sample, labels=known.labels)).score
 
 
 def test_it_shrinks_noise_and_needs_no_law(known):

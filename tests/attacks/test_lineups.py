@@ -15,7 +15,9 @@ from sfumato.table import Column, Encoding, Schema
 
 
 def scored(name, known, lineup):
-    return score_guess(ATTACKS[name]().run(known), Truth(known.encoding, known.release, lineup=lineup))
+    return score_guess(
+        ATTACKS[name]().run(known), Truth(known.release, known.encoding, rows=known.release, lineup=lineup)
+    )
 
 
 def test_two_people_a_distance_apart_are_told_apart_as_the_normal_law_says():

@@ -32,7 +32,7 @@ def staged():
     block = mechanism.release(X, rng=np.random.default_rng(3), encoding=encoding)
     noise = KnownNoise.of(mechanism.recipe_.channels, mechanism.recipe_.map.apply(S))
     known = Knowledge(block.X, encoding, columnwise=False, guided=mechanism.recipe_.map, noise=noise, sample=S)
-    return known, Truth(encoding, X, control=S), mechanism
+    return known, Truth(X, encoding, rows=X, sample=S), mechanism
 
 
 @pytest.fixture(scope="module")

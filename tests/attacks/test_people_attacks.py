@@ -116,7 +116,7 @@ def test_a_release_of_other_people_tells_nobody_s_membership(unit):
         X[:500] + rng.laplace(scale=0.05, size=(500, 4)), unit(4), noise=noise, candidates=X[500:], sample=X[1000:]
     )
     guess = Membership().run(replace(known, noise_covariance=noise.covariance()))
-    truth = Truth(unit(4), X[:500], members=np.arange(1000) < 500)
+    truth = Truth(X[:500], unit(4), rows=X[:500], members=np.arange(1000) < 500)
     assert set(guess.others) == {"distance"}
     scored = score_guess(guess, truth)
     assert abs(scored.details["auc"] - 0.5) < 0.06

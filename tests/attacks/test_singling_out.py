@@ -67,7 +67,7 @@ def test_a_copy_singles_out_everybody_it_names_and_strangers_tell_what_is_chance
     X, outside = people(300, 0), people(600, 1)
     guess = attack.run(Knowledge(X, ENCODING))
     assert (guess.counts(X) == 1).all()
-    scored = score_guess(guess, Truth(ENCODING, X, control=outside, register=X))
+    scored = score_guess(guess, Truth(X, ENCODING, rows=X, sample=outside, register=X))
     assert scored.score == 1.0
     assert scored.control < 0.6
     assert scored.baseline < 0.3
@@ -80,14 +80,17 @@ def test_the_control_is_fair_whether_strangers_are_many_or_few():
         X, fresh = people(300, 100 + seed), people(300, 200 + seed)
         guess = SinglingOut().run(Knowledge(fresh, ENCODING))
         many, few = (
-            score_guess(guess, Truth(ENCODING, X, people(rows, 300 + seed), register=X)) for rows in (600, 150)
+            score_guess(guess, Truth(X, ENCODING, rows=X, sample=people(rows, 300 + seed), register=X))
+            for rows in (600, 150)
         )
         found.append((many.score, many.control, few.control))
         assert many.interval.low <= many.control, "no gain is claimed"
     score, many, few = np.mean(found, axis=0)
     assert many == pytest.approx(score, rel=0.2)
     assert few == pytest.approx(score, rel=0.35)
-    copy = score_guess(SinglingOut().run(Knowledge(X, ENCODING)), Truth(ENCODING, X, people(150, 5), register=X))
+    copy = score_guess(
+        SinglingOut().run(Knowledge(X, ENCODING)), Truth(X, ENCODING, rows=X, sample=people(150, 5), register=X)
+    )
     assert copy.control < 0.65
 
 
@@ -103,11 +106,13 @@ def test_a_share_does_not_rest_on_a_few_predicates():
     """One predicate that happens to be true of one person is no success of 1.000."""
     records = people(50, 0)
     one = Predicates(np.ones((1, 1), dtype=np.int64), records[:1, 1:2] - 1e-9, records[:1, 1:2] + 1e-9)
-    found = score_guess(one, Truth(ENCODING, records, register=records))
+    found = score_guess(one, Truth(records, ENCODING, rows=records, register=records))
     assert (found.score, found.details["people_singled_out"]) == (0.1, 1.0)
     assert found.interval.low < 0.05
-    none = score_guess(one.take(np.arange(0)), Truth(ENCODING, records, control=people(50, 1), register=records))
+    none = score_guess(
+        one.take(np.arange(0)), Truth(records, ENCODING, rows=records, sample=people(50, 1), register=records)
+    )
     assert (none.score, none.baseline, none.control) == (0.0, 0.0, 0.0), "tried, and nothing to bet on"
     places = np.arange(12)
     many = Predicates(np.ones((12, 1), dtype=np.int64), records[places, 1:2] - 1e-9, records[places, 1:2] + 1e-9)
-    assert score_guess(many, Truth(ENCODING, records, register=records)).score == 1.0
+    assert score_guess(many, Truth(records, ENCODING, rows=records, register=records)).score == 1.0

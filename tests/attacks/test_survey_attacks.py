@@ -169,7 +169,7 @@ def known():
             guided=Guided(V),
         )
 
-    return knowledge, Truth(encoding, T[:400].astype(float))
+    return knowledge, Truth(T[:400].astype(float), encoding, rows=T[:400].astype(float))
 
 
 def test_posterior_guess_is_the_bayes_guess_and_a_floor_weakens_it(known):

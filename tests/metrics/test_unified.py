@@ -125,7 +125,7 @@ def test_every_guess_of_values_reports_unified_privacy_with_the_weights_of_the_s
         Schema((Column("a", "numeric", low=0, high=1, weight=3.0), Column("b", "numeric", low=0, high=1)))
     )
     X = np.random.default_rng(0).random((400, 2))
-    details = score_guess(Values(np.full_like(X, 0.5), details={"runs": 2.0}), Truth(encoding, X)).details
+    details = score_guess(Values(np.full_like(X, 0.5), details={"runs": 2.0}), Truth(X, encoding, rows=X)).details
     a, b = X.var(axis=0)
     assert details["unified_min"] == pytest.approx(min(a / 1.5, b / 0.5))
     assert details["unified_avg"] == pytest.approx((a / 1.5 + b / 0.5) / 2)
@@ -136,7 +136,7 @@ def test_every_guess_of_values_reports_unified_privacy_with_the_weights_of_the_s
 def test_intervals_are_scored_by_what_they_leave_out():
     X = np.array([[0.2], [0.5], [0.9]])
     guess = Bounds(np.array([[0.1], [0.5], [0.0]]), np.array([[0.3], [0.5], [0.5]]), 0)
-    result = score_guess(guess, Truth(Encoding.unit(1), X, targets=X))
+    result = score_guess(guess, Truth(X, Encoding.unit(1), rows=X, targets=X))
     assert result.score == pytest.approx((0.8 + 1.0 + 0.0) / 3), "a wrong interval tells nothing"
     assert result.details["bounds_hold"] == pytest.approx(2 / 3)
     assert result.baseline <= 1

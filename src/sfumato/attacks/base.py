@@ -369,13 +369,15 @@ class Knowledge:
 
     def limited(self, knows: Iterable[str], helps: Iterable[str] = ()) -> Knowledge:
         """A view that raises `UndeclaredKnowledgeError` on everything that is neither in `knows` nor in `helps`."""
-        allowed = frozenset(knows) | frozenset(helps)
+        allowed = {*knows, *helps}
         if unknown := allowed - ITEMS:
             raise UndeclaredKnowledgeError(f"There is no knowledge called {', '.join(sorted(unknown))}.")
-        return _View(self, allowed)
+        return _View({name: getattr(self, name) for name in allowed | ALWAYS})
 
 
 ITEMS = frozenset(field.name for field in fields(Knowledge))
+ALWAYS = {"encoding", "columnwise", "label_keep", "tolerance"}
+"""What stands on every card, and how guesses are scored."""
 
 Item = TypeVar("Item")
 
@@ -387,18 +389,18 @@ def promised(item: Item | None) -> Item:
 
 
 class _View(Knowledge):
-    """Knowledge behind a counter: hands out what was declared and refuses the rest."""
+    """The part of a knowledge that was declared, and nothing else: what was not is refused."""
 
-    def __init__(self, whole: Knowledge, allowed: frozenset[str]) -> None:
-        object.__setattr__(self, "_whole", whole)
-        object.__setattr__(self, "_allowed", allowed | {"encoding", "columnwise", "label_keep", "tolerance"})
+    def __init__(self, held: Mapping[str, Any]) -> None:
+        object.__setattr__(self, "_held", held)
 
     def __getattribute__(self, name: str) -> Any:
         if name not in ITEMS:
             return super().__getattribute__(name)
-        if name not in super().__getattribute__("_allowed"):
+        held: Mapping[str, Any] = super().__getattribute__("_held")
+        if name not in held:
             raise UndeclaredKnowledgeError(f"The attack uses {name!r} without declaring it in `knows` or `helps`.")
-        return getattr(super().__getattribute__("_whole"), name)
+        return held[name]
 
 
 SINGLING_OUT, LINKABILITY, INFERENCE = "singling out", "linkability", "inference"

@@ -274,13 +274,13 @@ def attempt_from_file(path: Path, case: Case) -> Attempt:
     if case.behind is None:
         return Attempt(name, STORY, (), not_applicable=NO_TRACE)
     X, guessed, encoding = _read_guesses(path, case)
-    kept, groups, control = np.flatnonzero(~case.unowned), case.encoding.groups, case.truth.control
+    kept, groups, strangers = np.flatnonzero(~case.unowned), case.encoding.groups, case.truth.sample
     slots = np.concatenate([np.arange(groups[number].start, groups[number].stop) for number in guessed])
     truth = replace(
         _of(case.truth, kept),
         encoding=encoding,
         rows=case.truth.rows[kept][:, slots],
-        control=None if control is None else control[:, slots],
+        sample=None if strangers is None else strangers[:, slots],
     )
     scored = _placed(score_values(Values(np.clip(X[kept], 0.0, 1.0)), truth), kept)
     guess = Values(X) if len(guessed) == len(case.encoding.schema.private) else None

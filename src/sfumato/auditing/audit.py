@@ -153,7 +153,7 @@ def _differencing(
 
 def _score(case: Case, known: Knowledge, guess: Any, rows: Codes) -> ScoredGuess:
     """Beside a guesser who has seen the people that the adversary has: without a holdout, those lent to it."""
-    truth = replace(case.truth, control=known.sample, control_labels=known.sample_labels)
+    truth = replace(case.truth, sample=known.sample, sample_labels=known.sample_labels)
     labels = None if truth.labels is None else truth.labels[rows]
     if not isinstance(guess, Values):
         raise UsageError("The noise of these releases leaves nothing that could be put together.")

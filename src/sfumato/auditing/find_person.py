@@ -397,11 +397,11 @@ class _Search:
         known = replace(self.case.known, targets=targets, target_labels=self.labels, images=None)
         # The person counts among those from whom is learned what is usual, so that nothing sets the person apart there.
         truth = self.case.truth
-        if truth.control is not None:
+        if truth.sample is not None:
             labels = None
-            if truth.control_labels is not None and self.label is not None:
-                labels = np.append(truth.control_labels, self.label)
-            truth = replace(truth, control=np.vstack([truth.control, np.nan_to_num(self.x)]), control_labels=labels)
+            if truth.sample_labels is not None and self.label is not None:
+                labels = np.append(truth.sample_labels, self.label)
+            truth = replace(truth, sample=np.vstack([truth.sample, np.nan_to_num(self.x)]), sample_labels=labels)
         usual = unseen_guess(truth, self.labels, len(targets))
         hits, without = [], []
         for place in self.given:

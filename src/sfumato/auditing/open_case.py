@@ -221,30 +221,15 @@ def set_up(case: Case, rng: np.random.Generator) -> Case:
     )
     if aside is not None:
         case.aside = replace(case.known, targets=aside.X, target_labels=aside.y, images=None)
-    case.truth = _truth(case, members, places)
-    return case
-
-
-def _truth(case: Case, members: Flags | None, lineup: Codes | None) -> Truth:
-    """What attackers who know so much are judged by: which candidates are members, and who is right in line-ups."""
-    known, rows_behind = case.known, case.rows_behind
-    return Truth(
-        encoding=case.encoding,
-        rows=case.people.X if rows_behind is None else rows_behind,
-        control=known.sample,
-        targets=known.targets,
-        control_targets=None if case.aside is None else case.aside.targets,
+    labels = None if people.y is None else case.y
+    case.truth = Truth(
+        **{**vars(case.known), "labels": labels, "candidate_labels": None if case.y is None else candidate_labels},
+        rows=people.X if case.rows_behind is None else case.rows_behind,
+        control_targets=None if aside is None else aside.X,
         members=members,
-        register=known.register,
-        lineup=lineup,
-        labels=None if case.people.y is None else case.y,
-        target_labels=known.target_labels,
-        register_labels=known.register_labels,
-        control_labels=known.sample_labels,
-        candidate_labels=None if case.y is None else known.candidate_labels,
-        label_keep=case.label_keep,
-        tolerance=case.options.tolerance,
+        lineup=places,
     )
+    return case
 
 
 def known_guidance(case: Case) -> Guided | Staged | None:

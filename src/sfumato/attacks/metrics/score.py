@@ -133,7 +133,7 @@ def score_predicates(guess: Predicates, truth: Truth) -> ScoredGuess:
     return ScoredGuess(
         score=score,
         baseline=np.count_nonzero(_unseen(guess, truth.encoding).alone(records) >= 0) / made,
-        control=_control(guess, records, made, truth.control),
+        control=_control(guess, records, made, truth.sample),
         interval=privacy.proportion_interval(float(len(alone)), made),
         worst=float(np.mean(hits[most] > 0)),
         riskiest=tuple(most[hits[most] > 0].tolist()),

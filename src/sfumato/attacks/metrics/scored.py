@@ -63,48 +63,35 @@ def hard_interval(released: Matrix, source: Codes, people: int, widths: Matrix) 
     return HardInterval(low, high, draws.astype(np.int64))
 
 
-@dataclass(frozen=True)
-class Truth:
-    """What the owner knows and the adversary does not. All rows are encoded source rows.
+@dataclass(frozen=True, kw_only=True)
+class Truth(Knowledge):
+    """All that an adversary could know, and what the owner alone knows; no adversary is ever given it.
 
     rows: the person behind each release row (n x d), in the order of the release; no number (NaN) where the row is
-    no person's, and guesses about such rows are not scored. control: people of the same
-    population who are not in the table. targets, control_targets: whole records of the people that the attack was
-    aimed at. members: of each candidate whether it is in the table. register: everybody in the table.
-    lineup: of every line-up the place of the person behind the row. labels, target_labels, register_labels,
-    control_labels, candidate_labels: classes of these people, where the release has a label; a label is true with
-    probability `label_keep`. tolerance: see `privacy.learned`. share: which part of the records counts as "the worst".
+    no person's, and guesses about such rows are not scored. control_targets: whole records of people who are not in the
+    table, whom the attack was aimed at too. members: of each candidate whether it is in the table. lineup: of every
+    line-up the place of the person behind the row. share: which part of the records counts as "the worst". `sample` is
+    the control; labels are those that people of the table are compared by.
     """
 
-    encoding: Encoding
     rows: Matrix
-    control: Matrix | None = None
-    targets: Matrix | None = None
     control_targets: Matrix | None = None
     members: Flags | None = None
-    register: Matrix | None = None
     lineup: Codes | None = None
-    labels: Codes | None = None
-    target_labels: Codes | None = None
-    register_labels: Codes | None = None
-    control_labels: Codes | None = None
-    candidate_labels: Codes | None = None
-    label_keep: float = 1.0
-    tolerance: float = TOLERANCE
     share: float = 0.01
 
     @property
     def population(self) -> Matrix:
         """Rows from which the baseline learns what is usual: people outside the table where there are any."""
-        return self.rows[self._owned] if self.control is None or not len(self.control) else self.control
+        return self.rows[self._owned] if self.sample is None or not len(self.sample) else self.sample
 
     @property
     def population_labels(self) -> Codes | None:
         """Their classes."""
-        if self.control is None or not len(self.control):
+        if self.sample is None or not len(self.sample):
             # Where rows are made up, released classes are not those of the people, nor as many.
             return None if self.labels is None or len(self.labels) != len(self.rows) else self.labels[self._owned]
-        return self.control_labels
+        return self.sample_labels
 
     @property
     def _owned(self) -> Flags:
@@ -349,13 +336,11 @@ def _errors(truth: Truth, group: Group, slots: Matrix) -> dict[str, Any]:
 
 def _against_strangers(X: Matrix, truth: Truth) -> Matrix | None:
     """Per column how often the guesses happen to be right about random people of the control table."""
-    if truth.control is None or not len(truth.control):
+    if truth.sample is None or not len(truth.sample):
         return None
     rng = np.random.default_rng(0)  # fixed: scoring twice gives the same figure
     rates = [
-        privacy.breaches(
-            truth.control[rng.integers(len(truth.control), size=len(X))], X, truth.encoding, truth.tolerance
-        )
+        privacy.breaches(truth.sample[rng.integers(len(truth.sample), size=len(X))], X, truth.encoding, truth.tolerance)
         for _ in range(min(PAIRINGS, -(-ENOUGH // len(X))))
     ]
     return np.asarray(np.mean([rate.mean(axis=0) for rate in rates], axis=0))
@@ -421,9 +406,9 @@ def score_posteriors(guess: Posteriors, truth: Truth) -> ScoredGuess | Abstain:
     highest = told.max(axis=1).clip(0.0, 1.0)  # posteriors sum to 1 up to rounding
     riskiest = privacy.worst_records(highest, truth.share)
     control = None
-    if truth.control is not None and len(truth.control):
-        picked = np.random.default_rng(0).integers(len(truth.control), size=len(guess.posterior))
-        strange, possible = privacy.belief_moves(guess, truths(guess.properties, truth.control)[picked])
+    if truth.sample is not None and len(truth.sample):
+        picked = np.random.default_rng(0).integers(len(truth.sample), size=len(guess.posterior))
+        strange, possible = privacy.belief_moves(guess, truths(guess.properties, truth.sample)[picked])
         control = float(_some(strange & possible)[_some(possible)].mean()) if possible.any() else None
     rows, counted = [], [item.group for item in guess.properties]
     for number, group in enumerate(truth.encoding.groups):
