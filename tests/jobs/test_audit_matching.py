@@ -7,7 +7,7 @@ import pytest
 import sfumato as sf
 from daily import first_daily
 from scores import scores_of
-from sfumato.auditing import assemble, matching
+from sfumato.auditing import matching, open_case
 from sfumato.auditing.audit import audit
 from sfumato.auditing.matching import disjoint, drawn, match_people, rivals, strength
 from sfumato.auditing.report.evidence import copied_rows, strongest
@@ -222,7 +222,7 @@ def test_made_up_rows_are_nobodys_however_near_they_lie(monkeypatch):
     def never(*_):
         pytest.fail("made-up rows were matched to people")
 
-    monkeypatch.setattr(assemble, "match_people", never)
+    monkeypatch.setattr(open_case, "match_people", never)
     known = {"source": "public", "reason": "the form"}
     schema = sf.Schema(tuple(sf.Column(name, "numeric", low=0, high=100, **known) for name in ("a", "b")))
     rng = np.random.default_rng(0)

@@ -16,11 +16,13 @@ from sfumato.attacks.base import Attack, Knowledge, KnownNoise, Transform
 from sfumato.attacks.likelihood import Observation
 from sfumato.attacks.metrics.scored import Truth
 from sfumato.auditing.asked import AuditAsked
-from sfumato.auditing.generalised import Sets
+from sfumato.auditing.generalised import Generalised, Sets
+from sfumato.channels import Additive, Channel, Exact, OrMissing, RandomizedResponse, Sampled
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.core.errors import TableError, UsageError
 from sfumato.core.wording import counted
 from sfumato.guarantee import Card
+from sfumato.noise import make_law
 from sfumato.table import Encoding, Group, Schema, Table
 from sfumato.table.arrays import plain, text
 from sfumato.table.encoding import REFUSE, codes_of
@@ -44,15 +46,15 @@ class People:
     def take(self, positions: Codes) -> People:
         """Some of them."""
         y = None if self.y is None else self.y[positions]
-        return People(self.numbers[positions], self.X[positions], y, self.total, self.unfit)
+        return replace(self, numbers=self.numbers[positions], X=self.X[positions], y=y)
 
 
 @dataclass
 class Case:
     """What the auditor holds: the release, the original behind it, people who are not in the table, and the options.
 
-    It is filled step by step: read (open_case, read_tables), people chosen and rows told whose they are (assemble),
-    attackers given what they could know (open_case). From then on it stays as it is, and every part of the audit asks
+    It is filled step by step: read (open_case, read_tables), people chosen and rows told whose they are, attackers
+    given what they could know (open_case). From then on it stays as it is, and every part of the audit asks
     it.
 
     options: what was asked for. original: the table of all people. Z: the audited release rows (n x s); positions:
@@ -117,16 +119,19 @@ class Case:
         return np.zeros(len(self.Z), dtype=bool) if self.behind is None else np.asarray(self.behind < 0)
 
     @property
-    def register(self) -> Matrix:
+    def register(self) -> People:
         """Everybody in the table, as far as they are audited: those behind a release row first."""
-        return self.people.X if self.undrawn is None else np.vstack([self.people.X, self.undrawn.X])
+        people, others = self.people, self.undrawn
+        if others is None:
+            return people
+        y = None if people.y is None or others.y is None else np.concatenate([people.y, others.y])
+        numbers, X = np.concatenate([people.numbers, others.numbers]), np.vstack([people.X, others.X])
+        return replace(people, numbers=numbers, X=X, y=y)
 
     @property
-    def register_labels(self) -> Codes | None:
-        """Their classes."""
-        if self.people.y is None or self.undrawn is None:
-            return self.people.y
-        return None if self.undrawn.y is None else np.concatenate([self.people.y, self.undrawn.y])
+    def population(self) -> Matrix:
+        """People like those in the table: others where there are any."""
+        return self.people.X if self.holdout is None or len(self.holdout.X) < 2 else self.holdout.X
 
     @property
     def label_keep(self) -> float:
@@ -271,3 +276,83 @@ def sampled(count: int, most: int, rng: np.random.Generator) -> Codes:
     if count <= most:
         return np.arange(count)
     return np.sort(rng.choice(count, size=most, replace=False))
+
+
+NOTHING = 1e-12
+
+
+def known_noise(case: Case) -> KnownNoise:
+    """What the adversary is taken to know of the noise: the stated channels, an estimate in the place of each that is
+    not stated; of a release without a card of all.
+
+    How far an operator other than addition moves a value depends on the value, so that the channels are tried on what
+    they are given for people like those in the table.
+    """
+    recipe, groups = None if case.card is None else case.card.made_by(), case.encoding.groups
+    truth, people, given = case.rows_behind, case.people.X, np.zeros((1, case.Z.shape[1]))
+    if recipe is not None and case.is_guided:
+        given = recipe.map.apply(case.population)
+    elif case.affine is not None:
+        given = np.asarray(case.population @ case.affine[0].T + case.affine[1])
+    if recipe is not None and all(channel.is_stated for channel in recipe.channels):
+        return KnownNoise.of(recipe.channels, given, recipe.by_class)
+    found: list[Channel] = []
+    for number, channel in enumerate(recipe.channels if recipe else [None] * len(groups)):
+        if channel is None or not channel.is_stated:
+            estimate = _estimated(groups[number], case.Z, people, truth)
+            # How many rows report the column is stated even where nothing else is.
+            channel = Sampled(estimate, channel.reported) if channel and channel.leaves_out else estimate
+        found.append(_generalised(case, number, channel, truth) if number in case.sets else channel)
+    return KnownNoise.of(tuple(found), given)
+
+
+def _generalised(case: Case, number: int, changed: Channel, truth: Matrix | None) -> Channel:
+    """The same of a column with generalised cells, with what was done to the cells that hold a single value."""
+    group, sets = case.encoding.groups[number], case.sets[number].take(case.positions)
+    alone, single = sets.index < 0, changed
+    if alone.any():
+        single = _estimated(group, case.Z[alone], case.people.X, None if truth is None else truth[alone])
+    points = np.full((len(sets.low), group.width), np.inf)
+    for one in np.unique(sets.index[~alone]):
+        points[one] = case.Z[np.flatnonzero(sets.index == one)[0], group.slice]
+    return Generalised(changed, single, sets, points)
+
+
+def _estimated(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) -> Channel:
+    """Of a column whose maker does not tell, or which was rounded and clipped afterwards.
+
+    The adversary is taken to know how strong the change is (Kerckhoffs): normal with the variance of released minus
+    original values where it is known which row is whose, else with max(0, var(release) - var(original)); categories as
+    randomized response with the share that was kept. A column that was not changed at all is exact.
+    """
+    slots = group.slice
+    if truth is not None:
+        owned = ~np.isnan(truth[:, group.start])
+        Z, truth = Z[owned], truth[owned]
+    if group.is_onehot:
+        told = ~np.isnan(Z[:, group.start])
+        if truth is None or not told.any():
+            return Exact(group.width)
+        same = Z[told, slots].argmax(axis=1) == truth[told, slots].argmax(axis=1)
+        keep = float(same.mean())
+        exact = group.width < 2 or keep >= 1.0
+        return Exact(group.width) if exact else RandomizedResponse(max(keep, 1e-9), group.width)
+    variance = _variance(group, Z, people, truth)
+    law = make_law("normal", scale=float(np.sqrt(variance))) if variance > NOTHING else None
+    value: Channel = Exact() if law is None else Additive(law)
+    if not group.has_indicator:
+        return value
+    if truth is None:
+        return OrMissing(value, 1.0)
+    same = (Z[:, group.stop - 1] > 0.5) == (truth[:, group.stop - 1] > 0.5)
+    return OrMissing(value, max(float(same.mean()), 1e-9))
+
+
+def _variance(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) -> float:
+    """Of what was added to the numbers of a column; 0 where none can be compared."""
+    released, original = present(group, Z), present(group, people if truth is None else truth)
+    if truth is not None:
+        both = released & original
+        return float(np.var(Z[both, group.start] - truth[both, group.start])) if both.any() else 0.0
+    after, before = Z[released, group.start], people[original, group.start]
+    return float(max(0.0, after.var() - before.var())) if len(after) and len(before) else 0.0

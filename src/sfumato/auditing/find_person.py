@@ -302,7 +302,9 @@ class _Search:
     def crowd(self, rng: np.random.Generator) -> tuple[Matrix, Codes | None, int]:
         """The person, people not in the table and others who are in it, their classes, and how many are strangers."""
         case, holdout, people, labels = self.case, self.case.holdout, self.case.people, None
-        outside = np.empty(0, dtype=np.int64) if holdout is None else strangers_without_twins(case.register, holdout.X)
+        outside = (
+            np.empty(0, dtype=np.int64) if holdout is None else strangers_without_twins(case.register.X, holdout.X)
+        )
         outside = outside[sampled(len(outside), MOST_CANDIDATES, rng)]
         others = np.flatnonzero(~np.isin(people.numbers, self.own))
         others = others[sampled(len(others), MOST_CANDIDATES, rng)]

@@ -25,6 +25,7 @@ from sfumato.attacks.metrics.privacy import row_codes
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.table.neighbours.nearest import nearest
 
+SAME_ORDER = "No private match file: comparing the rows showed that release and original are in the same order."
 SHIFTS = tuple(shift for size in range(1, 11) for shift in (-size, size))
 ALIGNED_BEYOND_CHANCE = 6.0
 """Standard errors by which a row must be nearer to its own source than to the neighbours of its source."""

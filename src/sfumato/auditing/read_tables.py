@@ -12,10 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.auditing.asked import AuditAsked
-from sfumato.auditing.assemble import SAME_ORDER
 from sfumato.auditing.case import Case, People, read_holdout, read_people, sampled, schema_of
 from sfumato.auditing.generalised import check_hierarchies, fill_in, sets_of, split_off
-from sfumato.auditing.matching import same_order
+from sfumato.auditing.matching import SAME_ORDER, same_order
 from sfumato.core.array_types import Codes, Flags
 from sfumato.core.errors import SchemaError, TableError
 from sfumato.table import Encoding, Schema, Table, open_table

@@ -208,7 +208,7 @@ def density_gap(case: Case) -> dict[str, Any] | None:
     if card is None or holdout is None or (fresh := _density_estimate(card)) is None:
         return None
     recipe = card.made_by()
-    X, y = case.register, case.register_labels
+    X, y = case.register.X, case.register.y
     other = holdout.y if y is not None else None
     if y is not None and other is None:
         return None
